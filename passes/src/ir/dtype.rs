@@ -1,0 +1,225 @@
+//! Element types and the type-promotion lattice.
+
+use std::fmt;
+
+/// The element type of a tensor.
+///
+/// The discriminants are PyTorch's `ScalarType` numbers, which is how a dtype travels as an `int`
+/// default inside an operator schema.
+///
+/// ```
+/// use straightline_passes::ir::DType;
+/// assert_eq!(DType::F32.size(), 4);
+/// assert_eq!(DType::F32.to_string(), "f32");
+/// assert_eq!(DType::promote(DType::I64, DType::F16), DType::F16);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+#[allow(missing_docs)] // each name says its width
+pub enum DType {
+    U8 = 0,
+    I8 = 1,
+    I16 = 2,
+    I32 = 3,
+    I64 = 4,
+    F16 = 5,
+    F32 = 6,
+    F64 = 7,
+    Bool = 11,
+    BF16 = 15,
+}
+
+/// How a dtype takes part in promotion: a higher category always wins.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Category {
+    /// `bool`.
+    Bool,
+    /// Signed and unsigned integers.
+    Integral,
+    /// Floating point.
+    Floating,
+}
+
+impl DType {
+    /// Every dtype, in `ScalarType` order.
+    pub const ALL: [DType; 10] = [
+        DType::U8,
+        DType::I8,
+        DType::I16,
+        DType::I32,
+        DType::I64,
+        DType::F16,
+        DType::F32,
+        DType::F64,
+        DType::Bool,
+        DType::BF16,
+    ];
+
+    /// Bytes per element.
+    #[inline]
+    pub const fn size(self) -> usize {
+        match self {
+            DType::U8 | DType::I8 | DType::Bool => 1,
+            DType::I16 | DType::F16 | DType::BF16 => 2,
+            DType::I32 | DType::F32 => 4,
+            DType::I64 | DType::F64 => 8,
+        }
+    }
+
+    /// The promotion category.
+    #[inline]
+    pub const fn category(self) -> Category {
+        match self {
+            DType::Bool => Category::Bool,
+            DType::U8 | DType::I8 | DType::I16 | DType::I32 | DType::I64 => Category::Integral,
+            DType::F16 | DType::F32 | DType::F64 | DType::BF16 => Category::Floating,
+        }
+    }
+
+    /// `f16`, `bf16`, `f32` or `f64`.
+    #[inline]
+    pub const fn is_floating(self) -> bool {
+        matches!(self.category(), Category::Floating)
+    }
+
+    /// An integer type, `bool` not counted.
+    #[inline]
+    pub const fn is_integral(self) -> bool {
+        matches!(self.category(), Category::Integral)
+    }
+
+    /// A two-byte floating type.
+    #[inline]
+    pub const fn is_half(self) -> bool {
+        matches!(self, DType::F16 | DType::BF16)
+    }
+
+    /// The type in which arithmetic on this dtype is carried out: half types compute in `f32`
+    /// (PyTorch's `opmath_t`), everything else in itself.
+    #[inline]
+    pub const fn opmath(self) -> DType {
+        match self {
+            DType::F16 | DType::BF16 => DType::F32,
+            other => other,
+        }
+    }
+
+    /// The short name used in the graph text: `f32`, `bf16`, `i64`, `bool` ...
+    pub const fn name(self) -> &'static str {
+        match self {
+            DType::U8 => "u8",
+            DType::I8 => "i8",
+            DType::I16 => "i16",
+            DType::I32 => "i32",
+            DType::I64 => "i64",
+            DType::F16 => "f16",
+            DType::F32 => "f32",
+            DType::F64 => "f64",
+            DType::Bool => "bool",
+            DType::BF16 => "bf16",
+        }
+    }
+
+    /// PyTorch's name: `float32`, `bfloat16`, `int64`, `bool` ...
+    pub const fn torch_name(self) -> &'static str {
+        match self {
+            DType::U8 => "uint8",
+            DType::I8 => "int8",
+            DType::I16 => "int16",
+            DType::I32 => "int32",
+            DType::I64 => "int64",
+            DType::F16 => "float16",
+            DType::F32 => "float32",
+            DType::F64 => "float64",
+            DType::Bool => "bool",
+            DType::BF16 => "bfloat16",
+        }
+    }
+
+    /// The inverse of [`DType::name`] and [`DType::torch_name`].
+    pub fn from_name(name: &str) -> Option<DType> {
+        DType::ALL
+            .into_iter()
+            .find(|d| d.name() == name || d.torch_name() == name)
+    }
+
+    /// The dtype with this `ScalarType` number.
+    pub fn from_scalar_type(n: i64) -> Option<DType> {
+        DType::ALL.into_iter().find(|d| *d as i64 == n)
+    }
+
+    /// The smallest type of the lattice that both convert to (PyTorch's `promote_types`).
+    pub fn promote(a: DType, b: DType) -> DType {
+        use DType::*;
+        if a == b {
+            return a;
+        }
+        match (a.category(), b.category()) {
+            (ca, cb) if ca > cb => return a,
+            (ca, cb) if ca < cb => return b,
+            _ => {}
+        }
+        match (a, b) {
+            (F64, _) | (_, F64) => F64,
+            (F32, _) | (_, F32) => F32,
+            (F16, BF16) | (BF16, F16) => F32,
+            // u8 beside a signed type: the next wider signed type
+            (U8, I8) | (I8, U8) => I16,
+            _ => {
+                if a.size() >= b.size() {
+                    a
+                } else {
+                    b
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn promotion_is_commutative_and_idempotent() {
+        for a in DType::ALL {
+            assert_eq!(DType::promote(a, a), a);
+            for b in DType::ALL {
+                assert_eq!(DType::promote(a, b), DType::promote(b, a), "{a} {b}");
+            }
+        }
+    }
+
+    #[test]
+    fn promotion_follows_pytorch() {
+        use DType::*;
+        for (a, b, want) in [
+            (U8, I8, I16),
+            (U8, I16, I16),
+            (U8, I64, I64),
+            (Bool, U8, U8),
+            (F16, BF16, F32),
+            (I64, F16, F16),
+            (F16, F32, F32),
+            (BF16, F64, F64),
+            (Bool, F16, F16),
+        ] {
+            assert_eq!(DType::promote(a, b), want, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn names_round_trip() {
+        for d in DType::ALL {
+            assert_eq!(DType::from_name(d.name()), Some(d));
+            assert_eq!(DType::from_name(d.torch_name()), Some(d));
+            assert_eq!(DType::from_scalar_type(d as i64), Some(d));
+        }
+    }
+}

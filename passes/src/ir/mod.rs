@@ -1,0 +1,15 @@
+//! The vocabulary of programs: dtypes, scalars, devices, sizes, operator schemas and the graph.
+
+pub mod device;
+pub mod dtype;
+pub mod graph;
+pub mod layout;
+pub mod scalar;
+pub mod schema;
+pub mod text;
+pub mod verify;
+
+pub use device::{Device, DeviceType};
+pub use dtype::DType;
+pub use layout::{Dims, Layout, MemoryFormat};
+pub use scalar::Scalar;

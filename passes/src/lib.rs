@@ -1,0 +1,10 @@
+//! What is known about a program without running it.
+//!
+//! Dtypes, shapes, schemas, the graph IR, rewrites, fusion and memory planning. This crate never
+//! allocates tensor memory and contains no `unsafe`. It is internal to `straightline`, which
+//! re-exports what users need.
+#![forbid(unsafe_code)]
+
+pub mod ir;
+pub mod rewrite;
+pub mod schedule;

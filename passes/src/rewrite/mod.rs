@@ -1,0 +1,1 @@
+//! Rewriting graphs by equality saturation.

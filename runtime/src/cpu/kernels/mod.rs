@@ -1,0 +1,1 @@
+//! Raw strided kernels, used by eager operators and by plans.
