@@ -1,1 +1,482 @@
-//! (being written)
+//! The graph: a captured program as a directed acyclic graph of operator calls.
+//!
+//! Nodes are inputs, parameters, constants, calls and one output; an edge carries the operand
+//! position at its target and the result index at its source. Every result has a [`TensorMeta`].
+//! Sizes and strides are static: a guard at the compiled function's door keeps them true.
+
+use super::{DType, Device, Dims, Layout, MemoryFormat, Scalar, layout};
+use petgraph::stable_graph::{NodeIndex, StableDiGraph};
+use petgraph::visit::EdgeRef;
+use petgraph::{Direction, algo};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// Identifies a node; stays valid while other nodes are removed.
+pub type NodeId = NodeIndex<u32>;
+
+/// What is known of a tensor without its data.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct TensorMeta {
+    /// Element type.
+    pub dtype: DType,
+    /// Size of each dimension.
+    pub sizes: Dims,
+    /// Stride of each dimension, in elements.
+    pub strides: Dims,
+    /// Where the tensor lives.
+    pub device: Device,
+}
+
+impl TensorMeta {
+    /// A row-major CPU tensor.
+    pub fn contiguous(dtype: DType, sizes: &[i64]) -> TensorMeta {
+        TensorMeta {
+            dtype,
+            sizes: Dims::from_slice(sizes),
+            strides: layout::contiguous_strides(sizes),
+            device: Device::CPU,
+        }
+    }
+
+    /// The number of elements.
+    pub fn numel(&self) -> i64 {
+        layout::numel(&self.sizes)
+    }
+
+    /// Whether the strides are row-major.
+    pub fn is_contiguous(&self) -> bool {
+        layout::is_contiguous(&self.sizes, &self.strides)
+    }
+}
+
+/// One result of one node.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ValueRef {
+    /// The node that makes the value.
+    pub node: NodeId,
+    /// Which of its results.
+    pub index: u32,
+}
+
+impl From<NodeId> for ValueRef {
+    fn from(node: NodeId) -> Self {
+        ValueRef { node, index: 0 }
+    }
+}
+
+/// An argument of a call, in schema order (positional ones, then keyword-only ones).
+///
+/// `V` is what a tensor argument is: an operand position inside a [`Call`] stored in a graph, a
+/// [`ValueRef`] when one builds or reads a call.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Arg<V> {
+    /// `None`.
+    None,
+    /// A tensor.
+    Tensor(V),
+    /// `Tensor[]` and `Tensor?[]`.
+    Tensors(Vec<Option<V>>),
+    /// A number: `int`, `float`, `bool` and `Scalar` arguments alike.
+    Scalar(Scalar),
+    /// `int[]`.
+    Ints(Vec<i64>),
+    /// `float[]`.
+    Floats(Vec<f64>),
+    /// `bool[]`.
+    Bools(Vec<bool>),
+    /// `str`.
+    Str(String),
+    /// `ScalarType`.
+    DType(DType),
+    /// `Device`.
+    Device(Device),
+    /// `Layout`.
+    Layout(Layout),
+    /// `MemoryFormat`.
+    MemoryFormat(MemoryFormat),
+}
+
+impl<V> Arg<V> {
+    /// The same argument with each tensor replaced.
+    pub fn map<W>(&self, mut f: impl FnMut(&V) -> W) -> Arg<W> {
+        match self {
+            Arg::None => Arg::None,
+            Arg::Tensor(v) => Arg::Tensor(f(v)),
+            Arg::Tensors(vs) => Arg::Tensors(vs.iter().map(|v| v.as_ref().map(&mut f)).collect()),
+            Arg::Scalar(s) => Arg::Scalar(*s),
+            Arg::Ints(v) => Arg::Ints(v.clone()),
+            Arg::Floats(v) => Arg::Floats(v.clone()),
+            Arg::Bools(v) => Arg::Bools(v.clone()),
+            Arg::Str(s) => Arg::Str(s.clone()),
+            Arg::DType(d) => Arg::DType(*d),
+            Arg::Device(d) => Arg::Device(*d),
+            Arg::Layout(l) => Arg::Layout(*l),
+            Arg::MemoryFormat(m) => Arg::MemoryFormat(*m),
+        }
+    }
+
+    /// The integer, where this is one.
+    pub fn as_int(&self) -> Option<i64> {
+        match self {
+            Arg::Scalar(s @ (Scalar::Int(_) | Scalar::Bool(_))) => Some(s.as_i64()),
+            _ => None,
+        }
+    }
+
+    /// The number, where this is one.
+    pub fn as_scalar(&self) -> Option<Scalar> {
+        match self {
+            Arg::Scalar(s) => Some(*s),
+            _ => None,
+        }
+    }
+
+    /// The integers, where this is a list of them (or a single one).
+    pub fn as_ints(&self) -> Option<Vec<i64>> {
+        match self {
+            Arg::Ints(v) => Some(v.clone()),
+            Arg::Scalar(Scalar::Int(i)) => Some(vec![*i]),
+            _ => None,
+        }
+    }
+
+    /// The truth value, where this is a boolean.
+    pub fn as_bool(&self) -> Option<bool> {
+        match self {
+            Arg::Scalar(Scalar::Bool(b)) => Some(*b),
+            _ => None,
+        }
+    }
+
+    /// The tensor, where this is one.
+    pub fn as_tensor(&self) -> Option<&V> {
+        match self {
+            Arg::Tensor(v) => Some(v),
+            _ => None,
+        }
+    }
+}
+
+/// A call of an operator.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Call {
+    /// Qualified operator name with overload, `aten::add.Tensor`.
+    pub op: Arc<str>,
+    /// Every argument of the schema in order; tensors are operand positions (edges).
+    pub args: Vec<Arg<u32>>,
+    /// The names of the schema's arguments, parallel to `args`: the printer writes
+    /// `name=value` for those that are not tensors.
+    pub names: Arc<[Arc<str>]>,
+}
+
+/// Where a node came from.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Provenance {
+    /// The user's source line, `src/main.rs:12:9`, where known.
+    pub location: Option<Arc<str>>,
+    /// The operator that the user called, `aten::linear`, where it differs from the node's own.
+    pub outer_op: Option<Arc<str>>,
+}
+
+/// A constant tensor of equal elements, or a small literal one.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Constant {
+    /// Every element is this number.
+    Splat(Scalar),
+    /// Row-major elements.
+    Elements(Vec<Scalar>),
+}
+
+/// What a node is.
+#[derive(Clone, PartialEq, Debug)]
+pub enum NodeKind {
+    /// An argument of the compiled function.
+    Input,
+    /// A tensor that the function closed over; read again at each call.
+    Parameter,
+    /// A value known now.
+    Constant(Constant),
+    /// An operator call.
+    Call(Call),
+    /// The end of the graph: its operands are the results of the function.
+    Output,
+}
+
+/// A node with the shapes of its results.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Node {
+    /// What the node is.
+    pub kind: NodeKind,
+    /// One entry per result; none for the output node.
+    pub results: SmallVec<[TensorMeta; 1]>,
+    /// A name for printing; unnamed nodes are numbered.
+    pub name: Option<Arc<str>>,
+    /// Where it came from.
+    pub provenance: Provenance,
+}
+
+/// The weight of an edge from a value to its use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Edge {
+    /// The operand position at the target.
+    pub operand: u32,
+    /// The result index at the source.
+    pub result: u32,
+}
+
+/// A captured program.
+///
+/// ```
+/// use straightline_passes::ir::{DType, Scalar, graph::{Arg, Graph, TensorMeta}};
+/// let meta = TensorMeta::contiguous(DType::F32, &[2, 3]);
+/// let mut g = Graph::new();
+/// let x = g.input("x", meta.clone());
+/// let y = g.call("aten::mul.Tensor", &["self", "other"],
+///     vec![Arg::Tensor(x), Arg::Tensor(x)], vec![meta]);
+/// g.set_outputs(&[y]);
+/// assert_eq!(g.operands(y.node).as_slice(), &[x, x]);
+/// assert_eq!(g.outputs(), vec![y]);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    g: StableDiGraph<Node, Edge>,
+    inputs: Vec<NodeId>,
+    parameters: Vec<NodeId>,
+    output: Option<NodeId>,
+}
+
+impl Graph {
+    /// An empty graph.
+    pub fn new() -> Graph {
+        Graph::default()
+    }
+
+    fn add(&mut self, kind: NodeKind, results: SmallVec<[TensorMeta; 1]>) -> NodeId {
+        self.g.add_node(Node {
+            kind,
+            results,
+            name: None,
+            provenance: Provenance::default(),
+        })
+    }
+
+    /// Adds the next input.
+    pub fn input(&mut self, name: &str, meta: TensorMeta) -> ValueRef {
+        let id = self.add(NodeKind::Input, SmallVec::from_iter([meta]));
+        self.g[id].name = Some(name.into());
+        self.inputs.push(id);
+        id.into()
+    }
+
+    /// Adds the next parameter.
+    pub fn parameter(&mut self, name: &str, meta: TensorMeta) -> ValueRef {
+        let id = self.add(NodeKind::Parameter, SmallVec::from_iter([meta]));
+        self.g[id].name = Some(name.into());
+        self.parameters.push(id);
+        id.into()
+    }
+
+    /// Adds a constant.
+    pub fn constant(&mut self, value: Constant, meta: TensorMeta) -> ValueRef {
+        self.add(NodeKind::Constant(value), SmallVec::from_iter([meta]))
+            .into()
+    }
+
+    /// Adds a call and returns its first result; the others are `ValueRef { node, index }`.
+    pub fn call(
+        &mut self,
+        op: &str,
+        names: &[&str],
+        args: Vec<Arg<ValueRef>>,
+        results: Vec<TensorMeta>,
+    ) -> ValueRef {
+        let names: Arc<[Arc<str>]> = names.iter().map(|n| Arc::from(*n)).collect();
+        self.call_shared(op.into(), names, args, results.into())
+    }
+
+    /// [`Graph::call`] for callers that already share the strings.
+    pub fn call_shared(
+        &mut self,
+        op: Arc<str>,
+        names: Arc<[Arc<str>]>,
+        args: Vec<Arg<ValueRef>>,
+        results: SmallVec<[TensorMeta; 1]>,
+    ) -> ValueRef {
+        let mut operands: Vec<ValueRef> = Vec::new();
+        let args = args
+            .iter()
+            .map(|a| {
+                a.map(|v| {
+                    operands.push(*v);
+                    operands.len() as u32 - 1
+                })
+            })
+            .collect();
+        let id = self.add(NodeKind::Call(Call { op, args, names }), results);
+        self.connect(id, &operands);
+        id.into()
+    }
+
+    fn connect(&mut self, id: NodeId, operands: &[ValueRef]) {
+        for (i, v) in operands.iter().enumerate() {
+            let edge = Edge {
+                operand: i as u32,
+                result: v.index,
+            };
+            self.g.add_edge(v.node, id, edge);
+        }
+    }
+
+    /// Sets the results of the function, replacing earlier ones.
+    pub fn set_outputs(&mut self, values: &[ValueRef]) {
+        if let Some(old) = self.output.take() {
+            self.g.remove_node(old);
+        }
+        let id = self.add(NodeKind::Output, SmallVec::new());
+        self.connect(id, values);
+        self.output = Some(id);
+    }
+
+    /// The inputs in order.
+    pub fn inputs(&self) -> &[NodeId] {
+        &self.inputs
+    }
+
+    /// The parameters in order.
+    pub fn parameters(&self) -> &[NodeId] {
+        &self.parameters
+    }
+
+    /// The results of the function in order.
+    pub fn outputs(&self) -> Vec<ValueRef> {
+        self.output
+            .map_or_else(Vec::new, |o| self.operands(o).into_vec())
+    }
+
+    /// A node.
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.g[id]
+    }
+
+    /// A node, to change its name or provenance.
+    pub fn node_mut(&mut self, id: NodeId) -> &mut Node {
+        &mut self.g[id]
+    }
+
+    /// Whether the node (still) exists.
+    pub fn contains(&self, id: NodeId) -> bool {
+        self.g.contains_node(id)
+    }
+
+    /// The shape of a value.
+    pub fn meta(&self, v: ValueRef) -> &TensorMeta {
+        &self.g[v.node].results[v.index as usize]
+    }
+
+    /// The operands of a node by position.
+    pub fn operands(&self, id: NodeId) -> SmallVec<[ValueRef; 4]> {
+        let mut edges: SmallVec<[(u32, ValueRef); 4]> = self
+            .g
+            .edges_directed(id, Direction::Incoming)
+            .map(|e| {
+                let v = ValueRef {
+                    node: e.source(),
+                    index: e.weight().result,
+                };
+                (e.weight().operand, v)
+            })
+            .collect();
+        edges.sort_unstable_by_key(|e| e.0);
+        edges.into_iter().map(|e| e.1).collect()
+    }
+
+    /// The call's arguments with tensors as values, or `None` where the node is no call.
+    pub fn call_args(&self, id: NodeId) -> Option<(Arc<str>, Vec<Arg<ValueRef>>)> {
+        let NodeKind::Call(call) = &self.g[id].kind else {
+            return None;
+        };
+        let operands = self.operands(id);
+        let args = call
+            .args
+            .iter()
+            .map(|a| a.map(|i| operands[*i as usize]))
+            .collect();
+        Some((call.op.clone(), args))
+    }
+
+    /// The uses of a node's results: `(user, operand position, result index)`, in no fixed order.
+    pub fn uses(&self, id: NodeId) -> impl Iterator<Item = (NodeId, u32, u32)> + '_ {
+        self.g
+            .edges_directed(id, Direction::Outgoing)
+            .map(|e| (e.target(), e.weight().operand, e.weight().result))
+    }
+
+    /// Every node in an order in which operands come before their users: inputs and parameters
+    /// first, then by age.
+    pub fn topological(&self) -> Vec<NodeId> {
+        // Kahn's algorithm over node ids with a sorted frontier, so that the order is stable.
+        let mut missing: std::collections::HashMap<NodeId, usize> = self
+            .g
+            .node_indices()
+            .map(|n| (n, self.g.edges_directed(n, Direction::Incoming).count()))
+            .collect();
+        let mut ready: std::collections::BTreeSet<(bool, NodeId)> = missing
+            .iter()
+            .filter(|(_, count)| **count == 0)
+            .map(|(n, _)| (self.is_call(*n), *n))
+            .collect();
+        let mut order = Vec::with_capacity(self.g.node_count());
+        while let Some((_, n)) = ready.pop_first() {
+            order.push(n);
+            for e in self.g.edges_directed(n, Direction::Outgoing) {
+                let t = e.target();
+                if let Some(count) = missing.get_mut(&t) {
+                    *count -= 1;
+                    if *count == 0 {
+                        ready.insert((true, t));
+                    }
+                }
+            }
+        }
+        order
+    }
+
+    fn is_call(&self, n: NodeId) -> bool {
+        matches!(self.g[n].kind, NodeKind::Call(_) | NodeKind::Output)
+    }
+
+    /// Whether the edges form a cycle (a broken graph: the verifier reports it).
+    pub fn is_cyclic(&self) -> bool {
+        algo::is_cyclic_directed(&self.g)
+    }
+
+    /// Removes calls and constants that no output reaches. Inputs and parameters stay, so that
+    /// their positions keep their meaning.
+    pub fn eliminate_dead_code(&mut self) -> usize {
+        let mut live = std::collections::HashSet::new();
+        let mut stack: Vec<NodeId> = self.output.into_iter().collect();
+        while let Some(n) = stack.pop() {
+            if live.insert(n) {
+                stack.extend(self.g.neighbors_directed(n, Direction::Incoming));
+            }
+        }
+        let before = self.g.node_count();
+        self.g.retain_nodes(|g, n| {
+            live.contains(&n) || matches!(g[n].kind, NodeKind::Input | NodeKind::Parameter)
+        });
+        before - self.g.node_count()
+    }
+
+    /// The number of operator calls.
+    pub fn call_count(&self) -> usize {
+        self.g
+            .node_weights()
+            .filter(|n| matches!(n.kind, NodeKind::Call(_)))
+            .count()
+    }
+
+    /// The petgraph graph below, for algorithms and `dot` output.
+    pub fn raw(&self) -> &StableDiGraph<Node, Edge> {
+        &self.g
+    }
+}

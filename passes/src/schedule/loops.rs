@@ -1,1 +1,499 @@
-//! (being written)
+//! The loop IR: the one place where code generation targets meet.
+//!
+//! A [`Schedule`] is the whole graph as [`Step`]s over [`Buffer`]s. A [`Kernel`] is a parallel
+//! grid and stages that run in order for each grid point; a [`Stage`] is sequential axes and an
+//! SSA body. Index expressions are affine in the axes, plus loaded indices (gather). All extents
+//! and strides are static.
+//!
+//! **Which axis is vectorised.** [`Vectorize::Stage`]: the innermost axis of each stage; a
+//! [`Op::Reduce`] ends in a horizontal reduction, and its result is one number per grid point
+//! (softmax over rows). [`Vectorize::Grid`]: the innermost grid axis; each value of a body is a
+//! vector over neighbouring grid points and reductions need no horizontal step (pointwise kernels,
+//! which have one stage without axes; sums over leading dimensions). [`Vectorize::None`]: scalar.
+//!
+//! **Values.** Each instruction has a *logical* dtype. `f16`/`bf16` values are held widened to
+//! `f32` but always rounded to their own precision, so each operation on them rounds as the eager
+//! operator does; `u8`/`i8`/`i16` values are held in 32 bits and wrapped to their own range after
+//! each operation. [`Op::Cast`] converts as PyTorch does (float to integer truncates, anything to
+//! `bool` is `!= 0`).
+
+use crate::ir::graph::{Arg, TensorMeta};
+use crate::ir::{DType, Dims, Scalar};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// Indexes [`Schedule::buffers`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct BufferId(pub u32);
+
+/// Names an axis of a kernel: grid axes come first, then each stage's axes. Stage axes of
+/// different stages have different ids.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct AxisId(pub u32);
+
+/// The result of the instruction at this position of the stage's body.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Val(pub u32);
+
+/// Where a buffer's bytes are.
+#[derive(Clone, PartialEq, Debug)]
+pub enum BufferKind {
+    /// The i-th input of the call. The pointer given is that of the tensor's first element
+    /// (its storage offset applied).
+    Input(u32),
+    /// The i-th parameter; like an input.
+    Parameter(u32),
+    /// The i-th output, allocated by the caller of the plan.
+    Output(u32),
+    /// Constant data owned by the plan: raw little-endian bytes.
+    Constant(Arc<[u8]>),
+    /// A temporary at this byte offset of the arena.
+    Arena {
+        /// Byte offset, a multiple of 64.
+        offset: usize,
+    },
+}
+
+/// A piece of memory that steps read and write.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Buffer {
+    /// Element type.
+    pub dtype: DType,
+    /// The number of elements it spans (largest reachable index + 1).
+    pub len: usize,
+    /// Where it is.
+    pub kind: BufferKind,
+    /// For people: the graph value it holds.
+    pub name: String,
+}
+
+/// A loop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Axis {
+    /// Its name in index expressions.
+    pub id: AxisId,
+    /// Runs `0..extent`.
+    pub extent: i64,
+}
+
+/// An element index: `base + sum(axis * stride) + sum(loaded value * stride)`.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Index {
+    /// Constant part.
+    pub base: i64,
+    /// Affine part; no axis twice, no zero strides.
+    pub terms: SmallVec<[(AxisId, i64); 4]>,
+    /// Indices that were computed in the body (`i64` values, in range: see [`Op::CheckIndex`]).
+    pub dynamic: SmallVec<[(Val, i64); 1]>,
+}
+
+impl Index {
+    /// The stride along an axis, 0 where it does not occur.
+    pub fn stride(&self, axis: AxisId) -> i64 {
+        self.terms.iter().find(|t| t.0 == axis).map_or(0, |t| t.1)
+    }
+}
+
+/// What loads and stores address.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Mem {
+    /// A buffer of the schedule.
+    Buffer(BufferId),
+    /// The i-th scratch row of the kernel: private to one worker, valid within one grid point
+    /// (for [`Vectorize::Grid`]: one element per lane and index).
+    Scratch(u32),
+}
+
+/// Operations on one value. Float ones follow IEEE and PyTorch (NaN propagates).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs)] // PyTorch's operator names
+pub enum UnaryOp {
+    Neg,
+    Abs,
+    Sign,
+    Sqrt,
+    Rsqrt,
+    Reciprocal,
+    Exp,
+    Exp2,
+    Expm1,
+    Log,
+    Log2,
+    Log10,
+    Log1p,
+    Sin,
+    Cos,
+    Tan,
+    Asin,
+    Acos,
+    Atan,
+    Sinh,
+    Cosh,
+    Asinh,
+    Acosh,
+    Atanh,
+    Tanh,
+    Sigmoid,
+    Erf,
+    Erfc,
+    Floor,
+    Ceil,
+    /// Half to even.
+    Round,
+    Trunc,
+    /// Floats only; result `bool`.
+    IsNan,
+    /// Floats only; result `bool`.
+    IsInf,
+    /// `x == 0`; result `bool`.
+    LogicalNot,
+    /// Integers: bits; `bool`: logical.
+    BitwiseNot,
+    Relu,
+    /// `0.5 x (1 + erf(x / sqrt 2))`.
+    GeluErf,
+    /// The tanh approximation.
+    GeluTanh,
+    Silu,
+}
+
+/// Operations on two values of one dtype; the result has that dtype.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs)] // PyTorch's operator names
+pub enum BinaryOp {
+    Add,
+    Sub,
+    Mul,
+    /// Floats: IEEE division. Integers never get here (true division casts to float first).
+    Div,
+    /// `div(rounding_mode="floor")`; integer division by zero is reported by the kernel.
+    FloorDiv,
+    /// `div(rounding_mode="trunc")`.
+    TruncDiv,
+    /// Sign of the dividend (C `fmod`).
+    Fmod,
+    /// Sign of the divisor (Python `%`).
+    Remainder,
+    Pow,
+    Atan2,
+    /// NaN propagates.
+    Maximum,
+    /// NaN propagates.
+    Minimum,
+    BitwiseAnd,
+    BitwiseOr,
+    BitwiseXor,
+    /// `bool` operands.
+    LogicalAnd,
+    /// `bool` operands.
+    LogicalOr,
+    /// `bool` operands.
+    LogicalXor,
+    ShiftLeft,
+    ShiftRight,
+}
+
+/// Comparisons; operands of one dtype, result `bool`. Ordered, but `Ne` is true for NaN.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs)] // the usual six
+pub enum CompareOp {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+/// Reductions.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs)] // PyTorch's names
+pub enum ReduceOp {
+    Sum,
+    Prod,
+    /// NaN propagates; the identity is the smallest value of the dtype.
+    Max,
+    /// NaN propagates.
+    Min,
+    /// `bool`.
+    Any,
+    /// `bool`.
+    All,
+}
+
+/// An instruction's operation.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Op {
+    /// Reads an element.
+    Load {
+        /// From where.
+        mem: Mem,
+        /// Which element.
+        index: Index,
+    },
+    /// A number, the same everywhere.
+    Const(Scalar),
+    /// The current value of an axis, as `i64`.
+    AxisIndex(AxisId),
+    /// Conversion to the instruction's dtype.
+    Cast(Val),
+    /// One operand.
+    Unary(UnaryOp, Val),
+    /// Two operands of the instruction's dtype.
+    Binary(BinaryOp, Val, Val),
+    /// `a * b + c` with one rounding (floats).
+    Fma(Val, Val, Val),
+    /// Two operands of one dtype; the instruction's dtype is `bool`.
+    Compare(CompareOp, Val, Val),
+    /// `cond ? a : b`.
+    Select(Val, Val, Val),
+    /// Checks `-size <= index < size` and wraps negative ones (`index` is `i64`); out of range
+    /// makes the plan return an error that names this step. The result is safe as a dynamic index.
+    CheckIndex {
+        /// The index value.
+        index: Val,
+        /// The size of the dimension indexed.
+        size: i64,
+    },
+    /// Accumulates a value over all axes of the stage. The result may be used only by later
+    /// stages, through [`Op::Carry`].
+    Reduce(ReduceOp, Val),
+    /// The position (linear over the stage's axes) of the first largest / smallest value;
+    /// result `i64`. NaN counts as the extreme. Used through [`Op::Carry`].
+    ArgReduce {
+        /// `true` for argmax.
+        max: bool,
+        /// The value compared.
+        value: Val,
+    },
+    /// The finished reduction of an earlier stage.
+    Carry {
+        /// Index of that stage.
+        stage: u32,
+        /// The reduction instruction in it.
+        value: Val,
+    },
+    /// Writes an element (the instruction's dtype is that of the value, and of the memory).
+    Store {
+        /// To where.
+        mem: Mem,
+        /// Which element.
+        index: Index,
+        /// What.
+        value: Val,
+    },
+}
+
+/// An operation with the logical dtype of its result.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Inst {
+    /// What it does.
+    pub op: Op,
+    /// The dtype of the result (of the stored value for a store).
+    pub dtype: DType,
+}
+
+/// Loops around a straight-line body.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Stage {
+    /// Sequential axes, outermost first; may be empty (once per grid point).
+    pub axes: SmallVec<[Axis; 2]>,
+    /// SSA instructions; [`Val`] `i` is the result of `body[i]`.
+    pub body: Vec<Inst>,
+}
+
+/// Which axis the lanes of a vector run along.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Vectorize {
+    /// The innermost axis of each stage.
+    Stage,
+    /// The innermost grid axis.
+    Grid,
+    /// Scalar code.
+    None,
+}
+
+/// A row of per-worker memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Scratch {
+    /// Element type.
+    pub dtype: DType,
+    /// Elements (per lane for [`Vectorize::Grid`]).
+    pub len: usize,
+}
+
+/// One fused loop nest.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Kernel {
+    /// Short name made of its operators.
+    pub name: String,
+    /// Parallel axes, outermost first; may be empty (one point).
+    pub grid: SmallVec<[Axis; 4]>,
+    /// Run in order for each grid point.
+    pub stages: Vec<Stage>,
+    /// Which axis is vectorised.
+    pub vectorize: Vectorize,
+    /// Row buffers that carry values between stages.
+    pub scratch: Vec<Scratch>,
+    /// Estimated scalar operations per grid point, loads and stores counted as one: splitting the
+    /// grid among threads is decided on it.
+    pub work_per_point: u64,
+    /// The graph operators that were fused into it, in order (`aten::mul.Tensor`).
+    pub ops: Vec<Arc<str>>,
+}
+
+impl Kernel {
+    /// The number of grid points.
+    pub fn points(&self) -> i64 {
+        self.grid.iter().map(|a| a.extent).product()
+    }
+}
+
+/// A strided tensor inside a buffer.
+#[derive(Clone, PartialEq, Debug)]
+pub struct BufferView {
+    /// The buffer.
+    pub buffer: BufferId,
+    /// Element type (the buffer's).
+    pub dtype: DType,
+    /// Sizes.
+    pub sizes: Dims,
+    /// Strides in elements.
+    pub strides: Dims,
+    /// First element.
+    pub offset: i64,
+}
+
+/// What a matrix product does to each element before it is stored.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[allow(missing_docs)] // the functions' names
+pub enum Activation {
+    #[default]
+    None,
+    Relu,
+    GeluErf,
+    GeluTanh,
+    Silu,
+    Tanh,
+    Sigmoid,
+}
+
+/// `out = activation(a @ b + bias) + residual`; `a`: `[.., m, k]`, `b`: `[.., k, n]`, leading
+/// dimensions (batch) equal, stride 0 where broadcast.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Matmul {
+    /// Left operand.
+    pub a: BufferView,
+    /// Right operand.
+    pub b: BufferView,
+    /// Result.
+    pub out: BufferView,
+    /// Added per column, `[n]`.
+    pub bias: Option<BufferView>,
+    /// Applied after the bias.
+    pub activation: Activation,
+    /// Added last, the result's shape.
+    pub residual: Option<BufferView>,
+    /// `b` is a parameter (or constant): the plan packs it once and repacks when it changes.
+    pub pack_b: bool,
+}
+
+/// A call of a runtime kernel that is not a loop nest of ours.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Extern {
+    /// A (batched) matrix product with its epilogue.
+    Matmul(Matmul),
+    /// Any other operator, by name, with its arguments; tensors index `inputs`.
+    Op {
+        /// `aten::sort`.
+        op: Arc<str>,
+        /// Schema arguments.
+        args: Vec<Arg<u32>>,
+        /// Tensor operands.
+        inputs: Vec<BufferView>,
+        /// Results, to be written.
+        outputs: Vec<BufferView>,
+    },
+}
+
+/// One step of the plan.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Step {
+    /// Generated code.
+    Kernel(Kernel),
+    /// A runtime kernel.
+    Extern(Extern),
+}
+
+/// How a result of the function is delivered.
+#[derive(Clone, PartialEq, Debug)]
+pub enum OutputBinding {
+    /// A new tensor with these sizes and strides over `Output(index)`'s buffer.
+    Fresh {
+        /// Which output buffer.
+        index: u32,
+        /// Shape of the tensor.
+        meta: TensorMeta,
+    },
+    /// A view of an input, parameter or fresh output.
+    View {
+        /// Whose storage it shares.
+        of: ViewSource,
+        /// Shape of the view.
+        meta: TensorMeta,
+        /// First element, relative to the first element of the source.
+        offset: i64,
+    },
+}
+
+/// Whose storage a view output shares.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ViewSource {
+    /// The i-th input.
+    Input(u32),
+    /// The i-th parameter.
+    Parameter(u32),
+    /// The i-th fresh output buffer.
+    Output(u32),
+}
+
+/// Why an operator was or was not fused: for `explain`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FusionDecision {
+    /// The operator with its value, `%3 = aten::exp`.
+    pub node: String,
+    /// Which step it ended in, if any (views end in none).
+    pub step: Option<usize>,
+    /// The reason in a sentence.
+    pub reason: String,
+}
+
+/// The whole graph, ready for code generation.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Schedule {
+    /// All memory.
+    pub buffers: Vec<Buffer>,
+    /// What to run, in order.
+    pub steps: Vec<Step>,
+    /// How results are delivered.
+    pub outputs: Vec<OutputBinding>,
+    /// Size of the arena in bytes.
+    pub arena_bytes: usize,
+    /// What was fused where, and why.
+    pub decisions: Vec<FusionDecision>,
+}
+
+impl Schedule {
+    /// A buffer.
+    pub fn buffer(&self, id: BufferId) -> &Buffer {
+        &self.buffers[id.0 as usize]
+    }
+
+    /// The generated kernels.
+    pub fn kernels(&self) -> impl Iterator<Item = &Kernel> {
+        self.steps.iter().filter_map(|s| match s {
+            Step::Kernel(k) => Some(k),
+            Step::Extern(_) => None,
+        })
+    }
+}
