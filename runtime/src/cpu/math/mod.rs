@@ -1,1 +1,9 @@
 //! Vector math functions, each defined once.
+//!
+//! [`prims`] has the primitives; a function is a builder over them. [`scalar`] runs a builder on one lane.
+
+pub mod prims;
+pub mod scalar;
+
+pub use prims::{Prims, ScalarFn1, ScalarFn2, Width};
+pub use scalar::{Scalar32, Scalar64};
