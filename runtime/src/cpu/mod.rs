@@ -3,3 +3,4 @@
 pub mod jit;
 pub mod kernels;
 pub mod math;
+pub mod threads;
