@@ -13,3 +13,4 @@ pub use device::{Device, DeviceType};
 pub use dtype::DType;
 pub use layout::{Dims, Layout, MemoryFormat};
 pub use scalar::Scalar;
+pub use schema::{FunctionSchema, OperatorName};
