@@ -1,1 +1,2 @@
 //! straightline
+pub mod dispatch;
