@@ -1,1 +1,3 @@
 //! Raw strided kernels, used by eager operators and by plans.
+
+pub mod matmul;

@@ -1,0 +1,301 @@
+//! Matrix products: `out = beta * addend + alpha * (a @ b)` for every numeric dtype and any strides.
+//!
+//! [`gemm`] and [`bmm`] take raw strided views and choose a kernel by dtype, shape and layout.
+//!
+//! Numerics: f32 and f64 accumulate in their own type, with fused multiply-adds; f16 and bf16 are widened
+//! to f32, accumulated there and rounded once, after `alpha` and `beta`; integers wrap. `alpha` and `beta` apply to the
+//! finished sum, as separate roundings. NaN and infinity propagate as IEEE arithmetic says: no term of a sum is
+//! skipped. `beta == 0` ignores the addend, even where it is NaN.
+
+mod element;
+mod float;
+mod half;
+mod int;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+pub use view::{MatMut, MatRef};
+
+use element::Element;
+use straightline_passes::ir::{DType, Scalar};
+
+/// Why a product cannot be computed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum MatmulError {
+    /// The sizes do not fit together.
+    #[error(
+        "cannot multiply a {}x{} matrix by a {}x{} matrix into a {}x{} matrix",
+        a.0, a.1, b.0, b.1, out.0, out.1
+    )]
+    Shape {
+        /// Rows and columns of the left factor.
+        a: (usize, usize),
+        /// Rows and columns of the right factor.
+        b: (usize, usize),
+        /// Rows and columns of the result.
+        out: (usize, usize),
+    },
+    /// The addend does not have the sizes of the result.
+    #[error("the addend is {}x{} but the product is {}x{}", addend.0, addend.1, out.0, out.1)]
+    Addend {
+        /// Rows and columns of the addend.
+        addend: (usize, usize),
+        /// Rows and columns of the result.
+        out: (usize, usize),
+    },
+    /// There is no product over this dtype.
+    #[error("matrix product is not defined for {dtype}")]
+    DType {
+        /// The dtype asked for.
+        dtype: DType,
+    },
+}
+
+/// What is done with the sum of products: `beta * addend + alpha * sum`.
+#[derive(Clone, Copy, Debug)]
+pub struct Scaling {
+    /// Factor of the product.
+    pub alpha: Scalar,
+    /// The addend and its factor. It has the sizes of the result (broadcast by zero strides) and is either the result
+    /// itself, element for element, or does not overlap it.
+    pub addend: Option<(Scalar, MatRef)>,
+}
+
+impl Default for Scaling {
+    /// The plain product.
+    fn default() -> Self {
+        Scaling {
+            alpha: Scalar::Int(1),
+            addend: None,
+        }
+    }
+}
+
+/// `out = beta * addend + alpha * (a @ b)`, all of one dtype.
+///
+/// With `k == 0` the product is zero. Any size may be zero. Large products use the thread pool.
+///
+/// # Safety
+///
+/// Each view must describe memory of `dtype` elements, aligned for it, that is valid to read (`a`, `b`, the addend) or write
+/// (`out`) during the call. Elements of `out` must have distinct addresses, and no other view may overlap `out`, except that the
+/// addend may be the very same view.
+pub unsafe fn gemm(
+    dtype: DType,
+    a: MatRef,
+    b: MatRef,
+    out: MatMut,
+    scaling: Scaling,
+) -> Result<(), MatmulError> {
+    check(a, b, out, &scaling)?;
+    // SAFETY: the caller's contract, and the sizes fit.
+    unsafe {
+        match dtype {
+            DType::F32 => float::gemm::<f32>(a, b, out, &scaling),
+            DType::F64 => float::gemm::<f64>(a, b, out, &scaling),
+            DType::F16 => half::gemm::<::half::f16>(a, b, out, &scaling),
+            DType::BF16 => half::gemm::<::half::bf16>(a, b, out, &scaling),
+            DType::U8 => int::gemm::<u8>(a, b, out, &scaling),
+            DType::I8 => int::gemm::<i8>(a, b, out, &scaling),
+            DType::I16 => int::gemm::<i16>(a, b, out, &scaling),
+            DType::I32 => int::gemm::<i32>(a, b, out, &scaling),
+            DType::I64 => int::gemm::<i64>(a, b, out, &scaling),
+            DType::Bool => return Err(MatmulError::DType { dtype }),
+        }
+    }
+    Ok(())
+}
+
+/// A view repeated along a batch dimension: the first matrix and the distance to the next, in elements.
+pub type Batched<M> = (M, isize);
+
+/// `out[i] = beta * addend[i] + alpha * (a[i] @ b[i])` for `i` in `0..batch`.
+///
+/// The addend inside `scaling` is the one of the first matrix; `addend_stride` leads to the next.
+///
+/// # Safety
+///
+/// As [`gemm`], for each matrix of the batch; the results of different matrices must not overlap.
+pub unsafe fn bmm(
+    dtype: DType,
+    batch: usize,
+    a: Batched<MatRef>,
+    b: Batched<MatRef>,
+    out: Batched<MatMut>,
+    scaling: Scaling,
+    addend_stride: isize,
+) -> Result<(), MatmulError> {
+    check(a.0, b.0, out.0, &scaling)?;
+    if dtype == DType::Bool {
+        return Err(MatmulError::DType { dtype });
+    }
+    let step = |i: usize, stride: isize| i as isize * stride * dtype.size() as isize;
+    let one = |i: usize| {
+        let addend = scaling
+            .addend
+            .map(|(beta, mat)| (beta, mat.offset::<u8>(step(i, addend_stride))));
+        // SAFETY: the caller's contract for matrix `i`.
+        let result = unsafe {
+            gemm(
+                dtype,
+                a.0.offset::<u8>(step(i, a.1)),
+                b.0.offset::<u8>(step(i, b.1)),
+                out.0.offset::<u8>(step(i, out.1)),
+                Scaling { addend, ..scaling },
+            )
+        };
+        debug_assert!(result.is_ok(), "sizes and dtype were checked");
+    };
+    let each = work(out.0.rows, out.0.cols, a.0.cols);
+    // A product that is worth splitting by itself is split inside.
+    if each.saturating_mul(batch) < PARALLEL_WORK || each >= PARALLEL_WORK {
+        (0..batch).for_each(one);
+    } else {
+        let grain = (PARALLEL_WORK / 2).div_ceil(each.max(1));
+        crate::cpu::threads::parallel_ranges(batch, grain, &|begin, end| {
+            (begin..end).for_each(one)
+        });
+    }
+    Ok(())
+}
+
+/// A row-major slice with its rows and columns, for [`matmul_slices`].
+pub type Dense<'a, T> = (&'a [T], usize, usize);
+
+/// An element type of a safe dense product.
+pub trait MatElement: Copy {
+    /// Its dtype.
+    const DTYPE: DType;
+}
+
+macro_rules! mat_element {
+    ($($t:ty => $d:ident),*) => {$(
+        impl MatElement for $t {
+            const DTYPE: DType = DType::$d;
+        }
+    )*};
+}
+mat_element!(f32 => F32, f64 => F64, ::half::f16 => F16, ::half::bf16 => BF16, u8 => U8, i8 => I8,
+    i16 => I16, i32 => I32, i64 => I64);
+
+/// The safe form for dense row-major data: `a @ b`.
+///
+/// ```
+/// use straightline_runtime::cpu::kernels::matmul::matmul_slices;
+/// let product = matmul_slices((&[1.0f32, 2.0], 1, 2), (&[3.0, 4.0], 2, 1)).unwrap();
+/// assert_eq!(product, [11.0]);
+/// ```
+///
+/// # Panics
+///
+/// If a slice is shorter than its sizes say.
+pub fn matmul_slices<T: MatElement>(
+    a: Dense<'_, T>,
+    b: Dense<'_, T>,
+) -> Result<Vec<T>, MatmulError> {
+    for (slice, rows, cols) in [a, b] {
+        assert!(rows.checked_mul(cols).is_some_and(|len| len <= slice.len()));
+    }
+    let mut out = Vec::<T>::with_capacity(a.1 * b.2);
+    // SAFETY: the slices cover their sizes, `out` has room for a dense result and is new; gemm writes all of it.
+    unsafe {
+        gemm(
+            T::DTYPE,
+            MatRef::row_major(a.0.as_ptr().cast(), a.1, a.2),
+            MatRef::row_major(b.0.as_ptr().cast(), b.1, b.2),
+            MatMut::row_major(out.as_mut_ptr().cast(), a.1, b.2),
+            Scaling::default(),
+        )?;
+        out.set_len(a.1 * b.2);
+    }
+    Ok(out)
+}
+
+fn check(a: MatRef, b: MatRef, out: MatMut, scaling: &Scaling) -> Result<(), MatmulError> {
+    if a.cols != b.rows || a.rows != out.rows || b.cols != out.cols {
+        return Err(MatmulError::Shape {
+            a: (a.rows, a.cols),
+            b: (b.rows, b.cols),
+            out: (out.rows, out.cols),
+        });
+    }
+    match scaling.addend {
+        Some((_, mat)) if (mat.rows, mat.cols) != (out.rows, out.cols) => {
+            Err(MatmulError::Addend {
+                addend: (mat.rows, mat.cols),
+                out: (out.rows, out.cols),
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Multiply-adds from which a product is split over threads: some 8 us of one core, twice what waking a parked
+/// worker costs.
+pub(super) const PARALLEL_WORK: usize = 1 << 19;
+
+/// The multiply-adds of a product.
+pub(super) fn work(m: usize, n: usize, k: usize) -> usize {
+    m.saturating_mul(n).saturating_mul(k)
+}
+
+/// The scaling in the accumulator type; no addend when `beta` is zero.
+struct Finish<T: Element> {
+    alpha: T::Acc,
+    addend: Option<(T::Acc, MatRef)>,
+}
+
+impl<T: Element> Finish<T> {
+    fn new(scaling: &Scaling) -> Self {
+        Finish {
+            alpha: T::scalar(scaling.alpha),
+            addend: scaling
+                .addend
+                .map(|(beta, mat)| (T::scalar(beta), mat))
+                .filter(|&(beta, _)| !T::is_zero(beta)),
+        }
+    }
+
+    /// Whether the sum is the result.
+    fn is_plain(&self) -> bool {
+        self.addend.is_none() && T::is_one(self.alpha)
+    }
+
+    /// Whether the addend is read from the memory that is written.
+    fn reads(&self, out: MatMut) -> bool {
+        self.addend
+            .is_some_and(|(_, mat)| std::ptr::eq(mat.ptr, out.ptr))
+    }
+
+    /// Writes `beta * addend + alpha * sum` to `out`.
+    ///
+    /// # Safety
+    ///
+    /// `sums` holds accumulators in the sizes of `out`, and may be `out` itself where both types are one; addend and
+    /// `out` as for [`gemm`].
+    unsafe fn store(&self, sums: MatRef, out: MatMut) {
+        for i in 0..out.rows {
+            for j in 0..out.cols {
+                // SAFETY: `i` and `j` are inside the sizes of all three.
+                unsafe {
+                    let mut value = *sums.at::<T::Acc>(i, j);
+                    if !T::is_one(self.alpha) {
+                        value = T::mul(self.alpha, value);
+                    }
+                    if let Some((beta, mat)) = self.addend {
+                        let term = (*mat.at::<T>(i, j)).widen();
+                        let term = if T::is_one(beta) {
+                            term
+                        } else {
+                            T::mul(beta, term)
+                        };
+                        value = T::add(value, term);
+                    }
+                    *out.at::<T>(i, j) = T::round(value);
+                }
+            }
+        }
+    }
+}
