@@ -4,6 +4,7 @@ pub mod device;
 pub mod dtype;
 pub mod graph;
 pub mod layout;
+pub mod promote;
 pub mod scalar;
 pub mod schema;
 pub mod text;
