@@ -6,6 +6,7 @@
 use super::key::{BackendComponent, DispatchKey, NUM_FUNCTIONALITIES};
 use std::fmt;
 use std::ops::{BitAnd, BitOr, BitOrAssign, BitXor, Sub};
+use straightline_passes::ir::DeviceType;
 
 /// A set of runtime dispatch keys.
 ///
@@ -191,6 +192,11 @@ impl DispatchKeySet {
                 | DispatchKeySet::autograd_related(backend).0
                 | autocast,
         )
+    }
+
+    /// [`DispatchKeySet::for_dense_tensor`] of a device.
+    pub const fn for_device(device: DeviceType) -> DispatchKeySet {
+        DispatchKeySet::for_dense_tensor(BackendComponent::of(device))
     }
 
     /// The autograd keys that a tensor of this backend carries.

@@ -5,10 +5,12 @@
 //! tracing is a kernel at its own key that does its work and redispatches below itself.
 
 mod alias;
+mod error;
 mod key;
 #[cfg(test)]
 mod key_tests;
 mod keyset;
 
+pub use error::{DispatchError, MissingKernel, Site};
 pub use key::{BackendComponent, DispatchKey, ParseKeyError};
 pub use keyset::{DispatchKeySet, NUM_RUNTIME_ENTRIES};

@@ -1,0 +1,249 @@
+//! What the dispatcher refuses, and why.
+
+use super::key::DispatchKey;
+use super::keyset::DispatchKeySet;
+use std::fmt;
+use straightline_passes::ir::schema::{SchemaMismatch, SchemaParseError};
+
+/// A place in the source where something was registered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Site {
+    /// The file.
+    pub file: &'static str,
+    /// The line.
+    pub line: u32,
+}
+
+impl Site {
+    /// The caller's place.
+    #[track_caller]
+    pub fn caller() -> Site {
+        let l = std::panic::Location::caller();
+        Site {
+            file: l.file(),
+            line: l.line(),
+        }
+    }
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "registered at {}:{}", self.file, self.line)
+    }
+}
+
+/// What is known of a call that found no kernel.
+#[derive(Clone, PartialEq, Debug)]
+pub struct MissingKernel {
+    /// The operator.
+    pub op: String,
+    /// The key that the call dispatched to; `Undefined` where no argument had one.
+    pub key: DispatchKey,
+    /// The key set of the call.
+    pub keyset: DispatchKeySet,
+    /// The keys that have a kernel.
+    pub available: Vec<DispatchKey>,
+    /// The operator's table, as [`dump_table`](super::dump_table) prints it.
+    pub table: String,
+}
+
+impl fmt::Display for MissingKernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.available.iter().map(|k| k.name()).collect();
+        let names = names.join(", ");
+        let op = &self.op;
+        if self.key == DispatchKey::Undefined {
+            write!(
+                f,
+                "There were no tensor arguments to this function (e.g., you passed an empty list of Tensors), \
+                 but no fallback function is registered for schema {op}. Pass a tensor, or register a composite \
+                 kernel, which also serves calls without tensors: \
+                 `Library::implementation(\"{ns}\", DispatchKey::CompositeExplicitAutograd)?.impl_(\"{op}\", kernel)`. \
+                 Available functions are [{names}].\n\n{}",
+                self.table,
+                ns = op.split("::").next().unwrap_or(""),
+            )
+        } else {
+            write!(
+                f,
+                "Could not run '{op}' with arguments from the '{key}' backend. Move the tensors to a backend in \
+                 the list below, or register a kernel: \
+                 `Library::implementation(\"{ns}\", DispatchKey::{key})?.impl_(\"{op}\", kernel)`. \
+                 '{op}' is only available for these backends: [{names}].\n\n{}",
+                self.table,
+                key = self.key,
+                ns = op.split("::").next().unwrap_or(""),
+            )
+        }
+    }
+}
+
+/// An error of the dispatcher.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[non_exhaustive]
+#[allow(missing_docs)] // the messages say what the fields are
+pub enum DispatchError {
+    #[error("{0}")]
+    MissingKernel(Box<MissingKernel>),
+    #[error(
+        "{op}: there is no Meta kernel, so the shape of its result is unknown. Register one that computes sizes and \
+         dtype without data: `Library::implementation(\"...\", DispatchKey::Meta)?.impl_(\"{op}\", kernel)`, or implement \
+         the operator as a composite of operators that have one"
+    )]
+    NoMetaKernel { op: String },
+    #[error(
+        "{op}: it has a kernel for CompositeImplicitAutograd and one for a backend whose autograd key is AutogradOther, so it is \
+         ambiguous which of them autograd should see. Register a kernel for AutogradOther to decide"
+    )]
+    AmbiguousAutogradOther { op: String },
+    #[error(
+        "{op}: the fallthrough kernel of {key} was called. A redispatch went to a key that this operator masks; \
+         start from the key set that the kernel was given"
+    )]
+    FallthroughCalled { op: String, key: DispatchKey },
+    #[error(
+        "Only a single TORCH_LIBRARY can be used to register the namespace {namespace}; use a fragment \
+         (`Library::fragment`) for more definitions. First {first}; second {second}"
+    )]
+    SecondDefBlock {
+        namespace: String,
+        first: Site,
+        second: Site,
+    },
+    #[error("'{namespace}' is not a namespace that operators can be registered in: {reason}")]
+    BadNamespace {
+        namespace: String,
+        reason: &'static str,
+    },
+    #[error(
+        "def(\"{op}\"): Cannot define an operator inside of a TORCH_LIBRARY_IMPL block. All def()s should be placed in \
+         the (unique) TORCH_LIBRARY block or a fragment for their namespace ({site})"
+    )]
+    DefInImplBlock { op: String, site: Site },
+    #[error(
+        "Tried to register an operator ({schema}) with the same name and overload name multiple times. Each overload's \
+         schema should only be registered with a single call to def(). Duplicate registration: {second}. Original registration: {first}"
+    )]
+    AlreadyDefined {
+        schema: String,
+        first: Site,
+        second: Site,
+    },
+    #[error(
+        "{op}: Explicitly provided namespace ({explicit}) does not match the namespace of the enclosing block ({block}). \
+         Move it into a block of its own namespace or leave the namespace out ({site})"
+    )]
+    NamespaceMismatch {
+        op: String,
+        explicit: String,
+        block: String,
+        site: Site,
+    },
+    #[error(
+        "def(\"{op}\"): Full schema string was not specified, and we couldn't infer it without a kernel; only the operator \
+         name was given. Write the schema, or give a typed kernel to infer it from ({site})"
+    )]
+    SchemaMissing { op: String, site: Site },
+    #[error("{op}: type variables such as `t` are for the aten and prim namespaces only ({site})")]
+    TypeVariable { op: String, site: Site },
+    #[error(
+        "impl(\"{op}\"): Explicitly provided dispatch key ({key}) is inconsistent with the dispatch key of the enclosing \
+         block ({block}). Declare a separate block for it or leave the key out ({site})"
+    )]
+    KeyMismatch {
+        op: String,
+        key: DispatchKey,
+        block: DispatchKey,
+        site: Site,
+    },
+    #[error(
+        "fallback(): Cannot define a fallback for the operators of one namespace ({namespace}); a fallback serves every \
+         operator, so use the wildcard namespace `_` ({site})"
+    )]
+    FallbackInNamespace { namespace: String, site: Site },
+    #[error(
+        "fallback(): a fallback needs a dispatch key, and neither the call nor the block gives one ({site})"
+    )]
+    FallbackWithoutKey { site: Site },
+    #[error(
+        "Tried to register multiple backend fallbacks for the same dispatch key {key}; previous registration {previous}, \
+         new registration {new}"
+    )]
+    FallbackTaken {
+        key: DispatchKey,
+        previous: Site,
+        new: Site,
+    },
+    #[error("{op}: {key} has no slot of its own, so no kernel can be registered for it ({site})")]
+    NotRegistrable {
+        op: String,
+        key: DispatchKey,
+        site: Site,
+    },
+    #[error("{0}")]
+    Schema(#[from] SchemaParseError),
+    #[error(
+        "In registration for {op}: expected schema of operator to be \"{expected}\" ({expected_at}), but got inferred schema \
+         \"{inferred}\" ({inferred_at}).\n  operator: {op}\n  expected schema: {expected}\n    {expected_at}\n  \
+         inferred schema: {inferred}\n    {inferred_at}\n  reason: {reason}"
+    )]
+    SignatureMismatch {
+        op: String,
+        expected: String,
+        expected_at: Site,
+        inferred: String,
+        inferred_at: Site,
+        reason: SchemaMismatch,
+    },
+    #[error(
+        "Mismatch in kernel signatures\n  operator: {op}\n    kernel 1: {first}\n      {first_at}\n    kernel 2: {second}\n      {second_at}"
+    )]
+    KernelSignatures {
+        op: String,
+        first: &'static str,
+        first_at: Site,
+        second: &'static str,
+        second_at: Site,
+    },
+    #[error(
+        "Tried to access or call an operator with a wrong signature.\n  operator: {op}\n    correct signature: {registered}\n    \
+         accessed/called as: {requested}"
+    )]
+    WrongSignature {
+        op: String,
+        registered: String,
+        requested: String,
+    },
+    #[error(
+        "Could not find schema for {name}.{overload}{}",
+        if *.implemented { ", but we found an implementation; did you forget to def() the operator?" } else { "." }
+    )]
+    NotFound {
+        name: String,
+        overload: String,
+        implemented: bool,
+    },
+    #[error(
+        "{op}() Expected a value of type '{expected}' for argument '{name}' but instead found type '{found}'.\nPosition: {position}\nDeclaration: {declaration}"
+    )]
+    Argument {
+        op: String,
+        name: String,
+        position: usize,
+        expected: String,
+        found: &'static str,
+        declaration: String,
+    },
+    #[error("{op}() takes {want} arguments, but the stack holds {have}")]
+    StackUnderflow {
+        op: String,
+        want: usize,
+        have: usize,
+    },
+    #[error("a kernel of {op} should have left {want} on the stack and left {got}")]
+    Returns {
+        op: String,
+        want: String,
+        got: String,
+    },
+}
