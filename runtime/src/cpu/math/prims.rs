@@ -23,6 +23,8 @@ pub type ScalarFn2 = extern "C" fn(f64, f64) -> f64;
 ///
 /// Provided methods state their meaning as a sequence of the required ones; an implementation may replace one by a
 /// faster instruction that gives the same bits.
+// `from_bits` needs the emitter it writes to.
+#[allow(clippy::wrong_self_convention)]
 pub trait Prims {
     /// A vector of floats.
     type F: Copy;
