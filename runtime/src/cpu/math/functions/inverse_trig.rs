@@ -170,9 +170,9 @@ pub fn atan2<P: Prims>(p: &mut P, y: P::F, x: P::F) -> P::F {
     let t = p.div(small, large);
     // inf / inf and 0 / 0.
     let diagonal = p.eq(ax, ay);
-    let t = p.select(diagonal, one, t);
     let origin = p.eq(large, zero);
-    let t = p.select(origin, zero, t);
+    let corner = p.select(origin, zero, one);
+    let t = p.select(diagonal, corner, t);
     let v = atan_poly(p, t);
     let hi = p.f(FRAC_PI_2);
     let lo = by_width(p, PI_2_LO.0, PI_2_LO.1);
