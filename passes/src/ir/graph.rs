@@ -475,6 +475,12 @@ impl Graph {
             .count()
     }
 
+    /// The petgraph graph itself, so that tests can break what this type keeps whole.
+    #[cfg(test)]
+    pub(crate) fn raw_mut(&mut self) -> &mut StableDiGraph<Node, Edge> {
+        &mut self.g
+    }
+
     /// The petgraph graph below, for algorithms and `dot` output.
     pub fn raw(&self) -> &StableDiGraph<Node, Edge> {
         &self.g

@@ -1,0 +1,368 @@
+//! The verifier: this page says what a well-formed graph is.
+//!
+//! **Structure**
+//!
+//! - The edges form no cycle.
+//! - Each node's operand positions are `0, 1, 2 ...` without gap or repetition, and every operand
+//!   names a result that its node has.
+//! - Each position that a call's arguments mention exists, and each operand is mentioned exactly
+//!   once. `args` and `names` have the same length.
+//! - There is exactly one output node, it has no results and nobody uses it. Inputs, parameters
+//!   and constants have one result and no operands.
+//! - Every input and parameter is listed once, and no listed one is missing.
+//! - No two nodes have the same name.
+//!
+//! **Values**
+//!
+//! - A value has as many strides as sizes, no negative size, and fewer than 2^63 elements.
+//! - A constant lists as many elements as its type has.
+//!
+//! **Calls**
+//!
+//! - An operator's name is `namespace::name` or `namespace::name.overload`.
+//! - A captured graph is functional: no operator writes to its arguments (a name that ends in `_`,
+//!   as in `aten::add_`, or an `out` overload). In-place updates of inputs happen when the plan
+//!   ends and are no part of the graph.
+//! - For the operators that [`shapes`] knows, result sizes follow from operand sizes: pointwise
+//!   operators broadcast, matrix products agree on the inner dimension, a reduction removes (or
+//!   keeps as 1) the dimensions it names, a view has as many elements as what it views, a
+//!   comparison gives `bool`. Other operators may have any results: an unknown operator is no
+//!   error.
+//!
+//! Every error found is reported, each with its node as the graph's text writes it.
+
+pub mod shapes;
+#[cfg(test)]
+mod tests;
+
+use super::graph::{Arg, Call, Constant, Graph, NodeId, NodeKind, TensorMeta};
+use super::text::{ValueNames, display_node};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// What is wrong with one node, or with the graph as a whole.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs)] // the fields are named by the messages
+pub enum VerifyErrorKind {
+    /// The graph is no DAG.
+    #[error("the graph has a cycle through this node")]
+    Cycle,
+    /// Operand positions with a gap or a repetition.
+    #[error("operand positions are {found:?}, expected 0..{}", found.len())]
+    OperandPositions { found: Vec<u32> },
+    /// A use of a result that its node does not have.
+    #[error("operand {operand} is result {result} of a node with {results} results")]
+    ResultIndex {
+        operand: u32,
+        result: u32,
+        results: usize,
+    },
+    /// Arguments that mention an operand that is not there.
+    #[error("an argument mentions operand {operand}, but there are {operands}")]
+    MissingOperand { operand: u32, operands: usize },
+    /// An operand that not exactly one argument mentions.
+    #[error("operand {operand} is mentioned {times} times by the arguments, expected once")]
+    OperandMentions { operand: u32, times: usize },
+    /// A call with more or fewer names than arguments.
+    #[error("{args} arguments but {names} argument names")]
+    ArgumentNames { args: usize, names: usize },
+    /// No output node, or several.
+    #[error("a graph has one output node, found {0}")]
+    OutputCount(usize),
+    /// A node whose kind does not have this many results.
+    #[error("{what} has {expected} results, found {found}")]
+    ResultCount {
+        what: &'static str,
+        expected: usize,
+        found: usize,
+    },
+    /// A leaf with operands.
+    #[error("{what} has no operands, found {found}")]
+    LeafOperands { what: &'static str, found: usize },
+    /// An input or parameter that is not listed exactly once.
+    #[error("this {what} is listed {times} times among the graph's {what}s, expected once")]
+    Unlisted { what: &'static str, times: usize },
+    /// Two nodes of one name.
+    #[error("the name `{0}` is used by an earlier node")]
+    DuplicateName(Arc<str>),
+    /// Sizes and strides of different lengths.
+    #[error("a value has {sizes} sizes but {strides} strides")]
+    StrideCount { sizes: usize, strides: usize },
+    /// A negative size, or more elements than can be counted.
+    #[error("the sizes {0:?} are not those of a tensor")]
+    BadSizes(Vec<i64>),
+    /// A constant of another length than its type.
+    #[error("the type has {expected} elements but the constant lists {found}")]
+    ElementCount { expected: i64, found: usize },
+    /// An operator without namespace.
+    #[error(
+        "`{0}` is not an operator name: expected `namespace::name` or `namespace::name.overload`"
+    )]
+    OperatorName(Arc<str>),
+    /// A call that writes to its arguments.
+    #[error("`{0}` writes to its arguments: a captured graph is functional")]
+    Mutation(Arc<str>),
+    /// Sizes or dtypes that do not follow from the operands.
+    #[error(transparent)]
+    Shape(#[from] shapes::ShapeError),
+}
+
+/// One error with its place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VerifyError {
+    /// The node, where the error has one.
+    pub node: Option<NodeId>,
+    /// The node as the graph's text writes it.
+    pub location: String,
+    /// What is wrong.
+    pub kind: VerifyErrorKind,
+}
+
+impl fmt::Display for VerifyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.node.is_some() {
+            write!(f, "{}\n  in: {}", self.kind, self.location)
+        } else {
+            write!(f, "{}", self.kind)
+        }
+    }
+}
+
+/// Everything that is wrong with a graph; never empty.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VerifyErrors(pub Vec<VerifyError>);
+
+impl fmt::Display for VerifyErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let n = self.0.len();
+        let plural = if n == 1 { "" } else { "s" };
+        write!(f, "the graph is not well-formed ({n} error{plural})")?;
+        self.0.iter().try_for_each(|e| write!(f, "\n- {e}"))
+    }
+}
+
+impl std::error::Error for VerifyErrors {}
+
+/// Checks a graph against the rules on this page.
+///
+/// ```
+/// use straightline_passes::ir::{graph::Graph, verify::verify};
+/// let text = "graph(%x: f32[2,3]) { %0: f32[2,2] = aten::relu(%x) return %0 }";
+/// let errors = verify(&Graph::parse(text).unwrap()).unwrap_err();
+/// assert!(errors.to_string().contains("expected sizes [2, 3], found [2, 2]"));
+/// ```
+///
+/// # Errors
+///
+/// All that is wrong, in the order of the graph's text.
+pub fn verify(graph: &Graph) -> Result<(), VerifyErrors> {
+    let mut v = Verifier {
+        graph,
+        found: Vec::new(),
+    };
+    v.whole();
+    for id in graph.raw().node_indices() {
+        v.structure(id);
+    }
+    // shapes index operands and results freely, so they are read only where the structure holds
+    if v.found.is_empty() {
+        for id in graph.raw().node_indices() {
+            if let NodeKind::Call(call) = &graph.node(id).kind
+                && let Err(e) = shapes::check(graph, id, call)
+            {
+                v.report(id, e.into());
+            }
+        }
+    }
+    if v.found.is_empty() {
+        return Ok(());
+    }
+    let names = ValueNames::new(graph);
+    let rank: HashMap<NodeId, usize> = (names.order().iter().enumerate())
+        .map(|(i, id)| (*id, i + 1))
+        .collect();
+    v.found.sort_by_key(|(id, _)| id.map_or(0, |id| rank[&id]));
+    let errors = v.found.into_iter().map(|(node, kind)| VerifyError {
+        node,
+        location: node.map_or_else(String::new, |id| display_node(graph, &names, id)),
+        kind,
+    });
+    Err(VerifyErrors(errors.collect()))
+}
+
+/// Whether an operator writes to its arguments, by the naming rule of ATen.
+pub fn is_mutating(op: &str) -> bool {
+    let name = op.rsplit("::").next().unwrap_or(op);
+    let (base, overload) = name.split_once('.').unwrap_or((name, ""));
+    // `__and__` and its like end in underscores and change nothing
+    let in_place = base.ends_with('_') && !base.ends_with("__");
+    in_place || overload == "out" || overload.ends_with("_out")
+}
+
+struct Verifier<'a> {
+    graph: &'a Graph,
+    found: Vec<(Option<NodeId>, VerifyErrorKind)>,
+}
+
+impl Verifier<'_> {
+    fn report(&mut self, id: NodeId, kind: VerifyErrorKind) {
+        self.found.push((Some(id), kind));
+    }
+
+    /// What concerns the graph as a whole.
+    fn whole(&mut self) {
+        let g = self.graph.raw();
+        let outputs = g
+            .node_weights()
+            .filter(|n| n.kind == NodeKind::Output)
+            .count();
+        if outputs != 1 {
+            self.found
+                .push((None, VerifyErrorKind::OutputCount(outputs)));
+        }
+        if self.graph.is_cyclic() {
+            let components = petgraph::algo::tarjan_scc(g);
+            let cyclic = (components.into_iter())
+                .filter(|c| c.len() > 1 || g.find_edge(c[0], c[0]).is_some());
+            for id in cyclic.flatten() {
+                self.report(id, VerifyErrorKind::Cycle);
+            }
+        }
+        let mut names: HashMap<&str, NodeId> = HashMap::new();
+        for id in g.node_indices() {
+            if let Some(name) = &self.graph.node(id).name
+                && names.insert(name, id).is_some()
+            {
+                self.report(id, VerifyErrorKind::DuplicateName(name.clone()));
+            }
+        }
+    }
+
+    /// What concerns one node and its edges.
+    fn structure(&mut self, id: NodeId) {
+        use petgraph::Direction::Incoming;
+        let node = self.graph.node(id);
+        let mut positions: Vec<u32> = Vec::new();
+        for e in self.graph.raw().edges_directed(id, Incoming) {
+            use petgraph::visit::EdgeRef;
+            let edge = e.weight();
+            positions.push(edge.operand);
+            let results = self.graph.node(e.source()).results.len();
+            if edge.result as usize >= results {
+                let (operand, result) = (edge.operand, edge.result);
+                let kind = VerifyErrorKind::ResultIndex {
+                    operand,
+                    result,
+                    results,
+                };
+                self.report(id, kind);
+            }
+        }
+        positions.sort_unstable();
+        let operands = positions.len();
+        if (positions.iter().enumerate()).any(|(i, p)| *p != i as u32) {
+            self.report(id, VerifyErrorKind::OperandPositions { found: positions });
+        }
+        for meta in &node.results {
+            self.value(id, meta);
+        }
+        match &node.kind {
+            NodeKind::Input => self.leaf(id, "input", operands, Some(self.graph.inputs())),
+            NodeKind::Parameter => {
+                self.leaf(id, "parameter", operands, Some(self.graph.parameters()));
+            }
+            NodeKind::Constant(c) => {
+                self.leaf(id, "constant", operands, None);
+                if let (Constant::Elements(v), [meta]) = (c, &node.results[..])
+                    && meta.numel() != v.len() as i64
+                {
+                    let (expected, found) = (meta.numel(), v.len());
+                    self.report(id, VerifyErrorKind::ElementCount { expected, found });
+                }
+            }
+            NodeKind::Output => {
+                let (what, expected, found) = ("the output node", 0, node.results.len());
+                if found != expected {
+                    let kind = VerifyErrorKind::ResultCount {
+                        what,
+                        expected,
+                        found,
+                    };
+                    self.report(id, kind);
+                }
+            }
+            NodeKind::Call(call) => self.call(id, call, operands),
+        }
+    }
+
+    fn value(&mut self, id: NodeId, meta: &TensorMeta) {
+        let (sizes, strides) = (meta.sizes.len(), meta.strides.len());
+        if sizes != strides {
+            self.report(id, VerifyErrorKind::StrideCount { sizes, strides });
+        }
+        let count = (meta.sizes.iter()).try_fold(1i64, |n, s| n.checked_mul((*s).max(1)));
+        if count.is_none() || meta.sizes.iter().any(|s| *s < 0) {
+            self.report(id, VerifyErrorKind::BadSizes(meta.sizes.to_vec()));
+        }
+    }
+
+    fn leaf(&mut self, id: NodeId, what: &'static str, operands: usize, list: Option<&[NodeId]>) {
+        if operands != 0 {
+            let found = operands;
+            self.report(id, VerifyErrorKind::LeafOperands { what, found });
+        }
+        let found = self.graph.node(id).results.len();
+        if found != 1 {
+            let kind = VerifyErrorKind::ResultCount {
+                what,
+                expected: 1,
+                found,
+            };
+            self.report(id, kind);
+        }
+        if let Some(list) = list {
+            let times = list.iter().filter(|n| **n == id).count();
+            if times != 1 {
+                self.report(id, VerifyErrorKind::Unlisted { what, times });
+            }
+        }
+    }
+
+    fn call(&mut self, id: NodeId, call: &Call, operands: usize) {
+        let (args, names) = (call.args.len(), call.names.len());
+        if args != names {
+            self.report(id, VerifyErrorKind::ArgumentNames { args, names });
+        }
+        let mut times = vec![0usize; operands];
+        for arg in &call.args {
+            let mentioned: &[Option<u32>] = match arg {
+                Arg::Tensor(v) => &[Some(*v)],
+                Arg::Tensors(vs) => vs,
+                _ => &[],
+            };
+            for operand in mentioned.iter().flatten().copied() {
+                match times.get_mut(operand as usize) {
+                    Some(t) => *t += 1,
+                    None => {
+                        self.report(id, VerifyErrorKind::MissingOperand { operand, operands });
+                    }
+                }
+            }
+        }
+        for (operand, times) in times.into_iter().enumerate() {
+            if times != 1 {
+                let operand = operand as u32;
+                self.report(id, VerifyErrorKind::OperandMentions { operand, times });
+            }
+        }
+        let well_named =
+            (call.op.split_once("::")).is_some_and(|(ns, name)| !ns.is_empty() && !name.is_empty());
+        if !well_named {
+            self.report(id, VerifyErrorKind::OperatorName(call.op.clone()));
+        }
+        if is_mutating(&call.op) {
+            self.report(id, VerifyErrorKind::Mutation(call.op.clone()));
+        }
+    }
+}
