@@ -75,6 +75,34 @@ class Grammar:
 
         return len(words) in ends(self.start, 0)
 
+    def probability(self, words):
+        """How likely the sampler is to draw these words (but for the few too long ones it draws again)."""
+        memo = {}
+
+        def inside(category, i):
+            """For every position where the category can end: the probability of the words up to there."""
+            if (category, i) not in memo:
+                found = {}
+                if category in self.lexicon:
+                    if i < len(words) and words[i] in self.lexicon[category]:
+                        found[i + 1] = 1 / len(self.words[category])
+                else:
+                    total = sum(weight for weight, _ in self.rules[category])
+                    for weight, right in self.rules[category]:
+                        at = {i: weight / total}
+                        for c in right:
+                            reached = {}
+                            for j, p in at.items():
+                                for k, q in inside(c, j).items():
+                                    reached[k] = reached.get(k, 0) + p * q
+                            at = reached
+                        for k, p in at.items():
+                            found[k] = found.get(k, 0) + p
+                memo[category, i] = found
+            return memo[category, i]
+
+        return inside(self.start, 0).get(len(words), 0.0)
+
     def template(self, rng: random.Random):
         """The terminal categories of one random sentence that is not too long."""
         while True:
