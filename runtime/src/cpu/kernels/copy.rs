@@ -1,0 +1,349 @@
+//! Copies with conversion, transposition, and fills.
+
+use super::integer::{Bool8, Map1, Row1, row1};
+use super::nest::{GRAIN, Nest};
+use super::tile::{Form, TILE, move_elements, move_strided, pointwise};
+use super::{KernelError, Strided};
+use straightline_passes::ir::{DType, Scalar};
+
+/// Conversion between the types that hold dtypes in arithmetic, by PyTorch's rules.
+trait Convert<R>: Copy {
+    fn convert(self) -> R;
+}
+
+macro_rules! convert_numbers {
+    ($($a:ty => $($r:ty)+;)+) => {$($(
+        impl Convert<$r> for $a {
+            #[inline(always)]
+            fn convert(self) -> $r {
+                self as $r
+            }
+        }
+    )+)+};
+}
+convert_numbers! {
+    u8 => u8 i8 i16 i32 i64 f32 f64;
+    i8 => u8 i8 i16 i32 i64 f32 f64;
+    i16 => u8 i8 i16 i32 i64 f32 f64;
+    i32 => u8 i8 i16 i32 i64 f32 f64;
+    i64 => u8 i8 i16 i32 i64 f32 f64;
+    f32 => i64 f32 f64;
+    f64 => i64 f32 f64;
+}
+
+// floats truncate to i64, which then wraps, as `Scalar::cast` does
+macro_rules! convert_through_i64 {
+    ($($a:ty => $($r:ty)+;)+) => {$($(
+        impl Convert<$r> for $a {
+            #[inline(always)]
+            fn convert(self) -> $r {
+                self as i64 as $r
+            }
+        }
+    )+)+};
+}
+convert_through_i64! {
+    f32 => u8 i8 i16 i32;
+    f64 => u8 i8 i16 i32;
+}
+
+macro_rules! convert_bool {
+    ($($t:ty: $zero:expr, $one:expr;)+) => {$(
+        impl Convert<Bool8> for $t {
+            #[inline(always)]
+            fn convert(self) -> Bool8 {
+                Bool8::new(self != $zero)
+            }
+        }
+        impl Convert<$t> for Bool8 {
+            #[inline(always)]
+            fn convert(self) -> $t {
+                if self.get() { $one } else { $zero }
+            }
+        }
+    )+};
+}
+convert_bool! {
+    u8: 0, 1; i8: 0, 1; i16: 0, 1; i32: 0, 1; i64: 0, 1; f32: 0.0, 1.0; f64: 0.0, 1.0;
+}
+
+impl Convert<Bool8> for Bool8 {
+    #[inline(always)]
+    fn convert(self) -> Bool8 {
+        Bool8::new(self.get())
+    }
+}
+
+struct Conversion;
+
+impl<A: Convert<R>, R> Map1<A, R> for Conversion {
+    #[inline(always)]
+    fn run(a: A) -> R {
+        a.convert()
+    }
+}
+
+fn conversion_to<A>(to: DType) -> Row1
+where
+    A: Convert<u8>
+        + Convert<i8>
+        + Convert<i16>
+        + Convert<i32>
+        + Convert<i64>
+        + Convert<f32>
+        + Convert<f64>
+        + Convert<Bool8>,
+{
+    match to {
+        DType::U8 => row1::<A, u8, Conversion>(),
+        DType::I8 => row1::<A, i8, Conversion>(),
+        DType::I16 => row1::<A, i16, Conversion>(),
+        DType::I32 => row1::<A, i32, Conversion>(),
+        DType::I64 => row1::<A, i64, Conversion>(),
+        DType::F16 | DType::BF16 | DType::F32 => row1::<A, f32, Conversion>(),
+        DType::F64 => row1::<A, f64, Conversion>(),
+        DType::Bool => row1::<A, Bool8, Conversion>(),
+    }
+}
+
+/// The row that converts between the arithmetic types of two dtypes.
+fn conversion(from: DType, to: DType) -> Row1 {
+    match from {
+        DType::U8 => conversion_to::<u8>(to),
+        DType::I8 => conversion_to::<i8>(to),
+        DType::I16 => conversion_to::<i16>(to),
+        DType::I32 => conversion_to::<i32>(to),
+        DType::I64 => conversion_to::<i64>(to),
+        DType::F16 | DType::BF16 | DType::F32 => conversion_to::<f32>(to),
+        DType::F64 => conversion_to::<f64>(to),
+        DType::Bool => conversion_to::<Bool8>(to),
+    }
+}
+
+/// `out = a`, converted to the dtype of `out` as PyTorch does: floats truncate to integers (through `i64`, which
+/// wraps to narrower ones), anything becomes `bool` as `!= 0`, halves are rounded from `f32`.
+///
+/// # Safety
+///
+/// The sizes are equal; the memory of both is what they say and may be accessed; the elements of `out` are distinct
+/// and do not overlap `a`.
+pub unsafe fn copy(out: Strided<'_>, a: Strided<'_>) -> Result<(), KernelError> {
+    if out.dtype == a.dtype {
+        // SAFETY: as promised by the caller.
+        unsafe { copy_same(out, a) };
+        return Ok(());
+    }
+    let row = conversion(a.dtype, out.dtype);
+    let forms = [Form::arithmetic(out.dtype), Form::arithmetic(a.dtype)];
+    // SAFETY: as promised by the caller; the row kernel is that of the forms' types.
+    unsafe { pointwise(&[out, a], forms, false, 1, &|p, n, _| row(p[0], p[1], n)) };
+    Ok(())
+}
+
+/// # Safety
+///
+/// As for [`copy`], and the dtypes are equal.
+unsafe fn copy_same(out: Strided<'_>, a: Strided<'_>) {
+    let size = out.dtype.size();
+    let numel = out.numel();
+    if numel == 0 {
+        return;
+    }
+    if numel <= GRAIN && out.is_contiguous() && a.is_contiguous() {
+        // SAFETY: as promised by the caller.
+        unsafe { std::ptr::copy(a.ptr, out.ptr, numel * size) };
+        return;
+    }
+    let nest = Nest::new(&[out, a]);
+    let [to, from] = nest.inner().strides;
+    let across = nest.dims.iter().position(|d| d.strides[1] == size as isize);
+    if let (true, Some(across @ 1..)) = (to == size as isize && from != 0, across) {
+        // SAFETY: as promised by the caller.
+        unsafe { transpose(&nest, across, size) };
+        return;
+    }
+    // SAFETY: as promised by the caller.
+    unsafe { nest.run(GRAIN, &|p, n| move_elements(size, p[0], to, p[1], from, n)) };
+}
+
+/// Sides of the squares that a transposition goes by: two squares of 8-byte elements fit the first cache, and each
+/// line of the source is used whole before it is evicted.
+const SQUARE: usize = 32;
+
+/// Copies where the output runs along the innermost dimension and the source along another one.
+///
+/// # Safety
+///
+/// As for [`copy`]; both strides named are those of neighbouring elements.
+unsafe fn transpose(nest: &Nest<2>, across: usize, size: usize) {
+    let inner = *nest.inner();
+    let outer = nest.dims[across];
+    let mut rest = nest.clone();
+    rest.dims.remove(across);
+    rest.dims.remove(0);
+    let rows = outer.size.div_ceil(SQUARE);
+    let others: usize = rest.dims.iter().map(|d| d.size).product();
+    let element_work = inner.size * SQUARE;
+    super::nest::parallel(others * rows, element_work, &|begin, end| {
+        for item in begin..end {
+            let (mut index, strip) = (item / rows, item % rows);
+            let mut at = nest_pointers(&rest);
+            for d in &rest.dims {
+                let i = (index % d.size) as isize;
+                index /= d.size;
+                for k in 0..2 {
+                    at[k] = at[k].wrapping_offset(i * d.strides[k]);
+                }
+            }
+            let first = strip * SQUARE;
+            let height = SQUARE.min(outer.size - first);
+            for k in 0..2 {
+                at[k] = at[k].wrapping_offset(first as isize * outer.strides[k]);
+            }
+            for start in (0..inner.size).step_by(SQUARE) {
+                let width = SQUARE.min(inner.size - start);
+                let to = at[0].wrapping_offset(start as isize * inner.strides[0]);
+                let from = at[1].wrapping_offset(start as isize * inner.strides[1]);
+                // SAFETY: a square within the bounds of both dimensions.
+                unsafe {
+                    match size {
+                        1 => square::<u8>(
+                            to,
+                            outer.strides[0],
+                            from,
+                            inner.strides[1],
+                            width,
+                            height,
+                        ),
+                        2 => square::<u16>(
+                            to,
+                            outer.strides[0],
+                            from,
+                            inner.strides[1],
+                            width,
+                            height,
+                        ),
+                        4 => square::<u32>(
+                            to,
+                            outer.strides[0],
+                            from,
+                            inner.strides[1],
+                            width,
+                            height,
+                        ),
+                        _ => square::<u64>(
+                            to,
+                            outer.strides[0],
+                            from,
+                            inner.strides[1],
+                            width,
+                            height,
+                        ),
+                    }
+                }
+            }
+        }
+    });
+}
+
+fn nest_pointers(nest: &Nest<2>) -> [*mut u8; 2] {
+    nest.ptrs
+}
+
+/// One square: each of `height` output rows of `width` elements is a column of the source.
+#[inline(always)]
+unsafe fn square<T: Copy>(
+    to: *mut u8,
+    to_row: isize,
+    from: *const u8,
+    from_row: isize,
+    width: usize,
+    height: usize,
+) {
+    let size = std::mem::size_of::<T>() as isize;
+    for i in 0..height as isize {
+        // SAFETY: as promised by the caller.
+        unsafe {
+            move_strided::<T>(
+                to.offset(i * to_row),
+                size,
+                from.offset(i * size),
+                from_row,
+                width,
+            )
+        };
+    }
+}
+
+/// The bytes of a number in a dtype, at the low end.
+pub(super) fn scalar_bits(value: Scalar, dtype: DType) -> u64 {
+    match dtype {
+        DType::F16 => u64::from(half_bits(value, dtype)),
+        DType::BF16 => u64::from(half_bits(value, dtype)),
+        DType::F32 => u64::from((value.as_f64() as f32).to_bits()),
+        DType::F64 => value.as_f64().to_bits(),
+        DType::Bool => u64::from(value.as_bool()),
+        DType::U8 | DType::I8 | DType::I16 | DType::I32 | DType::I64 => value.as_i64() as u64,
+    }
+}
+
+/// Through `f32`, as the copy kernels convert.
+fn half_bits(value: Scalar, dtype: DType) -> u16 {
+    let x = value.as_f64() as f32;
+    match dtype {
+        DType::F16 => ::half::f16::from_f32(x).to_bits(),
+        _ => ::half::bf16::from_f32(x).to_bits(),
+    }
+}
+
+#[inline(always)]
+unsafe fn fill_row<T: Copy>(out: *mut u8, value: T, step: isize, n: usize) {
+    let size = std::mem::size_of::<T>() as isize;
+    // SAFETY: as promised by the caller.
+    unsafe {
+        if step == size {
+            for i in 0..n {
+                out.cast::<T>().add(i).write_unaligned(value);
+            }
+        } else {
+            for i in 0..n as isize {
+                out.offset(i * step).cast::<T>().write_unaligned(value);
+            }
+        }
+    }
+}
+
+/// Every element of `out` this number, converted to its dtype.
+///
+/// # Safety
+///
+/// The memory of `out` is what it says and may be written.
+pub unsafe fn fill(out: Strided<'_>, value: Scalar) {
+    let numel = out.numel();
+    if numel == 0 {
+        return;
+    }
+    let bits = scalar_bits(value, out.dtype);
+    let size = out.dtype.size();
+    let row = |p: *mut u8, step: isize, n: usize| {
+        // SAFETY: a row of `out`.
+        unsafe {
+            match size {
+                1 => fill_row(p, bits as u8, step, n),
+                2 => fill_row(p, bits as u16, step, n),
+                4 => fill_row(p, bits as u32, step, n),
+                _ => fill_row(p, bits, step, n),
+            }
+        }
+    };
+    if numel <= GRAIN && out.is_contiguous() {
+        row(out.ptr, size as isize, numel);
+        return;
+    }
+    let nest = Nest::new(&[out]);
+    let step = nest.inner().strides[0];
+    // SAFETY: as promised by the caller.
+    unsafe { nest.run(GRAIN, &|p, n| row(p[0], step, n)) };
+}
+
+const _: () = assert!(TILE.is_multiple_of(SQUARE));

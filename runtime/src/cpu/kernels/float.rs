@@ -1,0 +1,299 @@
+//! Rows over `f32` and `f64`: the functions of [`crate::cpu::math`] on the vectors of this machine.
+
+use super::integer::{A_IS_SCALAR, B_IS_SCALAR, Row1, Row2};
+use super::vector::Vector;
+use crate::cpu::math::{Prims, Scalar32, Scalar64, functions as f};
+use straightline_passes::ir::DType;
+use straightline_passes::schedule::loops::{BinaryOp, UnaryOp};
+
+/// A function of one float.
+pub(super) trait Float1 {
+    fn run<P: Prims>(p: &mut P, x: P::F) -> P::F;
+}
+
+/// A function of two floats.
+pub(super) trait Float2 {
+    /// Long bodies are compiled for two full operands only.
+    const LONG: bool = false;
+    fn run<P: Prims>(p: &mut P, x: P::F, y: P::F) -> P::F;
+}
+
+#[inline(always)]
+unsafe fn row1_body<V: Vector, K: Float1>(out: *mut u8, a: *const u8, n: usize) {
+    let mut v = V::default();
+    let (out, a) = (out.cast::<V::Elem>(), a.cast::<V::Elem>());
+    let mut i = 0;
+    while i + V::LANES <= n {
+        // SAFETY: LANES elements from i on are within the row.
+        unsafe {
+            let x = v.load(a.add(i));
+            let y = K::run(&mut v, x);
+            v.store(out.add(i), y);
+        }
+        i += V::LANES;
+    }
+    if i < n {
+        // SAFETY: n - i elements are left.
+        unsafe {
+            let x = v.load_some(a.add(i), n - i);
+            let y = K::run(&mut v, x);
+            v.store_some(out.add(i), y, n - i);
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn row2_body<V: Vector, K: Float2>(
+    out: *mut u8,
+    a: *const u8,
+    b: *const u8,
+    n: usize,
+    mask: u8,
+) -> bool {
+    let mut v = V::default();
+    let (out, a, b) = (
+        out.cast::<V::Elem>(),
+        a.cast::<V::Elem>(),
+        b.cast::<V::Elem>(),
+    );
+    macro_rules! go {
+        (|$i:ident| $x:expr, $xs:expr, $y:expr, $ys:expr) => {
+            let mut $i = 0;
+            while $i + V::LANES <= n {
+                // SAFETY: LANES elements from i on are within the row.
+                unsafe {
+                    let x = $x;
+                    let y = $y;
+                    let r = K::run(&mut v, x, y);
+                    v.store(out.add($i), r);
+                }
+                $i += V::LANES;
+            }
+            if $i < n {
+                // SAFETY: n - i elements are left.
+                unsafe {
+                    let x = $xs;
+                    let y = $ys;
+                    let r = K::run(&mut v, x, y);
+                    v.store_some(out.add($i), r, n - $i);
+                }
+            }
+        };
+    }
+    if K::LONG {
+        debug_assert!(mask == 0);
+        go!(
+            |i| v.load(a.add(i)),
+            v.load_some(a.add(i), n - i),
+            v.load(b.add(i)),
+            v.load_some(b.add(i), n - i)
+        );
+        return true;
+    }
+    match mask {
+        A_IS_SCALAR => {
+            // SAFETY: a row is not empty.
+            let x = unsafe { a.read_unaligned() };
+            let x = v.splat(x);
+            go!(|i| x, x, v.load(b.add(i)), v.load_some(b.add(i), n - i));
+        }
+        B_IS_SCALAR => {
+            // SAFETY: a row is not empty.
+            let y = unsafe { b.read_unaligned() };
+            let y = v.splat(y);
+            go!(|i| v.load(a.add(i)), v.load_some(a.add(i), n - i), y, y);
+        }
+        0 => {
+            go!(
+                |i| v.load(a.add(i)),
+                v.load_some(a.add(i), n - i),
+                v.load(b.add(i)),
+                v.load_some(b.add(i), n - i)
+            );
+        }
+        _ => {
+            // SAFETY: a row is not empty.
+            let (x, y) = unsafe { (a.read_unaligned(), b.read_unaligned()) };
+            let (x, y) = (v.splat(x), v.splat(y));
+            go!(|i| x, x, y, y);
+        }
+    }
+    true
+}
+
+unsafe fn row1_portable<V: Vector, K: Float1>(out: *mut u8, a: *const u8, n: usize) {
+    // SAFETY: as promised by the caller.
+    unsafe { row1_body::<V, K>(out, a, n) }
+}
+
+unsafe fn row2_portable<V: Vector, K: Float2>(
+    out: *mut u8,
+    a: *const u8,
+    b: *const u8,
+    n: usize,
+    mask: u8,
+) -> bool {
+    // SAFETY: as promised by the caller.
+    unsafe { row2_body::<V, K>(out, a, b, n, mask) }
+}
+
+fn row1<K: Float1>(double: bool) -> Row1 {
+    match double {
+        false => row1_portable::<Scalar32, K>,
+        true => row1_portable::<Scalar64, K>,
+    }
+}
+
+fn row2<K: Float2>(double: bool) -> Row2 {
+    match double {
+        false => row2_portable::<Scalar32, K>,
+        true => row2_portable::<Scalar64, K>,
+    }
+}
+
+macro_rules! float1 {
+    ($double:expr, |$p:ident, $x:ident| $body:expr) => {{
+        struct K;
+        impl Float1 for K {
+            #[inline(always)]
+            fn run<P: Prims>($p: &mut P, $x: P::F) -> P::F {
+                $body
+            }
+        }
+        row1::<K>($double)
+    }};
+}
+
+macro_rules! float2 {
+    ($double:expr, |$p:ident, $x:ident, $y:ident| $body:expr) => {
+        float2!(@ $double, false, |$p, $x, $y| $body)
+    };
+    ($double:expr, long |$p:ident, $x:ident, $y:ident| $body:expr) => {
+        float2!(@ $double, true, |$p, $x, $y| $body)
+    };
+    (@ $double:expr, $long:expr, |$p:ident, $x:ident, $y:ident| $body:expr) => {{
+        struct K;
+        impl Float2 for K {
+            const LONG: bool = $long;
+            #[inline(always)]
+            fn run<P: Prims>($p: &mut P, $x: P::F, $y: P::F) -> P::F {
+                $body
+            }
+        }
+        row2::<K>($double)
+    }};
+}
+
+/// `floor(a / b)` from the exact remainder, as PyTorch computes it.
+#[inline(always)]
+fn floor_div<P: Prims>(p: &mut P, a: P::F, b: P::F) -> P::F {
+    let zero = p.f(0.0);
+    let one = p.f(1.0);
+    let half = p.f(0.5);
+    let rem = f::fmod(p, a, b);
+    let whole = p.sub(a, rem);
+    let div = p.div(whole, b);
+    // one less where there is a remainder whose sign is not the divisor's
+    let some = p.ne(rem, zero);
+    let b_neg = p.lt(b, zero);
+    let b_pos = p.not(b_neg);
+    let rem_neg = p.lt(rem, zero);
+    let rem_pos = p.not(rem_neg);
+    let down = p.and(b_pos, rem_neg);
+    let up = p.and(b_neg, rem_pos);
+    let differ = p.or(down, up);
+    let adjust = p.and(some, differ);
+    let lower = p.sub(div, one);
+    let div = p.select(adjust, lower, div);
+    let floor = p.floor(div);
+    // rounding of the quotient may have fallen short of the next integer
+    let short = p.sub(div, floor);
+    let short = p.gt(short, half);
+    let next = p.add(floor, one);
+    let floor = p.select(short, next, floor);
+    // zero keeps the sign of the true quotient
+    let quotient = p.div(a, b);
+    let signed_zero = f::copysign(p, floor, quotient);
+    let nonzero = p.ne(div, zero);
+    let r = p.select(nonzero, floor, signed_zero);
+    let divisible = p.ne(b, zero);
+    p.select(divisible, r, quotient)
+}
+
+/// Rows over `f32` (also for widened half types) or `f64`.
+pub(super) fn unary_row(op: UnaryOp, dtype: DType) -> Option<Row1> {
+    let d = dtype == DType::F64;
+    Some(match op {
+        UnaryOp::Neg => float1!(d, |p, x| p.neg(x)),
+        UnaryOp::Abs => float1!(d, |p, x| p.abs(x)),
+        UnaryOp::Sign => float1!(d, |p, x| f::sign(p, x)),
+        UnaryOp::Sqrt => float1!(d, |p, x| p.sqrt(x)),
+        UnaryOp::Rsqrt => float1!(d, |p, x| f::rsqrt(p, x)),
+        UnaryOp::Reciprocal => float1!(d, |p, x| f::reciprocal(p, x)),
+        UnaryOp::Exp => float1!(d, |p, x| f::exp(p, x)),
+        UnaryOp::Exp2 => float1!(d, |p, x| f::exp2(p, x)),
+        UnaryOp::Expm1 => float1!(d, |p, x| f::expm1(p, x)),
+        UnaryOp::Log => float1!(d, |p, x| f::log(p, x)),
+        UnaryOp::Log2 => float1!(d, |p, x| f::log2(p, x)),
+        UnaryOp::Log10 => float1!(d, |p, x| f::log10(p, x)),
+        UnaryOp::Log1p => float1!(d, |p, x| f::log1p(p, x)),
+        UnaryOp::Sin => float1!(d, |p, x| f::sin(p, x)),
+        UnaryOp::Cos => float1!(d, |p, x| f::cos(p, x)),
+        UnaryOp::Tan => float1!(d, |p, x| f::tan(p, x)),
+        UnaryOp::Asin => float1!(d, |p, x| f::asin(p, x)),
+        UnaryOp::Acos => float1!(d, |p, x| f::acos(p, x)),
+        UnaryOp::Atan => float1!(d, |p, x| f::atan(p, x)),
+        UnaryOp::Sinh => float1!(d, |p, x| f::sinh(p, x)),
+        UnaryOp::Cosh => float1!(d, |p, x| f::cosh(p, x)),
+        UnaryOp::Asinh => float1!(d, |p, x| f::asinh(p, x)),
+        UnaryOp::Acosh => float1!(d, |p, x| f::acosh(p, x)),
+        UnaryOp::Atanh => float1!(d, |p, x| f::atanh(p, x)),
+        UnaryOp::Tanh => float1!(d, |p, x| f::tanh(p, x)),
+        UnaryOp::Sigmoid => float1!(d, |p, x| f::sigmoid(p, x)),
+        UnaryOp::Erf => float1!(d, |p, x| f::erf(p, x)),
+        UnaryOp::Erfc => float1!(d, |p, x| f::erfc(p, x)),
+        UnaryOp::Floor => float1!(d, |p, x| p.floor(x)),
+        UnaryOp::Ceil => float1!(d, |p, x| p.ceil(x)),
+        UnaryOp::Round => float1!(d, |p, x| p.round_even(x)),
+        UnaryOp::Trunc => float1!(d, |p, x| p.trunc(x)),
+        UnaryOp::Relu => float1!(d, |p, x| {
+            let zero = p.f(0.0);
+            f::maximum(p, x, zero)
+        }),
+        UnaryOp::GeluErf => float1!(d, |p, x| f::gelu_erf(p, x)),
+        UnaryOp::GeluTanh => float1!(d, |p, x| f::gelu_tanh(p, x)),
+        UnaryOp::Silu => float1!(d, |p, x| f::silu(p, x)),
+        UnaryOp::IsNan | UnaryOp::IsInf | UnaryOp::LogicalNot | UnaryOp::BitwiseNot => return None,
+    })
+}
+
+/// Rows over two operands; [`is_long`] ones take no scalar operands.
+pub(super) fn binary_row(op: BinaryOp, dtype: DType) -> Option<Row2> {
+    let d = dtype == DType::F64;
+    Some(match op {
+        BinaryOp::Add => float2!(d, |p, x, y| p.add(x, y)),
+        BinaryOp::Sub => float2!(d, |p, x, y| p.sub(x, y)),
+        BinaryOp::Mul => float2!(d, |p, x, y| p.mul(x, y)),
+        BinaryOp::Div => float2!(d, |p, x, y| p.div(x, y)),
+        BinaryOp::TruncDiv => float2!(d, |p, x, y| {
+            let q = p.div(x, y);
+            p.trunc(q)
+        }),
+        BinaryOp::Maximum => float2!(d, |p, x, y| f::maximum(p, x, y)),
+        BinaryOp::Minimum => float2!(d, |p, x, y| f::minimum(p, x, y)),
+        BinaryOp::FloorDiv => float2!(d, long | p, x, y | floor_div(p, x, y)),
+        BinaryOp::Fmod => float2!(d, long | p, x, y | f::fmod(p, x, y)),
+        BinaryOp::Remainder => float2!(d, long | p, x, y | f::remainder(p, x, y)),
+        BinaryOp::Pow => float2!(d, long | p, x, y | f::pow(p, x, y)),
+        BinaryOp::Atan2 => float2!(d, long | p, x, y | f::atan2(p, x, y)),
+        _ => return None,
+    })
+}
+
+/// Whether the float row of this operation wants two full operands.
+pub(super) fn is_long(op: BinaryOp) -> bool {
+    matches!(
+        op,
+        BinaryOp::FloorDiv | BinaryOp::Fmod | BinaryOp::Remainder | BinaryOp::Pow | BinaryOp::Atan2
+    )
+}

@@ -1,0 +1,273 @@
+//! The loop nest that several strided operands share: fewest dimensions, best order, split among threads.
+
+use super::Strided;
+use crate::cpu::threads;
+use smallvec::SmallVec;
+
+/// One loop: its extent, and each operand's step in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dim<const N: usize> {
+    pub(super) size: usize,
+    pub(super) strides: [isize; N],
+}
+
+/// Loops over `N` operands of the same sizes, innermost first; never without a loop.
+#[derive(Clone, Debug)]
+pub(super) struct Nest<const N: usize> {
+    pub(super) ptrs: [*mut u8; N],
+    pub(super) dims: SmallVec<[Dim<N>; 4]>,
+    pub(super) numel: usize,
+}
+
+// SAFETY: a nest is handed to the threads of one parallel loop, which the caller of the kernel vouches for: the output
+// elements of disjoint ranges are disjoint, the inputs are only read.
+unsafe impl<const N: usize> Sync for Nest<N> {}
+
+impl<const N: usize> Nest<N> {
+    /// Collapses the dimensions of operands that all have the sizes of the first.
+    ///
+    /// Dimensions are sorted by the strides of the first operand (the output), then of the others, so that memory is
+    /// walked in order; neighbours that every operand walks as one are merged.
+    pub(super) fn new(operands: &[Strided<'_>; N]) -> Self {
+        let first = &operands[0];
+        debug_assert!(operands.iter().all(|o| o.sizes == first.sizes));
+        let mut dims: SmallVec<[Dim<N>; 4]> = SmallVec::new();
+        let mut numel = 1;
+        for d in (0..first.sizes.len()).rev() {
+            let size = first.sizes[d] as usize;
+            numel *= size;
+            if size != 1 {
+                dims.push(Dim {
+                    size,
+                    strides: std::array::from_fn(|k| operands[k].byte_stride(d)),
+                });
+            }
+        }
+        // insertion sort: few dimensions, mostly sorted already, and strides of 0 compare with nothing
+        for i in 1..dims.len() {
+            let mut j = i;
+            while j > 0 && Self::belongs_inside(&dims[j], &dims[j - 1]) {
+                dims.swap(j, j - 1);
+                j -= 1;
+            }
+        }
+        let mut used = 0;
+        for i in 1..dims.len() {
+            let inner = dims[used];
+            let outer = dims[i];
+            let merges = (0..N).all(|k| outer.strides[k] == inner.strides[k] * inner.size as isize);
+            if merges {
+                dims[used].size *= outer.size;
+            } else {
+                used += 1;
+                dims[used] = outer;
+            }
+        }
+        dims.truncate(used + 1);
+        if dims.is_empty() {
+            dims.push(Dim {
+                size: 1,
+                strides: std::array::from_fn(|k| operands[k].dtype.size() as isize),
+            });
+        }
+        Nest {
+            ptrs: std::array::from_fn(|k| operands[k].ptr),
+            dims,
+            numel,
+        }
+    }
+
+    /// Whether loop `a` walks memory in smaller steps than `b`: the first operand that moves in both decides.
+    fn belongs_inside(a: &Dim<N>, b: &Dim<N>) -> bool {
+        (0..N)
+            .map(|k| (a.strides[k], b.strides[k]))
+            .find(|&(x, y)| x != 0 && y != 0 && x != y)
+            .is_some_and(|(x, y)| x < y)
+    }
+
+    /// The innermost loop.
+    pub(super) fn inner(&self) -> &Dim<N> {
+        &self.dims[0]
+    }
+
+    /// Calls `row(pointers, n)` for each piece of an innermost loop within elements `begin..end` of the nest.
+    ///
+    /// # Safety
+    ///
+    /// `begin <= end <= numel`, and the operands' memory is what their strides say.
+    #[inline]
+    pub(super) unsafe fn walk(
+        &self,
+        begin: usize,
+        end: usize,
+        row: &mut impl FnMut([*mut u8; N], usize),
+    ) {
+        if begin >= end {
+            return;
+        }
+        let inner = self.inner();
+        let mut ptrs = self.ptrs;
+        let mut position: SmallVec<[usize; 6]> = SmallVec::new();
+        let mut rest = begin;
+        for dim in &self.dims {
+            let at = rest % dim.size;
+            rest /= dim.size;
+            position.push(at);
+            for k in 0..N {
+                ptrs[k] = ptrs[k].wrapping_offset(dim.strides[k] * at as isize);
+            }
+        }
+        let mut left = end - begin;
+        loop {
+            let n = (inner.size - position[0]).min(left);
+            row(ptrs, n);
+            left -= n;
+            if left == 0 {
+                return;
+            }
+            // back to the start of the row, then one step of the first outer loop that has one left
+            for k in 0..N {
+                ptrs[k] = ptrs[k].wrapping_offset(-inner.strides[k] * position[0] as isize);
+            }
+            position[0] = 0;
+            for (d, dim) in self.dims.iter().enumerate().skip(1) {
+                position[d] += 1;
+                if position[d] < dim.size {
+                    for k in 0..N {
+                        ptrs[k] = ptrs[k].wrapping_offset(dim.strides[k]);
+                    }
+                    break;
+                }
+                position[d] = 0;
+                for k in 0..N {
+                    ptrs[k] = ptrs[k].wrapping_offset(-dim.strides[k] * (dim.size - 1) as isize);
+                }
+            }
+        }
+    }
+
+    /// [`Nest::walk`] over all elements, in several threads where the work is worth it (`grain` elements each).
+    ///
+    /// # Safety
+    ///
+    /// As for [`Nest::walk`]; `row` must be safe to call for disjoint pieces at the same time.
+    #[inline]
+    pub(super) unsafe fn run(&self, grain: usize, row: &(impl Fn([*mut u8; N], usize) + Sync)) {
+        if self.numel <= grain {
+            // SAFETY: as promised by the caller.
+            unsafe { self.walk(0, self.numel, &mut |p, n| row(p, n)) };
+            return;
+        }
+        threads::parallel_ranges(self.numel, grain, &|begin, end| {
+            // SAFETY: the ranges are within `0..numel`, the rest is promised by the caller.
+            unsafe { self.walk(begin, end, &mut |p, n| row(p, n)) };
+        });
+    }
+}
+
+/// Splits the `n` items of a loop whose body costs `cost` element operations each among threads.
+pub(super) fn parallel(n: usize, cost: usize, body: &(dyn Fn(usize, usize) + Sync)) {
+    let grain = (GRAIN / cost.max(1)).max(1);
+    if n <= grain {
+        if n > 0 {
+            body(0, n);
+        }
+    } else {
+        threads::parallel_ranges(n, grain, body);
+    }
+}
+
+/// Elements below which one thread does a cheap pointwise operation: at some 0.1-0.3 ns an element, this is a few
+/// microseconds, where a second thread begins to pay.
+pub(super) const GRAIN: usize = 32 << 10;
+
+/// A pointer that a parallel loop may carry to its threads.
+#[derive(Clone, Copy)]
+pub(super) struct Shared(pub(super) *mut u8);
+
+// SAFETY: carries no access; each use says why it is disjoint from the others.
+unsafe impl Sync for Shared {}
+// SAFETY: as above.
+unsafe impl Send for Shared {}
+
+impl Shared {
+    /// The pointer, `bytes` on.
+    #[inline]
+    pub(super) fn at(self, bytes: isize) -> *mut u8 {
+        self.0.wrapping_offset(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+    use straightline_passes::ir::DType;
+
+    fn strided<'a>(sizes: &'a [i64], strides: &'a [i64]) -> Strided<'a> {
+        Strided {
+            ptr: std::ptr::null_mut(),
+            dtype: DType::F32,
+            sizes,
+            strides,
+        }
+    }
+
+    #[test]
+    fn contiguous_operands_become_one_loop() {
+        let s = strided(&[2, 3, 4], &[12, 4, 1]);
+        let nest = Nest::new(&[s, s]);
+        assert_eq!(nest.dims.len(), 1);
+        assert_eq!((nest.inner().size, nest.inner().strides), (24, [4, 4]));
+        let scalar = strided(&[2, 3, 4], &[0, 0, 0]);
+        let nest = Nest::new(&[s, scalar]);
+        assert_eq!(nest.dims.len(), 1);
+        assert_eq!(nest.inner().strides, [4, 0]);
+    }
+
+    #[test]
+    fn transposed_alike_becomes_one_loop() {
+        let t = strided(&[3, 4], &[1, 3]);
+        let nest = Nest::new(&[t, t]);
+        assert_eq!(nest.dims.len(), 1);
+    }
+
+    #[test]
+    fn the_output_decides_the_order() {
+        let out = strided(&[3, 4], &[4, 1]);
+        let a = strided(&[3, 4], &[1, 3]);
+        let nest = Nest::new(&[out, a]);
+        assert_eq!(nest.dims.len(), 2);
+        assert_eq!(nest.inner().strides, [4, 12]);
+    }
+
+    #[test]
+    fn any_range_visits_each_of_its_elements_once() {
+        let out = strided(&[3, 4, 5], &[40, 10, 2]);
+        let a = strided(&[3, 4, 5], &[0, 1, 4]);
+        let nest = Nest::new(&[out, a]);
+        let expect: Vec<(usize, usize)> = (0..3)
+            .flat_map(|i| {
+                (0..4).flat_map(move |j| (0..5).map(move |k| (i * 40 + j * 10 + k * 2, j + k * 4)))
+            })
+            .collect();
+        for (begin, end) in [(0, 60), (0, 1), (7, 8), (3, 44), (59, 60), (5, 5)] {
+            let mut seen = Vec::new();
+            // SAFETY: the row function only looks at addresses.
+            unsafe {
+                nest.walk(begin, end, &mut |p, n| {
+                    for i in 0..n {
+                        let at =
+                            |k: usize| (p[k] as usize + i * nest.inner().strides[k] as usize) / 4;
+                        seen.push((at(0), at(1)));
+                    }
+                });
+            }
+            assert_eq!(seen, expect[begin..end], "{begin}..{end}");
+        }
+        let seen = Mutex::new(0);
+        // SAFETY: as above.
+        unsafe { nest.run(7, &|_, n| *seen.lock().unwrap() += n) };
+        assert_eq!(seen.into_inner().unwrap(), 60);
+    }
+}

@@ -1,0 +1,193 @@
+//! Pointwise kernels: unary, binary, comparison, selection.
+
+use super::integer::{self, Row1, Row2};
+use super::tile::{Form, pointwise};
+use super::{KernelError, Strided, float};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use straightline_passes::ir::DType;
+use straightline_passes::schedule::loops::{BinaryOp, CompareOp, UnaryOp};
+
+/// The work of one element, as a multiple of an addition.
+fn unary_cost(op: UnaryOp) -> usize {
+    match op {
+        UnaryOp::Neg
+        | UnaryOp::Abs
+        | UnaryOp::Sign
+        | UnaryOp::Floor
+        | UnaryOp::Ceil
+        | UnaryOp::Round => 1,
+        UnaryOp::Trunc
+        | UnaryOp::IsNan
+        | UnaryOp::IsInf
+        | UnaryOp::LogicalNot
+        | UnaryOp::BitwiseNot => 1,
+        UnaryOp::Relu => 1,
+        UnaryOp::Sqrt | UnaryOp::Reciprocal => 2,
+        UnaryOp::Rsqrt => 4,
+        UnaryOp::Exp | UnaryOp::Exp2 | UnaryOp::Log | UnaryOp::Log2 | UnaryOp::Log10 => 6,
+        _ => 10,
+    }
+}
+
+fn binary_cost(op: BinaryOp) -> usize {
+    match op {
+        BinaryOp::Div | BinaryOp::TruncDiv => 2,
+        _ if float::is_long(op) => 32,
+        _ => 1,
+    }
+}
+
+fn unary_row(op: UnaryOp, dtype: DType) -> Result<Row1, KernelError> {
+    if dtype.is_floating() {
+        float::unary_row(op, dtype)
+    } else {
+        integer::unary_row(op, dtype)
+    }
+    .ok_or_else(|| KernelError::unsupported(op, dtype))
+}
+
+fn binary_row(op: BinaryOp, dtype: DType) -> Result<Row2, KernelError> {
+    if dtype.is_floating() {
+        float::binary_row(op, dtype)
+    } else {
+        integer::binary_row(op, dtype)
+    }
+    .ok_or_else(|| KernelError::unsupported(op, dtype))
+}
+
+/// `out = op(a)`; one dtype, or `out` is `bool` for `IsNan`, `IsInf`, `LogicalNot`.
+///
+/// # Safety
+///
+/// The sizes are equal; the memory of both is what they say and may be accessed; the elements of `out` are distinct,
+/// and overlap `a` only if they are the very same elements.
+pub unsafe fn unary(op: UnaryOp, out: Strided<'_>, a: Strided<'_>) -> Result<(), KernelError> {
+    let tests = matches!(op, UnaryOp::IsNan | UnaryOp::IsInf | UnaryOp::LogicalNot);
+    let row = if tests {
+        debug_assert_eq!(out.dtype, DType::Bool);
+        integer::test_row(op, a.dtype).ok_or_else(|| KernelError::unsupported(op, a.dtype))?
+    } else {
+        debug_assert_eq!(out.dtype, a.dtype);
+        unary_row(op, a.dtype)?
+    };
+    let forms = [Form::arithmetic(out.dtype), Form::arithmetic(a.dtype)];
+    // SAFETY: as promised by the caller; the row kernel is that of the forms' types.
+    unsafe {
+        pointwise(&[out, a], forms, false, unary_cost(op), &|p, n, _| {
+            row(p[0], p[1], n)
+        });
+    }
+    Ok(())
+}
+
+/// `out = op(a, b)`; one dtype.
+///
+/// Integer division by zero is [`KernelError::DivisionByZero`]; `out` is then written in part.
+///
+/// # Safety
+///
+/// As for [`unary`], for both inputs.
+pub unsafe fn binary(
+    op: BinaryOp,
+    out: Strided<'_>,
+    a: Strided<'_>,
+    b: Strided<'_>,
+) -> Result<(), KernelError> {
+    debug_assert!(out.dtype == a.dtype && a.dtype == b.dtype);
+    let row = binary_row(op, a.dtype)?;
+    let form = Form::arithmetic(a.dtype);
+    let keep = !(a.dtype.is_floating() && float::is_long(op));
+    let fault = AtomicBool::new(false);
+    // SAFETY: as promised by the caller; the row kernel is that of the forms' types.
+    unsafe {
+        pointwise(
+            &[out, a, b],
+            [form; 3],
+            keep,
+            binary_cost(op),
+            &|p, n, mask| {
+                if !row(p[0], p[1], p[2], n, mask) {
+                    fault.store(true, Relaxed);
+                }
+            },
+        );
+    }
+    if fault.into_inner() {
+        return Err(KernelError::DivisionByZero);
+    }
+    Ok(())
+}
+
+/// `out = a op b`; `a` and `b` of one dtype, `out` `bool`.
+///
+/// # Safety
+///
+/// As for [`unary`], for both inputs.
+pub unsafe fn compare(
+    op: CompareOp,
+    out: Strided<'_>,
+    a: Strided<'_>,
+    b: Strided<'_>,
+) -> Result<(), KernelError> {
+    debug_assert!(out.dtype == DType::Bool && a.dtype == b.dtype);
+    let row = integer::compare_row(op, a.dtype);
+    let form = Form::arithmetic(a.dtype);
+    // SAFETY: as promised by the caller; the row kernel is that of the forms' types.
+    unsafe {
+        pointwise(
+            &[out, a, b],
+            [Form::Raw(1), form, form],
+            true,
+            1,
+            &|p, n, mask| {
+                row(p[0], p[1], p[2], n, mask);
+            },
+        );
+    }
+    Ok(())
+}
+
+#[inline(always)]
+unsafe fn select_row<T: Copy>(p: [*mut u8; 4], n: usize) {
+    for i in 0..n {
+        // SAFETY: i < n.
+        unsafe {
+            // both sides are read, so that the loop has no branch
+            let x = p[2].cast::<T>().add(i).read_unaligned();
+            let y = p[3].cast::<T>().add(i).read_unaligned();
+            let r = if p[1].add(i).read() != 0 { x } else { y };
+            p[0].cast::<T>().add(i).write_unaligned(r);
+        }
+    }
+}
+
+/// `out = cond ? a : b`; `cond` is `bool`, the others are of one dtype.
+///
+/// # Safety
+///
+/// As for [`unary`], for all inputs.
+pub unsafe fn select(
+    out: Strided<'_>,
+    cond: Strided<'_>,
+    a: Strided<'_>,
+    b: Strided<'_>,
+) -> Result<(), KernelError> {
+    debug_assert!(cond.dtype == DType::Bool && a.dtype == b.dtype && out.dtype == a.dtype);
+    let form = Form::Raw(out.dtype.size());
+    // SAFETY: as promised by the caller; the row's type has the dtype's size.
+    unsafe {
+        pointwise(
+            &[out, cond, a, b],
+            [form, Form::Raw(1), form, form],
+            false,
+            1,
+            &|p, n, _| match form {
+                Form::Raw(1) => select_row::<u8>(p, n),
+                Form::Raw(2) => select_row::<u16>(p, n),
+                Form::Raw(4) => select_row::<u32>(p, n),
+                _ => select_row::<u64>(p, n),
+            },
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,234 @@
+//! Operands brought into the shape that row kernels take: unit stride, half types widened to `f32`.
+//!
+//! Row kernels know one layout. An operand in another one passes through a tile on the stack that stays in the first
+//! cache: gathered or widened before, scattered or narrowed after.
+
+use super::nest::Nest;
+use super::{Strided, half};
+use std::mem::MaybeUninit;
+use straightline_passes::ir::DType;
+
+/// Elements of a tile.
+pub(super) const TILE: usize = 256;
+
+/// Room for one operand's tile of any dtype.
+#[repr(C, align(64))]
+struct Tile([MaybeUninit<u64>; TILE]);
+
+/// How the elements of an operand reach the row kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Form {
+    /// As they are: 1, 2, 4 or 8 bytes.
+    Raw(usize),
+    /// `f16` or `bf16`, as `f32`.
+    Half(DType),
+}
+
+impl Form {
+    /// The form in which arithmetic is done.
+    pub(super) fn arithmetic(dtype: DType) -> Form {
+        if dtype.is_half() {
+            Form::Half(dtype)
+        } else {
+            Form::Raw(dtype.size())
+        }
+    }
+}
+
+/// Moves `n` elements of type `T` between two strides (in bytes).
+///
+/// # Safety
+///
+/// Both sides have `n` elements at their strides.
+#[inline(always)]
+pub(super) unsafe fn move_strided<T: Copy>(
+    dst: *mut u8,
+    dst_step: isize,
+    src: *const u8,
+    src_step: isize,
+    n: usize,
+) {
+    for i in 0..n as isize {
+        // SAFETY: element i of each side.
+        unsafe {
+            let x = src.offset(i * src_step).cast::<T>().read_unaligned();
+            dst.offset(i * dst_step).cast::<T>().write_unaligned(x);
+        }
+    }
+}
+
+/// [`move_strided`] for elements of `size` bytes.
+///
+/// # Safety
+///
+/// As for [`move_strided`].
+pub(super) unsafe fn move_elements(
+    size: usize,
+    dst: *mut u8,
+    dst_step: isize,
+    src: *const u8,
+    src_step: isize,
+    n: usize,
+) {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        if dst_step == size as isize && src_step == dst_step {
+            std::ptr::copy(src, dst, n * size);
+            return;
+        }
+        match size {
+            1 => move_strided::<u8>(dst, dst_step, src, src_step, n),
+            2 => move_strided::<u16>(dst, dst_step, src, src_step, n),
+            4 => move_strided::<u32>(dst, dst_step, src, src_step, n),
+            _ => move_strided::<u64>(dst, dst_step, src, src_step, n),
+        }
+    }
+}
+
+/// Fills a tile from an operand.
+///
+/// # Safety
+///
+/// `src` has `n <= TILE` elements at this stride; `dst` is a tile.
+unsafe fn load(form: Form, dst: *mut u8, src: *const u8, step: isize, n: usize) {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        match form {
+            Form::Raw(size) => move_elements(size, dst, size as isize, src, step, n),
+            Form::Half(dtype) if step == 2 => half::widen(dtype, dst.cast(), src, n),
+            Form::Half(dtype) => {
+                let mut narrow = [MaybeUninit::<u16>::uninit(); TILE];
+                move_strided::<u16>(narrow.as_mut_ptr().cast(), 2, src, step, n);
+                half::widen(dtype, dst.cast(), narrow.as_ptr().cast(), n);
+            }
+        }
+    }
+}
+
+/// Writes a tile to the output.
+///
+/// # Safety
+///
+/// `dst` has room for `n <= TILE` elements at this stride; `src` is a tile with `n` elements.
+unsafe fn store(form: Form, dst: *mut u8, step: isize, src: *const u8, n: usize) {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        match form {
+            Form::Raw(size) => move_elements(size, dst, step, src, size as isize, n),
+            Form::Half(dtype) if step == 2 => half::narrow(dtype, dst, src.cast(), n),
+            Form::Half(dtype) => {
+                let mut narrow = [MaybeUninit::<u16>::uninit(); TILE];
+                half::narrow(dtype, narrow.as_mut_ptr().cast(), src.cast(), n);
+                move_strided::<u16>(dst, step, narrow.as_ptr().cast(), 2, n);
+            }
+        }
+    }
+}
+
+/// A row kernel over `N` operands: unit-stride pointers (the output first), the number of elements, and a bit mask of
+/// the operands that are one element for the whole row.
+pub(super) trait Row<const N: usize>: Fn([*mut u8; N], usize, u8) + Sync {}
+impl<const N: usize, F: Fn([*mut u8; N], usize, u8) + Sync> Row<N> for F {}
+
+/// Runs a row kernel over strided operands of one shape.
+///
+/// `keep_broadcast`: the row kernel understands the mask of one-element operands (otherwise they are spread over a
+/// tile). `cost` is that of one element, as a multiple of an addition.
+///
+/// # Safety
+///
+/// The operands' memory is what they say; the output's elements are distinct, and an input overlaps the output only
+/// if it has the very same elements.
+#[inline]
+pub(super) unsafe fn pointwise<const N: usize>(
+    operands: &[Strided<'_>; N],
+    forms: [Form; N],
+    keep_broadcast: bool,
+    cost: usize,
+    row: &impl Row<N>,
+) {
+    let numel = operands[0].numel();
+    if numel <= super::nest::GRAIN {
+        // the common small call: one row as it lies, no loop nest needed
+        let raw = forms.iter().all(|f| matches!(f, Form::Raw(_)));
+        if raw && operands.iter().all(Strided::is_contiguous) {
+            if numel != 0 && numel * cost <= super::nest::GRAIN {
+                row(std::array::from_fn(|k| operands[k].ptr), numel, 0);
+                return;
+            }
+        }
+    }
+    if numel == 0 {
+        return;
+    }
+    // SAFETY: as promised by the caller.
+    unsafe { pointwise_nest(operands, forms, keep_broadcast, cost, row) }
+}
+
+/// # Safety
+///
+/// As for [`pointwise`].
+#[inline(never)]
+unsafe fn pointwise_nest<const N: usize>(
+    operands: &[Strided<'_>; N],
+    forms: [Form; N],
+    keep_broadcast: bool,
+    cost: usize,
+    row: &impl Row<N>,
+) {
+    let nest = Nest::new(operands);
+    let grain = super::nest::GRAIN / cost.max(1);
+    let steps = nest.inner().strides;
+    let direct: [bool; N] = std::array::from_fn(|k| forms[k] == Form::Raw(steps[k] as usize));
+    let broadcast: [bool; N] = std::array::from_fn(|k| k > 0 && steps[k] == 0);
+    let mut mask = 0;
+    for k in 1..N {
+        if keep_broadcast && broadcast[k] {
+            mask |= 1 << k;
+        }
+    }
+    let as_it_lies =
+        (0..N).all(|k| direct[k] || (mask >> k & 1 == 1 && matches!(forms[k], Form::Raw(_))));
+    if as_it_lies {
+        // SAFETY: as promised by the caller.
+        unsafe { nest.run(grain, &|ptrs, n| row(ptrs, n, mask)) };
+        return;
+    }
+    let body = |ptrs: [*mut u8; N], n: usize| {
+        let mut tiles = [const { MaybeUninit::<Tile>::uninit() }; N];
+        let tiles: [*mut u8; N] = std::array::from_fn(|k| tiles[k].as_mut_ptr().cast());
+        let first = n.min(TILE);
+        for k in 1..N {
+            if broadcast[k] {
+                let count = if mask >> k & 1 == 1 { 1 } else { first };
+                // SAFETY: a step of 0 reads the one element again and again.
+                unsafe { load(forms[k], tiles[k], ptrs[k], 0, count) };
+            }
+        }
+        let mut start = 0;
+        while start < n {
+            let m = (n - start).min(TILE);
+            let at = |k: usize| ptrs[k].wrapping_offset(steps[k] * start as isize);
+            let mut args = [std::ptr::null_mut(); N];
+            for k in 0..N {
+                args[k] = if direct[k] {
+                    at(k)
+                } else {
+                    if k > 0 && !broadcast[k] {
+                        // SAFETY: elements start .. start + m of the row.
+                        unsafe { load(forms[k], tiles[k], at(k), steps[k], m) };
+                    }
+                    tiles[k]
+                };
+            }
+            row(args, m, mask);
+            if !direct[0] {
+                // SAFETY: as above; the row kernel has filled the tile.
+                unsafe { store(forms[0], at(0), steps[0], tiles[0], m) };
+            }
+            start += m;
+        }
+    };
+    // SAFETY: as promised by the caller.
+    unsafe { nest.run(grain, &body) };
+}
