@@ -58,11 +58,13 @@ pub trait Prims {
     fn sqrt(&mut self, a: Self::F) -> Self::F;
 
     /// `a < b ? a : b`: the second operand where they are equal or unordered (the rule of x86 `min`).
+    #[inline(always)]
     fn min_raw(&mut self, a: Self::F, b: Self::F) -> Self::F {
         let m = self.lt(a, b);
         self.select(m, a, b)
     }
     /// `a > b ? a : b`: the second operand where they are equal or unordered (the rule of x86 `max`).
+    #[inline(always)]
     fn max_raw(&mut self, a: Self::F, b: Self::F) -> Self::F {
         let m = self.gt(a, b);
         self.select(m, a, b)
@@ -86,10 +88,12 @@ pub trait Prims {
     /// `a != b`, true when unordered.
     fn ne(&mut self, a: Self::F, b: Self::F) -> Self::M;
     /// `a > b`, false when unordered.
+    #[inline(always)]
     fn gt(&mut self, a: Self::F, b: Self::F) -> Self::M {
         self.lt(b, a)
     }
     /// `a >= b`, false when unordered.
+    #[inline(always)]
     fn ge(&mut self, a: Self::F, b: Self::F) -> Self::M {
         self.le(b, a)
     }
@@ -144,6 +148,7 @@ pub trait Prims {
 
     /// `f(x)` in the lanes of `m`, `fast` in the others. The mask is almost always empty, so an implementation does well
     /// to test it and branch around the calls; calling `f` on the other lanes does no harm.
+    #[inline(always)]
     fn call1_where(&mut self, m: Self::M, f: ScalarFn1, x: Self::F, fast: Self::F) -> Self::F {
         let slow = self.call1(f, x);
         self.select(m, slow, fast)
@@ -154,6 +159,7 @@ pub trait Prims {
     /// The power is split in two factors, so that a result which overflows or is subnormal rounds properly. Adding a large
     /// constant puts `n` plus twice the exponent bias into the low bits of a float, from where shifts bring it into place.
     /// AVX-512 has one instruction for this (`vscalef`).
+    #[inline(always)]
     fn scale(&mut self, x: Self::F, n: Self::F) -> Self::F {
         let (magic, shift) = match self.width() {
             Width::W32 => (12_582_912.0 + 254.0, 23),

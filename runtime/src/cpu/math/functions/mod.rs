@@ -4,6 +4,8 @@
 //! and [`Fn2`] name the functions as values.
 
 mod activation;
+#[cfg(test)]
+mod cost;
 mod elementary;
 mod erf;
 mod exp;
