@@ -34,7 +34,7 @@ fn transposed(mat: MatRef) -> bool {
 /// # Safety
 ///
 /// `mat` is valid to read as `T`.
-unsafe fn widen<T: Element<Acc = f32>>(mat: MatRef) -> Vec<f32> {
+pub(super) unsafe fn widen<T: Element<Acc = f32>>(mat: MatRef) -> Vec<f32> {
     let mat = if transposed(mat) { mat.t() } else { mat };
     let mut out = Vec::with_capacity(mat.rows * mat.cols);
     for i in 0..mat.rows {
@@ -51,7 +51,7 @@ unsafe fn widen<T: Element<Acc = f32>>(mat: MatRef) -> Vec<f32> {
 }
 
 /// The view of the copy that [`widen`] made of `mat`.
-fn view(copy: &[f32], mat: MatRef) -> MatRef {
+pub(super) fn view(copy: &[f32], mat: MatRef) -> MatRef {
     if transposed(mat) {
         MatRef::row_major(copy.as_ptr().cast(), mat.cols, mat.rows).t()
     } else {

@@ -7,15 +7,24 @@
 //! finished sum, as separate roundings. NaN and infinity propagate as IEEE arithmetic says: no term of a sum is
 //! skipped. `beta == 0` ignores the addend, even where it is NaN.
 
+mod activate;
+mod drive;
 mod element;
 mod float;
 mod half;
 mod int;
+mod micro;
+mod pack;
+pub mod packed;
 mod view;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_packed;
 
+pub use packed::{Epilogue, PackedB, matmul_packed, matmul_packed_strided};
+pub use straightline_passes::schedule::loops::Activation;
 pub use view::{MatMut, MatRef};
 
 use element::Element;

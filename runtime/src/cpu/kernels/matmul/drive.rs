@@ -1,0 +1,332 @@
+//! The loops around the microkernels: blocking, tiles, panels, threads.
+
+use super::float::Float;
+use super::micro::{Dot, Kernels, Tile};
+use crate::cpu::threads;
+
+/// Steps of `k` that are summed before the next block of panels, so that a panel of it stays in the cache while the rows pass.
+const BLOCK_K: usize = 512;
+/// Rows that pass over a block of panels before the next rows.
+const BLOCK_M: usize = 240;
+
+/// The right factor, as panels: packed, or a row-major matrix in place. Distances in elements.
+#[derive(Clone, Copy)]
+pub(super) struct Panels<T> {
+    pub(super) ptr: *const T,
+    /// From one row of a panel to the next.
+    pub(super) step: isize,
+    /// From one panel to the next.
+    pub(super) panel: isize,
+}
+
+/// The left factor; any strides.
+#[derive(Clone, Copy)]
+pub(super) struct Left<T> {
+    pub(super) ptr: *const T,
+    pub(super) row: isize,
+    pub(super) step: isize,
+}
+
+/// The result, its rows contiguous.
+#[derive(Clone, Copy)]
+pub(super) struct Target<T> {
+    pub(super) ptr: *mut T,
+    pub(super) row: isize,
+}
+
+/// Work on a finished tile: where it starts, its rows `begin..end` and its columns `begin..end`.
+pub(super) type Finished<'a, T> = &'a (dyn Fn(Target<T>, (usize, usize), (usize, usize)) + Sync);
+
+/// What is added to the sums while they are in registers, and what is done to a finished tile.
+#[derive(Clone, Copy)]
+pub(super) struct Ending<'a, T> {
+    /// Per column; may be null.
+    pub(super) bias: *const T,
+    /// Per element; may be null.
+    pub(super) residual: *const T,
+    pub(super) residual_row: isize,
+    /// Called on each tile once its sums are stored.
+    pub(super) finished: Option<Finished<'a, T>>,
+}
+
+impl<T> Ending<'_, T> {
+    pub(super) fn none() -> Self {
+        Ending {
+            bias: std::ptr::null(),
+            residual: std::ptr::null(),
+            residual_row: 0,
+            finished: None,
+        }
+    }
+}
+
+/// A product over panels.
+#[derive(Clone, Copy)]
+pub(super) struct Product<'a, T: 'static> {
+    pub(super) kernels: &'static Kernels<T>,
+    pub(super) m: usize,
+    pub(super) n: usize,
+    pub(super) k: usize,
+    pub(super) a: Left<T>,
+    pub(super) b: Panels<T>,
+    pub(super) c: Target<T>,
+    pub(super) ending: Ending<'a, T>,
+}
+
+// SAFETY: the pointers are used by the threads of one call, on disjoint parts of the result.
+unsafe impl<T: Sync> Sync for Product<'_, T> {}
+
+/// Estimated nanoseconds of one core: multiply-adds at 64 a nanosecond, or the right factor at 64 bytes a nanosecond.
+pub(super) fn estimate(m: usize, n: usize, k: usize, size: usize) -> usize {
+    let area = n.saturating_mul(k);
+    (area.saturating_mul(m).saturating_mul(size) / 256).max(area.saturating_mul(size) / 64)
+}
+
+/// Estimate from which a product is split over threads. Waking a parked worker costs 2-28 us, handing a chunk to a spinning one
+/// well under 1 us.
+pub(super) const PARALLEL_NS: usize = 6000;
+
+impl<T: Float> Product<'_, T> {
+    /// Runs the product, split over threads where that is worth it.
+    ///
+    /// # Safety
+    ///
+    /// The views are valid: `a` for `m` rows and `k` steps, `b` for the panels that cover `n` columns (packed panels whole, in
+    /// place the `n` columns), `c` for `m` rows of `n`, the ending likewise. The kernels fit the machine.
+    pub(super) unsafe fn run(&self) {
+        let panels = self.n.div_ceil(self.kernels.panel);
+        let parts = if estimate(self.m, self.n, self.k, size_of::<T>()) < PARALLEL_NS {
+            1
+        } else {
+            threads::num_threads()
+        };
+        if parts == 1 || threads::in_parallel() {
+            // SAFETY: the caller's contract.
+            return unsafe { self.range((0, self.m), (0, panels)) };
+        }
+        // Two chunks a thread. Columns first: then each thread reads its own part of `b` only.
+        let columns = panels.div_ceil(4).min(2 * parts).max(1);
+        let width = panels
+            .div_ceil(columns)
+            .next_multiple_of(if self.m <= 3 { 4 } else { 1 });
+        let columns = panels.div_ceil(width);
+        let rows = (2 * parts)
+            .div_ceil(columns)
+            .min(self.m.div_ceil(2 * self.kernels.max_rows()))
+            .max(1);
+        let height = self
+            .m
+            .div_ceil(rows)
+            .next_multiple_of(self.kernels.max_rows());
+        let rows = self.m.div_ceil(height);
+        threads::parallel_for(rows * columns, &|chunk| {
+            let (i, j) = (chunk / columns, chunk % columns);
+            // SAFETY: the caller's contract; chunks are disjoint parts of `c`.
+            unsafe {
+                self.range(
+                    (i * height, self.m.min((i + 1) * height)),
+                    (j * width, panels.min((j + 1) * width)),
+                );
+            }
+        });
+    }
+
+    /// Rows `m0..m1` of panels `p0..p1`, on this thread.
+    ///
+    /// # Safety
+    ///
+    /// As [`Self::run`].
+    unsafe fn range(&self, (m0, m1): (usize, usize), (p0, p1): (usize, usize)) {
+        // With one tile of rows nothing is used twice: no blocking.
+        let single = m1 - m0 <= self.kernels.max_rows();
+        let block_k = if single { self.k.max(1) } else { BLOCK_K };
+        let mut k0 = 0;
+        loop {
+            let k1 = self.k.min(k0 + block_k);
+            let mut r0 = m0;
+            while r0 < m1 {
+                let r1 = m1.min(r0 + BLOCK_M);
+                // SAFETY: the caller's contract; blocks of `k` in order.
+                unsafe { self.block((r0, r1), (p0, p1), (k0, k1)) };
+                r0 = r1;
+            }
+            k0 = k1;
+            if k0 == self.k {
+                break;
+            }
+        }
+    }
+
+    /// A block of rows, panels and steps.
+    ///
+    /// # Safety
+    ///
+    /// As [`Self::run`]; if the steps do not begin at zero, `c` holds the sums so far.
+    unsafe fn block(
+        &self,
+        (r0, r1): (usize, usize),
+        (p0, p1): (usize, usize),
+        (k0, k1): (usize, usize),
+    ) {
+        let kernels = self.kernels;
+        let rows = r1 - r0;
+        let tiles = rows.div_ceil(kernels.max_rows()).max(1);
+        let (base, extra) = (rows / tiles, rows % tiles);
+        let tallest = base + (extra > 0) as usize;
+        let last = k1 == self.k;
+        let null = std::ptr::null();
+        let whole_panels = self.n / kernels.panel;
+        let mut p = p0;
+        while p < p1 {
+            let left = p1.min(whole_panels).saturating_sub(p);
+            let (table, count) = if left == 0 {
+                (kernels.tail, 1)
+            } else if left >= 4 && tallest <= kernels.four.len() {
+                (kernels.four, 4)
+            } else if left >= 2 && tallest <= kernels.two.len() {
+                (kernels.two, 2)
+            } else {
+                (kernels.one, 1)
+            };
+            let col = p * kernels.panel;
+            let cols = (self.n - col).min(count * kernels.panel);
+            let mut row = r0;
+            for t in 0..tiles {
+                let height = base + (t < extra) as usize;
+                let tile = Tile {
+                    k: k1 - k0,
+                    a: self
+                        .a
+                        .ptr
+                        .wrapping_offset(row as isize * self.a.row + k0 as isize * self.a.step),
+                    a_row: self.a.row,
+                    a_step: self.a.step,
+                    b: self
+                        .b
+                        .ptr
+                        .wrapping_offset(p as isize * self.b.panel + k0 as isize * self.b.step),
+                    b_step: self.b.step,
+                    b_panel: self.b.panel,
+                    c: self
+                        .c
+                        .ptr
+                        .wrapping_offset(row as isize * self.c.row)
+                        .wrapping_add(col),
+                    c_row: self.c.row,
+                    resume: k0 > 0,
+                    bias: if last && !self.ending.bias.is_null() {
+                        self.ending.bias.wrapping_add(col)
+                    } else {
+                        null
+                    },
+                    residual: if last && !self.ending.residual.is_null() {
+                        self.ending
+                            .residual
+                            .wrapping_offset(row as isize * self.ending.residual_row)
+                            .wrapping_add(col)
+                    } else {
+                        null
+                    },
+                    residual_row: self.ending.residual_row,
+                    cols,
+                };
+                // SAFETY: the caller's contract; the tile lies inside the block, and the table has its height.
+                unsafe { table[height - 1](&tile) };
+                if let (true, Some(finished)) = (last, self.ending.finished) {
+                    finished(
+                        Target {
+                            ptr: tile.c,
+                            row: tile.c_row,
+                        },
+                        (row, row + height),
+                        (col, col + cols),
+                    );
+                }
+                row += height;
+            }
+            p += count;
+        }
+    }
+}
+
+/// `c = a @ b` by dot products, for `b` whose columns are contiguous: `b_col` leads from one to the next. Rows of `a` are
+/// contiguous. For few rows.
+#[derive(Clone, Copy)]
+pub(super) struct Dots<T: 'static> {
+    pub(super) kernels: &'static Kernels<T>,
+    pub(super) m: usize,
+    pub(super) n: usize,
+    pub(super) k: usize,
+    pub(super) a: *const T,
+    pub(super) a_row: isize,
+    pub(super) b: *const T,
+    pub(super) b_col: isize,
+    pub(super) c: Target<T>,
+}
+
+// SAFETY: as for `Product`.
+unsafe impl<T: Sync> Sync for Dots<T> {}
+
+impl<T: Float> Dots<T> {
+    /// # Safety
+    ///
+    /// The views are valid for `m`, `n` and `k`; the kernels fit the machine.
+    pub(super) unsafe fn run(&self) {
+        if self.m == 0 {
+            return;
+        }
+        let parallel = estimate(self.m, self.n, self.k, size_of::<T>()) >= PARALLEL_NS;
+        let parts = if parallel && !threads::in_parallel() {
+            2 * threads::num_threads()
+        } else {
+            1
+        };
+        if parts <= 2 {
+            // SAFETY: the caller's contract.
+            return unsafe { self.columns(0, self.n) };
+        }
+        let width = self.n.div_ceil(parts).next_multiple_of(4);
+        threads::parallel_for(self.n.div_ceil(width), &|i| {
+            // SAFETY: the caller's contract; the columns are disjoint.
+            unsafe { self.columns(i * width, self.n.min((i + 1) * width)) }
+        });
+    }
+
+    /// # Safety
+    ///
+    /// As [`Self::run`].
+    unsafe fn columns(&self, begin: usize, end: usize) {
+        let max = self.kernels.dot4.len();
+        let tiles = self.m.div_ceil(max).max(1);
+        let (base, extra) = (self.m / tiles, self.m % tiles);
+        let mut j = begin;
+        while j < end {
+            let (table, count) = if end - j >= 4 {
+                (self.kernels.dot4, 4)
+            } else {
+                (self.kernels.dot1, 1)
+            };
+            let mut row = 0;
+            for t in 0..tiles {
+                let height = base + (t < extra) as usize;
+                let call = Dot {
+                    k: self.k,
+                    a: self.a.wrapping_offset(row as isize * self.a_row),
+                    a_row: self.a_row,
+                    b: self.b.wrapping_offset(j as isize * self.b_col),
+                    b_col: self.b_col,
+                    c: self
+                        .c
+                        .ptr
+                        .wrapping_offset(row as isize * self.c.row)
+                        .wrapping_add(j),
+                    c_row: self.c.row,
+                };
+                // SAFETY: the caller's contract; the table has the height.
+                unsafe { table[height - 1](&call) };
+                row += height;
+            }
+            j += count;
+        }
+    }
+}

@@ -1,0 +1,411 @@
+//! Register-tiled microkernels: a few rows of `a` times a few panels of `b`, sums kept in registers.
+//!
+//! One body, generic over a [`Vector`] type and the tile's size, instantiated for AVX-512, AVX2 + FMA and the
+//! portable form. A panel is two vectors wide. `b` need not be packed: a panel is a column block, and the step from one
+//! row of it to the next is a parameter, so the same kernel reads a row-major matrix in place.
+//!
+//! **Numerics.** Every element of the result is one chain of fused multiply-adds in the order of `k`, starting from zero.
+//! It does not depend on the tile, the blocking, the instruction set or the number of threads, so all of
+//! those give the same bits. (The portable form on an x86 without FMA rounds the product as well.)
+//!
+//! Every instantiation is a `#[target_feature]` function, which the compiler ends with `vzeroupper`: callers may be
+//! generated code that mixes SSE in.
+
+mod portable;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use super::float::Float;
+
+/// A SIMD register of floats.
+///
+/// The methods are `unsafe` because they may only be reached where the instruction set is enabled; pointers are valid for
+/// the lanes that are touched and need no alignment.
+#[allow(clippy::missing_safety_doc)]
+pub(super) trait Vector: Copy {
+    type Elem: Float;
+    type Mask: Copy;
+    const LANES: usize;
+    unsafe fn zero() -> Self;
+    unsafe fn splat(x: Self::Elem) -> Self;
+    unsafe fn load(p: *const Self::Elem) -> Self;
+    unsafe fn store(self, p: *mut Self::Elem);
+    /// The first `count` lanes (at most all).
+    unsafe fn mask(count: usize) -> Self::Mask;
+    /// Zero in the other lanes, whose memory is not touched.
+    unsafe fn load_mask(p: *const Self::Elem, mask: Self::Mask) -> Self;
+    unsafe fn store_mask(self, p: *mut Self::Elem, mask: Self::Mask);
+    /// `a * b + self`.
+    unsafe fn fma(self, a: Self, b: Self) -> Self;
+    unsafe fn add(self, other: Self) -> Self;
+    /// The sum of the lanes of each vector.
+    unsafe fn sums(v: [Self; 4]) -> [Self::Elem; 4];
+}
+
+/// One call of a microkernel. Distances are in elements.
+#[derive(Clone, Copy)]
+pub(super) struct Tile<T> {
+    /// Number of steps.
+    pub(super) k: usize,
+    pub(super) a: *const T,
+    pub(super) a_row: isize,
+    /// From one step to the next.
+    pub(super) a_step: isize,
+    pub(super) b: *const T,
+    pub(super) b_step: isize,
+    /// From one panel to the next.
+    pub(super) b_panel: isize,
+    pub(super) c: *mut T,
+    pub(super) c_row: isize,
+    /// Whether `c` holds the sums of earlier steps.
+    pub(super) resume: bool,
+    /// Added per column at the end; may be null.
+    pub(super) bias: *const T,
+    /// Added per element after the bias; may be null.
+    pub(super) residual: *const T,
+    pub(super) residual_row: isize,
+    /// Valid columns, for the kernels that handle a partial panel.
+    pub(super) cols: usize,
+}
+
+/// A microkernel.
+pub(super) type TileFn<T> = unsafe fn(&Tile<T>);
+
+/// The dot-product kernels: `rows` of `a` against `cols` of a transposed `b`.
+pub(super) type DotFn<T> = unsafe fn(&Dot<T>);
+
+/// One call of a dot-product kernel: `c[i][j] = sum_p a[i][p] * b[j][p]`, both with steps of one.
+#[derive(Clone, Copy)]
+pub(super) struct Dot<T> {
+    pub(super) k: usize,
+    pub(super) a: *const T,
+    pub(super) a_row: isize,
+    pub(super) b: *const T,
+    /// From one column of the product to the next.
+    pub(super) b_col: isize,
+    pub(super) c: *mut T,
+    pub(super) c_row: isize,
+}
+
+/// The kernels of one instruction set; in each table the kernel for `r` rows is at `r - 1`.
+pub(super) struct Kernels<T: 'static> {
+    /// Columns of a panel.
+    pub(super) panel: usize,
+    /// One panel.
+    pub(super) one: &'static [TileFn<T>],
+    /// One partial panel.
+    pub(super) tail: &'static [TileFn<T>],
+    /// Two panels, for few rows: enough independent sums to hide the latency of an addition.
+    pub(super) two: &'static [TileFn<T>],
+    /// Four panels.
+    pub(super) four: &'static [TileFn<T>],
+    /// Dot products, four columns at a time.
+    pub(super) dot4: &'static [DotFn<T>],
+    /// Dot products, one column.
+    pub(super) dot1: &'static [DotFn<T>],
+}
+
+impl<T> Kernels<T> {
+    /// The most rows of a tile.
+    pub(super) fn max_rows(&self) -> usize {
+        self.one.len()
+    }
+}
+
+/// The instruction sets, best first.
+pub(super) trait Native: Float {
+    /// The kernels that this machine can run, best first, with the instruction set's name.
+    #[cfg(test)]
+    fn available() -> Vec<(&'static str, &'static Kernels<Self>)>;
+    /// The best kernels of this machine.
+    fn kernels() -> &'static Kernels<Self>;
+}
+
+macro_rules! native {
+    ($t:ty, $wide:ident, $middle:ident, $portable:ident) => {
+        impl Native for $t {
+            #[cfg(test)]
+            fn available() -> Vec<(&'static str, &'static Kernels<Self>)> {
+                let mut all = Vec::new();
+                #[cfg(target_arch = "x86_64")]
+                {
+                    if is_x86_feature_detected!("avx512f") {
+                        all.push(("avx512", &x86::$wide));
+                    }
+                    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+                        all.push(("avx2", &x86::$middle));
+                    }
+                }
+                all.push(("portable", &portable::$portable));
+                all
+            }
+            #[inline]
+            fn kernels() -> &'static Kernels<Self> {
+                #[cfg(target_arch = "x86_64")]
+                {
+                    if is_x86_feature_detected!("avx512f") {
+                        return &x86::$wide;
+                    }
+                    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+                        return &x86::$middle;
+                    }
+                }
+                &portable::$portable
+            }
+        }
+    };
+}
+native!(f32, AVX512_F32, AVX2_F32, PORTABLE_F32);
+native!(f64, AVX512_F64, AVX2_F64, PORTABLE_F64);
+
+/// Up to twelve pointers at equal distances, kept as one pointer for each three: x86 addresses the other two as base plus
+/// the distance once or twice. Left to itself the compiler keeps a pointer for each and spills them in the inner loop.
+#[derive(Clone, Copy)]
+struct Cursors<T> {
+    base: [*const T; 4],
+    distance: isize,
+}
+
+impl<T> Cursors<T> {
+    #[inline(always)]
+    fn new<const N: usize>(first: *const T, distance: isize) -> Self {
+        const { assert!(N <= 12) };
+        let mut base = [first; 4];
+        for (g, base) in base.iter_mut().enumerate() {
+            *base = base.wrapping_offset(3 * g as isize * distance);
+        }
+        Cursors { base, distance }
+    }
+
+    #[inline(always)]
+    fn at(&self, i: usize) -> *const T {
+        self.base[i / 3].wrapping_offset((i % 3) as isize * self.distance)
+    }
+
+    /// Moves all `N` by `step`.
+    #[inline(always)]
+    fn advance<const N: usize>(&mut self, step: isize) {
+        for (g, base) in self.base.iter_mut().enumerate() {
+            if 3 * g < N {
+                *base = opaque(base.wrapping_offset(step));
+            }
+        }
+    }
+}
+
+/// The same pointer, of which the compiler no longer knows how it relates to others.
+#[inline(always)]
+#[allow(clippy::pointers_in_nomem_asm_block)] // the address passes through, nothing is read
+fn opaque<T>(mut p: *const T) -> *const T {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: the empty instruction changes nothing.
+    unsafe {
+        std::arch::asm!("/* {0} */", inlateout(reg) p, options(pure, nomem, nostack, preserves_flags));
+    }
+    p
+}
+
+/// The address of vector `v` of panel `j` in row `i`.
+#[inline(always)]
+fn at<V: Vector>(
+    base: *const V::Elem,
+    row: isize,
+    (i, j, v): (usize, usize, usize),
+) -> *const V::Elem {
+    base.wrapping_offset(i as isize * row)
+        .wrapping_add((2 * j + v) * V::LANES)
+}
+
+/// # Safety
+///
+/// As [`Vector::load_mask`] if `TAIL`, else as [`Vector::load`].
+#[inline(always)]
+unsafe fn load<V: Vector, const TAIL: bool>(p: *const V::Elem, mask: V::Mask) -> V {
+    // SAFETY: the caller's contract.
+    unsafe {
+        if TAIL {
+            V::load_mask(p, mask)
+        } else {
+            V::load(p)
+        }
+    }
+}
+
+/// Runs a block for each `i` below a constant of at most twelve, each time with `i` a literal: loops of this length the compiler
+/// leaves rolled, and then the sums do not stay in registers.
+macro_rules! unroll {
+    ($i:ident < $n:ident $body:block) => {
+        unroll!(@ $i $n $body 0 1 2 3 4 5 6 7 8 9 10 11)
+    };
+    (@ $i:ident $n:ident $body:block $($at:literal)*) => {$(
+        if $at < $n {
+            let $i: usize = $at;
+            $body
+        }
+    )*};
+}
+
+/// The body of a microkernel: `R` rows, `P` panels, the last one partial if `TAIL` (then `P` is one).
+///
+/// # Safety
+///
+/// The instruction set of `V` is enabled; the pointers and distances of `t` reach valid memory for `R` rows,
+/// `k` steps and `P` panels (`cols` columns if `TAIL`).
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // indices address the sums, the memory and the vectors alike
+unsafe fn tile<V: Vector, const R: usize, const P: usize, const TAIL: bool>(t: &Tile<V::Elem>) {
+    // SAFETY: all accesses are inside what the caller vouches for.
+    unsafe {
+        let mask = [
+            V::mask(t.cols.min(V::LANES)),
+            V::mask(t.cols.saturating_sub(V::LANES).min(V::LANES)),
+        ];
+        let mut sum = [[[V::zero(); 2]; P]; R];
+        if t.resume {
+            unroll!(i < R {
+                for j in 0..P {
+                    for v in 0..2 {
+                        let p = at::<V>(t.c.cast_const(), t.c_row, (i, j, v));
+                        sum[i][j][v] = load::<V, TAIL>(p, mask[v]);
+                    }
+                }
+            });
+        }
+        let mut a = Cursors::new::<R>(t.a, t.a_row);
+        let mut b = Cursors::new::<P>(t.b, t.b_panel);
+        for _ in 0..t.k {
+            if R > 2 * P {
+                // More rows than vectors: hold the vectors.
+                let mut y = [[V::zero(); 2]; P];
+                for (j, pair) in y.iter_mut().enumerate() {
+                    for (v, y) in pair.iter_mut().enumerate() {
+                        *y = load::<V, TAIL>(b.at(j).wrapping_add(v * V::LANES), mask[v]);
+                    }
+                }
+                unroll!(i < R {
+                    let x = V::splat(*a.at(i));
+                    for j in 0..P {
+                        sum[i][j][0] = sum[i][j][0].fma(x, y[j][0]);
+                        sum[i][j][1] = sum[i][j][1].fma(x, y[j][1]);
+                    }
+                });
+            } else {
+                let mut x = [V::zero(); R];
+                for (i, x) in x.iter_mut().enumerate() {
+                    *x = V::splat(*a.at(i));
+                }
+                for j in 0..P {
+                    for v in 0..2 {
+                        let y = load::<V, TAIL>(b.at(j).wrapping_add(v * V::LANES), mask[v]);
+                        for i in 0..R {
+                            sum[i][j][v] = sum[i][j][v].fma(x[i], y);
+                        }
+                    }
+                }
+            }
+            a.advance::<R>(t.a_step);
+            b.advance::<P>(t.b_step);
+        }
+        if !t.bias.is_null() {
+            for j in 0..P {
+                for v in 0..2 {
+                    let bias = load::<V, TAIL>(at::<V>(t.bias, 0, (0, j, v)), mask[v]);
+                    unroll!(i < R {
+                        sum[i][j][v] = sum[i][j][v].add(bias);
+                    });
+                }
+            }
+        }
+        if !t.residual.is_null() {
+            unroll!(i < R {
+                for j in 0..P {
+                    for v in 0..2 {
+                        let p = at::<V>(t.residual, t.residual_row, (i, j, v));
+                        sum[i][j][v] = sum[i][j][v].add(load::<V, TAIL>(p, mask[v]));
+                    }
+                }
+            });
+        }
+        unroll!(i < R {
+            for j in 0..P {
+                for v in 0..2 {
+                    let p = at::<V>(t.c.cast_const(), t.c_row, (i, j, v)).cast_mut();
+                    if TAIL {
+                        sum[i][j][v].store_mask(p, mask[v]);
+                    } else {
+                        sum[i][j][v].store(p);
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// The body of a dot-product kernel: `R` rows against `C` columns, `C` being 1 or 4.
+///
+/// Each sum runs in `LANES` interleaved parts, which are added at the end.
+///
+/// # Safety
+///
+/// The instruction set of `V` is enabled; the pointers and distances of `d` reach valid memory for `R` rows, `C`
+/// columns and `k` steps.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // as above
+unsafe fn dot<V: Vector, const R: usize, const C: usize>(d: &Dot<V::Elem>) {
+    // SAFETY: all accesses are inside what the caller vouches for.
+    unsafe {
+        let mut sum = [[V::zero(); C]; R];
+        let row = |i: usize| d.a.wrapping_offset(i as isize * d.a_row);
+        let col = |j: usize| d.b.wrapping_offset(j as isize * d.b_col);
+        let whole = d.k - d.k % V::LANES;
+        let mut p = 0;
+        while p < whole {
+            let mut x = [V::zero(); R];
+            for (i, x) in x.iter_mut().enumerate() {
+                *x = V::load(row(i).wrapping_add(p));
+            }
+            for j in 0..C {
+                let y = V::load(col(j).wrapping_add(p));
+                for i in 0..R {
+                    sum[i][j] = sum[i][j].fma(x[i], y);
+                }
+            }
+            p += V::LANES;
+        }
+        if p < d.k {
+            let mask = V::mask(d.k - p);
+            for j in 0..C {
+                let y = V::load_mask(col(j).wrapping_add(p), mask);
+                for i in 0..R {
+                    let x = V::load_mask(row(i).wrapping_add(p), mask);
+                    sum[i][j] = sum[i][j].fma(x, y);
+                }
+            }
+        }
+        for (i, sum) in sum.iter().enumerate() {
+            let mut four = [V::zero(); 4];
+            four[..C].copy_from_slice(sum);
+            let total = V::sums(four);
+            for (j, total) in total.iter().take(C).enumerate() {
+                *d.c.wrapping_offset(i as isize * d.c_row).wrapping_add(j) = *total;
+            }
+        }
+    }
+}
+
+/// A [`Kernels`] from functions generic over rows, panels and tail.
+macro_rules! kernels {
+    ($name:ident, $t:ty, $v:ty, $tile:ident, $dot:ident,
+     one: [$($one:literal)*], two: [$($two:literal)*], four: [$($four:literal)*], dot: [$($d:literal)*]) => {
+        pub(super) static $name: super::Kernels<$t> = super::Kernels {
+            panel: 2 * <$v as super::Vector>::LANES,
+            one: &[$($tile::<$one, 1, false>),*],
+            tail: &[$($tile::<$one, 1, true>),*],
+            two: &[$($tile::<$two, 2, false>),*],
+            four: &[$($tile::<$four, 4, false>),*],
+            dot4: &[$($dot::<$d, 4>),*],
+            dot1: &[$($dot::<$d, 1>),*],
+        };
+    };
+}
+use kernels;

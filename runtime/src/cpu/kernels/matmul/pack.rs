@@ -1,0 +1,175 @@
+//! Copying a right factor into panels.
+//!
+//! A panel holds a fixed number of columns; its rows follow one another, and the panels follow one another. The last panel
+//! is filled up with zeros.
+
+use super::MatRef;
+
+/// Zero-initialised memory on a cache-line boundary.
+pub(super) struct Lines {
+    data: Vec<Line>,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Line([u8; 64]);
+
+impl Lines {
+    pub(super) fn new(bytes: usize) -> Lines {
+        Lines {
+            data: vec![Line([0; 64]); bytes.div_ceil(64)],
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.data.len() * 64
+    }
+
+    /// Makes room for `bytes`; what was inside may be lost.
+    pub(super) fn grow(&mut self, bytes: usize) {
+        if self.bytes() < bytes {
+            *self = Lines::new(bytes);
+        }
+    }
+
+    pub(super) fn ptr<T>(&self) -> *const T {
+        self.data.as_ptr().cast()
+    }
+
+    pub(super) fn ptr_mut<T>(&mut self) -> *mut T {
+        self.data.as_mut_ptr().cast()
+    }
+}
+
+/// Elements of the packed form of a `k` by `n` matrix.
+pub(super) fn packed_len(k: usize, n: usize, panel: usize) -> usize {
+    k * n.next_multiple_of(panel)
+}
+
+/// Packs `b` (elements `T`) into panels of `panel` columns.
+///
+/// # Safety
+///
+/// `b` is valid to read; `out` has room for [`packed_len`] elements.
+pub(super) unsafe fn pack<T: Copy + Default>(b: MatRef, panel: usize, out: *mut T) {
+    let (k, n) = (b.rows, b.cols);
+    for (index, col) in (0..n).step_by(panel).enumerate() {
+        let cols = panel.min(n - col);
+        let out = out.wrapping_add(index * k * panel);
+        // SAFETY: the panel's part of `b` and of `out`.
+        unsafe {
+            let block = b.block::<T>((0, k), (col, col + cols));
+            if cols < panel {
+                for p in 0..k {
+                    for j in cols..panel {
+                        *out.add(p * panel + j) = T::default();
+                    }
+                }
+            }
+            if b.col_stride == 1 {
+                for p in 0..k {
+                    std::ptr::copy_nonoverlapping(block.at::<T>(p, 0), out.add(p * panel), cols);
+                }
+            } else {
+                transpose(block, panel, out);
+            }
+        }
+    }
+}
+
+/// Writes the rows of `b` at distance `panel`; meant for a `b` whose columns are contiguous. Four columns at a time, so that
+/// what is written is whole and what is read comes from four streams.
+///
+/// # Safety
+///
+/// `b` is valid to read; `out` has room for `b.rows` rows at that distance.
+unsafe fn transpose<T: Copy>(b: MatRef, panel: usize, out: *mut T) {
+    let (k, n) = (b.rows, b.cols);
+    let mut j = 0;
+    while j < n {
+        let cols = (n - j).min(4);
+        let mut p = 0;
+        // SAFETY: indices stay below `k` and `n`.
+        unsafe {
+            #[cfg(target_arch = "x86_64")]
+            if cols == 4 && size_of::<T>() == 4 && b.row_stride == 1 {
+                while p + 4 <= k {
+                    transpose_4x4(
+                        b.at::<f32>(p, j),
+                        b.col_stride,
+                        out.add(p * panel + j).cast(),
+                        panel,
+                    );
+                    p += 4;
+                }
+            }
+            if cols == 4 {
+                let base = [0, 1, 2, 3].map(|c| b.at::<T>(0, j + c));
+                while p < k {
+                    let at = p as isize * b.row_stride;
+                    let row = base.map(|col| *col.wrapping_offset(at));
+                    out.add(p * panel + j).cast::<[T; 4]>().write_unaligned(row);
+                    p += 1;
+                }
+            }
+            while p < k {
+                for c in 0..cols {
+                    *out.add(p * panel + j + c) = *b.at::<T>(p, j + c);
+                }
+                p += 1;
+            }
+        }
+        j += cols;
+    }
+}
+
+/// A block of four by four, in SSE, which every x86-64 has.
+///
+/// # Safety
+///
+/// Four elements at each of four distances on both sides.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn transpose_4x4(src: *const f32, src_step: isize, dst: *mut f32, dst_step: usize) {
+    use std::arch::x86_64::*;
+    // SAFETY: the caller's contract.
+    unsafe {
+        let load = |i: isize| _mm_loadu_ps(src.wrapping_offset(i * src_step));
+        let (mut a, mut b, mut c, mut d) = (load(0), load(1), load(2), load(3));
+        _MM_TRANSPOSE4_PS(&mut a, &mut b, &mut c, &mut d);
+        for (i, row) in [a, b, c, d].into_iter().enumerate() {
+            _mm_storeu_ps(dst.add(i * dst_step), row);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn panels_hold_the_matrix_and_zeros() {
+        for (k, n) in [(1, 1), (5, 3), (7, 8), (9, 21), (16, 32)] {
+            for (row_stride, col_stride) in [(n, 1), (1, k), (1, k + 2), (2 * n, 2)] {
+                let data: Vec<f32> = (0..2 * k * n + 2 * n + 64)
+                    .map(|i| 1.0 + i as f32)
+                    .collect();
+                let strides = (row_stride as isize, col_stride as isize);
+                let b = MatRef::new(data.as_ptr().cast(), (k, n), strides);
+                let mut out = vec![f32::NAN; packed_len(k, n, 8)];
+                // SAFETY: the buffers cover both forms.
+                unsafe { pack(b, 8, out.as_mut_ptr()) };
+                for (index, &got) in out.iter().enumerate() {
+                    let (panel, rest) = (index / (8 * k), index % (8 * k));
+                    let (p, j) = (rest / 8, panel * 8 + rest % 8);
+                    let want = if j < n {
+                        data[p * row_stride + j * col_stride]
+                    } else {
+                        0.0
+                    };
+                    assert_eq!(got, want, "{k}x{n} at {p},{j}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Products with a right factor that was packed before: weights.
+//!
+//! [`PackedB`] holds the matrix in panels of the machine's microkernel; [`matmul_packed`] multiplies by it and finishes each tile
+//! while it is in registers or in the first cache: `out = activation(a @ b + bias) + residual`.
+//!
+//! Numerics: each sum is one chain of fused multiply-adds in the order of `k`; bias, activation and residual follow, each
+//! rounded. The bits do not depend on the number of threads, nor on how many rows are multiplied at once.
+
+use super::activate::Activate;
+use super::drive::{Ending, Left, Panels, Product, Target};
+use super::element::Element;
+use super::micro::{Kernels, Native};
+use super::pack::{Lines, pack, packed_len};
+use super::{MatMut, MatRef, MatmulError, half};
+use ::half::{bf16, f16};
+use straightline_passes::ir::DType;
+use straightline_passes::schedule::loops::Activation;
+
+/// A right factor in panels.
+pub struct PackedB {
+    dtype: DType,
+    k: usize,
+    n: usize,
+    data: Lines,
+}
+
+/// What follows the sum: `activation(sum + bias) + residual`, all of the product's dtype.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Epilogue {
+    /// One element per column, contiguous.
+    pub bias: Option<*const u8>,
+    /// Applied to each element.
+    pub activation: Activation,
+    /// A matrix of the result's sizes with contiguous rows, and the distance of its rows in elements. It may be the result itself,
+    /// element for element.
+    pub residual: Option<(*const u8, isize)>,
+}
+
+impl PackedB {
+    /// Packs a `k` by `n` matrix with any strides (in elements). f16 and bf16 are widened.
+    ///
+    /// # Errors
+    ///
+    /// If `dtype` is not a float type.
+    ///
+    /// # Safety
+    ///
+    /// The view is valid to read as `dtype`.
+    pub unsafe fn pack(
+        dtype: DType,
+        k: usize,
+        n: usize,
+        ptr: *const u8,
+        row_stride: isize,
+        col_stride: isize,
+    ) -> Result<PackedB, MatmulError> {
+        let mut packed = PackedB {
+            dtype,
+            k,
+            n,
+            data: Lines::new(0),
+        };
+        if !dtype.is_floating() {
+            return Err(MatmulError::DType { dtype });
+        }
+        // SAFETY: the caller's contract.
+        unsafe { packed.repack(ptr, row_stride, col_stride) };
+        Ok(packed)
+    }
+
+    /// Packs new values of the same dtype and sizes into the same memory.
+    ///
+    /// # Safety
+    ///
+    /// As [`PackedB::pack`].
+    pub unsafe fn repack(&mut self, ptr: *const u8, row_stride: isize, col_stride: isize) {
+        let b = MatRef::new(ptr, (self.k, self.n), (row_stride, col_stride));
+        // SAFETY: the caller's contract.
+        unsafe {
+            match self.dtype {
+                DType::F64 => self.fill::<f64>(b),
+                DType::F16 => {
+                    let wide = half::widen::<f16>(b);
+                    self.fill::<f32>(half::view(&wide, b));
+                }
+                DType::BF16 => {
+                    let wide = half::widen::<bf16>(b);
+                    self.fill::<f32>(half::view(&wide, b));
+                }
+                _ => self.fill::<f32>(b),
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// `b` is valid to read as `T`.
+    unsafe fn fill<T: Native>(&mut self, b: MatRef) {
+        let panel = T::kernels().panel;
+        self.data
+            .grow(packed_len(self.k, self.n, panel) * size_of::<T>());
+        // SAFETY: the room was just made.
+        unsafe { pack::<T>(b, panel, self.data.ptr_mut()) }
+    }
+
+    /// The dtype of the matrix that was packed, and of everything it is multiplied with.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Its rows.
+    pub fn k(&self) -> usize {
+        self.k
+    }
+
+    /// Its columns.
+    pub fn n(&self) -> usize {
+        self.n
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.data.bytes()
+    }
+}
+
+/// `c = activation(a @ b + bias) + residual`, where `a` has `m` rows of `b.k()` contiguous elements and `c` rows of `b.n()`
+/// contiguous elements; row strides count elements.
+///
+/// # Safety
+///
+/// `a` is valid to read, `c` to write, the epilogue's pointers to read, all as `b.dtype()` and aligned for it. Nothing overlaps `c`, except
+/// that the residual may be `c` itself.
+pub unsafe fn matmul_packed(
+    m: usize,
+    a_ptr: *const u8,
+    a_row_stride: isize,
+    b: &PackedB,
+    c_ptr: *mut u8,
+    c_row_stride: isize,
+    epilogue: Epilogue,
+) {
+    let a = MatRef::new(a_ptr, (m, b.k), (a_row_stride, 1));
+    let c = MatMut::new(c_ptr, (m, b.n), (c_row_stride, 1));
+    // SAFETY: the caller's contract.
+    unsafe { matmul_packed_strided(a, b, c, epilogue) }
+}
+
+/// [`matmul_packed`] for an `a` with any strides. The rows of `c` are contiguous.
+///
+/// # Panics
+///
+/// If the sizes do not fit or `c.col_stride` is not one.
+///
+/// # Safety
+///
+/// As [`matmul_packed`].
+pub unsafe fn matmul_packed_strided(a: MatRef, b: &PackedB, c: MatMut, epilogue: Epilogue) {
+    assert!(a.cols == b.k && c.cols == b.n && a.rows == c.rows && c.col_stride == 1);
+    // SAFETY: the caller's contract.
+    unsafe {
+        match b.dtype {
+            DType::F64 => run::<f64>(f64::kernels(), a, b, c, epilogue),
+            DType::F16 => run_half::<f16>(a, b, c, epilogue),
+            DType::BF16 => run_half::<bf16>(a, b, c, epilogue),
+            _ => run::<f32>(f32::kernels(), a, b, c, epilogue),
+        }
+    }
+}
+
+/// # Safety
+///
+/// As [`matmul_packed`], `b` holds `T` in panels of `kernels`.
+unsafe fn run<T: Native + Activate>(
+    kernels: &'static Kernels<T>,
+    a: MatRef,
+    b: &PackedB,
+    c: MatMut,
+    epilogue: Epilogue,
+) {
+    let (residual, residual_row) = epilogue.residual.unwrap_or((std::ptr::null(), 0));
+    let residual = MatRef::new(residual, (a.rows, b.n), (residual_row, 1));
+    let has_residual = epilogue.residual.is_some();
+    let activation = epilogue.activation;
+    let plain = activation == Activation::None;
+    let finished = |tile: Target<T>, rows: (usize, usize), cols: (usize, usize)| {
+        let residual = has_residual.then(|| residual.block::<T>(rows, cols));
+        for i in 0..rows.1 - rows.0 {
+            // SAFETY: a row of the finished tile, which nobody else touches, and of the residual.
+            unsafe {
+                let row = tile.ptr.wrapping_offset(i as isize * tile.row);
+                let residual = residual.map(|mat| mat.at::<T>(i, 0));
+                T::activate(activation, row, residual, cols.1 - cols.0);
+            }
+        }
+    };
+    let product = Product {
+        kernels,
+        m: a.rows,
+        n: b.n,
+        k: b.k,
+        a: Left {
+            ptr: a.ptr.cast::<T>(),
+            row: a.row_stride,
+            step: a.col_stride,
+        },
+        b: Panels {
+            ptr: b.data.ptr(),
+            step: kernels.panel as isize,
+            panel: (b.k * kernels.panel) as isize,
+        },
+        c: Target {
+            ptr: c.ptr.cast(),
+            row: c.row_stride,
+        },
+        ending: Ending {
+            bias: epilogue.bias.map_or(std::ptr::null(), <*const u8>::cast),
+            residual: if plain {
+                residual.ptr.cast()
+            } else {
+                std::ptr::null()
+            },
+            residual_row,
+            finished: if plain { None } else { Some(&finished) },
+        },
+    };
+    // SAFETY: the caller's contract.
+    unsafe { product.run() }
+}
+
+/// f16 and bf16: everything in f32, rounded once at the end.
+///
+/// # Safety
+///
+/// As [`matmul_packed`].
+unsafe fn run_half<T: Element<Acc = f32>>(a: MatRef, b: &PackedB, c: MatMut, epilogue: Epilogue) {
+    let (m, n) = (a.rows, b.n);
+    // SAFETY: the caller's contract; the copies are dense and live until the end.
+    unsafe {
+        let wide_a = half::widen::<T>(a);
+        let dense = |ptr, rows, row| half::widen::<T>(MatRef::new(ptr, (rows, n), (row, 1)));
+        let bias = epilogue.bias.map(|ptr| dense(ptr, 1, 0));
+        let residual = epilogue.residual.map(|(ptr, row)| dense(ptr, m, row));
+        let mut sums = Vec::<f32>::with_capacity(m * n);
+        let target = MatMut::row_major(sums.as_mut_ptr().cast(), m, n);
+        let wide = Epilogue {
+            bias: bias.as_ref().map(|copy| copy.as_ptr().cast()),
+            activation: epilogue.activation,
+            residual: residual
+                .as_ref()
+                .map(|copy| (copy.as_ptr().cast(), n as isize)),
+        };
+        run::<f32>(f32::kernels(), half::view(&wide_a, a), b, target, wide);
+        for i in 0..m {
+            for j in 0..n {
+                *c.at::<T>(i, j) = T::round(*target.at::<f32>(i, j));
+            }
+        }
+    }
+}
