@@ -1,8 +1,8 @@
 //! Rows over `f32` and `f64`: the functions of [`crate::cpu::math`] on the vectors of this machine.
 
 use super::integer::{A_IS_SCALAR, B_IS_SCALAR, Row1, Row2};
-use super::vector::Vector;
-use crate::cpu::math::{Prims, Scalar32, Scalar64, functions as f};
+use crate::cpu::math::{Lane, Prims, Simd, SimdTask, functions as f};
+use std::marker::PhantomData;
 use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::{BinaryOp, UnaryOp};
 
@@ -18,136 +18,150 @@ pub(super) trait Float2 {
     fn run<P: Prims>(p: &mut P, x: P::F, y: P::F) -> P::F;
 }
 
-#[inline(always)]
-unsafe fn row1_body<V: Vector, K: Float1>(out: *mut u8, a: *const u8, n: usize) {
-    let mut v = V::default();
-    let (out, a) = (out.cast::<V::Elem>(), a.cast::<V::Elem>());
-    let mut i = 0;
-    while i + V::LANES <= n {
-        // SAFETY: LANES elements from i on are within the row.
-        unsafe {
-            let x = v.load(a.add(i));
-            let y = K::run(&mut v, x);
-            v.store(out.add(i), y);
+/// A row of one operand, to be run on whichever vectors there are.
+struct Task1<E, K> {
+    out: *mut E,
+    a: *const E,
+    n: usize,
+    function: PhantomData<K>,
+}
+
+impl<E: Lane, K: Float1> SimdTask<E> for Task1<E, K> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<S: Simd<Elem = E>>(self, mut s: S) {
+        let Task1 { out, a, n, .. } = self;
+        let mut i = 0;
+        while i + S::LANES <= n {
+            // SAFETY: LANES elements from i on are within the row.
+            unsafe {
+                let x = s.load(a.add(i));
+                let y = K::run(&mut s, x);
+                s.store(out.add(i), y);
+            }
+            i += S::LANES;
         }
-        i += V::LANES;
-    }
-    if i < n {
-        // SAFETY: n - i elements are left.
-        unsafe {
-            let x = v.load_some(a.add(i), n - i);
-            let y = K::run(&mut v, x);
-            v.store_some(out.add(i), y, n - i);
+        if i < n {
+            // SAFETY: n - i elements are left.
+            unsafe {
+                let x = s.load_partial(a.add(i), n - i);
+                let y = K::run(&mut s, x);
+                s.store_partial(out.add(i), n - i, y);
+            }
         }
     }
 }
 
-#[inline(always)]
-unsafe fn row2_body<V: Vector, K: Float2>(
+/// A row of two operands.
+struct Task2<E, K> {
+    out: *mut E,
+    a: *const E,
+    b: *const E,
+    n: usize,
+    mask: u8,
+    function: PhantomData<K>,
+}
+
+impl<E: Lane, K: Float2> SimdTask<E> for Task2<E, K> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<S: Simd<Elem = E>>(self, mut s: S) {
+        let Task2 {
+            out, a, b, n, mask, ..
+        } = self;
+        macro_rules! go {
+            (|$i:ident| $x:expr, $xs:expr, $y:expr, $ys:expr) => {
+                let mut $i = 0;
+                while $i + S::LANES <= n {
+                    // SAFETY: LANES elements from i on are within the row.
+                    unsafe {
+                        let x = $x;
+                        let y = $y;
+                        let r = K::run(&mut s, x, y);
+                        s.store(out.add($i), r);
+                    }
+                    $i += S::LANES;
+                }
+                if $i < n {
+                    // SAFETY: n - i elements are left.
+                    unsafe {
+                        let x = $xs;
+                        let y = $ys;
+                        let r = K::run(&mut s, x, y);
+                        s.store_partial(out.add($i), n - $i, r);
+                    }
+                }
+            };
+        }
+        if K::LONG || mask == 0 {
+            debug_assert!(mask == 0);
+            go!(
+                |i| s.load(a.add(i)),
+                s.load_partial(a.add(i), n - i),
+                s.load(b.add(i)),
+                s.load_partial(b.add(i), n - i)
+            );
+            return;
+        }
+        // SAFETY: a row is not empty.
+        let (x, y) = unsafe { (a.read_unaligned(), b.read_unaligned()) };
+        let (x, y) = (s.splat(x), s.splat(y));
+        match mask {
+            A_IS_SCALAR => {
+                go!(|i| x, x, s.load(b.add(i)), s.load_partial(b.add(i), n - i));
+            }
+            B_IS_SCALAR => {
+                go!(|i| s.load(a.add(i)), s.load_partial(a.add(i), n - i), y, y);
+            }
+            _ => {
+                go!(|i| x, x, y, y);
+            }
+        }
+    }
+}
+
+unsafe fn run1<E: Lane, K: Float1>(out: *mut u8, a: *const u8, n: usize) {
+    E::dispatch(Task1::<E, K> {
+        out: out.cast(),
+        a: a.cast(),
+        n,
+        function: PhantomData,
+    });
+}
+
+unsafe fn run2<E: Lane, K: Float2>(
     out: *mut u8,
     a: *const u8,
     b: *const u8,
     n: usize,
     mask: u8,
 ) -> bool {
-    let mut v = V::default();
-    let (out, a, b) = (
-        out.cast::<V::Elem>(),
-        a.cast::<V::Elem>(),
-        b.cast::<V::Elem>(),
-    );
-    macro_rules! go {
-        (|$i:ident| $x:expr, $xs:expr, $y:expr, $ys:expr) => {
-            let mut $i = 0;
-            while $i + V::LANES <= n {
-                // SAFETY: LANES elements from i on are within the row.
-                unsafe {
-                    let x = $x;
-                    let y = $y;
-                    let r = K::run(&mut v, x, y);
-                    v.store(out.add($i), r);
-                }
-                $i += V::LANES;
-            }
-            if $i < n {
-                // SAFETY: n - i elements are left.
-                unsafe {
-                    let x = $xs;
-                    let y = $ys;
-                    let r = K::run(&mut v, x, y);
-                    v.store_some(out.add($i), r, n - $i);
-                }
-            }
-        };
-    }
-    if K::LONG {
-        debug_assert!(mask == 0);
-        go!(
-            |i| v.load(a.add(i)),
-            v.load_some(a.add(i), n - i),
-            v.load(b.add(i)),
-            v.load_some(b.add(i), n - i)
-        );
-        return true;
-    }
-    match mask {
-        A_IS_SCALAR => {
-            // SAFETY: a row is not empty.
-            let x = unsafe { a.read_unaligned() };
-            let x = v.splat(x);
-            go!(|i| x, x, v.load(b.add(i)), v.load_some(b.add(i), n - i));
-        }
-        B_IS_SCALAR => {
-            // SAFETY: a row is not empty.
-            let y = unsafe { b.read_unaligned() };
-            let y = v.splat(y);
-            go!(|i| v.load(a.add(i)), v.load_some(a.add(i), n - i), y, y);
-        }
-        0 => {
-            go!(
-                |i| v.load(a.add(i)),
-                v.load_some(a.add(i), n - i),
-                v.load(b.add(i)),
-                v.load_some(b.add(i), n - i)
-            );
-        }
-        _ => {
-            // SAFETY: a row is not empty.
-            let (x, y) = unsafe { (a.read_unaligned(), b.read_unaligned()) };
-            let (x, y) = (v.splat(x), v.splat(y));
-            go!(|i| x, x, y, y);
-        }
-    }
+    E::dispatch(Task2::<E, K> {
+        out: out.cast(),
+        a: a.cast(),
+        b: b.cast(),
+        n,
+        mask,
+        function: PhantomData,
+    });
     true
 }
 
-unsafe fn row1_portable<V: Vector, K: Float1>(out: *mut u8, a: *const u8, n: usize) {
-    // SAFETY: as promised by the caller.
-    unsafe { row1_body::<V, K>(out, a, n) }
-}
-
-unsafe fn row2_portable<V: Vector, K: Float2>(
-    out: *mut u8,
-    a: *const u8,
-    b: *const u8,
-    n: usize,
-    mask: u8,
-) -> bool {
-    // SAFETY: as promised by the caller.
-    unsafe { row2_body::<V, K>(out, a, b, n, mask) }
-}
-
 fn row1<K: Float1>(double: bool) -> Row1 {
-    match double {
-        false => row1_portable::<Scalar32, K>,
-        true => row1_portable::<Scalar64, K>,
+    if double {
+        run1::<f64, K>
+    } else {
+        run1::<f32, K>
     }
 }
 
 fn row2<K: Float2>(double: bool) -> Row2 {
-    match double {
-        false => row2_portable::<Scalar32, K>,
-        true => row2_portable::<Scalar64, K>,
+    if double {
+        run2::<f64, K>
+    } else {
+        run2::<f32, K>
     }
 }
 

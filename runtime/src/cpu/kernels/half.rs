@@ -1,6 +1,6 @@
 //! Rows of `f16` and `bf16` to `f32` and back, rounding to nearest even.
 
-use super::isa::{Isa, isa};
+use crate::cpu::math::{Isa, isa};
 use straightline_passes::ir::DType;
 
 /// `n` half-precision numbers widened. `dtype` is `f16` or `bf16`.

@@ -1,6 +1,6 @@
 //! Rows over integers and `bool`, and comparisons of any dtype: scalar code that the compiler vectorises.
 
-use super::isa::{Isa, isa};
+use crate::cpu::math::{Isa, isa};
 use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::{BinaryOp, CompareOp, UnaryOp};
 

@@ -13,7 +13,6 @@ mod copy;
 mod float;
 mod half;
 mod integer;
-mod isa;
 pub mod matmul;
 mod nest;
 mod pointwise;
@@ -23,7 +22,6 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 mod tile;
-mod vector;
 
 pub use copy::{copy, fill};
 pub use pointwise::{binary, compare, select, unary};
