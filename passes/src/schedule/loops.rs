@@ -11,6 +11,11 @@
 //! vector over neighbouring grid points and reductions need no horizontal step (pointwise kernels,
 //! which have one stage without axes; sums over leading dimensions). [`Vectorize::None`]: scalar.
 //!
+//! **Between stages.** A stage may load what an earlier stage of the same kernel stored at the same
+//! grid point, from scratch rows and from buffers alike; no grid point reads what another one stores.
+//! Instructions that depend on no axis of their stage stand in its body nevertheless: an emitter
+//! computes them once, before the stage's loops. A stage without axes runs once per grid point.
+//!
 //! **Values.** Each instruction has a *logical* dtype. `f16`/`bf16` values are held widened to
 //! `f32` but always rounded to their own precision, so each operation on them rounds as the eager
 //! operator does; `u8`/`i8`/`i16` values are held in 32 bits and wrapped to their own range after
@@ -77,7 +82,7 @@ pub struct Axis {
 }
 
 /// An element index: `base + sum(axis * stride) + sum(loaded value * stride)`.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Index {
     /// Constant part.
     pub base: i64,

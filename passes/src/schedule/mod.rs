@@ -1,3 +1,104 @@
 //! From a rewritten graph to kernels, extern calls and a buffer plan.
+//!
+//! `lower` turns operators into definitions of single elements, `matmul` folds epilogues into
+//! products, `fuse` decides which values share a kernel, `emit` writes each kernel's body, `order`
+//! arranges its axes, and `plan` puts the steps in order and gives every value its memory.
 
+mod display;
+mod emit;
+mod fuse;
+mod index;
+mod layout;
 pub mod loops;
+mod lower;
+mod matmul;
+mod memory;
+mod order;
+mod plan;
+mod program;
+mod verify;
+
+pub use plan::schedule;
+pub use verify::{ScheduleViolation, verify_schedule};
+
+use crate::ir::graph::{Graph, NodeId, NodeKind};
+
+/// What the scheduler may do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ScheduleOptions {
+    /// A kernel computes at most about this many primitive definitions.
+    pub max_kernel_ops: usize,
+    /// Put unrelated values over one grid that read the same memory into one kernel.
+    pub merge_siblings: bool,
+    /// Fold bias, activation and residual into matrix products.
+    pub fold_epilogues: bool,
+}
+
+impl Default for ScheduleOptions {
+    fn default() -> Self {
+        ScheduleOptions {
+            max_kernel_ops: 256,
+            merge_siblings: true,
+            fold_epilogues: true,
+        }
+    }
+}
+
+/// Why a graph has no schedule. The graph verifier finds most of these earlier.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ScheduleError {
+    /// The graph has a cycle.
+    #[error("the graph has a cycle")]
+    Cycle,
+    /// An input or parameter node that the graph does not list.
+    #[error("{node} is not among the inputs and parameters of the graph")]
+    Unlisted {
+        /// The node.
+        node: String,
+    },
+    /// A literal of the wrong length.
+    #[error("{node} has {elements} elements, its sizes ask for {numel}")]
+    Constant {
+        /// The node.
+        node: String,
+        /// How many it has.
+        elements: usize,
+        /// How many it should have.
+        numel: i64,
+    },
+    /// The shape written in the graph is not that of the operator's result.
+    #[error("{node} has sizes {found:?} in the graph, its operator makes {expected:?}")]
+    Shape {
+        /// The node.
+        node: String,
+        /// What the operator makes.
+        expected: Vec<i64>,
+        /// What the graph says.
+        found: Vec<i64>,
+    },
+    /// No order of kernels computes the graph (a view that its source's strides do not allow).
+    #[error("{node} can not be scheduled: a view on it is not possible with its strides")]
+    Unschedulable {
+        /// The node.
+        node: String,
+    },
+}
+
+/// `%7 = aten::add.Tensor`.
+pub(crate) fn node_label(graph: &Graph, id: NodeId) -> String {
+    let node = graph.node(id);
+    let name = match &node.name {
+        Some(n) => format!("%{n}"),
+        None => format!("%{}", id.index()),
+    };
+    match &node.kind {
+        NodeKind::Call(c) => format!("{name} = {}", c.op),
+        NodeKind::Input => format!("{name} (input)"),
+        NodeKind::Parameter => format!("{name} (parameter)"),
+        NodeKind::Constant(_) => format!("{name} (constant)"),
+        NodeKind::Output => format!("{name} (output)"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! Strides of views.
+
+use super::program::{Affine, Def, Program, V};
+use crate::ir::{Dims, layout};
+use smallvec::SmallVec;
+
+/// The strides under which a `(sizes, strides)` tensor reads as `target`, a shape of as many
+/// elements, or `None` where that needs a copy.
+pub(crate) fn view_strides(sizes: &[i64], strides: &[i64], target: &[i64]) -> Option<Dims> {
+    if layout::numel(sizes) == 0 {
+        return Some(layout::contiguous_strides(target));
+    }
+    let mut out = Dims::from_elem(1, target.len());
+    let mut next = target.len();
+    // dimensions of one element lie anywhere
+    let dims: SmallVec<[(i64, i64); 5]> = sizes
+        .iter()
+        .zip(strides)
+        .filter(|(size, _)| **size != 1)
+        .map(|(size, stride)| (*size, *stride))
+        .collect();
+    // walk runs of dimensions that lie in one piece of memory, from the innermost out
+    let mut d = dims.len();
+    while d > 0 {
+        d -= 1;
+        let (mut run, mut stride) = dims[d];
+        let mut reach = run * stride;
+        while d > 0 && dims[d - 1].1 == reach {
+            d -= 1;
+            run *= dims[d].0;
+            reach *= dims[d].0;
+        }
+        let mut covered = 1;
+        while next > 0 && (covered < run || target[next - 1] == 1) {
+            next -= 1;
+            out[next] = stride;
+            covered *= target[next];
+            stride *= target[next];
+        }
+        if covered != run {
+            return None;
+        }
+    }
+    Some(out)
+}
+
+/// A strided look at stored elements.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Strided {
+    /// The value that is stored.
+    pub(crate) base: V,
+    pub(crate) strides: Dims,
+    pub(crate) offset: i64,
+}
+
+/// Strides and offset of a view given those of its source.
+pub(crate) fn compose(map: &[Affine], source: &[i64], rank: usize) -> (Dims, i64) {
+    let mut strides = Dims::from_elem(0, rank);
+    let mut offset = 0;
+    for (at, s) in map.iter().zip(source) {
+        offset += at.base * s;
+        for (dim, c) in &at.terms {
+            strides[*dim] += c * s;
+        }
+    }
+    (strides, offset)
+}
+
+/// What `v` is through its views: a strided look at a value that is no view; `None` where a view
+/// on the way needs a copy. `stored` gives the strides of such a value.
+pub(crate) fn resolve(p: &Program, v: V, stored: &dyn Fn(V) -> Dims) -> Option<Strided> {
+    match p.def(v) {
+        Def::View { src, map } => {
+            let s = resolve(p, *src, stored)?;
+            let (strides, offset) = compose(map, &s.strides, p.sizes(v).len());
+            let offset = offset + s.offset;
+            Some(Strided {
+                strides,
+                offset,
+                ..s
+            })
+        }
+        Def::Reshape(src) => {
+            let s = resolve(p, *src, stored)?;
+            let strides = view_strides(p.sizes(*src), &s.strides, p.sizes(v))?;
+            Some(Strided { strides, ..s })
+        }
+        _ => Some(Strided {
+            base: v,
+            strides: stored(v),
+            offset: 0,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reshaping_strides() {
+        for (sizes, strides, target, want) in [
+            (&[2, 3][..], &[3, 1][..], &[6][..], Some(&[1][..])),
+            (&[2, 3], &[1, 2], &[6], None),
+            (&[6], &[2], &[2, 3], Some(&[6, 2])),
+            (&[2, 3, 4], &[100, 4, 1], &[2, 12], Some(&[100, 1])),
+            (&[2, 3, 4], &[100, 4, 1], &[6, 4], None),
+            (&[1, 4], &[77, 2], &[4, 1], Some(&[2, 8])),
+            (&[4, 1, 3], &[3, 50, 1], &[12], Some(&[1])),
+            (&[4, 3], &[0, 1], &[4, 1, 3], Some(&[0, 3, 1])),
+            (&[4, 1], &[2, 9], &[2, 2], Some(&[4, 2])),
+            (&[2, 1, 3], &[3, 0, 1], &[2, 3], Some(&[3, 1])),
+        ] {
+            let got = view_strides(sizes, strides, target);
+            let same = match (&got, want) {
+                (Some(g), Some(w)) => g
+                    .iter()
+                    .zip(w)
+                    .zip(target)
+                    .all(|((g, w), n)| *n == 1 || g == w),
+                (None, None) => true,
+                _ => false,
+            };
+            assert!(same, "{sizes:?} {strides:?} -> {target:?}: {got:?}");
+        }
+    }
+}

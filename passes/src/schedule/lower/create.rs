@@ -1,0 +1,64 @@
+//! Tensors made from numbers and positions.
+
+use super::{CallView, Lowerer};
+use crate::ir::{DType, Scalar};
+use crate::schedule::loops::{BinaryOp, CompareOp};
+use crate::schedule::program::{Def, V};
+
+impl Lowerer<'_> {
+    pub(super) fn create(&mut self, c: &CallView) -> Option<V> {
+        let number = match c.op {
+            "aten::full" | "aten::full_like" => c.scalar("fill_value", 1)?,
+            "aten::new_full" => c.scalar("fill_value", 2)?,
+            "aten::fill.Scalar" => c.scalar("value", 1)?,
+            "aten::scalar_tensor" => c.scalar("s", 0)?,
+            "aten::zeros" | "aten::zeros_like" | "aten::new_zeros" => Scalar::Int(0),
+            "aten::ones" | "aten::ones_like" | "aten::new_ones" => Scalar::Int(1),
+            "aten::arange" => return self.arange(c, Scalar::Int(0), Scalar::Int(1)),
+            "aten::arange.start" => return self.arange(c, c.scalar("start", 0)?, Scalar::Int(1)),
+            "aten::arange.start_step" => {
+                let step = c.scalar("step", 2).unwrap_or(Scalar::Int(1));
+                return self.arange(c, c.scalar("start", 0)?, step);
+            }
+            "aten::tril" => return self.triangle(c, CompareOp::Le),
+            "aten::triu" => return self.triangle(c, CompareOp::Ge),
+            _ => return None,
+        };
+        Some(self.p.constant(number, c.dtype(), c.sizes()))
+    }
+
+    fn arange(&mut self, c: &CallView, start: Scalar, step: Scalar) -> Option<V> {
+        let sizes = c.sizes();
+        // integers exactly, floats through f64 as PyTorch's CPU kernel does
+        let compute = match c.dtype().is_floating() {
+            true => DType::F64,
+            false => DType::I64,
+        };
+        let at = self.p.push(DType::I64, sizes, Def::Position(0));
+        let mut x = self.p.cast(at, compute);
+        if step.as_f64() != 1.0 {
+            let step = self.p.constant(step, compute, sizes);
+            x = self.p.binary(BinaryOp::Mul, x, step);
+        }
+        if start.as_f64() != 0.0 {
+            let start = self.p.constant(start, compute, sizes);
+            x = self.p.binary(BinaryOp::Add, x, start);
+        }
+        Some(self.p.cast(x, c.dtype()))
+    }
+
+    /// Keeps the elements whose column compares so with row + diagonal.
+    fn triangle(&mut self, c: &CallView, keep: CompareOp) -> Option<V> {
+        let x = self.tensor(c, 0)?;
+        let sizes = c.sizes();
+        let diagonal = c.int("diagonal", 1).unwrap_or(0);
+        let row = sizes.len().checked_sub(2)?;
+        let r = self.p.push(DType::I64, sizes, Def::Position(row));
+        let col = self.p.push(DType::I64, sizes, Def::Position(row + 1));
+        let k = self.p.constant(Scalar::Int(diagonal), DType::I64, sizes);
+        let r = self.p.binary(BinaryOp::Add, r, k);
+        let inside = self.p.compare(keep, col, r);
+        let zero = self.p.constant(Scalar::Int(0), self.p.dtype(x), sizes);
+        Some(self.p.select(inside, x, zero))
+    }
+}

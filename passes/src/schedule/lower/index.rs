@@ -1,0 +1,218 @@
+//! Operators that address elements: gathers, and tensors put together from pieces.
+
+use super::view::slice_range;
+use super::{CallView, Lowerer, wrap_dim};
+use crate::ir::graph::Arg;
+use crate::ir::{DType, Dims, Scalar};
+use crate::schedule::program::{Affine, Def, Piece, V};
+
+impl Lowerer<'_> {
+    pub(super) fn index_op(&mut self, c: &CallView) -> Option<V> {
+        match c.op {
+            "aten::embedding" => {
+                let (weight, ids) = (self.tensor(c, 0)?, self.tensor(c, 1)?);
+                let rank = c.sizes().len();
+                let ids = self.p.cast(ids, DType::I64);
+                let ids = self.spread(ids, c.sizes(), 0);
+                let dims = vec![None, Some(rank.checked_sub(1)?)];
+                Some(self.gather(c, weight, ids, dims))
+            }
+            "aten::index_select" => {
+                let x = self.tensor(c, 0)?;
+                let rank = self.p.sizes(x).len();
+                let dim = wrap_dim(c.int("dim", 1)?, rank)?;
+                let ids = self.tensor(c, 2)?;
+                if rank == 0 || self.p.sizes(ids).len() != 1 {
+                    return None;
+                }
+                let ids = self.p.cast(ids, DType::I64);
+                let ids = self.spread(ids, c.sizes(), dim);
+                let dims = (0..rank).map(|d| (d != dim).then_some(d)).collect();
+                Some(self.gather(c, x, ids, dims))
+            }
+            "aten::gather" => {
+                let x = self.tensor(c, 0)?;
+                let rank = self.p.sizes(x).len();
+                let dim = wrap_dim(c.int("dim", 1)?, rank)?;
+                let ids = self.tensor(c, 2)?;
+                if rank == 0 {
+                    return None;
+                }
+                let ids = self.p.cast(ids, DType::I64);
+                let dims = (0..rank).map(|d| (d != dim).then_some(d)).collect();
+                Some(self.gather(c, x, ids, dims))
+            }
+            "aten::cat" => self.cat(c),
+            "aten::slice_scatter" => {
+                let dim = wrap_dim(c.int("dim", 2).unwrap_or(0), c.sizes().len())?;
+                let step = c.int("step", 5).unwrap_or(1);
+                let size = *c.sizes().get(dim)?;
+                let (start, len) = slice_range(size, c.int("start", 3), c.int("end", 4), step);
+                let (x, src) = (self.tensor(c, 0)?, self.tensor(c, 1)?);
+                if self.p.sizes(src).get(dim) != Some(&len) {
+                    return None;
+                }
+                Some(self.scatter(c, x, src, dim, start, step))
+            }
+            "aten::select_scatter" => {
+                let dim = wrap_dim(c.int("dim", 2)?, c.sizes().len())?;
+                let size = *c.sizes().get(dim)?;
+                let index = c.int("index", 3)?;
+                let index = if index < 0 { index + size } else { index };
+                let (x, src) = (self.tensor(c, 0)?, self.tensor(c, 1)?);
+                let src = self.p.keep_dims(src, &[dim]);
+                (0..size)
+                    .contains(&index)
+                    .then(|| self.scatter(c, x, src, dim, index, 1))
+            }
+            "aten::constant_pad_nd" => self.pad(c),
+            _ => None,
+        }
+    }
+
+    fn gather(&mut self, c: &CallView, src: V, index: V, dims: Vec<Option<usize>>) -> V {
+        if c.sizes().contains(&0) {
+            return self.p.constant(Scalar::Int(0), c.dtype(), c.sizes());
+        }
+        let dtype = self.p.dtype(src);
+        self.p
+            .push(dtype, c.sizes(), Def::Gather { src, index, dims })
+    }
+
+    /// Repeats `x` to `sizes`; its dimensions are those from `first` on.
+    fn spread(&mut self, x: V, sizes: &[i64], first: usize) -> V {
+        let rank = self.p.sizes(x).len();
+        if self.p.sizes(x) == sizes {
+            return x;
+        }
+        let map = (0..rank).map(|d| Affine::dim(first + d)).collect();
+        self.p.view(x, sizes, map)
+    }
+
+    fn pieces(&mut self, c: &CallView, pieces: Vec<Piece>, overlap: bool) -> V {
+        let mut pieces = pieces;
+        pieces.retain(|p| self.p.numel(p.src) > 0);
+        if pieces.is_empty() {
+            return self.p.constant(Scalar::Int(0), c.dtype(), c.sizes());
+        }
+        self.p
+            .push(c.dtype(), c.sizes(), Def::Pieces { pieces, overlap })
+    }
+
+    fn piece(&self, src: V, dim: usize, start: i64, step: i64) -> Piece {
+        let rank = self.p.sizes(src).len();
+        let mut piece = Piece {
+            src,
+            start: Dims::from_elem(0, rank),
+            step: Dims::from_elem(1, rank),
+        };
+        piece.start[dim] = start;
+        piece.step[dim] = step;
+        piece
+    }
+
+    fn cat(&mut self, c: &CallView) -> Option<V> {
+        let Arg::Tensors(list) = c.args.first()? else {
+            return None;
+        };
+        let rank = c.sizes().len();
+        let dim = wrap_dim(c.int("dim", 1).unwrap_or(0), rank)?;
+        let (mut at, mut pieces) = (0, Vec::new());
+        for t in list {
+            let src = self.get((*t)?);
+            let sizes = self.p.get(src).sizes.clone();
+            if sizes.len() != rank {
+                // PyTorch skips empty 1-D tensors beside ones of any rank
+                if sizes[..] == [0] {
+                    continue;
+                }
+                return None;
+            }
+            let src = self.p.cast(src, c.dtype());
+            pieces.push(self.piece(src, dim, at, 1));
+            at += sizes[dim];
+        }
+        match &pieces[..] {
+            [only] => {
+                let src = only.src;
+                Some(self.copy(src))
+            }
+            _ => Some(self.pieces(c, pieces, false)),
+        }
+    }
+
+    /// The part of `x` with positions `start..end` along a dimension.
+    fn narrow(&mut self, x: V, dim: usize, start: i64, end: i64) -> V {
+        let mut sizes = self.p.get(x).sizes.clone();
+        let mut map: Vec<Affine> = (0..sizes.len()).map(Affine::dim).collect();
+        map[dim].base = start;
+        sizes[dim] = end - start;
+        self.p.view(x, &sizes, map)
+    }
+
+    fn scatter(&mut self, c: &CallView, x: V, src: V, dim: usize, start: i64, step: i64) -> V {
+        let size = c.sizes()[dim];
+        let src = self.p.cast(src, c.dtype());
+        let x = self.p.cast(x, c.dtype());
+        let len = self.p.sizes(src)[dim];
+        if step == 1 {
+            let before = self.narrow(x, dim, 0, start);
+            let after = self.narrow(x, dim, start + len, size);
+            let pieces = vec![
+                self.piece(before, dim, 0, 1),
+                self.piece(src, dim, start, 1),
+                self.piece(after, dim, start + len, 1),
+            ];
+            return self.pieces(c, pieces, false);
+        }
+        let pieces = vec![self.piece(x, dim, 0, 1), self.piece(src, dim, start, step)];
+        self.pieces(c, pieces, true)
+    }
+
+    fn pad(&mut self, c: &CallView) -> Option<V> {
+        let mut x = self.tensor(c, 0)?;
+        let pad = c.ints("pad", 1)?;
+        let value = c.scalar("value", 2).unwrap_or(Scalar::Int(0));
+        let out = Dims::from_slice(c.sizes());
+        let rank = out.len();
+        if pad.len() % 2 != 0 || pad.len() / 2 > rank {
+            return None;
+        }
+        let mut start = Dims::from_elem(0, rank);
+        for (i, p) in pad.chunks(2).enumerate() {
+            let dim = rank - 1 - i;
+            let size = self.p.sizes(x)[dim];
+            // negative padding crops
+            let (lo, hi) = ((-p[0]).max(0), size - (-p[1]).max(0));
+            if (lo, hi) != (0, size) {
+                x = self.narrow(x, dim, lo, hi.max(lo));
+            }
+            start[dim] = p[0].max(0);
+        }
+        // boxes beside the middle along one dimension after the other
+        let inner = self.p.get(x).sizes.clone();
+        let mut pieces = vec![Piece {
+            src: x,
+            start: start.clone(),
+            step: Dims::from_elem(1, rank),
+        }];
+        let (mut at, mut sizes) = (Dims::from_elem(0, rank), out.clone());
+        for dim in 0..rank {
+            let end = start[dim] + inner[dim];
+            for (from, to) in [(0, start[dim]), (end, out[dim])] {
+                let (mut box_sizes, mut box_at) = (sizes.clone(), at.clone());
+                box_sizes[dim] = to - from;
+                box_at[dim] = from;
+                let src = self.p.constant(value, c.dtype(), &box_sizes);
+                pieces.push(Piece {
+                    src,
+                    start: box_at,
+                    step: Dims::from_elem(1, rank),
+                });
+            }
+            at[dim] = start[dim];
+            sizes[dim] = inner[dim];
+        }
+        Some(self.pieces(c, pieces, false))
+    }
+}

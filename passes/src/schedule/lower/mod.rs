@@ -1,0 +1,333 @@
+//! Lowering: each operator call becomes primitive definitions, by family.
+//!
+//! A family's function returns `None` for a call that it does not know; a call that no family
+//! knows stays a call of a runtime kernel.
+
+mod create;
+mod index;
+mod pointwise;
+mod reduce;
+mod view;
+
+use super::ScheduleError;
+use super::program::{Def, OpaqueCall, Program, Source, V};
+use crate::ir::graph::{Arg, Constant, Graph, NodeId, NodeKind, TensorMeta, ValueRef};
+use crate::ir::{DType, Scalar, layout};
+use smallvec::{SmallVec, smallvec};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The results of a lowered call.
+type Lowered = SmallVec<[V; 2]>;
+
+/// A graph with every node lowered.
+pub(crate) struct LoweredGraph {
+    pub(crate) program: Program,
+    pub(crate) map: HashMap<ValueRef, V>,
+}
+
+/// A call as the families read it.
+struct CallView<'a> {
+    op: &'a str,
+    args: &'a [Arg<ValueRef>],
+    names: &'a [Arc<str>],
+    results: &'a [TensorMeta],
+}
+
+impl CallView<'_> {
+    /// The argument of this name, else the one at this position.
+    fn arg(&self, name: &str, position: usize) -> Option<&Arg<ValueRef>> {
+        match self.names.iter().position(|n| &**n == name) {
+            Some(i) => self.args.get(i),
+            None => self
+                .args
+                .get(position)
+                .filter(|_| position < self.args.len()),
+        }
+    }
+
+    /// The keyword argument of this name.
+    fn named(&self, name: &str) -> Option<&Arg<ValueRef>> {
+        let i = self.names.iter().position(|n| &**n == name)?;
+        self.args.get(i)
+    }
+
+    fn scalar(&self, name: &str, position: usize) -> Option<Scalar> {
+        self.arg(name, position)?.as_scalar()
+    }
+
+    fn int(&self, name: &str, position: usize) -> Option<i64> {
+        self.arg(name, position)?.as_int()
+    }
+
+    fn ints(&self, name: &str, position: usize) -> Option<Vec<i64>> {
+        self.arg(name, position)?.as_ints()
+    }
+
+    fn bool(&self, name: &str, position: usize) -> Option<bool> {
+        self.arg(name, position)?.as_bool()
+    }
+
+    fn sizes(&self) -> &[i64] {
+        &self.results[0].sizes
+    }
+
+    fn dtype(&self) -> DType {
+        self.results[0].dtype
+    }
+}
+
+/// A dimension number, negative ones counted from the end.
+fn wrap_dim(dim: i64, rank: usize) -> Option<usize> {
+    let rank = rank.max(1) as i64;
+    (-rank..rank)
+        .contains(&dim)
+        .then(|| dim.rem_euclid(rank) as usize)
+}
+
+struct Lowerer<'g> {
+    graph: &'g Graph,
+    p: Program,
+    map: HashMap<ValueRef, V>,
+}
+
+impl Lowerer<'_> {
+    fn get(&self, v: ValueRef) -> V {
+        self.map[&v]
+    }
+
+    fn tensor(&self, c: &CallView, position: usize) -> Option<V> {
+        c.args
+            .get(position)
+            .and_then(Arg::as_tensor)
+            .map(|v| self.get(*v))
+    }
+
+    fn meta(&self, c: &CallView, position: usize) -> Option<&TensorMeta> {
+        c.args
+            .get(position)
+            .and_then(Arg::as_tensor)
+            .map(|v| self.graph.meta(*v))
+    }
+
+    fn call(&mut self, c: &CallView) -> Option<Lowered> {
+        if c.results.is_empty() {
+            return None;
+        }
+        if let Some(v) = self
+            .pointwise(c)
+            .or_else(|| self.view_op(c))
+            .or_else(|| self.create(c))
+            .or_else(|| self.index_op(c))
+            .or_else(|| self.product(c))
+        {
+            return Some(smallvec![v]);
+        }
+        self.reduction(c)
+    }
+
+    /// `v`, copied where it is a look at a value older than `known`.
+    fn owned(&mut self, v: V, known: usize) -> V {
+        let mut base = v;
+        while let Def::View { src, .. } | Def::Reshape(src) = self.p.def(base) {
+            base = *src;
+        }
+        match base.i() < known && !matches!(self.p.def(base), Def::Const(_)) {
+            true => self.copy(v),
+            false => v,
+        }
+    }
+
+    fn product(&mut self, c: &CallView) -> Option<V> {
+        if !matches!(c.op, "aten::mm" | "aten::bmm") {
+            return None;
+        }
+        let (a, b) = (self.tensor(c, 0)?, self.tensor(c, 1)?);
+        let product = super::program::Product {
+            a,
+            b,
+            bias: None,
+            activation: Default::default(),
+            residual: None,
+        };
+        Some(
+            self.p
+                .push(c.dtype(), c.sizes(), Def::Matmul(Box::new(product))),
+        )
+    }
+
+    fn opaque(&mut self, c: &CallView) -> Lowered {
+        let mut inputs = Vec::new();
+        let args = c
+            .args
+            .iter()
+            .map(|a| {
+                a.map(|v| {
+                    inputs.push(self.map[v]);
+                    inputs.len() as u32 - 1
+                })
+            })
+            .collect();
+        let call = self.p.calls.len() as u32;
+        self.p.calls.push(OpaqueCall {
+            op: c.op.into(),
+            args,
+            inputs,
+            results: Vec::new(),
+            metas: c.results.to_vec(),
+        });
+        let results: Lowered = (0u32..)
+            .zip(c.results)
+            .map(|(index, m)| self.p.push(m.dtype, &m.sizes, Def::Extern { call, index }))
+            .collect();
+        self.p.calls[call as usize].results = results.to_vec();
+        results
+    }
+
+    fn node(&mut self, id: NodeId) -> Result<(), ScheduleError> {
+        let node = self.graph.node(id);
+        self.p.node = Some(id);
+        let results: Lowered = match &node.kind {
+            NodeKind::Output => return Ok(()),
+            NodeKind::Input | NodeKind::Parameter => {
+                let own = match node.kind {
+                    NodeKind::Input => self.graph.inputs(),
+                    _ => self.graph.parameters(),
+                };
+                let i =
+                    own.iter()
+                        .position(|n| *n == id)
+                        .ok_or_else(|| ScheduleError::Unlisted {
+                            node: super::node_label(self.graph, id),
+                        })? as u32;
+                let source = match node.kind {
+                    NodeKind::Input => Source::Input(i),
+                    _ => Source::Parameter(i),
+                };
+                let m = &node.results[0];
+                let strides = m.strides.clone();
+                smallvec![
+                    self.p
+                        .push(m.dtype, &m.sizes, Def::Source { source, strides })
+                ]
+            }
+            NodeKind::Constant(c) => {
+                let m = &node.results[0];
+                smallvec![match c {
+                    Constant::Splat(s) => self.p.constant(*s, m.dtype, &m.sizes),
+                    Constant::Elements(e) => {
+                        if e.len() as i64 != m.numel() {
+                            return Err(ScheduleError::Constant {
+                                node: super::node_label(self.graph, id),
+                                elements: e.len(),
+                                numel: m.numel(),
+                            });
+                        }
+                        match e.split_first() {
+                            Some((first, rest)) if rest.iter().all(|x| x.same(*first)) => {
+                                self.p.constant(*first, m.dtype, &m.sizes)
+                            }
+                            _ => {
+                                let source = Source::Constant(bytes(e, m.dtype));
+                                let strides = layout::contiguous_strides(&m.sizes);
+                                self.p
+                                    .push(m.dtype, &m.sizes, Def::Source { source, strides })
+                            }
+                        }
+                    }
+                }]
+            }
+            NodeKind::Call(call) => {
+                let (_, args) = self.graph.call_args(id).expect("the node is a call");
+                let view = CallView {
+                    op: &call.op,
+                    args: &args,
+                    names: &call.names,
+                    results: &node.results,
+                };
+                let known = self.p.values.len();
+                match self.call(&view) {
+                    Some(r) if is_alias(view.op) => r,
+                    // what is no view has memory of its own, even where it changes nothing
+                    Some(r) => r.into_iter().map(|v| self.owned(v, known)).collect(),
+                    None => self.opaque(&view),
+                }
+            }
+        };
+        for (index, (v, meta)) in results.iter().zip(&node.results).enumerate() {
+            let v = self.p.cast(*v, meta.dtype);
+            if self.p.sizes(v) != &meta.sizes[..] {
+                return Err(ScheduleError::Shape {
+                    node: super::node_label(self.graph, id),
+                    expected: self.p.sizes(v).to_vec(),
+                    found: meta.sizes.to_vec(),
+                });
+            }
+            let index = index as u32;
+            self.map.insert(ValueRef { node: id, index }, v);
+        }
+        Ok(())
+    }
+}
+
+/// Operators whose result shares memory with their operand.
+fn is_alias(op: &str) -> bool {
+    let name = op.strip_prefix("aten::").unwrap_or(op);
+    let base = name.split('.').next().unwrap_or(name);
+    matches!(
+        base,
+        "alias"
+            | "detach"
+            | "lift_fresh"
+            | "view"
+            | "_unsafe_view"
+            | "reshape"
+            | "t"
+            | "transpose"
+            | "permute"
+            | "expand"
+            | "slice"
+            | "select"
+            | "squeeze"
+            | "unsqueeze"
+            | "diagonal"
+            | "as_strided"
+    )
+}
+
+fn bytes(elements: &[Scalar], dtype: DType) -> Arc<[u8]> {
+    let mut out = Vec::with_capacity(elements.len() * dtype.size());
+    for e in elements {
+        match dtype {
+            DType::Bool => out.push(u8::from(e.as_bool())),
+            DType::U8 | DType::I8 => out.push(e.as_i64() as u8),
+            DType::I16 => out.extend((e.as_i64() as i16).to_le_bytes()),
+            DType::I32 => out.extend((e.as_i64() as i32).to_le_bytes()),
+            DType::I64 => out.extend(e.as_i64().to_le_bytes()),
+            DType::F16 => out.extend(half::f16::from_f64(e.as_f64()).to_le_bytes()),
+            DType::BF16 => out.extend(half::bf16::from_f64(e.as_f64()).to_le_bytes()),
+            DType::F32 => out.extend((e.as_f64() as f32).to_le_bytes()),
+            DType::F64 => out.extend(e.as_f64().to_le_bytes()),
+        }
+    }
+    out.into()
+}
+
+/// Lowers every node of the graph.
+pub(crate) fn lower(graph: &Graph) -> Result<LoweredGraph, ScheduleError> {
+    let mut l = Lowerer {
+        graph,
+        p: Program::default(),
+        map: HashMap::new(),
+    };
+    if graph.is_cyclic() {
+        return Err(ScheduleError::Cycle);
+    }
+    for id in graph.topological() {
+        l.node(id)?;
+    }
+    Ok(LoweredGraph {
+        program: l.p,
+        map: l.map,
+    })
+}

@@ -1,0 +1,205 @@
+//! Reductions.
+
+use super::{CallView, Lowered, Lowerer, wrap_dim};
+use crate::ir::promote::{accumulated, int_to_float};
+use crate::ir::{DType, Dims, Scalar};
+use crate::schedule::loops::{BinaryOp, ReduceOp};
+use crate::schedule::program::{Def, V};
+use smallvec::{SmallVec, smallvec};
+
+/// A reduction to few results is cut into partial ones from this many elements on, so that
+/// threads can share it.
+const SPLIT_FROM: i64 = 1 << 16;
+/// Fewer results than this leave threads idle.
+const FEW_RESULTS: i64 = 8;
+/// How many partial results one is cut into, at most.
+const MAX_PARTS: i64 = 64;
+
+fn identity(op: ReduceOp) -> Option<Scalar> {
+    Some(match op {
+        ReduceOp::Sum => Scalar::Int(0),
+        ReduceOp::Prod => Scalar::Int(1),
+        ReduceOp::Any => Scalar::Bool(false),
+        ReduceOp::All => Scalar::Bool(true),
+        ReduceOp::Max | ReduceOp::Min => return None,
+    })
+}
+
+impl Lowerer<'_> {
+    pub(super) fn reduction(&mut self, c: &CallView) -> Option<Lowered> {
+        let x = self.tensor(c, 0)?;
+        let rank = self.p.sizes(x).len();
+        let name = c.op.strip_prefix("aten::")?;
+        let every = || -> SmallVec<[usize; 2]> { (0..rank).collect() };
+        // `dim=None` and `dim=[]` mean every dimension
+        let dims = |position: usize| -> Option<SmallVec<[usize; 2]>> {
+            let list = c.arg("dim", position).and_then(|a| a.as_ints());
+            let list = list.unwrap_or_default();
+            if list.is_empty() || rank == 0 {
+                return Some(every());
+            }
+            let mut dims: SmallVec<[usize; 2]> = list
+                .into_iter()
+                .map(|d| wrap_dim(d, rank))
+                .collect::<Option<_>>()?;
+            dims.sort_unstable();
+            Some(dims)
+        };
+        let keep = c.bool("keepdim", 2).unwrap_or(false);
+        let one = |v: V| -> Option<Lowered> { Some(smallvec![v]) };
+        match name {
+            "sum" | "prod" => {
+                let op = if name == "sum" {
+                    ReduceOp::Sum
+                } else {
+                    ReduceOp::Prod
+                };
+                one(self.accumulate(c, op, x, every(), false)?)
+            }
+            "sum.dim_IntList" => one(self.accumulate(c, ReduceOp::Sum, x, dims(1)?, keep)?),
+            "prod.dim_int" => one(self.accumulate(c, ReduceOp::Prod, x, dims(1)?, keep)?),
+            "mean" => one(self.mean(c, x, every(), false)?),
+            "mean.dim" => one(self.mean(c, x, dims(1)?, keep)?),
+            "amax" => one(self.reduced(ReduceOp::Max, x, dims(1)?, keep)?),
+            "amin" => one(self.reduced(ReduceOp::Min, x, dims(1)?, keep)?),
+            "max" if c.args.len() == 1 => one(self.reduced(ReduceOp::Max, x, every(), false)?),
+            "min" if c.args.len() == 1 => one(self.reduced(ReduceOp::Min, x, every(), false)?),
+            "any" | "any.dim" | "any.dims" | "all" | "all.dim" | "all.dims" => {
+                let op = if name.starts_with("any") {
+                    ReduceOp::Any
+                } else {
+                    ReduceOp::All
+                };
+                let dims = if name.contains('.') {
+                    dims(1)?
+                } else {
+                    every()
+                };
+                let keep = keep && name.contains('.');
+                let x = self.p.cast(x, DType::Bool);
+                one(self.reduced(op, x, dims, keep)?)
+            }
+            "argmax" | "argmin" => one(self.arg_reduced(name == "argmax", x, dims(1)?, keep)?),
+            "max.dim" | "min.dim" => {
+                let max = name == "max.dim";
+                let op = if max { ReduceOp::Max } else { ReduceOp::Min };
+                let value = self.reduced(op, x, dims(1)?, keep)?;
+                let index = self.arg_reduced(max, x, dims(1)?, keep)?;
+                Some(smallvec![value, index])
+            }
+            _ => None,
+        }
+    }
+
+    /// `sum` or `prod`, in the dtype of the result; half types accumulate in `f32`.
+    fn accumulate(
+        &mut self,
+        c: &CallView,
+        op: ReduceOp,
+        x: V,
+        dims: SmallVec<[usize; 2]>,
+        keep: bool,
+    ) -> Option<V> {
+        let dtype = match c.dtype().is_floating() {
+            true => c.dtype(),
+            false => accumulated(c.dtype()),
+        };
+        let x = self.p.cast(x, dtype.opmath());
+        let r = self.reduced(op, x, dims, keep)?;
+        Some(self.p.cast(r, c.dtype()))
+    }
+
+    fn mean(&mut self, c: &CallView, x: V, dims: SmallVec<[usize; 2]>, keep: bool) -> Option<V> {
+        let count: i64 = dims.iter().map(|d| self.p.sizes(x)[*d]).product();
+        let compute = int_to_float(c.dtype()).opmath();
+        let x = self.p.cast(x, compute);
+        let sum = self.reduced(ReduceOp::Sum, x, dims, keep)?;
+        let sizes = self.p.get(sum).sizes.clone();
+        let n = self
+            .p
+            .constant(Scalar::Float(count as f64), compute, &sizes);
+        let mean = self.p.binary(BinaryOp::Div, sum, n);
+        Some(self.p.cast(mean, c.dtype()))
+    }
+
+    fn reduced(&mut self, op: ReduceOp, x: V, dims: SmallVec<[usize; 2]>, keep: bool) -> Option<V> {
+        let dtype = self.p.dtype(x);
+        let from = self.p.get(x).sizes.clone();
+        let sizes: Dims = (0..from.len())
+            .filter(|d| !dims.contains(d))
+            .map(|d| from[d])
+            .collect();
+        let r = if from.contains(&0) {
+            self.p.constant(identity(op)?, dtype, &sizes)
+        } else if dims.iter().all(|d| from[*d] == 1) {
+            // nothing to fold: a view of the same elements
+            self.p.reshape(x, &sizes)
+        } else {
+            let (x, dims) = self.partial(op, x, dims.clone(), &sizes);
+            self.p.push(dtype, &sizes, Def::Reduce { op, src: x, dims })
+        };
+        Some(if keep { self.p.keep_dims(r, &dims) } else { r })
+    }
+
+    /// Cuts a long reduction over the last dimensions in two.
+    fn partial(
+        &mut self,
+        op: ReduceOp,
+        x: V,
+        dims: SmallVec<[usize; 2]>,
+        results: &[i64],
+    ) -> (V, SmallVec<[usize; 2]>) {
+        let sizes = self.p.get(x).sizes.clone();
+        let lead = results.len();
+        let count: i64 = dims.iter().map(|d| sizes[*d]).product();
+        let n = self.p.numel(x);
+        let trailing = dims.iter().enumerate().all(|(i, d)| *d == lead + i);
+        let parts = (2..=MAX_PARTS).rev().find(|p| count % p == 0);
+        match parts {
+            Some(parts) if trailing && n >= SPLIT_FROM && n / count < FEW_RESULTS => {
+                let mut shape = Dims::from_slice(results);
+                shape.push(parts);
+                let partial_sizes = shape.clone();
+                shape.push(count / parts);
+                let cut = self.p.reshape(x, &shape);
+                let dtype = self.p.dtype(x);
+                let src = cut;
+                let last: SmallVec<[usize; 2]> = smallvec![lead + 1];
+                let def = Def::Reduce {
+                    op,
+                    src,
+                    dims: last,
+                };
+                let part = self.p.push(dtype, &partial_sizes, def);
+                self.p.values[part.i()].barrier = true;
+                (part, smallvec![lead])
+            }
+            _ => (x, dims),
+        }
+    }
+
+    fn arg_reduced(
+        &mut self,
+        max: bool,
+        x: V,
+        dims: SmallVec<[usize; 2]>,
+        keep: bool,
+    ) -> Option<V> {
+        let from = self.p.get(x).sizes.clone();
+        if from.contains(&0) {
+            return None;
+        }
+        let sizes: Dims = (0..from.len())
+            .filter(|d| !dims.contains(d))
+            .map(|d| from[d])
+            .collect();
+        let r = if dims.iter().all(|d| from[*d] == 1) {
+            self.p.constant(Scalar::Int(0), DType::I64, &sizes)
+        } else {
+            let dims = dims.clone();
+            self.p
+                .push(DType::I64, &sizes, Def::ArgReduce { max, src: x, dims })
+        };
+        Some(if keep { self.p.keep_dims(r, &dims) } else { r })
+    }
+}

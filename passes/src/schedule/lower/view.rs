@@ -1,0 +1,187 @@
+//! Views: index arithmetic on the source.
+
+use super::{CallView, Lowerer, wrap_dim};
+use crate::ir::{Dims, layout};
+use crate::schedule::layout::view_strides;
+use crate::schedule::program::{Affine, V};
+
+/// `start` and length of `slice(start, end, step)` on a dimension of this size.
+pub(super) fn slice_range(
+    size: i64,
+    start: Option<i64>,
+    end: Option<i64>,
+    step: i64,
+) -> (i64, i64) {
+    let clamp = |i: i64| if i < 0 { i + size } else { i }.clamp(0, size);
+    let start = clamp(start.unwrap_or(0));
+    let end = clamp(end.unwrap_or(size)).max(start);
+    (start, (end - start + step - 1) / step)
+}
+
+impl Lowerer<'_> {
+    pub(super) fn view_op(&mut self, c: &CallView) -> Option<V> {
+        let x = self.tensor(c, 0)?;
+        let sizes = self.p.get(x).sizes.clone();
+        let rank = sizes.len();
+        let identity = || (0..rank).map(Affine::dim).collect::<Vec<_>>();
+        match c.op {
+            "aten::alias" | "aten::detach" | "aten::lift_fresh" => Some(x),
+            "aten::view" | "aten::_unsafe_view" => Some(self.p.reshape(x, c.sizes())),
+            "aten::reshape" => {
+                let m = self.meta(c, 0)?;
+                let src = match view_strides(&m.sizes, &m.strides, c.sizes()) {
+                    Some(_) => x,
+                    None => self.copy(x),
+                };
+                Some(self.p.reshape(src, c.sizes()))
+            }
+            "aten::t" if rank < 2 => Some(x),
+            "aten::t" => self.permuted(x, &[1, 0]),
+            "aten::transpose.int" => {
+                let (a, b) = (c.int("dim0", 1)?, c.int("dim1", 2)?);
+                let (a, b) = (wrap_dim(a, rank)?, wrap_dim(b, rank)?);
+                let mut dims: Vec<usize> = (0..rank).collect();
+                if rank > 0 {
+                    dims.swap(a, b);
+                }
+                self.permuted(x, &dims)
+            }
+            "aten::permute" => {
+                let dims: Option<Vec<usize>> = c
+                    .ints("dims", 1)?
+                    .into_iter()
+                    .map(|d| wrap_dim(d, rank))
+                    .collect();
+                self.permuted(x, &dims?)
+            }
+            "aten::expand" => Some(self.p.expand(x, c.sizes())),
+            "aten::slice.Tensor" => {
+                let dim = wrap_dim(c.int("dim", 1).unwrap_or(0), rank)?;
+                let step = c.int("step", 4).unwrap_or(1);
+                let (start, len) =
+                    slice_range(sizes[dim], c.int("start", 2), c.int("end", 3), step);
+                if len == sizes[dim] && step == 1 {
+                    return Some(x);
+                }
+                let mut map = identity();
+                map[dim].base = start;
+                map[dim].terms[0].1 = step;
+                let mut out = sizes;
+                out[dim] = len;
+                Some(self.p.view(x, &out, map))
+            }
+            "aten::select.int" => {
+                let dim = wrap_dim(c.int("dim", 1)?, rank)?;
+                let index = c.int("index", 2)?;
+                let index = if index < 0 { index + sizes[dim] } else { index };
+                if !(0..sizes[dim]).contains(&index) {
+                    return None;
+                }
+                let map = (0..rank)
+                    .map(|d| match d.cmp(&dim) {
+                        std::cmp::Ordering::Less => Affine::dim(d),
+                        std::cmp::Ordering::Equal => Affine::at(index),
+                        std::cmp::Ordering::Greater => Affine::dim(d - 1),
+                    })
+                    .collect();
+                let mut out = sizes;
+                out.remove(dim);
+                Some(self.p.view(x, &out, map))
+            }
+            "aten::squeeze" => self.squeezed(x, &(0..rank).collect::<Vec<_>>()),
+            "aten::squeeze.dim" => {
+                let dim = wrap_dim(c.int("dim", 1)?, rank)?;
+                self.squeezed(x, &[dim])
+            }
+            "aten::squeeze.dims" => {
+                let dims: Option<Vec<usize>> = c
+                    .ints("dim", 1)?
+                    .into_iter()
+                    .map(|d| wrap_dim(d, rank))
+                    .collect();
+                self.squeezed(x, &dims?)
+            }
+            "aten::unsqueeze" => {
+                let dim = wrap_dim(c.int("dim", 1)?, rank + 1)?;
+                Some(self.p.keep_dims(x, &[dim]))
+            }
+            "aten::diagonal" => {
+                let offset = c.int("offset", 1).unwrap_or(0);
+                let a = wrap_dim(c.int("dim1", 2).unwrap_or(0), rank)?;
+                let b = wrap_dim(c.int("dim2", 3).unwrap_or(1), rank)?;
+                let (mut next, last) = (0, rank.checked_sub(2)?);
+                let map = (0..rank)
+                    .map(|d| {
+                        let mut at = Affine::dim(last);
+                        if d == a {
+                            at.base = (-offset).max(0);
+                        } else if d == b {
+                            at.base = offset.max(0);
+                        } else {
+                            at = Affine::dim(next);
+                            next += 1;
+                        }
+                        at
+                    })
+                    .collect();
+                Some(self.p.view(x, c.sizes(), map))
+            }
+            "aten::as_strided" => {
+                // over storage; known here only where the source is all of its storage in order
+                let m = self.meta(c, 0)?;
+                let (numel, contiguous) = (m.numel(), m.is_contiguous());
+                let strides = c.ints("stride", 2)?;
+                let offset = c.int("storage_offset", 3).unwrap_or(0);
+                let extent = layout::storage_extent(c.sizes(), &strides, offset);
+                if !contiguous || extent > numel || offset < 0 {
+                    return None;
+                }
+                let flat = self.p.reshape(x, &[numel]);
+                let mut at = Affine::at(offset);
+                at.terms = strides
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, s)| **s != 0)
+                    .map(|(d, s)| (d, *s))
+                    .collect();
+                Some(self.p.view(flat, c.sizes(), vec![at]))
+            }
+            _ => None,
+        }
+    }
+
+    /// Dimension `i` of the result is dimension `dims[i]` of the source.
+    fn permuted(&mut self, x: V, dims: &[usize]) -> Option<V> {
+        let from = self.p.get(x).sizes.clone();
+        if dims.len() != from.len() {
+            return None;
+        }
+        if dims.iter().enumerate().all(|(i, d)| i == *d) {
+            return Some(x);
+        }
+        let sizes: Dims = dims.iter().map(|d| from[*d]).collect();
+        let mut map = vec![Affine::at(0); from.len()];
+        for (i, d) in dims.iter().enumerate() {
+            map[*d] = Affine::dim(i);
+        }
+        Some(self.p.view(x, &sizes, map))
+    }
+
+    fn squeezed(&mut self, x: V, dims: &[usize]) -> Option<V> {
+        let from = self.p.get(x).sizes.clone();
+        let mut sizes = Dims::new();
+        let mut map = Vec::with_capacity(from.len());
+        for (d, size) in from.iter().enumerate() {
+            if dims.contains(&d) && *size == 1 {
+                map.push(Affine::at(0));
+            } else {
+                map.push(Affine::dim(sizes.len()));
+                sizes.push(*size);
+            }
+        }
+        if sizes.len() == from.len() {
+            return Some(x);
+        }
+        Some(self.p.view(x, &sizes, map))
+    }
+}

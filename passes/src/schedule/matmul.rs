@@ -1,0 +1,161 @@
+//! Matrix products: what is folded into them, and their operands as strided views.
+
+use super::loops::{Activation, BinaryOp, BufferView, Matmul, UnaryOp};
+use super::program::{Def, Program, Source, V};
+use crate::ir::{DType, Dims};
+
+fn activation(op: UnaryOp) -> Option<Activation> {
+    Some(match op {
+        UnaryOp::Relu => Activation::Relu,
+        UnaryOp::GeluErf => Activation::GeluErf,
+        UnaryOp::GeluTanh => Activation::GeluTanh,
+        UnaryOp::Silu => Activation::Silu,
+        UnaryOp::Tanh => Activation::Tanh,
+        UnaryOp::Sigmoid => Activation::Sigmoid,
+        _ => return None,
+    })
+}
+
+/// The value below views that read it in full, in order.
+fn below_reshapes(p: &Program, mut v: V) -> V {
+    while let Def::Reshape(src) = p.def(v) {
+        v = *src;
+    }
+    v
+}
+
+/// Whether `v` is the same along all dimensions but the last.
+fn is_row(p: &Program, v: V) -> bool {
+    match p.def(v) {
+        Def::View { src, map } => {
+            let last = p.sizes(v).len() - 1;
+            // a source of one dimension (others of size 1), indexed by the last dimension only
+            let lone = p.sizes(*src).iter().filter(|s| **s != 1).count() <= 1;
+            lone && map
+                .iter()
+                .all(|m| m.base == 0 && m.terms.iter().all(|t| *t == (last, 1)))
+        }
+        // one row, or as many elements as the last dimension
+        _ => p.numel(v) == p.sizes(v).last().copied().unwrap_or(1),
+    }
+}
+
+/// Whether `v` will lie in memory anyway, so that adding it in the product's epilogue costs no
+/// extra kernel.
+fn is_at_hand(p: &Program, v: V, uses: &[Vec<V>]) -> bool {
+    let base = below_reshapes(p, v);
+    match p.def(base) {
+        Def::Source { .. } | Def::Matmul(_) | Def::Extern { .. } => true,
+        def => !def.is_view() && !matches!(def, Def::Const(_)) && uses[base.i()].len() > 1,
+    }
+}
+
+/// Folds bias, activation and residual into products where nothing else needs what lies between.
+/// `pinned` values are results of the function: they must exist as they are.
+pub(crate) fn fold_epilogues(p: &mut Program, live: &[bool], pinned: &dyn Fn(V) -> bool) {
+    let mut uses: Vec<Vec<V>> = vec![Vec::new(); p.values.len()];
+    for i in (0..p.values.len()).filter(|i| live[*i]) {
+        for o in p.operands(V(i as u32)) {
+            uses[o.i()].push(V(i as u32));
+        }
+    }
+    for i in 0..p.values.len() {
+        let m = V(i as u32);
+        let Def::Matmul(product) = p.def(m) else {
+            continue;
+        };
+        // half types round after each operation: folding would skip roundings
+        if !matches!(p.dtype(m), DType::F32 | DType::F64) {
+            continue;
+        }
+        let mut product = product.clone();
+        let columns = p.sizes(m).last().copied();
+        let (mut head, mut end) = (m, m);
+        // the last value folded, and the operations in order: bias < activation < residual
+        let mut stage = 0;
+        while let [user] = uses[head.i()][..] {
+            if pinned(head) {
+                break;
+            }
+            let def = p.def(user).clone();
+            match def {
+                Def::Reshape(_) if p.sizes(user).last().copied() == columns => {
+                    head = user;
+                    continue;
+                }
+                Def::Unary(op, _) if stage < 2 => {
+                    let Some(act) = activation(op) else { break };
+                    product.activation = act;
+                    stage = 2;
+                }
+                Def::Binary(BinaryOp::Add, a, b) if a != b => {
+                    let other = if a == head { b } else { a };
+                    let row = is_row(p, other) && !matches!(p.def(other), Def::Const(_));
+                    if row && stage < 1 {
+                        product.bias = Some(other);
+                        stage = 1;
+                    } else if stage < 3
+                        && (!row || Some(p.numel(user)) == columns)
+                        && is_at_hand(p, other, &uses)
+                    {
+                        product.residual = Some(other);
+                        stage = 3;
+                    } else {
+                        break;
+                    }
+                }
+                _ => break,
+            }
+            head = user;
+            end = user;
+        }
+        if end != m {
+            p.values[end.i()].def = Def::Matmul(product);
+        }
+    }
+}
+
+/// Whether the operand is read from a parameter or a constant.
+pub(crate) fn is_weight(p: &Program, base: V) -> bool {
+    matches!(
+        p.def(base),
+        Def::Source {
+            source: Source::Parameter(_) | Source::Constant(_),
+            ..
+        }
+    )
+}
+
+/// Merges the batch dimension into the rows where every batch multiplies the same `b`, and drops
+/// batches of one.
+pub(crate) fn flatten(mut m: Matmul) -> Matmul {
+    if m.out.sizes.len() != 3 {
+        return m;
+    }
+    let (batch, rows) = (m.out.sizes[0], m.out.sizes[1]);
+    let mergeable = |v: &BufferView| rows == 1 || v.strides[0] == v.strides[1] * v.sizes[1];
+    let whole = batch == 1
+        || (m.b.strides[0] == 0
+            && mergeable(&m.a)
+            && mergeable(&m.out)
+            && m.residual.as_ref().is_none_or(mergeable));
+    if !whole {
+        return m;
+    }
+    let squash = |v: &mut BufferView| {
+        let row_stride = match rows == 1 && batch > 1 {
+            true => v.strides[0],
+            false => v.strides[1],
+        };
+        v.sizes = Dims::from_slice(&[batch * rows, v.sizes[2]]);
+        v.strides = Dims::from_slice(&[row_stride, v.strides[2]]);
+    };
+    squash(&mut m.a);
+    squash(&mut m.out);
+    if let Some(r) = &mut m.residual {
+        squash(r);
+    }
+    m.b.sizes.remove(0);
+    m.b.strides.remove(0);
+    m
+}

@@ -1,0 +1,631 @@
+//! The whole schedule: results, steps in order, memory.
+
+use super::emit::Emitted;
+use super::fuse::{Demands, Fused, demanded, fuse};
+use super::layout::{resolve, view_strides};
+use super::loops::*;
+use super::lower::lower;
+use super::memory::{Block, place};
+use super::program::{Affine, Def, Program, Source, V};
+use super::{ScheduleError, ScheduleOptions, matmul, node_label, order};
+use crate::ir::graph::{Graph, NodeId, NodeKind, TensorMeta, ValueRef};
+use crate::ir::{Dims, layout};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// Plans the computation of a functional graph with static shapes.
+///
+/// ```
+/// use straightline_passes::ir::{DType, graph::{Arg, Graph, TensorMeta}};
+/// use straightline_passes::schedule::{ScheduleOptions, schedule};
+/// let meta = TensorMeta::contiguous(DType::F32, &[8, 16]);
+/// let mut g = Graph::new();
+/// let x = g.input("x", meta.clone());
+/// let y = g.call("aten::exp", &["self"], vec![Arg::Tensor(x)], vec![meta.clone()]);
+/// let z = g.call("aten::mul.Tensor", &["self", "other"],
+///     vec![Arg::Tensor(x), Arg::Tensor(y)], vec![meta]);
+/// g.set_outputs(&[z]);
+/// let plan = schedule(&g, &ScheduleOptions::default()).unwrap();
+/// assert_eq!(plan.kernels().count(), 1);
+/// ```
+pub fn schedule(graph: &Graph, options: &ScheduleOptions) -> Result<Schedule, ScheduleError> {
+    let lowered = lower(graph)?;
+    let mut p = lowered.program;
+    let results = bind_results(graph, &mut p, &lowered.map);
+    let pinned: BTreeSet<V> = results.bound.keys().copied().collect();
+    if options.fold_epilogues {
+        let live = reachable(&p, &pinned);
+        matmul::fold_epilogues(&mut p, &live, &|v| pinned.contains(&v));
+    }
+    let demands = Demands {
+        live: reachable(&p, &pinned),
+        forced: pinned,
+        strides: results.strides,
+    };
+    let fused = fuse(&p, options, &demands)?;
+    let mut planner = Planner {
+        graph,
+        p: &p,
+        strides: &demands.strides,
+        bound: &results.bound,
+        buffers: Vec::new(),
+        ids: HashMap::new(),
+    };
+    planner.build(fused, &demands, results.outputs, &lowered.map)
+}
+
+fn reachable(p: &Program, roots: &BTreeSet<V>) -> Vec<bool> {
+    let mut live = vec![false; p.values.len()];
+    let mut stack: Vec<V> = roots.iter().copied().collect();
+    while let Some(v) = stack.pop() {
+        if !std::mem::replace(&mut live[v.i()], true) {
+            stack.extend(p.operands(v));
+        }
+    }
+    live
+}
+
+/// How the function's results are delivered, and which values must be stored for them.
+struct Results {
+    outputs: Vec<OutputBinding>,
+    /// Stored values with their output buffer.
+    bound: BTreeMap<V, u32>,
+    strides: HashMap<V, Dims>,
+}
+
+fn same_layout(sizes: &[i64], a: &[i64], b: &[i64]) -> bool {
+    layout::numel(sizes) == 0
+        || sizes
+            .iter()
+            .zip(a.iter().zip(b))
+            .all(|(n, (a, b))| *n == 1 || a == b)
+}
+
+fn bind_results(graph: &Graph, p: &mut Program, map: &HashMap<ValueRef, V>) -> Results {
+    let outputs: Vec<(V, TensorMeta)> = graph
+        .outputs()
+        .into_iter()
+        .map(|r| (map[&r], graph.meta(r).clone()))
+        .collect();
+    let mut r = Results {
+        outputs: Vec::new(),
+        bound: BTreeMap::new(),
+        strides: HashMap::new(),
+    };
+    let mut fresh = 0u32;
+    // computed results first: views of them refer to their buffers
+    let mut direct: HashMap<V, u32> = HashMap::new();
+    for (v, meta) in &outputs {
+        if is_computed(p, *v) && !overlaps(meta) && !direct.contains_key(v) {
+            direct.insert(*v, fresh);
+            r.bound.insert(*v, fresh);
+            r.strides.insert(*v, meta.strides.clone());
+            fresh += 1;
+        }
+    }
+    let mut delivered = BTreeSet::new();
+    for (v, meta) in outputs {
+        if let Some(&index) = direct.get(&v)
+            && delivered.insert(index)
+        {
+            r.outputs.push(OutputBinding::Fresh { index, meta });
+            continue;
+        }
+        if let Some(view) = as_view(p, v, &meta, &r) {
+            r.outputs.push(view);
+            continue;
+        }
+        // the value below views that show all of it: its buffer is the result's
+        let contiguous = |b: V| layout::contiguous_strides(p.sizes(b));
+        let below = resolve(p, v, &contiguous).filter(|s| {
+            is_computed(p, s.base)
+                && !r.bound.contains_key(&s.base)
+                && s.offset == 0
+                && p.numel(s.base) == p.numel(v)
+                && same_layout(&meta.sizes, &s.strides, &meta.strides)
+        });
+        let value = match below {
+            Some(s) if !overlaps(&meta) => s.base,
+            _ => {
+                let own = own_value(p, v, &meta);
+                r.strides.insert(own, meta.strides.clone());
+                own
+            }
+        };
+        r.bound.insert(value, fresh);
+        r.outputs.push(OutputBinding::Fresh { index: fresh, meta });
+        fresh += 1;
+    }
+    r
+}
+
+/// Neither a view nor memory or a number from outside.
+fn is_computed(p: &Program, v: V) -> bool {
+    let def = p.def(v);
+    !def.is_view() && !matches!(def, Def::Source { .. } | Def::Const(_))
+}
+
+fn overlaps(meta: &TensorMeta) -> bool {
+    meta.sizes
+        .iter()
+        .zip(&meta.strides)
+        .any(|(n, s)| *n > 1 && *s == 0)
+}
+
+/// A new value for a result, without the dimensions that it repeats.
+fn own_value(p: &mut Program, v: V, meta: &TensorMeta) -> V {
+    let (dtype, mut sizes) = (p.dtype(v), p.get(v).sizes.clone());
+    if !overlaps(meta) {
+        return p.push(dtype, &sizes, Def::Copy(v));
+    }
+    let mut map = Vec::new();
+    for d in 0..sizes.len() {
+        map.push(match meta.strides[d] == 0 && sizes[d] > 1 {
+            true => Affine::at(0),
+            false => Affine::dim(d),
+        });
+        if meta.strides[d] == 0 {
+            sizes[d] = 1;
+        }
+    }
+    let part = p.view(v, &sizes, map);
+    p.push(dtype, &sizes, Def::Copy(part))
+}
+
+/// A result that shares the memory of an input, a parameter or another result.
+fn as_view(p: &Program, v: V, meta: &TensorMeta, r: &Results) -> Option<OutputBinding> {
+    let stored = |b: V| match (p.def(b), r.strides.get(&b)) {
+        (Def::Source { strides, .. }, _) => strides.clone(),
+        (_, Some(s)) => s.clone(),
+        _ => layout::contiguous_strides(p.sizes(b)),
+    };
+    let s = resolve(p, v, &stored)?;
+    let of = match p.def(s.base) {
+        Def::Source {
+            source: Source::Input(i),
+            ..
+        } => ViewSource::Input(*i),
+        Def::Source {
+            source: Source::Parameter(i),
+            ..
+        } => ViewSource::Parameter(*i),
+        _ => ViewSource::Output(*r.bound.get(&s.base)?),
+    };
+    let meta = meta.clone();
+    let offset = s.offset;
+    same_layout(&meta.sizes, &s.strides, &meta.strides).then_some(OutputBinding::View {
+        of,
+        meta,
+        offset,
+    })
+}
+
+/// A step before buffers have numbers.
+enum Todo {
+    Kernel(usize),
+    Product(V),
+    Call(u32),
+}
+
+struct Planner<'a> {
+    graph: &'a Graph,
+    p: &'a Program,
+    strides: &'a HashMap<V, Dims>,
+    bound: &'a BTreeMap<V, u32>,
+    buffers: Vec<Buffer>,
+    ids: HashMap<V, BufferId>,
+}
+
+impl Planner<'_> {
+    fn stored(&self, v: V) -> Dims {
+        match (self.p.def(v), self.strides.get(&v)) {
+            (Def::Source { strides, .. }, _) => strides.clone(),
+            (_, Some(s)) => s.clone(),
+            _ => layout::contiguous_strides(self.p.sizes(v)),
+        }
+    }
+
+    fn name(&self, v: V) -> String {
+        let Some(node) = self.p.get(v).node else {
+            return format!("v{}", v.0);
+        };
+        match &self.graph.node(node).name {
+            Some(name) => name.to_string(),
+            None => format!("{}", node.index()),
+        }
+    }
+
+    fn buffer(&mut self, v: V) -> BufferId {
+        if let Some(id) = self.ids.get(&v) {
+            return *id;
+        }
+        let strides = self.stored(v);
+        let kind = match self.p.def(v) {
+            Def::Source { source, .. } => match source {
+                Source::Input(i) => BufferKind::Input(*i),
+                Source::Parameter(i) => BufferKind::Parameter(*i),
+                Source::Constant(bytes) => BufferKind::Constant(bytes.clone()),
+            },
+            _ => match self.bound.get(&v) {
+                Some(i) => BufferKind::Output(*i),
+                None => BufferKind::Arena { offset: 0 },
+            },
+        };
+        let id = BufferId(self.buffers.len() as u32);
+        self.buffers.push(Buffer {
+            dtype: self.p.dtype(v),
+            len: layout::storage_extent(self.p.sizes(v), &strides, 0) as usize,
+            kind,
+            name: self.name(v),
+        });
+        self.ids.insert(v, id);
+        id
+    }
+
+    /// The operand of a runtime kernel as a strided look at a buffer.
+    fn operand(&mut self, v: V) -> BufferView {
+        let found = {
+            let stored = |b: V| self.stored(b);
+            resolve(self.p, v, &stored)
+        };
+        let (base, strides, offset) = match found {
+            Some(s) => (s.base, s.strides, s.offset),
+            None => (v, self.stored(v), 0),
+        };
+        BufferView {
+            buffer: self.buffer(base),
+            dtype: self.p.dtype(v),
+            sizes: Dims::from_slice(self.p.sizes(v)),
+            strides,
+            offset,
+        }
+    }
+
+    fn result(&mut self, v: V) -> BufferView {
+        BufferView {
+            buffer: self.buffer(v),
+            dtype: self.p.dtype(v),
+            sizes: Dims::from_slice(self.p.sizes(v)),
+            strides: self.stored(v),
+            offset: 0,
+        }
+    }
+
+    fn reads(&self, todo: &Todo, groups: &[(super::emit::Group, Emitted)]) -> BTreeSet<V> {
+        match todo {
+            Todo::Kernel(i) => order::loads(&groups[*i].1).map(V).collect(),
+            Todo::Product(v) => self.bases(&self.p.operands(*v)),
+            Todo::Call(c) => self.bases(&self.p.calls[*c as usize].inputs),
+        }
+    }
+
+    fn bases(&self, operands: &[V]) -> BTreeSet<V> {
+        operands
+            .iter()
+            .map(|o| demanded(self.p, *o, self.strides))
+            .collect()
+    }
+
+    fn writes(&self, todo: &Todo, groups: &[(super::emit::Group, Emitted)]) -> BTreeSet<V> {
+        match todo {
+            Todo::Kernel(i) => order::stores(&groups[*i].1).map(V).collect(),
+            Todo::Product(v) => BTreeSet::from([*v]),
+            Todo::Call(c) => self.p.calls[*c as usize].results.iter().copied().collect(),
+        }
+    }
+
+    /// Steps such that whatever a step reads was written before.
+    fn in_order(
+        &self,
+        todo: Vec<Todo>,
+        groups: &[(super::emit::Group, Emitted)],
+    ) -> Result<Vec<Todo>, ScheduleError> {
+        let writes: Vec<BTreeSet<V>> = todo.iter().map(|t| self.writes(t, groups)).collect();
+        let mut writers: HashMap<V, Vec<usize>> = HashMap::new();
+        for (i, w) in writes.iter().enumerate() {
+            for v in w {
+                writers.entry(*v).or_default().push(i);
+            }
+        }
+        let mut before: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); todo.len()];
+        for (i, t) in todo.iter().enumerate() {
+            for v in self.reads(t, groups) {
+                let w = writers.get(&v).map_or(&[][..], |w| &w[..]);
+                before[i].extend(w.iter().filter(|w| **w != i));
+            }
+        }
+        // overlapping pieces in the order in which they were listed: groups are numbered so
+        for (v, w) in &writers {
+            if let Def::Pieces { overlap: true, .. } = self.p.def(*v) {
+                for pair in w.windows(2) {
+                    before[pair[1]].insert(pair[0]);
+                }
+            }
+        }
+        let key = |i: usize| writes[i].iter().next_back().copied();
+        let mut after: Vec<Vec<usize>> = vec![Vec::new(); todo.len()];
+        let mut missing: Vec<usize> = before.iter().map(BTreeSet::len).collect();
+        for (i, b) in before.iter().enumerate() {
+            for j in b {
+                after[*j].push(i);
+            }
+        }
+        let mut ready: BTreeSet<(Option<V>, usize)> = (0..todo.len())
+            .filter(|i| missing[*i] == 0)
+            .map(|i| (key(i), i))
+            .collect();
+        let mut sequence = Vec::new();
+        while let Some((_, i)) = ready.pop_first() {
+            sequence.push(i);
+            for j in &after[i] {
+                missing[*j] -= 1;
+                if missing[*j] == 0 {
+                    ready.insert((key(*j), *j));
+                }
+            }
+        }
+        if sequence.len() != todo.len() {
+            return Err(ScheduleError::Cycle);
+        }
+        let mut slots: Vec<Option<Todo>> = todo.into_iter().map(Some).collect();
+        Ok(sequence
+            .into_iter()
+            .filter_map(|i| slots[i].take())
+            .collect())
+    }
+
+    fn kernel(&mut self, emitted: Emitted) -> Kernel {
+        let mut nodes: Vec<NodeId> = Vec::new();
+        for v in &emitted.inlined {
+            if let Some(n) = self.p.get(*v).node
+                && !nodes.contains(&n)
+                && !self.p.def(*v).is_view()
+            {
+                nodes.push(n);
+            }
+        }
+        let ops: Vec<Arc<str>> = nodes
+            .into_iter()
+            .filter_map(|n| match &self.graph.node(n).kind {
+                NodeKind::Call(c) => Some(c.op.clone()),
+                _ => None,
+            })
+            .collect();
+        let mut kernel = order::finish(emitted);
+        for stage in &mut kernel.stages {
+            for inst in &mut stage.body {
+                if let Op::Load {
+                    mem: Mem::Buffer(b),
+                    ..
+                }
+                | Op::Store {
+                    mem: Mem::Buffer(b),
+                    ..
+                } = &mut inst.op
+                {
+                    *b = self.buffer(V(b.0));
+                }
+            }
+        }
+        kernel.name = kernel_name(&ops);
+        kernel.ops = ops;
+        kernel
+    }
+
+    fn product(&mut self, v: V) -> Option<Matmul> {
+        let Def::Matmul(product) = self.p.def(v) else {
+            return None;
+        };
+        let a = self.operand(product.a);
+        let b = self.operand(product.b);
+        let (ra, rb) = (a.sizes.len(), b.sizes.len());
+        let mut sizes = a.sizes.clone();
+        sizes[ra - 1] = b.sizes[rb - 1];
+        let shaped = |view: BufferView| -> Option<BufferView> {
+            let strides = view_strides(&view.sizes, &view.strides, &sizes)?;
+            Some(BufferView {
+                sizes: sizes.clone(),
+                strides,
+                ..view
+            })
+        };
+        let out = shaped(self.result(v))?;
+        let bias = product.bias.map(|bias| {
+            let full = self.operand(bias);
+            let last = full.sizes.len() - 1;
+            BufferView {
+                sizes: Dims::from_slice(&full.sizes[last..]),
+                strides: Dims::from_slice(&full.strides[last..]),
+                ..full
+            }
+        });
+        let residual = match product.residual {
+            Some(r) => {
+                let view = self.operand(r);
+                Some(shaped(view)?)
+            }
+            None => None,
+        };
+        let pack_b = matmul::is_weight(self.p, demanded(self.p, product.b, self.strides));
+        Some(matmul::flatten(Matmul {
+            a,
+            b,
+            out,
+            bias,
+            activation: product.activation,
+            residual,
+            pack_b,
+        }))
+    }
+
+    fn build(
+        &mut self,
+        fused: Fused,
+        demands: &Demands,
+        outputs: Vec<OutputBinding>,
+        map: &HashMap<ValueRef, V>,
+    ) -> Result<Schedule, ScheduleError> {
+        let mut todo: Vec<Todo> = (0..fused.groups.len()).map(Todo::Kernel).collect();
+        let mut calls = BTreeSet::new();
+        for i in (0..self.p.values.len()).filter(|i| demands.live[*i]) {
+            let v = V(i as u32);
+            match self.p.def(v) {
+                Def::Matmul(_) if self.p.numel(v) > 0 => todo.push(Todo::Product(v)),
+                Def::Extern { call, .. } if calls.insert(*call) => todo.push(Todo::Call(*call)),
+                _ => {}
+            }
+        }
+        let todo = self.in_order(todo, &fused.groups)?;
+        self.number_buffers(&todo, &fused.groups);
+        let spans = self.spans(&todo, &fused.groups);
+        let mut groups: Vec<Option<Emitted>> =
+            fused.groups.into_iter().map(|(_, e)| Some(e)).collect();
+        let mut steps = Vec::new();
+        let mut step_of_group = HashMap::new();
+        let mut step_of_value: HashMap<V, usize> = HashMap::new();
+        for t in &todo {
+            let at = steps.len();
+            steps.push(match t {
+                Todo::Kernel(i) => {
+                    step_of_group.insert(*i, at);
+                    let emitted = groups[*i].take().unwrap_or_default();
+                    Step::Kernel(self.kernel(emitted))
+                }
+                Todo::Product(v) => {
+                    step_of_value.insert(*v, at);
+                    let product = self
+                        .product(*v)
+                        .ok_or_else(|| ScheduleError::Unschedulable {
+                            node: self.name(*v),
+                        })?;
+                    Step::Extern(Extern::Matmul(product))
+                }
+                Todo::Call(c) => {
+                    let call = &self.p.calls[*c as usize];
+                    for r in &call.results {
+                        step_of_value.insert(*r, at);
+                    }
+                    Step::Extern(Extern::Op {
+                        op: call.op.clone(),
+                        args: call.args.clone(),
+                        inputs: call.inputs.iter().map(|v| self.operand(*v)).collect(),
+                        outputs: call.results.iter().map(|v| self.result(*v)).collect(),
+                    })
+                }
+            });
+        }
+        let arena_bytes = self.place(spans);
+        let mut schedule = Schedule {
+            buffers: std::mem::take(&mut self.buffers),
+            steps,
+            outputs,
+            arena_bytes,
+            decisions: Vec::new(),
+        };
+        for id in self.graph.topological() {
+            if !matches!(self.graph.node(id).kind, NodeKind::Call(_)) {
+                continue;
+            }
+            let v = map[&id.into()];
+            let fate = fused.fates.get(&v);
+            let step = step_of_value
+                .get(&v)
+                .copied()
+                .or_else(|| step_of_group.get(&fate?.group?).copied());
+            let reason = match fate {
+                _ if !demands.live[v.i()] => "not needed, or folded into a matrix product",
+                _ if self.p.def(v).is_view() => "a view: index arithmetic",
+                Some(f) => &f.reason,
+                None => "the same as its operand, or known without computing",
+            };
+            schedule.decisions.push(FusionDecision {
+                node: node_label(self.graph, id),
+                step,
+                reason: reason.to_string(),
+            });
+        }
+        Ok(schedule)
+    }
+
+    /// Numbers buffers: inputs, parameters, constants, outputs, then intermediates by first write.
+    fn number_buffers(&mut self, todo: &[Todo], groups: &[(super::emit::Group, Emitted)]) {
+        let mut all: Vec<V> = Vec::new();
+        for t in todo {
+            all.extend(self.reads(t, groups));
+            all.extend(self.writes(t, groups));
+        }
+        all.extend(self.bound.keys());
+        let rank = |v: &V| match (self.p.def(*v), self.bound.get(v)) {
+            (Def::Source { source, .. }, _) => match source {
+                Source::Input(i) => (0, *i),
+                Source::Parameter(i) => (1, *i),
+                Source::Constant(_) => (2, v.0),
+            },
+            (_, Some(i)) => (3, *i),
+            _ => (4, 0),
+        };
+        all.sort_by_key(rank);
+        for v in all {
+            self.buffer(v);
+        }
+    }
+
+    /// The first and last step that touches each intermediate.
+    fn spans(
+        &self,
+        todo: &[Todo],
+        groups: &[(super::emit::Group, Emitted)],
+    ) -> BTreeMap<BufferId, (usize, usize)> {
+        let mut spans: BTreeMap<BufferId, (usize, usize)> = BTreeMap::new();
+        for (at, t) in todo.iter().enumerate() {
+            let touched = self
+                .reads(t, groups)
+                .into_iter()
+                .chain(self.writes(t, groups));
+            for v in touched {
+                let id = self.ids[&v];
+                if matches!(self.buffers[id.0 as usize].kind, BufferKind::Arena { .. }) {
+                    let span = spans.entry(id).or_insert((at, at));
+                    span.1 = at;
+                }
+            }
+        }
+        spans
+    }
+
+    fn place(&mut self, spans: BTreeMap<BufferId, (usize, usize)>) -> usize {
+        let blocks: Vec<Block> = spans
+            .iter()
+            .map(|(id, (first, last))| {
+                let b = &self.buffers[id.0 as usize];
+                Block {
+                    bytes: b.len * b.dtype.size(),
+                    first: *first,
+                    last: *last,
+                }
+            })
+            .collect();
+        let (offsets, end) = place(&blocks);
+        for (id, offset) in spans.keys().zip(offsets) {
+            self.buffers[id.0 as usize].kind = BufferKind::Arena { offset };
+        }
+        end
+    }
+}
+
+/// `add_gelu`, `sum_mul_5more`.
+fn kernel_name(ops: &[Arc<str>]) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for op in ops {
+        let name = op.rsplit("::").next().unwrap_or(op);
+        let name = name.split('.').next().unwrap_or(name);
+        if names.last() != Some(&name) {
+            names.push(name);
+        }
+    }
+    match names.len() {
+        0 => "copy".to_string(),
+        1..=4 => names.join("_"),
+        n => format!("{}_{}more", names[n - 4..].join("_"), n - 4),
+    }
+}

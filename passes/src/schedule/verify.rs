@@ -1,0 +1,312 @@
+//! Checks that a schedule is well formed: what emitters may rely on.
+
+use super::loops::*;
+use crate::ir::DType;
+use std::collections::HashMap;
+
+/// A rule of the loop IR that a schedule breaks.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("step {step}: {what}")]
+pub struct ScheduleViolation {
+    /// The step.
+    pub step: usize,
+    /// The rule and where it is broken.
+    pub what: String,
+}
+
+fn check(ok: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+    if ok { Ok(()) } else { Err(what()) }
+}
+
+/// Checks every index, operand, dtype and arena range of a schedule.
+pub fn verify_schedule(s: &Schedule) -> Result<(), ScheduleViolation> {
+    for (step, st) in s.steps.iter().enumerate() {
+        let result = match st {
+            Step::Kernel(k) => verify_kernel(s, k),
+            Step::Extern(e) => verify_extern(s, e),
+        };
+        result.map_err(|what| ScheduleViolation { step, what })?;
+    }
+    verify_arena(s)
+}
+
+fn verify_kernel(s: &Schedule, k: &Kernel) -> Result<(), String> {
+    let mut extents: HashMap<AxisId, i64> = HashMap::new();
+    for a in &k.grid {
+        check(extents.insert(a.id, a.extent).is_none(), || {
+            format!("axis {} twice", a.id.0)
+        })?;
+    }
+    for (n, stage) in k.stages.iter().enumerate() {
+        let mut visible: HashMap<AxisId, i64> = k.grid.iter().map(|a| (a.id, a.extent)).collect();
+        for a in &stage.axes {
+            check(extents.insert(a.id, a.extent).is_none(), || {
+                format!("axis {} twice", a.id.0)
+            })?;
+            visible.insert(a.id, a.extent);
+        }
+        check(visible.values().all(|e| *e > 0), || {
+            format!("stage {n}: an axis without points")
+        })?;
+        for (i, inst) in stage.body.iter().enumerate() {
+            verify_inst(s, k, n, &visible, i, inst).map_err(|e| format!("stage {n}, %{i}: {e}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn operands(op: &Op) -> Vec<Val> {
+    match op {
+        Op::Load { index, .. } => index.dynamic.iter().map(|d| d.0).collect(),
+        Op::Const(_) | Op::AxisIndex(_) | Op::Carry { .. } => Vec::new(),
+        Op::Cast(a)
+        | Op::Unary(_, a)
+        | Op::CheckIndex { index: a, .. }
+        | Op::Reduce(_, a)
+        | Op::ArgReduce { value: a, .. } => vec![*a],
+        Op::Binary(_, a, b) | Op::Compare(_, a, b) => vec![*a, *b],
+        Op::Fma(a, b, c) | Op::Select(a, b, c) => vec![*a, *b, *c],
+        Op::Store { index, value, .. } => {
+            let mut all: Vec<Val> = index.dynamic.iter().map(|d| d.0).collect();
+            all.push(*value);
+            all
+        }
+    }
+}
+
+fn verify_inst(
+    s: &Schedule,
+    k: &Kernel,
+    n: usize,
+    axes: &HashMap<AxisId, i64>,
+    at: usize,
+    inst: &Inst,
+) -> Result<(), String> {
+    let body = &k.stages[n].body;
+    for v in operands(&inst.op) {
+        check((v.0 as usize) < at, || {
+            format!("uses %{} before it is made", v.0)
+        })?;
+        let made = &body[v.0 as usize].op;
+        check(
+            !matches!(
+                made,
+                Op::Reduce(..) | Op::ArgReduce { .. } | Op::Store { .. }
+            ),
+            || format!("%{} is no value of this stage", v.0),
+        )?;
+    }
+    let dtype = |v: Val| body[v.0 as usize].dtype;
+    let same = |vs: &[Val], want: DType| {
+        check(vs.iter().all(|v| dtype(*v) == want), || {
+            format!("operands of {:?} are not {want}", inst.op)
+        })
+    };
+    match &inst.op {
+        Op::Load { mem, index } | Op::Store { mem, index, .. } => {
+            let (len, held) = match mem {
+                Mem::Buffer(b) => {
+                    let b = s.buffers.get(b.0 as usize).ok_or("no such buffer")?;
+                    (b.len as i64, b.dtype)
+                }
+                Mem::Scratch(i) => {
+                    let row = k.scratch.get(*i as usize).ok_or("no such scratch row")?;
+                    (row.len as i64, row.dtype)
+                }
+            };
+            check(held == inst.dtype, || format!("memory holds {held}"))?;
+            for (axis, stride) in &index.terms {
+                check(axes.contains_key(axis), || {
+                    format!("axis {} is not here", axis.0)
+                })?;
+                check(*stride != 0, || "zero stride".to_string())?;
+            }
+            let (mut lo, mut hi) = index.range(|a| axes[&a]);
+            for (val, stride) in &index.dynamic {
+                let Op::CheckIndex { size, .. } = body[val.0 as usize].op else {
+                    return Err(format!("index %{} is not checked", val.0));
+                };
+                lo += (stride * (size - 1)).min(0);
+                hi += (stride * (size - 1)).max(0);
+            }
+            check(lo >= 0 && hi < len, || {
+                format!("index range {lo}..={hi} outside of {len} elements")
+            })?;
+            if let Op::Store { value, mem, .. } = &inst.op {
+                same(&[*value], inst.dtype)?;
+                if let Mem::Buffer(b) = mem {
+                    let kind = &s.buffers[b.0 as usize].kind;
+                    check(
+                        matches!(kind, BufferKind::Output(_) | BufferKind::Arena { .. }),
+                        || "store to memory that is only read".to_string(),
+                    )?;
+                }
+            }
+            Ok(())
+        }
+        Op::Const(_) | Op::Cast(_) => Ok(()),
+        Op::AxisIndex(a) => check(axes.contains_key(a) && inst.dtype == DType::I64, || {
+            "axis value".to_string()
+        }),
+        Op::Unary(UnaryOp::IsNan | UnaryOp::IsInf | UnaryOp::LogicalNot, _) => {
+            check(inst.dtype == DType::Bool, || {
+                "result is not bool".to_string()
+            })
+        }
+        Op::Unary(_, a) => same(&[*a], inst.dtype),
+        Op::Binary(op, a, b) => {
+            let logical = matches!(
+                op,
+                BinaryOp::LogicalAnd | BinaryOp::LogicalOr | BinaryOp::LogicalXor
+            );
+            check(!logical || inst.dtype == DType::Bool, || {
+                "logical operation on numbers".to_string()
+            })?;
+            same(&[*a, *b], inst.dtype)
+        }
+        Op::Fma(a, b, c) => same(&[*a, *b, *c], inst.dtype),
+        Op::Compare(_, a, b) => {
+            check(inst.dtype == DType::Bool, || {
+                "result is not bool".to_string()
+            })?;
+            same(&[*b], dtype(*a))
+        }
+        Op::Select(c, a, b) => {
+            same(&[*c], DType::Bool)?;
+            same(&[*a, *b], inst.dtype)
+        }
+        Op::CheckIndex { index, .. } => same(&[*index], DType::I64),
+        Op::Reduce(_, a) => same(&[*a], inst.dtype),
+        Op::ArgReduce { .. } => check(inst.dtype == DType::I64, || "result is not i64".into()),
+        Op::Carry { stage, value } => {
+            check((*stage as usize) < n, || {
+                format!("stage {stage} is not earlier")
+            })?;
+            let made = k.stages[*stage as usize]
+                .body
+                .get(value.0 as usize)
+                .ok_or("no such instruction")?;
+            check(
+                matches!(made.op, Op::Reduce(..) | Op::ArgReduce { .. })
+                    && made.dtype == inst.dtype,
+                || "carries something else than a reduction".to_string(),
+            )
+        }
+    }
+}
+
+fn verify_view(s: &Schedule, v: &BufferView) -> Result<(), String> {
+    let b = s.buffers.get(v.buffer.0 as usize).ok_or("no such buffer")?;
+    check(b.dtype == v.dtype, || format!("buffer holds {}", b.dtype))?;
+    check(v.sizes.len() == v.strides.len(), || "ranks differ".into())?;
+    if v.sizes.contains(&0) {
+        return Ok(());
+    }
+    let (mut lo, mut hi) = (v.offset, v.offset);
+    for (n, st) in v.sizes.iter().zip(&v.strides) {
+        lo += ((n - 1) * st).min(0);
+        hi += ((n - 1) * st).max(0);
+    }
+    check(lo >= 0 && hi < b.len as i64, || {
+        format!("view {lo}..={hi} outside of {} elements", b.len)
+    })
+}
+
+fn verify_extern(s: &Schedule, e: &Extern) -> Result<(), String> {
+    match e {
+        Extern::Matmul(m) => {
+            for v in [
+                Some(&m.a),
+                Some(&m.b),
+                Some(&m.out),
+                m.bias.as_ref(),
+                m.residual.as_ref(),
+            ]
+            .into_iter()
+            .flatten()
+            {
+                verify_view(s, v)?;
+            }
+            let r = m.out.sizes.len();
+            check(
+                r >= 2
+                    && m.a.sizes.len() == r
+                    && m.b.sizes.len() == r
+                    && m.a.sizes[..r - 1] == m.out.sizes[..r - 1]
+                    && m.b.sizes[..r - 2] == m.out.sizes[..r - 2]
+                    && m.b.sizes[r - 1] == m.out.sizes[r - 1]
+                    && m.a.sizes[r - 1] == m.b.sizes[r - 2],
+                || "sizes of the product do not fit".to_string(),
+            )
+        }
+        Extern::Op {
+            inputs, outputs, ..
+        } => inputs
+            .iter()
+            .chain(outputs)
+            .try_for_each(|v| verify_view(s, v)),
+    }
+}
+
+/// The buffers that a step touches.
+fn touched(step: &Step) -> Vec<BufferId> {
+    match step {
+        Step::Kernel(k) => k
+            .stages
+            .iter()
+            .flat_map(|s| &s.body)
+            .filter_map(|i| match &i.op {
+                Op::Load {
+                    mem: Mem::Buffer(b),
+                    ..
+                }
+                | Op::Store {
+                    mem: Mem::Buffer(b),
+                    ..
+                } => Some(*b),
+                _ => None,
+            })
+            .collect(),
+        Step::Extern(Extern::Matmul(m)) => [
+            Some(&m.a),
+            Some(&m.b),
+            Some(&m.out),
+            m.bias.as_ref(),
+            m.residual.as_ref(),
+        ]
+        .into_iter()
+        .flatten()
+        .map(|v| v.buffer)
+        .collect(),
+        Step::Extern(Extern::Op {
+            inputs, outputs, ..
+        }) => inputs.iter().chain(outputs).map(|v| v.buffer).collect(),
+    }
+}
+
+fn verify_arena(s: &Schedule) -> Result<(), ScheduleViolation> {
+    // (first step, last step, from, to) of each buffer in the arena
+    let mut spans: HashMap<BufferId, (usize, usize)> = HashMap::new();
+    for (i, step) in s.steps.iter().enumerate() {
+        for b in touched(step) {
+            spans.entry(b).or_insert((i, i)).1 = i;
+        }
+    }
+    let mut blocks: Vec<(usize, usize, usize, usize)> = Vec::new();
+    for (id, (first, last)) in spans {
+        let b = s.buffer(id);
+        if let BufferKind::Arena { offset } = b.kind {
+            let end = offset + b.len * b.dtype.size();
+            let fits = offset % 64 == 0 && end <= s.arena_bytes;
+            let clash = blocks
+                .iter()
+                .any(|o| o.0 <= last && first <= o.1 && o.2 < end && offset < o.3);
+            if !fits || clash {
+                let what = format!("arena range {offset}..{end} of `{}` is not free", b.name);
+                return Err(ScheduleViolation { step: first, what });
+            }
+            blocks.push((first, last, offset, end));
+        }
+    }
+    Ok(())
+}
