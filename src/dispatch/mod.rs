@@ -3,14 +3,52 @@
 //! Each call collects the dispatch keys of its tensor arguments and of the thread, takes the highest
 //! one, and calls the kernel in that slot of the operator's table. A feature such as autograd or
 //! tracing is a kernel at its own key that does its work and redispatches below itself.
+//!
+//! | file | what |
+//! |---|---|
+//! | `key`, `alias`, `keyset` | dispatch keys, what alias keys stand for, sets of keys |
+//! | `value`, `arg` | boxed values; which Rust type stands for which schema type |
+//! | `kernel` | typed functions stored erased, and boxed functions |
+//! | `table` | the precedence rules: which kernel fills a slot |
+//! | `operator` | an operator's table and the handles to call it |
+//! | `dispatcher` | the registry of operators and fallbacks |
+//! | `library` | the way in: definitions and kernels, taken back on drop |
+//! | `tls`, `trace` | the thread's key sets and its trace |
+//! | `dump` | registrations and tables as text |
+//! | `builtin` | what this crate registers for itself |
+//!
+//! The semantics are those of c10 in PyTorch 2.15, with one deliberate difference: a table is
+//! always recomputed in full, where c10's incremental update can leave stale slots.
 
 mod alias;
+mod arg;
+mod builtin;
+mod dispatcher;
+mod dump;
 mod error;
+mod kernel;
 mod key;
 #[cfg(test)]
 mod key_tests;
 mod keyset;
+mod library;
+mod operator;
+mod table;
+#[cfg(test)]
+mod tests;
+mod tls;
+mod trace;
+mod value;
 
+pub use arg::{Arg, Ret, RetValue};
+pub use dispatcher::{all_operators, dangling_impls, find, find_schema, operator};
+pub use dump::{dump, dump_registrations, dump_table};
 pub use error::{DispatchError, MissingKernel, Site};
+pub use kernel::{Args, IntoKernel, Kernel, WithKeySet};
 pub use key::{BackendComponent, DispatchKey, ParseKeyError};
 pub use keyset::{DispatchKeySet, NUM_RUNTIME_ENTRIES};
+pub use library::Library;
+pub use operator::{OperatorHandle, TypedHandle, TypedOp};
+pub use tls::{ExcludeGuard, ForceKeySetGuard, IncludeGuard, TlsKeySets, call_count};
+pub use trace::{TRACE_VARIABLE, TraceGuard, capture};
+pub use value::{Stack, Value};

@@ -1,0 +1,335 @@
+//! The one dispatcher of the process: all operators, library namespaces and backend fallbacks.
+
+use super::error::{DispatchError, Site};
+use super::kernel::Kernel;
+use super::key::DispatchKey;
+use super::keyset::{DispatchKeySet, NUM_RUNTIME_ENTRIES};
+use super::operator::{Definition, OperatorEntry, OperatorHandle, Record, not_found};
+use crate::error::Result;
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{LazyLock, Once, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use straightline_passes::ir::schema::{FunctionSchema, OperatorName};
+
+/// The fallback of each slot.
+pub(super) type Fallbacks = [Option<&'static Record>; NUM_RUNTIME_ENTRIES];
+
+struct State {
+    operators: BTreeMap<OperatorName, OperatorHandle>,
+    libraries: HashMap<String, Site>,
+    fallbacks: Fallbacks,
+    /// Operators whose tables wait for the end of a batch.
+    dirty: Option<HashSet<OperatorHandle>>,
+    /// What was deregistered and a concurrent call may still run.
+    graveyard: Vec<&'static Record>,
+}
+
+/// The registry behind [`Library`](super::Library). Changes take the lock; calls take none.
+pub(super) struct Dispatcher(RwLock<State>);
+
+static DISPATCHER: LazyLock<Dispatcher> = LazyLock::new(|| {
+    Dispatcher(RwLock::new(State {
+        operators: BTreeMap::new(),
+        libraries: HashMap::new(),
+        fallbacks: [None; NUM_RUNTIME_ENTRIES],
+        dirty: None,
+        graveyard: Vec::new(),
+    }))
+});
+
+thread_local! {
+    /// This thread is registering the operators of the crate itself.
+    static REGISTERING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The dispatcher, with the crate's own operators registered.
+pub(super) fn dispatcher() -> &'static Dispatcher {
+    static BUILT_IN: Once = Once::new();
+    if !BUILT_IN.is_completed() && !REGISTERING.get() {
+        BUILT_IN.call_once(|| {
+            REGISTERING.set(true);
+            DISPATCHER.write().dirty = Some(HashSet::new());
+            super::builtin::register();
+            let mut state = DISPATCHER.write();
+            let fallbacks = state.fallbacks;
+            for op in state.dirty.take().unwrap_or_default() {
+                op.0.recompute(&fallbacks);
+            }
+            REGISTERING.set(false);
+        });
+    }
+    &DISPATCHER
+}
+
+/// The operator of this name, defined or only implemented.
+pub fn find(name: &OperatorName) -> Option<OperatorHandle> {
+    dispatcher().read().operators.get(name).copied()
+}
+
+/// The operator of this name if it is defined.
+pub fn find_schema(name: &OperatorName) -> Option<OperatorHandle> {
+    find(name).filter(|op| op.schema().is_some())
+}
+
+/// The operator written as `aten::add.Tensor`.
+///
+/// # Errors
+///
+/// The text is no operator name, or there is no such operator.
+pub fn operator(name: &str) -> Result<OperatorHandle> {
+    let name: OperatorName = name.parse().map_err(DispatchError::from)?;
+    find_or_error(&name)
+}
+
+pub(super) fn find_or_error(name: &OperatorName) -> Result<OperatorHandle> {
+    match find(name) {
+        Some(op) if op.schema().is_some() => Ok(op),
+        found => Err(not_found(name, found.is_some()).into()),
+    }
+}
+
+/// Every operator, by name.
+pub fn all_operators() -> Vec<OperatorHandle> {
+    dispatcher().read().operators.values().copied().collect()
+}
+
+/// The operators with a kernel but no schema.
+pub fn dangling_impls() -> Vec<OperatorHandle> {
+    all_operators()
+        .into_iter()
+        .filter(|op| op.schema().is_none())
+        .collect()
+}
+
+impl Dispatcher {
+    fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn fallback(&self, key: DispatchKey) -> Option<&'static Record> {
+        self.read().fallbacks[DispatchKeySet::from(key).table_index()]
+    }
+
+    pub(super) fn fallbacks(&self) -> Fallbacks {
+        self.read().fallbacks
+    }
+
+    pub(super) fn add_library(&self, namespace: &str, site: Site) -> Result<()> {
+        let mut state = self.write();
+        if let Some(first) = state.libraries.get(namespace) {
+            return Err(DispatchError::SecondDefBlock {
+                namespace: namespace.to_string(),
+                first: *first,
+                second: site,
+            }
+            .into());
+        }
+        state.libraries.insert(namespace.to_string(), site);
+        Ok(())
+    }
+
+    pub(super) fn remove_library(&self, namespace: &str) {
+        self.write().libraries.remove(namespace);
+    }
+
+    pub(super) fn define(
+        &self,
+        schema: FunctionSchema,
+        site: Site,
+        inferred: bool,
+        tags: Vec<String>,
+    ) -> Result<OperatorHandle> {
+        let mut state = self.write();
+        let name = schema.name.clone();
+        let op = state.entry(&name);
+        let result = (|| {
+            if let Some(first) = op.0.definition() {
+                return Err(DispatchError::AlreadyDefined {
+                    schema: schema.to_string(),
+                    first: first.site,
+                    second: site,
+                }
+                .into());
+            }
+            // kernels that came before their schema are checked now
+            for record in op.0.kernels().values().flatten() {
+                check_schema(&schema, site, record)?;
+            }
+            let definition = Definition::new(schema, site, inferred, tags);
+            op.0.set_definition(Some(Box::leak(Box::new(definition))));
+            Ok(())
+        })();
+        state.settle(op);
+        result.map(|()| op)
+    }
+
+    pub(super) fn undefine(&self, op: OperatorHandle) {
+        let mut state = self.write();
+        op.0.set_definition(None);
+        state.settle(op);
+    }
+
+    pub(super) fn implement(
+        &self,
+        name: &OperatorName,
+        key: DispatchKey,
+        kernel: Kernel,
+        site: Site,
+    ) -> Result<(OperatorHandle, &'static Record)> {
+        let mut state = self.write();
+        let op = state.entry(name);
+        let record = Record::new(kernel, site);
+        let result = (|| {
+            if let Some(d) = op.0.definition() {
+                check_schema(&d.schema, d.site, record)?;
+            }
+            if let Some(signature) = record.kernel.signature()
+                && let Some((first, first_at)) = op.0.pin(signature.clone(), site)
+            {
+                return Err(DispatchError::KernelSignatures {
+                    op: name.to_string(),
+                    first: first.name,
+                    first_at: *first_at,
+                    second: signature.name,
+                    second_at: site,
+                }
+                .into());
+            }
+            let mut kernels = op.0.kernels();
+            let list = kernels.entry(key).or_default();
+            if let Some(old) = list.first() {
+                warn_override(name, key, old.site, site);
+            }
+            list.insert(0, record);
+            Ok(())
+        })();
+        state.settle(op);
+        if result.is_err() {
+            state.graveyard.push(record);
+        }
+        result.map(|()| (op, record))
+    }
+
+    pub(super) fn unimplement(
+        &self,
+        op: OperatorHandle,
+        key: DispatchKey,
+        record: &'static Record,
+    ) {
+        let mut state = self.write();
+        {
+            let mut kernels = op.0.kernels();
+            if let Some(list) = kernels.get_mut(&key) {
+                list.retain(|r| !std::ptr::eq(*r, record));
+                if list.is_empty() {
+                    kernels.remove(&key);
+                }
+            }
+        }
+        state.graveyard.push(record);
+        state.settle(op);
+    }
+
+    pub(super) fn add_fallback(
+        &self,
+        key: DispatchKey,
+        kernel: Kernel,
+        site: Site,
+    ) -> Result<&'static Record> {
+        let mut state = self.write();
+        let keys: Vec<DispatchKey> = key.expansion().iter().collect();
+        for key in &keys {
+            let slot = DispatchKeySet::from(*key).table_index();
+            if let Some(previous) = state.fallbacks[slot] {
+                return Err(DispatchError::FallbackTaken {
+                    key: *key,
+                    previous: previous.site,
+                    new: site,
+                }
+                .into());
+            }
+        }
+        let record = Record::new(kernel, site);
+        for key in keys {
+            state.fallbacks[DispatchKeySet::from(key).table_index()] = Some(record);
+        }
+        state.settle_all();
+        Ok(record)
+    }
+
+    pub(super) fn remove_fallback(&self, record: &'static Record) {
+        let mut state = self.write();
+        for slot in &mut state.fallbacks {
+            if slot.is_some_and(|r| std::ptr::eq(r, record)) {
+                *slot = None;
+            }
+        }
+        state.graveyard.push(record);
+        state.settle_all();
+    }
+}
+
+impl State {
+    fn entry(&mut self, name: &OperatorName) -> OperatorHandle {
+        *self
+            .operators
+            .entry(name.clone())
+            .or_insert_with(|| OperatorHandle(OperatorEntry::new(name.clone())))
+    }
+
+    /// Brings an operator's table up to date, and forgets the operator when nothing of it is left.
+    fn settle(&mut self, op: OperatorHandle) {
+        if op.0.is_unused() {
+            self.operators.remove(op.name());
+        }
+        match &mut self.dirty {
+            Some(dirty) => {
+                dirty.insert(op);
+            }
+            None => op.0.recompute(&self.fallbacks),
+        }
+    }
+
+    fn settle_all(&mut self) {
+        let all: Vec<OperatorHandle> = self.operators.values().copied().collect();
+        for op in all {
+            self.settle(op);
+        }
+    }
+}
+
+fn check_schema(schema: &FunctionSchema, site: Site, record: &Record) -> Result<()> {
+    let Some(signature) = record.kernel.signature() else {
+        return Ok(()); // a boxed kernel takes what it finds on the stack
+    };
+    match schema.mismatch(&signature.args, &signature.returns) {
+        None => Ok(()),
+        Some(reason) => Err(DispatchError::SignatureMismatch {
+            op: schema.name.to_string(),
+            expected: schema.to_string(),
+            expected_at: site,
+            inferred: signature.to_string(),
+            inferred_at: record.site,
+            reason,
+        }
+        .into()),
+    }
+}
+
+fn warn_override(name: &OperatorName, key: DispatchKey, old: Site, new: Site) {
+    static ONCE: Once = Once::new();
+    if matches!(key, DispatchKey::Meta | DispatchKey::MTIA) {
+        return;
+    }
+    ONCE.call_once(|| {
+        tracing::warn!(
+            "overriding a previously registered kernel for the same operator and the same dispatch key: \
+             operator {name}, dispatch key {key}, previous kernel {old}, new kernel {new} \
+             (said once per process)"
+        );
+    });
+}

@@ -1,0 +1,400 @@
+//! Kernels: a typed function stored erased, with its boxed form; or a boxed function alone.
+
+use super::arg::{Arg, Ret};
+use super::error::DispatchError;
+use super::keyset::DispatchKeySet;
+use super::operator::OperatorHandle;
+use super::value::{Stack, Value};
+use crate::error::Result;
+use std::any::TypeId;
+use std::fmt;
+use std::sync::Arc;
+use straightline_passes::ir::schema::SchemaType;
+
+/// A pointer to a trampoline whose real type only the signature knows.
+pub(super) type Erased = unsafe fn();
+
+/// The argument list of a typed operator: a tuple of [`Arg`]s, 0 to 16 of them.
+pub trait Args: super::arg::sealed::Sealed {
+    /// The arguments with the lifetime of a call.
+    type Items<'a>: 'a;
+    /// How many there are.
+    const COUNT: usize;
+
+    /// The schema types.
+    fn types() -> Vec<SchemaType>;
+
+    /// The dispatch keys of all arguments.
+    fn keys(items: &Self::Items<'_>) -> DispatchKeySet;
+
+    /// Pushes the arguments.
+    fn push(items: Self::Items<'_>, stack: &mut Stack);
+
+    /// Calls a trampoline.
+    ///
+    /// # Safety
+    ///
+    /// `f` was made for this argument list and `R`, and `functor` is the functor it was made with,
+    /// alive.
+    #[doc(hidden)]
+    unsafe fn invoke<R>(
+        f: Erased,
+        functor: *const (),
+        keys: DispatchKeySet,
+        items: Self::Items<'_>,
+    ) -> Result<R>;
+}
+
+/// The types of a typed kernel.
+#[derive(Clone)]
+pub(super) struct Signature {
+    pub(super) id: TypeId,
+    pub(super) name: &'static str,
+    pub(super) args: Vec<SchemaType>,
+    pub(super) returns: Vec<SchemaType>,
+}
+
+impl Signature {
+    pub(super) fn of<A: Args + 'static, R: Ret>() -> Signature {
+        Signature {
+            id: Signature::id_of::<A, R>(),
+            name: std::any::type_name::<fn(A) -> R>(),
+            args: A::types(),
+            returns: R::types(),
+        }
+    }
+
+    /// Tells signatures apart up to lifetimes.
+    pub(super) fn id_of<A: Args, R: Ret>() -> TypeId {
+        TypeId::of::<fn(A::Items<'static>) -> R>()
+    }
+}
+
+impl fmt::Display for Signature {
+    /// The schema inferred from the types: `(Tensor _0, Scalar _1) -> Tensor _0`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |types: &[SchemaType]| {
+            let items: Vec<String> = types
+                .iter()
+                .enumerate()
+                .map(|(i, t)| format!("{t} _{i}"))
+                .collect();
+            items.join(", ")
+        };
+        write!(f, "({}) -> ", list(&self.args))?;
+        match &self.returns[..] {
+            [one] => write!(f, "{one} _0"),
+            many => write!(f, "({})", list(many)),
+        }
+    }
+}
+
+/// What every kernel can do: run on a stack.
+trait BoxedCall: Send + Sync {
+    fn call(&self, op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> Result<()>;
+}
+
+/// A kernel, ready to be registered.
+///
+/// Any function or closure whose arguments and return are types of the table in
+/// [`Arg`] converts into a kernel by [`IntoKernel`]; [`Kernel::boxed`] takes one that works on the
+/// stack and fits every operator.
+#[derive(Clone)]
+pub struct Kernel {
+    boxed: Arc<dyn BoxedCall>,
+    unboxed: Option<(Erased, *const ())>,
+    signature: Option<Signature>,
+    fallthrough: bool,
+}
+
+// SAFETY: the pointer is to the functor inside `boxed`, which is `Send + Sync`, and is only ever
+// read through.
+unsafe impl Send for Kernel {}
+// SAFETY: as above.
+unsafe impl Sync for Kernel {}
+
+impl Kernel {
+    /// A kernel that works on the stack: it takes the operator's arguments off the top and leaves
+    /// exactly its returns.
+    pub fn boxed(
+        f: impl Fn(OperatorHandle, DispatchKeySet, &mut Stack) -> Result<()> + Send + Sync + 'static,
+    ) -> Kernel {
+        struct Boxed<F>(F);
+        impl<F> BoxedCall for Boxed<F>
+        where
+            F: Fn(OperatorHandle, DispatchKeySet, &mut Stack) -> Result<()> + Send + Sync,
+        {
+            fn call(
+                &self,
+                op: OperatorHandle,
+                keys: DispatchKeySet,
+                stack: &mut Stack,
+            ) -> Result<()> {
+                (self.0)(op, keys, stack)
+            }
+        }
+        Kernel {
+            boxed: Arc::new(Boxed(f)),
+            unboxed: None,
+            signature: None,
+            fallthrough: false,
+        }
+    }
+
+    /// The kernel that is skipped: calls mask the key out before they look a kernel up.
+    pub fn fallthrough() -> Kernel {
+        let mut kernel = Kernel::boxed(|op, keys, _| {
+            Err(DispatchError::FallthroughCalled {
+                op: op.name().to_string(),
+                key: keys.highest_priority_key(),
+            }
+            .into())
+        });
+        kernel.fallthrough = true;
+        kernel
+    }
+
+    /// Whether this is [`Kernel::fallthrough`].
+    pub fn is_fallthrough(&self) -> bool {
+        self.fallthrough
+    }
+
+    pub(super) fn unboxed(&self) -> Option<(Erased, *const ())> {
+        self.unboxed
+    }
+
+    pub(super) fn signature(&self) -> Option<&Signature> {
+        self.signature.as_ref()
+    }
+
+    pub(super) fn call_boxed(
+        &self,
+        op: OperatorHandle,
+        keys: DispatchKeySet,
+        stack: &mut Stack,
+    ) -> Result<()> {
+        self.boxed.call(op, keys, stack)
+    }
+}
+
+impl fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.signature, self.fallthrough) {
+            (Some(s), _) => write!(f, "Kernel({s})"),
+            (None, true) => f.write_str("Kernel(fallthrough)"),
+            (None, false) => f.write_str("Kernel(boxed)"),
+        }
+    }
+}
+
+/// A function that can be a typed kernel: `Fn(A1, A2, ..) -> Result<R>`, optionally with a leading
+/// [`DispatchKeySet`] that receives the key set of the call. The marker `M` is inferred.
+pub trait IntoKernel<M> {
+    /// Erases the function.
+    fn into_kernel(self) -> Kernel;
+}
+
+impl IntoKernel<Kernel> for Kernel {
+    fn into_kernel(self) -> Kernel {
+        self
+    }
+}
+
+/// Marks the functions that want the key set.
+#[doc(hidden)]
+pub struct WithKeySet<M>(std::marker::PhantomData<M>);
+
+#[cold]
+fn bad_argument(
+    op: OperatorHandle,
+    position: usize,
+    expected: SchemaType,
+    found: &Value,
+) -> crate::Error {
+    let (name, declaration) = match op.schema() {
+        Some(s) => (
+            s.args
+                .get(position)
+                .map_or_else(|| format!("_{position}"), |a| a.name.clone()),
+            s.to_string(),
+        ),
+        None => (format!("_{position}"), "(none)".to_string()),
+    };
+    DispatchError::Argument {
+        op: op.name().to_string(),
+        name,
+        position,
+        expected: expected.to_string(),
+        found: found.type_name(),
+        declaration,
+    }
+    .into()
+}
+
+#[cold]
+fn underflow(op: OperatorHandle, want: usize, have: usize) -> crate::Error {
+    DispatchError::StackUnderflow {
+        op: op.name().to_string(),
+        want,
+        have,
+    }
+    .into()
+}
+
+macro_rules! arity {
+    ($count:literal $($A:ident $a:ident),*) => {
+        impl<$($A: Arg),*> super::arg::sealed::Sealed for ($($A,)*) {}
+
+        impl<$($A: Arg),*> Args for ($($A,)*) {
+            type Items<'a> = ($($A::Item<'a>,)*);
+            const COUNT: usize = $count;
+
+            fn types() -> Vec<SchemaType> {
+                vec![$($A::ty()),*]
+            }
+
+            #[inline(always)]
+            fn keys(items: &Self::Items<'_>) -> DispatchKeySet {
+                let ($($a,)*) = items;
+                DispatchKeySet::EMPTY $(| $A::keys($a))*
+            }
+
+            fn push(items: Self::Items<'_>, stack: &mut Stack) {
+                let ($($a,)*) = items;
+                stack.reserve($count);
+                $(stack.push($A::to_value($a));)*
+            }
+
+            #[inline(always)]
+            unsafe fn invoke<R>(
+                f: Erased,
+                functor: *const (),
+                keys: DispatchKeySet,
+                items: Self::Items<'_>,
+            ) -> Result<R> {
+                type Trampoline<'a, R, $($A),*> =
+                    unsafe fn(*const (), DispatchKeySet, $(<$A as Arg>::Item<'a>),*) -> Result<R>;
+                // SAFETY: the caller says that `f` is a trampoline of this type; lifetimes do not
+                // change how a function is called.
+                let f = unsafe { std::mem::transmute::<Erased, Trampoline<'_, R, $($A),*>>(f) };
+                let ($($a,)*) = items;
+                // SAFETY: `functor` is the one that `f` was made with.
+                unsafe { f(functor, keys, $($a),*) }
+            }
+        }
+
+        arity!(@kernel $count, fn($($A),*) -> R, (), keys_unused, $($A $a),*);
+        arity!(@kernel $count, WithKeySet<fn($($A),*) -> R>, (DispatchKeySet,), keys, $($A $a),*);
+    };
+
+    (@kernel $count:literal, $marker:ty, ($($K:ty,)?), $keys:ident, $($A:ident $a:ident),*) => {
+        impl<Func, R: Ret, $($A: Arg + 'static),*> IntoKernel<$marker> for Func
+        where
+            // The first bound lets inference find the argument types, the second says that the
+            // function takes them with any lifetime.
+            Func: Fn($($K,)? $($A),*) -> Result<R>
+                + for<'a> Fn($($K,)? $($A::Item<'a>),*) -> Result<R>
+                + Send
+                + Sync
+                + 'static,
+        {
+            fn into_kernel(self) -> Kernel {
+                // names one of the two `Fn` bounds
+                #[inline(always)]
+                #[allow(clippy::too_many_arguments)]
+                fn run<R, $($A),*>(
+                    f: &impl Fn($($K,)? $($A),*) -> Result<R>,
+                    _keys: DispatchKeySet,
+                    $($a: $A),*
+                ) -> Result<R> {
+                    f($(<$K>::from(_keys),)? $($a),*)
+                }
+
+                #[allow(clippy::too_many_arguments, clippy::extra_unused_lifetimes)]
+                unsafe fn trampoline<'a, Func, R: Ret, $($A: Arg),*>(
+                    functor: *const (),
+                    keys: DispatchKeySet,
+                    $($a: $A::Item<'a>),*
+                ) -> Result<R>
+                where
+                    Func: Fn($($K,)? $($A::Item<'a>),*) -> Result<R>,
+                {
+                    // SAFETY: `Args::invoke` is only given the functor that this trampoline was
+                    // made with, which is a live `Func`.
+                    let f = unsafe { &*functor.cast::<Func>() };
+                    run::<R, $($A::Item<'a>),*>(f, keys, $($a),*)
+                }
+
+                struct Typed<Func, M>(Func, std::marker::PhantomData<fn(M)>);
+
+                impl<Func, R: Ret, $($A: Arg + 'static),*> BoxedCall for Typed<Func, ($($A,)* R,)>
+                where
+                    Func: for<'a> Fn($($K,)? $($A::Item<'a>),*) -> Result<R> + Send + Sync,
+                {
+                    #[allow(unused_mut, unused_variables, unused_assignments)]
+                    fn call(
+                        &self,
+                        op: OperatorHandle,
+                        keys: DispatchKeySet,
+                        stack: &mut Stack,
+                    ) -> Result<()> {
+                        let Some(base) = stack.len().checked_sub($count) else {
+                            return Err(underflow(op, $count, stack.len()));
+                        };
+                        let mut slots = stack[base..].iter_mut();
+                        $($A::coerce(slots.next().expect("one slot per argument"));)*
+                        let args = &stack[base..];
+                        let mut i = 0;
+                        $(
+                            let Some($a) = $A::unbox(&args[i]) else {
+                                return Err(bad_argument(op, i, $A::ty(), &args[i]));
+                            };
+                            i += 1;
+                        )*
+                        let out = run::<R, $($A::Item<'_>),*>(&self.0, keys, $($a),*)?;
+                        stack.truncate(base);
+                        out.push(stack);
+                        Ok(())
+                    }
+                }
+
+                let typed: Arc<Typed<Func, ($($A,)* R,)>> =
+                    Arc::new(Typed(self, std::marker::PhantomData));
+                let functor = (&raw const typed.0).cast::<()>();
+                let f: unsafe fn(*const (), DispatchKeySet, $($A::Item<'static>),*) -> Result<R> =
+                    trampoline::<Func, R, $($A),*>;
+                Kernel {
+                    boxed: typed,
+                    unboxed: Some((
+                        // SAFETY: only `Args::invoke` calls it, after turning it back.
+                        unsafe { std::mem::transmute::<
+                            unsafe fn(*const (), DispatchKeySet, $($A::Item<'static>),*) -> Result<R>,
+                            Erased,
+                        >(f) },
+                        functor,
+                    )),
+                    signature: Some(Signature::of::<($($A,)*), R>()),
+                    fallthrough: false,
+                }
+            }
+        }
+    };
+}
+
+arity!(0);
+arity!(1 A a);
+arity!(2 A a, B b);
+arity!(3 A a, B b, C c);
+arity!(4 A a, B b, C c, D d);
+arity!(5 A a, B b, C c, D d, E e);
+arity!(6 A a, B b, C c, D d, E e, F f_);
+arity!(7 A a, B b, C c, D d, E e, F f_, G g);
+arity!(8 A a, B b, C c, D d, E e, F f_, G g, H h);
+arity!(9 A a, B b, C c, D d, E e, F f_, G g, H h, I i_);
+arity!(10 A a, B b, C c, D d, E e, F f_, G g, H h, I i_, J j);
+arity!(11 A a, B b, C c, D d, E e, F f_, G g, H h, I i_, J j, K k);
+arity!(12 A a, B b, C c, D d, E e, F f_, G g, H h, I i_, J j, K k, L l);
+arity!(13 A a, B b, C c, D d, E e, F f_, G g, H h, I i_, J j, K k, L l, M m);
+arity!(14 A a, B b, C c, D d, E e, F f_, G g, H h, I i_, J j, K k, L l, M m, N n);
+arity!(15 A a, B b, C c, D d, E e, F f_, G g, H h, I i_, J j, K k, L l, M m, N n, O o);
+arity!(16 A a, B b, C c, D d, E e, F f_, G g, H h, I i_, J j, K k, L l, M m, N n, O o, P p);

@@ -1,0 +1,280 @@
+//! What the current thread adds to and takes from every call, and the guards that change it.
+
+use super::key::DispatchKey;
+use super::keyset::DispatchKeySet;
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+/// In the word of excluded keys: calls on this thread are traced.
+const TRACED: u64 = 1 << 63;
+/// In the same word: the thread has not looked at the environment yet.
+const FRESH: u64 = 1 << 62;
+const SPECIAL: u64 = TRACED | FRESH;
+
+/// The dispatcher's thread-local state. The two spare bits of the excluded word say whether a call
+/// must take the slow road, so that a call tests a word that it needs anyway.
+struct Local {
+    included: Cell<u64>,
+    excluded: Cell<u64>,
+    calls: Cell<u64>,
+}
+
+thread_local! {
+    static LOCAL: Local = const {
+        Local {
+            included: Cell::new(DispatchKeySet::DEFAULT_INCLUDED.raw()),
+            excluded: Cell::new(DispatchKeySet::DEFAULT_EXCLUDED.raw() | FRESH),
+            calls: Cell::new(0),
+        }
+    };
+}
+
+/// The key sets of a thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TlsKeySets {
+    /// Added to every call.
+    pub included: DispatchKeySet,
+    /// Then taken from every call.
+    pub excluded: DispatchKeySet,
+}
+
+impl TlsKeySets {
+    /// The key sets of the current thread.
+    #[inline]
+    pub fn current() -> TlsKeySets {
+        LOCAL.with(|l| TlsKeySets {
+            included: DispatchKeySet::from_raw(l.included.get()),
+            excluded: DispatchKeySet::from_raw(l.excluded.get()),
+        })
+    }
+
+    fn apply(self) {
+        LOCAL.with(|l| {
+            l.included.set(self.included.raw());
+            l.excluded
+                .set(self.excluded.raw() | (l.excluded.get() & SPECIAL));
+        });
+    }
+}
+
+/// Counts a call and applies the thread's key sets to those of the arguments. The flag says that
+/// the call may have to be traced.
+#[inline]
+pub(super) fn enter(arguments: DispatchKeySet) -> (DispatchKeySet, bool) {
+    LOCAL.with(|l| {
+        l.calls.set(l.calls.get() + 1);
+        let excluded = l.excluded.get();
+        let keys = (arguments | DispatchKeySet::from_raw(l.included.get()))
+            - DispatchKeySet::from_raw(excluded);
+        (keys, excluded & SPECIAL != 0)
+    })
+}
+
+/// Counts a redispatch; the flag is as in [`enter`].
+#[inline]
+pub(super) fn enter_redispatch() -> bool {
+    LOCAL.with(|l| {
+        l.calls.set(l.calls.get() + 1);
+        l.excluded.get() & SPECIAL != 0
+    })
+}
+
+/// Whether calls on this thread are traced; settles the question if the thread is fresh.
+#[cold]
+pub(super) fn is_traced() -> bool {
+    LOCAL.with(|l| {
+        let word = l.excluded.get();
+        if word & FRESH != 0 {
+            let traced = if super::trace::wanted_by_environment() {
+                TRACED
+            } else {
+                0
+            };
+            l.excluded.set((word & !FRESH) | traced);
+        }
+        l.excluded.get() & TRACED != 0
+    })
+}
+
+pub(super) fn set_traced(on: bool) {
+    LOCAL.with(|l| {
+        let word = l.excluded.get() & !SPECIAL;
+        l.excluded.set(word | if on { TRACED } else { 0 });
+    });
+}
+
+/// The number of times this thread has entered the dispatcher: calls and redispatches, boxed and
+/// unboxed. A replayed plan adds none.
+#[inline]
+pub fn call_count() -> u64 {
+    LOCAL.with(|l| l.calls.get())
+}
+
+macro_rules! guard {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        ///
+        /// When dropped, it restores the whole key sets that it found; it stays on its thread.
+        #[must_use = "the guard ends where it is dropped"]
+        #[derive(Debug)]
+        pub struct $name {
+            before: TlsKeySets,
+            on_this_thread: PhantomData<*const ()>,
+        }
+
+        impl $name {
+            fn enter(next: impl FnOnce(TlsKeySets) -> TlsKeySets) -> Self {
+                let before = TlsKeySets::current();
+                next(before).apply();
+                $name { before, on_this_thread: PhantomData }
+            }
+        }
+    };
+}
+
+guard! {
+    /// Adds keys to every call on this thread while it lives.
+    IncludeGuard
+}
+guard! {
+    /// Keeps keys out of every call on this thread while it lives. Exclusion beats inclusion, and
+    /// excluding a key of one backend excludes its functionality on all.
+    ExcludeGuard
+}
+guard! {
+    /// Replaces the key sets of this thread while it lives.
+    ForceKeySetGuard
+}
+
+impl Drop for IncludeGuard {
+    fn drop(&mut self) {
+        TlsKeySets {
+            included: self.before.included,
+            ..TlsKeySets::current()
+        }
+        .apply();
+    }
+}
+
+impl Drop for ExcludeGuard {
+    fn drop(&mut self) {
+        TlsKeySets {
+            excluded: self.before.excluded,
+            ..TlsKeySets::current()
+        }
+        .apply();
+    }
+}
+
+impl Drop for ForceKeySetGuard {
+    fn drop(&mut self) {
+        self.before.apply();
+    }
+}
+
+impl IncludeGuard {
+    /// Includes the keys of a set.
+    pub fn new(keys: impl Into<DispatchKeySet>) -> Self {
+        let keys = keys.into();
+        IncludeGuard::enter(|s| TlsKeySets {
+            included: s.included | keys,
+            ..s
+        })
+    }
+}
+
+impl ExcludeGuard {
+    /// Excludes the keys of a set.
+    pub fn new(keys: impl Into<DispatchKeySet>) -> Self {
+        let keys = keys.into();
+        ExcludeGuard::enter(|s| TlsKeySets {
+            excluded: s.excluded | keys,
+            ..s
+        })
+    }
+
+    /// Excludes the autograd keys: what an autograd kernel of an in-place or view operator runs
+    /// under.
+    pub fn below_autograd() -> Self {
+        ExcludeGuard::new(DispatchKeySet::AUTOGRAD)
+    }
+
+    /// Excludes autograd and `ADInplaceOrView`.
+    pub fn below_ad_inplace_or_view() -> Self {
+        ExcludeGuard::new(DispatchKeySet::AUTOGRAD_AND_AD_INPLACE_OR_VIEW)
+    }
+
+    /// Excludes `Functionalize`.
+    pub fn skip_functionalize() -> Self {
+        ExcludeGuard::new(DispatchKey::Functionalize)
+    }
+}
+
+impl ForceKeySetGuard {
+    /// Sets both sets.
+    pub fn new(keys: TlsKeySets) -> Self {
+        ForceKeySetGuard::enter(|_| keys)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_thread_starts_with_the_defaults() {
+        let s = std::thread::spawn(TlsKeySets::current).join().unwrap();
+        assert_eq!(s.included, DispatchKeySet::DEFAULT_INCLUDED);
+        assert_eq!(s.excluded, DispatchKeySet::DEFAULT_EXCLUDED);
+    }
+
+    #[test]
+    fn exclusion_beats_inclusion_and_takes_all_backends() {
+        let _i = IncludeGuard::new(DispatchKey::Tracer);
+        let _e = ExcludeGuard::new(DispatchKeySet::of(&[
+            DispatchKey::Tracer,
+            DispatchKey::AutogradCPU,
+        ]));
+        let (ks, _) = enter(DispatchKeySet::of(&[
+            DispatchKey::CUDA,
+            DispatchKey::AutogradCUDA,
+        ]));
+        assert_eq!(
+            ks.to_string(),
+            "DispatchKeySet(CUDA, BackendSelect, ADInplaceOrView)"
+        );
+    }
+
+    #[test]
+    fn below_autograd_prints_without_the_bare_functionality() {
+        let _f = ForceKeySetGuard::new(TlsKeySets {
+            included: DispatchKeySet::EMPTY,
+            excluded: DispatchKeySet::EMPTY,
+        });
+        let _e = ExcludeGuard::below_autograd();
+        let s = TlsKeySets::current();
+        assert_eq!(
+            s.excluded.to_string(),
+            "DispatchKeySet(AutogradOther, AutogradNestedTensor)"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn guards_restore_what_they_found(a: u64, b: u64, which in prop::collection::vec(0..3, 0..6)) {
+            let (a, b) = (DispatchKeySet::from_raw(a), DispatchKeySet::from_raw(b));
+            let before = TlsKeySets::current();
+            let mut guards: Vec<Box<dyn std::any::Any>> = Vec::new();
+            for w in which {
+                guards.push(match w {
+                    0 => Box::new(IncludeGuard::new(a)),
+                    1 => Box::new(ExcludeGuard::new(b)),
+                    _ => Box::new(ForceKeySetGuard::new(TlsKeySets { included: b, excluded: a })),
+                });
+            }
+            while guards.pop().is_some() {}
+            prop_assert_eq!(TlsKeySets::current(), before);
+        }
+    }
+}
