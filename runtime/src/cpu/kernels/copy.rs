@@ -107,7 +107,7 @@ where
 }
 
 /// The row that converts between the arithmetic types of two dtypes.
-fn conversion(from: DType, to: DType) -> Row1 {
+pub(super) fn conversion(from: DType, to: DType) -> Row1 {
     match from {
         DType::U8 => conversion_to::<u8>(to),
         DType::I8 => conversion_to::<i8>(to),

@@ -10,12 +10,17 @@
 //! loop nest is collapsed and sorted, and large ones are split among threads. Results never depend on the split.
 
 mod copy;
+mod extreme;
 mod float;
+mod fold;
 mod half;
 mod integer;
 pub mod matmul;
 mod nest;
 mod pointwise;
+mod reduce;
+#[cfg(test)]
+mod reduce_tests;
 mod strided;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -24,5 +29,7 @@ mod tests;
 mod tile;
 
 pub use copy::{copy, fill};
+pub use extreme::{arg_reduce, extreme_with_index};
 pub use pointwise::{binary, compare, select, unary};
+pub use reduce::{reduce, var_mean};
 pub use strided::{KernelError, Strided};

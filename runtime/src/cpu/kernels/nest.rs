@@ -90,6 +90,28 @@ impl<const N: usize> Nest<N> {
         &self.dims[0]
     }
 
+    /// The pointers of the `index`-th element.
+    pub(super) fn element(&self, index: usize) -> [*mut u8; N] {
+        self.at(index, 0)
+    }
+
+    /// The pointers of the start of the `index`-th innermost row.
+    pub(super) fn outer_element(&self, index: usize) -> [*mut u8; N] {
+        self.at(index, 1)
+    }
+
+    fn at(&self, mut index: usize, skip: usize) -> [*mut u8; N] {
+        let mut at = self.ptrs;
+        for dim in &self.dims[skip..] {
+            let i = (index % dim.size) as isize;
+            index /= dim.size;
+            for k in 0..N {
+                at[k] = at[k].wrapping_offset(i * dim.strides[k]);
+            }
+        }
+        at
+    }
+
     /// Calls `row(pointers, n)` for each piece of an innermost loop within elements `begin..end` of the nest.
     ///
     /// # Safety

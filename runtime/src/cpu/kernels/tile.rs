@@ -13,7 +13,20 @@ pub(super) const TILE: usize = 256;
 
 /// Room for one operand's tile of any dtype.
 #[repr(C, align(64))]
-struct Tile([MaybeUninit<u64>; TILE]);
+pub(super) struct Tile([MaybeUninit<u64>; TILE]);
+
+impl Tile {
+    /// Not written yet.
+    #[inline(always)]
+    pub(super) fn new() -> Tile {
+        Tile([MaybeUninit::uninit(); TILE])
+    }
+
+    #[inline(always)]
+    pub(super) fn ptr(&mut self) -> *mut u8 {
+        self.0.as_mut_ptr().cast()
+    }
+}
 
 /// How the elements of an operand reach the row kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,7 +103,7 @@ pub(super) unsafe fn move_elements(
 /// # Safety
 ///
 /// `src` has `n <= TILE` elements at this stride; `dst` is a tile.
-unsafe fn load(form: Form, dst: *mut u8, src: *const u8, step: isize, n: usize) {
+pub(super) unsafe fn load(form: Form, dst: *mut u8, src: *const u8, step: isize, n: usize) {
     // SAFETY: as promised by the caller.
     unsafe {
         match form {

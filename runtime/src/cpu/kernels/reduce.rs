@@ -1,0 +1,603 @@
+//! Reductions over any dimensions: sum, prod, max, min, any, all, variance.
+//!
+//! Two geometries. Where the dimension that is nearest in memory is reduced, each output folds rows, by vectors and with
+//! several accumulators; partial results of blocks are combined like a binary counter, so that the error of a sum grows
+//! with the logarithm of its length. Where it is kept, whole rows are added to a tile of accumulators, in two levels.
+//!
+//! How a large reduction is cut into chunks depends on its sizes alone, never on the number of threads, so the result
+//! does not either.
+
+use super::copy::{conversion, copy};
+use super::fold::{Fold, fold};
+use super::integer::{B_IS_SCALAR, Row1, Row2};
+use super::nest::{self, GRAIN, Nest, Shared};
+use super::tile::{Form, TILE, Tile, load};
+use super::{KernelError, Strided, float};
+use crate::memory::{self, Block};
+use smallvec::SmallVec;
+use straightline_passes::ir::DType;
+use straightline_passes::schedule::loops::{BinaryOp, ReduceOp};
+
+type Dims = SmallVec<[i64; 6]>;
+
+/// A row is folded in blocks of this many elements.
+const BLOCK: usize = 2048;
+
+/// Columns of a tile of accumulators.
+const COLUMNS: usize = 256;
+
+/// Elements of a chunk of a reduction that few outputs share.
+const CHUNK: usize = 128 << 10;
+
+/// Most chunks that one output is cut into.
+const MAX_CHUNKS: usize = 64;
+
+/// The type in which an operation accumulates its result.
+fn accumulator(op: ReduceOp, a: DType, out: DType) -> DType {
+    match op {
+        ReduceOp::Any | ReduceOp::All => DType::Bool,
+        ReduceOp::Max | ReduceOp::Min => match a {
+            DType::F64 | DType::Bool => a,
+            _ if a.is_floating() => DType::F32,
+            _ => DType::I64,
+        },
+        ReduceOp::Sum | ReduceOp::Prod => match out {
+            DType::F64 => DType::F64,
+            _ if out.is_floating() => DType::F32,
+            _ => DType::I64,
+        },
+    }
+}
+
+/// Reduces `a` over the dimensions where `out` has size 1 and `a` another one; the others are equal.
+///
+/// Sums and products accumulate in `f32`, `f64` or `i64` as the dtype of `out` asks, elements being converted first;
+/// the result is rounded to `out` once. `Any` and `All` take any dtype and give `bool`.
+///
+/// A maximum or minimum of no elements is [`KernelError::EmptyReduction`].
+///
+/// # Safety
+///
+/// The memory of both is what they say and may be accessed; the elements of `out` are distinct and do not overlap `a`.
+pub unsafe fn reduce(op: ReduceOp, out: Strided<'_>, a: Strided<'_>) -> Result<(), KernelError> {
+    let dtype = accumulator(op, a.dtype, out.dtype);
+    let fold = fold(op, dtype).ok_or_else(|| KernelError::unsupported(op, a.dtype))?;
+    // SAFETY: as promised by the caller.
+    unsafe { reduce_into(out, a, &fold, op, None) }
+}
+
+/// The variance (and mean) over the dimensions where `var` has size 1; in two passes.
+///
+/// The sum of squares is divided by `max(0, n - correction)`.
+///
+/// # Safety
+///
+/// As for [`reduce`], for both outputs; all are of one floating dtype.
+pub unsafe fn var_mean(
+    var: Strided<'_>,
+    mean: Option<Strided<'_>>,
+    a: Strided<'_>,
+    correction: f64,
+) -> Result<(), KernelError> {
+    if !a.dtype.is_floating() {
+        return Err(KernelError::unsupported("var_mean", a.dtype));
+    }
+    let dtype = a.dtype.opmath();
+    let sum =
+        fold(ReduceOp::Sum, dtype).ok_or_else(|| KernelError::unsupported("var_mean", a.dtype))?;
+    let kept = var.numel();
+    let n = if kept == 0 { 0 } else { a.numel() / kept };
+    let strides = row_major(var.sizes);
+    let means = memory::allocate(kept * dtype.size())?;
+    let squares = memory::allocate(kept * dtype.size())?;
+    let view = |block: &Block| block.as_ptr();
+    let as_strided = |ptr| Strided {
+        ptr,
+        dtype,
+        sizes: var.sizes,
+        strides: &strides,
+    };
+    // SAFETY: as promised by the caller; the blocks have an element for each output.
+    unsafe {
+        reduce_into(as_strided(view(&means)), a, &sum, ReduceOp::Sum, None)?;
+        divide(view(&means), kept, n as f64, dtype)?;
+        reduce_into(
+            as_strided(view(&squares)),
+            a,
+            &sum,
+            ReduceOp::Sum,
+            Some(view(&means)),
+        )?;
+        divide(
+            view(&squares),
+            kept,
+            (n as f64 - correction).max(0.0),
+            dtype,
+        )?;
+        copy(var, as_strided(view(&squares)))?;
+        if let Some(mean) = mean {
+            copy(mean, as_strided(view(&means)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Divides `n` numbers in place.
+unsafe fn divide(p: *mut u8, n: usize, by: f64, dtype: DType) -> Result<(), KernelError> {
+    if n == 0 {
+        return Ok(());
+    }
+    let row = float::binary_row(BinaryOp::Div, dtype)
+        .ok_or_else(|| KernelError::unsupported("div", dtype))?;
+    let bits = super::copy::scalar_bits(by.into(), dtype);
+    // SAFETY: the row kernel reads one element of the divisor.
+    unsafe { row(p, p, (&raw const bits).cast(), n, B_IS_SCALAR) };
+    Ok(())
+}
+
+fn row_major(sizes: &[i64]) -> Dims {
+    let mut strides: Dims = SmallVec::from_elem(1, sizes.len());
+    for d in (0..sizes.len().saturating_sub(1)).rev() {
+        strides[d] = strides[d + 1] * sizes[d + 1].max(1);
+    }
+    strides
+}
+
+/// How a piece of the input becomes a row of the accumulating type.
+struct Feed {
+    form: Form,
+    convert: Option<Row1>,
+    /// The means to subtract before squaring, with the two operations.
+    centre: Option<(Shared, Row2, Row2)>,
+    /// Bytes of an accumulator.
+    size: usize,
+    /// Pieces of this byte stride can be folded as they lie.
+    direct: Option<isize>,
+}
+
+impl Feed {
+    /// Brings `n <= TILE` elements into `tile`. `mean` is the place of the mean of each element, or of all.
+    ///
+    /// # Safety
+    ///
+    /// `p` has `n` elements at this stride; `tile` and `spare` have room for `TILE` numbers.
+    unsafe fn load(
+        &self,
+        tile: *mut u8,
+        spare: *mut u8,
+        p: *const u8,
+        step: isize,
+        n: usize,
+        mean: (usize, bool),
+    ) {
+        // SAFETY: as promised by the caller.
+        unsafe {
+            match self.convert {
+                Some(convert) => {
+                    load(self.form, spare, p, step, n);
+                    convert(tile, spare, n);
+                }
+                None => load(self.form, tile, p, step, n),
+            }
+            if let Some((means, sub, mul)) = self.centre {
+                let (index, one_for_all) = mean;
+                let mask = if one_for_all { B_IS_SCALAR } else { 0 };
+                sub(tile, tile, means.at((index * self.size) as isize), n, mask);
+                mul(tile, tile, tile, n, 0);
+            }
+        }
+    }
+}
+
+/// Partial results combined like a binary counter: the k-th is the result of `2^k` blocks.
+struct Cascade<'a> {
+    fold: &'a Fold,
+    levels: [u64; 48],
+    count: u64,
+}
+
+impl<'a> Cascade<'a> {
+    fn new(fold: &'a Fold) -> Self {
+        Cascade {
+            fold,
+            levels: [0; 48],
+            count: 0,
+        }
+    }
+
+    fn combine(&self, a: &mut u64, b: &u64) {
+        let (a, b) = (
+            std::ptr::from_mut(a).cast::<u8>(),
+            std::ptr::from_ref(b).cast::<u8>(),
+        );
+        // SAFETY: one accumulator each; an output may be the very same element as an input.
+        unsafe { (self.fold.combine)(a, b, a, 1, 0) };
+    }
+
+    #[inline]
+    fn push(&mut self, mut x: u64) {
+        self.count += 1;
+        let mut level = 0;
+        while self.count >> level & 1 == 0 {
+            let before = self.levels[level];
+            self.combine(&mut x, &before);
+            level += 1;
+        }
+        self.levels[level] = x;
+    }
+
+    fn finish(self) -> Option<u64> {
+        let mut result: Option<u64> = None;
+        for level in 0..self.levels.len() {
+            if self.count >> level & 1 == 1 {
+                let x = self.levels[level];
+                result = Some(match result {
+                    None => x,
+                    Some(mut r) => {
+                        self.combine(&mut r, &x);
+                        r
+                    }
+                });
+            }
+        }
+        result
+    }
+}
+
+/// The dimensions of a reduction: which are kept, and which are folded.
+struct Geometry {
+    /// Over the kept elements: the accumulators (row-major) and the input.
+    kept: Nest<2>,
+    /// Over the folded elements of one output.
+    folded: Nest<1>,
+}
+
+fn geometry(out: &Strided<'_>, a: &Strided<'_>, acc: *mut u8, acc_dtype: DType) -> Geometry {
+    let (mut ks, mut kin, mut kout): (Dims, Dims, Dims) = Default::default();
+    let (mut fs, mut fin): (Dims, Dims) = Default::default();
+    let strides = row_major(out.sizes);
+    for d in 0..a.sizes.len() {
+        if out.sizes[d] == a.sizes[d] {
+            ks.push(a.sizes[d]);
+            kin.push(a.strides[d]);
+            kout.push(strides[d]);
+        } else {
+            fs.push(a.sizes[d]);
+            fin.push(a.strides[d]);
+        }
+    }
+    let input = |sizes, strides| Strided {
+        ptr: a.ptr,
+        dtype: a.dtype,
+        sizes,
+        strides,
+    };
+    let accumulators = Strided {
+        ptr: acc,
+        dtype: acc_dtype,
+        sizes: &ks,
+        strides: &kout,
+    };
+    // sorted by the input, which is the larger one
+    let kept = Nest::new(&[input(&ks, &kin), accumulators]);
+    Geometry {
+        kept,
+        folded: Nest::new(&[input(&fs, &fin)]),
+    }
+}
+
+/// # Safety
+///
+/// As for [`reduce`]; `centre` has a number of the accumulating type for each output, in row-major order.
+unsafe fn reduce_into(
+    out: Strided<'_>,
+    a: Strided<'_>,
+    fold: &Fold,
+    op: ReduceOp,
+    centre: Option<*mut u8>,
+) -> Result<(), KernelError> {
+    let outputs = out.numel();
+    if outputs == 0 {
+        return Ok(());
+    }
+    let size = fold.dtype.size();
+    let in_place = out.dtype == fold.dtype && out.is_contiguous();
+    let own = if in_place {
+        None
+    } else {
+        Some(memory::allocate(outputs * size)?)
+    };
+    let acc = own.as_ref().map_or(out.ptr, Block::as_ptr);
+    let g = geometry(&out, &a, acc, fold.dtype);
+    if g.folded.numel == 0 {
+        let Some(identity) = fold.identity else {
+            return Err(KernelError::EmptyReduction {
+                op: format!("{op:?}").to_lowercase(),
+            });
+        };
+        // SAFETY: `outputs` accumulators.
+        unsafe { repeat(acc, identity, size, outputs) };
+    } else {
+        let arithmetic = match a.dtype {
+            d if d.is_half() => DType::F32,
+            d => d,
+        };
+        let convert = (arithmetic != fold.dtype).then(|| conversion(arithmetic, fold.dtype));
+        let form = Form::arithmetic(a.dtype);
+        let plain = convert.is_none() && form == Form::Raw(size) && centre.is_none();
+        let feed = Feed {
+            form,
+            convert,
+            centre: match centre {
+                None => None,
+                Some(p) => {
+                    let row = |op| {
+                        float::binary_row(op, fold.dtype)
+                            .ok_or_else(|| KernelError::unsupported(op, fold.dtype))
+                    };
+                    Some((Shared(p), row(BinaryOp::Sub)?, row(BinaryOp::Mul)?))
+                }
+            },
+            size,
+            direct: plain.then_some(size as isize),
+        };
+        // SAFETY: as promised by the caller.
+        unsafe { run(&g, fold, &feed, Shared(acc), outputs)? };
+    }
+    if own.is_some() {
+        let strides = row_major(out.sizes);
+        let result = Strided {
+            ptr: acc,
+            dtype: fold.dtype,
+            sizes: out.sizes,
+            strides: &strides,
+        };
+        // SAFETY: `outputs` accumulators, all written.
+        unsafe { copy(out, result)? };
+    }
+    Ok(())
+}
+
+/// Writes `n` copies of an accumulator.
+unsafe fn repeat(p: *mut u8, bits: u64, size: usize, n: usize) {
+    for i in 0..n {
+        // SAFETY: as promised by the caller.
+        unsafe {
+            let to = p.add(i * size);
+            match size {
+                1 => to.write(bits as u8),
+                4 => to.cast::<u32>().write_unaligned(bits as u32),
+                _ => to.cast::<u64>().write_unaligned(bits),
+            }
+        }
+    }
+}
+
+/// # Safety
+///
+/// As for [`reduce_into`]; nothing is empty.
+unsafe fn run(
+    g: &Geometry,
+    fold: &Fold,
+    feed: &Feed,
+    acc: Shared,
+    outputs: usize,
+) -> Result<(), KernelError> {
+    let folded = g.folded.numel;
+    let near = |n: &Nest<1>| n.inner().strides[0];
+    let kept_near = g.kept.inner().strides[0];
+    let rows =
+        g.kept.numel == 1 || (folded > 1 && (near(&g.folded) <= kept_near || kept_near == 0));
+    // units of parallel work over the outputs: single ones, or tiles of columns
+    let columns = g.kept.inner().size;
+    let units = if rows {
+        outputs
+    } else {
+        outputs / columns * columns.div_ceil(COLUMNS)
+    };
+    let total = outputs * folded;
+    let chunks = if units < 8 && total > 2 * CHUNK {
+        (total / CHUNK).min(MAX_CHUNKS).min(folded)
+    } else {
+        1
+    };
+    let unit = |partial: Shared, u: usize, begin: usize, end: usize| {
+        // SAFETY: as promised by the caller; each unit has its own accumulators.
+        unsafe {
+            if rows {
+                fold_rows(g, fold, feed, partial, u, begin, end);
+            } else {
+                fold_columns(g, fold, feed, partial, u, begin, end);
+            }
+        }
+    };
+    if chunks == 1 {
+        nest::parallel(units, total / units, &|first, last| {
+            for u in first..last {
+                unit(acc, u, 0, folded);
+            }
+        });
+        return Ok(());
+    }
+    let stride = (outputs * fold.dtype.size()).next_multiple_of(64);
+    let partials = memory::allocate(chunks * stride)?;
+    let base = Shared(partials.as_ptr());
+    nest::parallel(chunks * units, GRAIN, &|first, last| {
+        for i in first..last {
+            let (chunk, u) = (i / units, i % units);
+            let (begin, end) = (folded * chunk / chunks, folded * (chunk + 1) / chunks);
+            unit(Shared(base.at((chunk * stride) as isize)), u, begin, end);
+        }
+    });
+    // SAFETY: `outputs` accumulators in each chunk and in the result.
+    unsafe {
+        std::ptr::copy_nonoverlapping(base.at(0), acc.at(0), outputs * fold.dtype.size());
+        for chunk in 1..chunks {
+            (fold.combine)(
+                acc.at(0),
+                acc.at(0),
+                base.at((chunk * stride) as isize),
+                outputs,
+                0,
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The nest of the folded elements of the output whose input starts at `p`.
+fn folded_from(folded: &Nest<1>, p: *mut u8) -> Nest<1> {
+    let mut nest = folded.clone();
+    nest.ptrs = [p];
+    nest
+}
+
+/// One output: folds elements `begin..end` of it into the `unit`-th accumulator.
+unsafe fn fold_rows(
+    g: &Geometry,
+    fold: &Fold,
+    feed: &Feed,
+    partial: Shared,
+    unit: usize,
+    begin: usize,
+    end: usize,
+) {
+    let [input, place] = g.kept.element(unit);
+    let index = (place as usize - g.kept.ptrs[1] as usize) / feed.size;
+    let out = partial.at((index * feed.size) as isize);
+    let step = g.folded.inner().strides[0];
+    // SAFETY: all pieces are within the input; `out` is this unit's accumulator.
+    unsafe {
+        if feed.direct == Some(step) && end - begin <= BLOCK && g.folded.dims.len() == 1 {
+            (fold.row)(
+                out,
+                input.wrapping_offset(begin as isize * step),
+                end - begin,
+            );
+            return;
+        }
+        let mut cascade = Cascade::new(fold);
+        let (mut tile, mut spare) = (Tile::new(), Tile::new());
+        let (tile, spare) = (tile.ptr(), spare.ptr());
+        let folded = folded_from(&g.folded, input);
+        folded.walk(begin, end, &mut |p, n| {
+            let block = if feed.direct == Some(step) {
+                BLOCK
+            } else {
+                TILE
+            };
+            let mut start = 0;
+            while start < n {
+                let m = (n - start).min(block);
+                let from = p[0].wrapping_offset(start as isize * step);
+                let mut x = 0u64;
+                let to = (&raw mut x).cast::<u8>();
+                if feed.direct == Some(step) {
+                    (fold.row)(to, from, m);
+                } else {
+                    feed.load(tile, spare, from, step, m, (index, true));
+                    (fold.row)(to, tile, m);
+                }
+                cascade.push(x);
+                start += m;
+            }
+        });
+        if let Some(result) = cascade.finish() {
+            repeat(out, result, feed.size, 1);
+        }
+    }
+}
+
+/// A tile of neighbouring outputs: adds row after row of the folded elements `begin..end`.
+unsafe fn fold_columns(
+    g: &Geometry,
+    fold: &Fold,
+    feed: &Feed,
+    partial: Shared,
+    unit: usize,
+    begin: usize,
+    end: usize,
+) {
+    let inner = g.kept.inner();
+    let tiles = inner.size.div_ceil(COLUMNS);
+    let first = unit % tiles * COLUMNS;
+    let n = (inner.size - first).min(COLUMNS);
+    let [input, place] = g.kept.outer_element(unit / tiles);
+    let input = input.wrapping_offset(first as isize * inner.strides[0]);
+    let place = place.wrapping_offset(first as isize * inner.strides[1]);
+    let index = (place as usize - g.kept.ptrs[1] as usize) / feed.size;
+    let step = inner.strides[0];
+    // the accumulators of a tile are neighbours when the output runs as the input does
+    let packed = inner.strides[1] == feed.size as isize;
+    let (mut total, mut block, mut tile, mut spare) =
+        (Tile::new(), Tile::new(), Tile::new(), Tile::new());
+    let (total, block, tile, spare) = (total.ptr(), block.ptr(), tile.ptr(), spare.ptr());
+    let (mut in_total, mut in_block) = (0usize, 0usize);
+    let rows = end - begin;
+    // two levels of about the square root each
+    let block_rows = 1usize << (usize::BITS - rows.leading_zeros()).div_ceil(2);
+    let folded = folded_from(&g.folded, input);
+    let row_step = folded.inner().strides[0];
+    let mut add = |p: *mut u8| {
+        // SAFETY: n elements of the input at this row; the tiles have room for them.
+        unsafe {
+            let row = if feed.direct == Some(step) {
+                p.cast_const()
+            } else {
+                let to = if in_block == 0 { block } else { tile };
+                if packed || feed.centre.is_none() {
+                    feed.load(to, spare, p, step, n, (index, false));
+                } else {
+                    for i in 0..n {
+                        let from = p.wrapping_offset(i as isize * step);
+                        let mean = index + i * (inner.strides[1] as usize / feed.size);
+                        feed.load(to.add(i * feed.size), spare, from, step, 1, (mean, true));
+                    }
+                }
+                to.cast_const()
+            };
+            if in_block == 0 {
+                if row != block.cast_const() {
+                    std::ptr::copy_nonoverlapping(row, block, n * feed.size);
+                }
+            } else {
+                (fold.combine)(block, block, row, n, 0);
+            }
+            in_block += 1;
+            if in_block == block_rows {
+                if in_total == 0 {
+                    std::ptr::copy_nonoverlapping(block, total, n * feed.size);
+                } else {
+                    (fold.combine)(total, total, block, n, 0);
+                }
+                in_total += 1;
+                in_block = 0;
+            }
+        }
+    };
+    // SAFETY: as promised by the caller.
+    unsafe {
+        folded.walk(begin, end, &mut |p, rows| {
+            for r in 0..rows as isize {
+                add(p[0].wrapping_offset(r * row_step));
+            }
+        });
+        let result = match (in_total, in_block) {
+            (0, _) => block,
+            (_, 0) => total,
+            _ => {
+                (fold.combine)(total, total, block, n, 0);
+                total
+            }
+        };
+        let out = partial.at((index * feed.size) as isize);
+        super::tile::move_elements(
+            feed.size,
+            out,
+            inner.strides[1],
+            result,
+            feed.size as isize,
+            n,
+        );
+    }
+}
