@@ -1,0 +1,443 @@
+//! What rules build: one method per primitive operator, with the type of its result worked out.
+//!
+//! Each writes every argument of the operator's schema, in order, as a captured call has them.
+
+use super::language::{Children, Term};
+use super::site::Site;
+use crate::ir::graph::{Arg, Constant, TensorMeta};
+use crate::ir::layout::{self, broadcast, contiguous_strides};
+use crate::ir::verify::shapes::reduced;
+use crate::ir::{DType, Dims, Scalar};
+use egg::Id;
+use std::sync::Arc;
+
+impl Site<'_> {
+    /// Adds a call. Tensor arguments are values of the e-graph.
+    pub fn call_op(
+        &mut self,
+        op: &str,
+        names: &[&str],
+        args: &[Arg<Id>],
+        results: &[TensorMeta],
+    ) -> Id {
+        let mut children = Children::new();
+        let args = (args.iter())
+            .map(|a| {
+                a.map(|id| {
+                    children.push(*id);
+                    children.len() as u32 - 1
+                })
+            })
+            .collect();
+        let shared = || {
+            let names: Arc<[Arc<str>]> = names.iter().map(|n| Arc::from(*n)).collect();
+            (Arc::from(op), names)
+        };
+        let call = (self.egraph.analysis.interner).intern_call(op, args, results, 0, shared);
+        self.egraph.add(Term::Call(call, children))
+    }
+
+    fn one(&mut self, op: &str, names: &[&str], args: &[Arg<Id>], meta: TensorMeta) -> Id {
+        self.call_op(op, names, args, &[meta])
+    }
+
+    /// The type of a pointwise result: sizes broadcast, strides those of the first operand that
+    /// has these sizes and is dense, row-major otherwise. Intermediates have no strides that
+    /// anyone can see; the last one gets those of what it replaces.
+    fn pointwise_meta(&self, operands: &[Id], dtype: DType) -> TensorMeta {
+        let first = self.meta(operands[0]);
+        let mut sizes = first.sizes.clone();
+        for id in &operands[1..] {
+            // operands that do not broadcast were refused by the verifier
+            sizes = broadcast(&sizes, &self.meta(*id).sizes).unwrap_or(sizes);
+        }
+        let mut strides = contiguous_strides(&sizes);
+        if let Some(m) = (operands.iter().map(|id| self.meta(*id))).find(|m| m.sizes == sizes) {
+            strides = layout::preserved_strides(&m.sizes, &m.strides);
+        }
+        TensorMeta {
+            dtype,
+            sizes,
+            strides,
+            device: self.out().device,
+        }
+    }
+
+    fn fresh(&self, dtype: DType, sizes: &[i64]) -> TensorMeta {
+        TensorMeta {
+            device: self.out().device,
+            ..TensorMeta::contiguous(dtype, sizes)
+        }
+    }
+
+    /// A constant without dimensions.
+    pub fn constant(&mut self, value: impl Into<Scalar>, dtype: DType) -> Id {
+        let meta = self.fresh(dtype, &[]);
+        self.constant_of(value.into(), meta)
+    }
+
+    /// A constant of equal elements.
+    pub fn constant_of(&mut self, value: Scalar, meta: TensorMeta) -> Id {
+        let value = Constant::Splat(value.cast(meta.dtype));
+        let id = self.egraph.analysis.interner.intern_constant(value, meta);
+        self.egraph.add(Term::Constant(id))
+    }
+
+    /// An operator of one tensor with a result of its dtype, `aten::exp`.
+    pub fn unary(&mut self, op: &str, x: Id) -> Id {
+        let meta = self.pointwise_meta(&[x], self.dtype(x));
+        self.one(op, &["self"], &[Arg::Tensor(x)], meta)
+    }
+
+    /// An operator of one tensor with a `bool` result, `aten::isnan`.
+    pub fn test(&mut self, op: &str, x: Id) -> Id {
+        let meta = self.pointwise_meta(&[x], DType::Bool);
+        self.one(op, &["self"], &[Arg::Tensor(x)], meta)
+    }
+
+    /// `aten::mul.Tensor`, `aten::maximum` ...: two tensors, dtypes promoted.
+    pub fn binary(&mut self, op: &str, a: Id, b: Id) -> Id {
+        let meta = self.pointwise_meta(&[a, b], DType::promote(self.dtype(a), self.dtype(b)));
+        self.one(
+            op,
+            &["self", "other"],
+            &[Arg::Tensor(a), Arg::Tensor(b)],
+            meta,
+        )
+    }
+
+    /// A comparison or a logical operator of two tensors.
+    pub fn compare(&mut self, op: &str, a: Id, b: Id) -> Id {
+        let meta = self.pointwise_meta(&[a, b], DType::Bool);
+        self.one(
+            op,
+            &["self", "other"],
+            &[Arg::Tensor(a), Arg::Tensor(b)],
+            meta,
+        )
+    }
+
+    /// A comparison with a number, `aten::gt.Scalar`.
+    pub fn compare_scalar(&mut self, op: &str, a: Id, b: impl Into<Scalar>) -> Id {
+        let meta = self.pointwise_meta(&[a], DType::Bool);
+        let b = self.number(a, b);
+        self.one(op, &["self", "other"], &[Arg::Tensor(a), b], meta)
+    }
+
+    /// A number in the kind that the tensor beside it stores, so that it promotes nothing.
+    fn number(&self, beside: Id, s: impl Into<Scalar>) -> Arg<Id> {
+        Arg::Scalar(match (self.dtype(beside), s.into()) {
+            (d, s) if d.is_floating() => Scalar::Float(s.as_f64()),
+            (d, Scalar::Float(x)) if x.fract() == 0.0 => Scalar::Float(x).cast(d),
+            (_, s) => s,
+        })
+    }
+
+    fn alpha(&mut self, op: &str, a: Id, b: Arg<Id>, dtype: DType) -> Id {
+        let operands: &[Id] = match &b {
+            Arg::Tensor(b) => &[a, *b],
+            _ => &[a],
+        };
+        let meta = self.pointwise_meta(operands, dtype);
+        let args = [Arg::Tensor(a), b, Arg::Scalar(Scalar::Int(1))];
+        self.one(op, &["self", "other", "alpha"], &args, meta)
+    }
+
+    /// `a + b`.
+    pub fn add(&mut self, a: Id, b: Id) -> Id {
+        let dtype = DType::promote(self.dtype(a), self.dtype(b));
+        self.alpha("aten::add.Tensor", a, Arg::Tensor(b), dtype)
+    }
+
+    /// `a - b`.
+    pub fn sub(&mut self, a: Id, b: Id) -> Id {
+        let dtype = DType::promote(self.dtype(a), self.dtype(b));
+        self.alpha("aten::sub.Tensor", a, Arg::Tensor(b), dtype)
+    }
+
+    /// `a * b`.
+    pub fn mul(&mut self, a: Id, b: Id) -> Id {
+        self.binary("aten::mul.Tensor", a, b)
+    }
+
+    /// `a / b`, of floats.
+    pub fn div(&mut self, a: Id, b: Id) -> Id {
+        self.binary("aten::div.Tensor", a, b)
+    }
+
+    /// `a + number`.
+    pub fn add_scalar(&mut self, a: Id, b: impl Into<Scalar>) -> Id {
+        let b = self.number(a, b);
+        self.alpha("aten::add.Scalar", a, b, self.dtype(a))
+    }
+
+    /// `a - number`.
+    pub fn sub_scalar(&mut self, a: Id, b: impl Into<Scalar>) -> Id {
+        let b = self.number(a, b);
+        self.alpha("aten::sub.Scalar", a, b, self.dtype(a))
+    }
+
+    /// `a * number`; `a` itself where the number is 1.
+    pub fn mul_scalar(&mut self, a: Id, b: impl Into<Scalar>) -> Id {
+        let b = b.into();
+        if b.as_f64() == 1.0 {
+            return a;
+        }
+        let meta = self.pointwise_meta(&[a], self.dtype(a));
+        let args = [Arg::Tensor(a), self.number(a, b)];
+        self.one("aten::mul.Scalar", &["self", "other"], &args, meta)
+    }
+
+    /// `a / number`, of floats; `a` itself where the number is 1.
+    pub fn div_scalar(&mut self, a: Id, b: impl Into<Scalar>) -> Id {
+        let b = b.into();
+        if b.as_f64() == 1.0 {
+            return a;
+        }
+        let meta = self.pointwise_meta(&[a], self.dtype(a));
+        let args = [Arg::Tensor(a), self.number(a, b)];
+        self.one("aten::div.Scalar", &["self", "other"], &args, meta)
+    }
+
+    /// `condition ? a : b`, elementwise; `a` and `b` of one dtype.
+    pub fn select(&mut self, condition: Id, a: Id, b: Id) -> Id {
+        let dtype = DType::promote(self.dtype(a), self.dtype(b));
+        let mut meta = self.pointwise_meta(&[condition, a, b], dtype);
+        // the strides of the values count before those of the condition
+        let values = self.pointwise_meta(&[a, b], dtype);
+        if values.sizes == meta.sizes {
+            meta.strides = values.strides;
+        }
+        let args = [condition, a, b].map(Arg::Tensor);
+        self.one(
+            "aten::where.self",
+            &["condition", "self", "other"],
+            &args,
+            meta,
+        )
+    }
+
+    /// The value in another dtype; itself where it has it already.
+    pub fn convert(&mut self, x: Id, dtype: DType) -> Id {
+        if self.dtype(x) == dtype {
+            return x;
+        }
+        let meta = self.pointwise_meta(&[x], dtype);
+        let args = [Arg::Tensor(x), Arg::DType(dtype)];
+        self.one("prims::convert_element_type", &["a", "dtype"], &args, meta)
+    }
+
+    /// An operand in the type in which the call computes: its result's dtype, `f32` for half
+    /// types.
+    pub fn lift(&mut self, x: Id) -> Id {
+        let dtype = self.out().dtype.opmath();
+        self.convert(x, dtype)
+    }
+
+    /// A reduction with the arguments `dim` and `keepdim`, `aten::amax`.
+    pub fn reduce(&mut self, op: &str, x: Id, dims: &[usize], keepdim: bool) -> Id {
+        let m = self.meta(x);
+        if dims.is_empty() {
+            // an empty list of dimensions means all of them; of a tensor without any, itself
+            debug_assert!(m.sizes.is_empty());
+        }
+        let meta = self.fresh(m.dtype, &reduced(&m.sizes, dims, keepdim));
+        let dims = Arg::Ints(dims.iter().map(|d| *d as i64).collect());
+        let args = [Arg::Tensor(x), dims, Arg::Scalar(keepdim.into())];
+        self.one(op, &["self", "dim", "keepdim"], &args, meta)
+    }
+
+    /// The sum over dimensions, in the dtype of the operand.
+    pub fn sum(&mut self, x: Id, dims: &[usize], keepdim: bool) -> Id {
+        let m = self.meta(x);
+        let meta = self.fresh(m.dtype, &reduced(&m.sizes, dims, keepdim));
+        let dims = Arg::Ints(dims.iter().map(|d| *d as i64).collect());
+        let args = [Arg::Tensor(x), dims, Arg::Scalar(keepdim.into()), Arg::None];
+        let names = ["self", "dim", "keepdim", "dtype"];
+        self.one("aten::sum.dim_IntList", &names, &args, meta)
+    }
+
+    /// `aten::mm`.
+    pub fn mm(&mut self, a: Id, b: Id) -> Id {
+        let sizes = [self.meta(a).sizes[0], self.meta(b).sizes[1]];
+        let meta = self.fresh(self.dtype(a), &sizes);
+        let args = [Arg::Tensor(a), Arg::Tensor(b)];
+        self.one("aten::mm", &["self", "mat2"], &args, meta)
+    }
+
+    /// `aten::bmm`.
+    pub fn bmm(&mut self, a: Id, b: Id) -> Id {
+        let (x, y) = (self.meta(a), self.meta(b));
+        let meta = self.fresh(x.dtype, &[x.sizes[0], x.sizes[1], y.sizes[2]]);
+        let args = [Arg::Tensor(a), Arg::Tensor(b)];
+        self.one("aten::bmm", &["self", "mat2"], &args, meta)
+    }
+
+    /// The same elements in other sizes: a view where the operand is row-major, else a reshape.
+    pub fn reshape(&mut self, x: Id, sizes: &[i64]) -> Id {
+        if self.meta(x).sizes[..] == *sizes {
+            return x;
+        }
+        let (op, name) = if self.meta(x).is_contiguous() {
+            ("aten::view", "size")
+        } else {
+            ("aten::reshape", "shape")
+        };
+        let meta = self.fresh(self.dtype(x), sizes);
+        let args = [Arg::Tensor(x), Arg::Ints(sizes.to_vec())];
+        self.one(op, &["self", name], &args, meta)
+    }
+
+    /// A dimension of size 1 before `dim`.
+    pub fn unsqueeze(&mut self, x: Id, dim: usize) -> Id {
+        let mut meta = self.meta(x).clone();
+        let stride = if dim < meta.sizes.len() {
+            meta.sizes[dim] * meta.strides[dim]
+        } else {
+            1
+        };
+        meta.sizes.insert(dim, 1);
+        meta.strides.insert(dim, stride);
+        let args = [Arg::Tensor(x), Arg::Scalar((dim as i64).into())];
+        self.one("aten::unsqueeze", &["self", "dim"], &args, meta)
+    }
+
+    /// Without the dimension `dim`, whose size is 1.
+    pub fn squeeze(&mut self, x: Id, dim: usize) -> Id {
+        let mut meta = self.meta(x).clone();
+        meta.sizes.remove(dim);
+        meta.strides.remove(dim);
+        let args = [Arg::Tensor(x), Arg::Scalar((dim as i64).into())];
+        self.one("aten::squeeze.dim", &["self", "dim"], &args, meta)
+    }
+
+    /// The dimensions in another order.
+    pub fn permute(&mut self, x: Id, dims: &[usize]) -> Id {
+        let m = self.meta(x);
+        let meta = TensorMeta {
+            sizes: dims.iter().map(|d| m.sizes[*d]).collect(),
+            strides: dims.iter().map(|d| m.strides[*d]).collect(),
+            ..m.clone()
+        };
+        let dims = Arg::Ints(dims.iter().map(|d| *d as i64).collect());
+        self.one(
+            "aten::permute",
+            &["self", "dims"],
+            &[Arg::Tensor(x), dims],
+            meta,
+        )
+    }
+
+    /// Repeated to larger sizes without a copy.
+    pub fn expand(&mut self, x: Id, sizes: &[i64]) -> Id {
+        let m = self.meta(x);
+        if m.sizes[..] == *sizes {
+            return x;
+        }
+        let meta = TensorMeta {
+            sizes: Dims::from_slice(sizes),
+            strides: layout::broadcast_strides(&m.sizes, &m.strides, sizes),
+            ..m.clone()
+        };
+        let args = [
+            Arg::Tensor(x),
+            Arg::Ints(sizes.to_vec()),
+            Arg::Scalar(false.into()),
+        ];
+        self.one("aten::expand", &["self", "size", "implicit"], &args, meta)
+    }
+
+    /// `start..end` of a dimension.
+    pub fn slice(&mut self, x: Id, dim: usize, start: i64, end: i64) -> Id {
+        let mut meta = self.meta(x).clone();
+        meta.sizes[dim] = end - start;
+        let int = |i: i64| Arg::Scalar(Scalar::Int(i));
+        let args = [
+            Arg::Tensor(x),
+            int(dim as i64),
+            int(start),
+            int(end),
+            int(1),
+        ];
+        let names = ["self", "dim", "start", "end", "step"];
+        self.one("aten::slice.Tensor", &names, &args, meta)
+    }
+
+    /// The element `index` of a dimension.
+    pub fn select_index(&mut self, x: Id, dim: usize, index: i64) -> Id {
+        let mut meta = self.meta(x).clone();
+        meta.sizes.remove(dim);
+        meta.strides.remove(dim);
+        let int = |i: i64| Arg::Scalar(Scalar::Int(i));
+        let args = [Arg::Tensor(x), int(dim as i64), int(index)];
+        self.one("aten::select.int", &["self", "dim", "index"], &args, meta)
+    }
+
+    /// The concatenation along a dimension.
+    pub fn cat(&mut self, parts: &[Id], dim: usize) -> Id {
+        let mut sizes = self.meta(parts[0]).sizes.clone();
+        sizes[dim] = parts.iter().map(|p| self.meta(*p).sizes[dim]).sum();
+        let meta = self.fresh(self.dtype(parts[0]), &sizes);
+        let list = Arg::Tensors(parts.iter().map(|p| Some(*p)).collect());
+        let args = [list, Arg::Scalar((dim as i64).into())];
+        self.one("aten::cat", &["tensors", "dim"], &args, meta)
+    }
+
+    /// `aten::gather`.
+    pub fn gather(&mut self, x: Id, dim: usize, index: Id) -> Id {
+        let sizes = self.meta(index).sizes.clone();
+        let meta = self.fresh(self.dtype(x), &sizes);
+        let args = [
+            Arg::Tensor(x),
+            Arg::Scalar((dim as i64).into()),
+            Arg::Tensor(index),
+            Arg::Scalar(false.into()),
+        ];
+        self.one(
+            "aten::gather",
+            &["self", "dim", "index", "sparse_grad"],
+            &args,
+            meta,
+        )
+    }
+
+    /// The value with the strides of `want`, as the last operator that made it can give them.
+    /// `None` where sizes or dtypes differ, which is a mistake in a rule.
+    pub(super) fn finish(&mut self, id: Id, want: &TensorMeta) -> Option<Id> {
+        let have = self.meta(id);
+        if have == want {
+            return Some(id);
+        }
+        let same_value = have.dtype == want.dtype && have.sizes == want.sizes;
+        debug_assert!(same_value, "{}: {have} is not {want}", self.call.op);
+        if !same_value || have.device != want.device {
+            return None;
+        }
+        // an operator that allocates its result can allocate it in any order of dimensions
+        let restrided = self.egraph[id].nodes.iter().find_map(|term| match term {
+            Term::Call(c, children) => {
+                let call = self.egraph.analysis.interner.call(*c);
+                (call.tag == 0 && super::cost::allocates(&call.op) && call.results.len() == 1)
+                    .then(|| (call.clone(), children.clone()))
+            }
+            _ => None,
+        });
+        if let Some((call, children)) = restrided {
+            let names = || (call.op.clone(), call.names.clone());
+            let interner = &mut self.egraph.analysis.interner;
+            let want = std::slice::from_ref(want);
+            let new = interner.intern_call(&call.op, call.args.clone(), want, 0, names);
+            return Some(self.egraph.add(Term::Call(new, children)));
+        }
+        if let Some(value) = self.splat(id) {
+            return Some(self.constant_of(value, want.clone()));
+        }
+        let args = [Arg::Tensor(id), Arg::None];
+        Some(self.one(
+            "aten::clone",
+            &["self", "memory_format"],
+            &args,
+            want.clone(),
+        ))
+    }
+}

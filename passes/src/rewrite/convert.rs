@@ -1,0 +1,237 @@
+//! Graph to e-graph, and the chosen e-nodes back to a graph.
+
+use super::analysis::{self, Facts, Origin};
+use super::extract::Choice;
+use super::language::{Interner, Term, is_pure};
+use crate::ir::graph::{Graph, Node, NodeId, NodeKind, Provenance, TensorMeta, ValueRef};
+use egg::{EGraph, Id};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::sync::Arc;
+
+/// The e-graph of a graph and the classes of its outputs.
+pub(super) fn build(graph: &Graph) -> (analysis::Graph, Vec<Id>) {
+    let metas = |ids: &[NodeId]| -> Vec<TensorMeta> {
+        ids.iter()
+            .map(|n| graph.meta((*n).into()).clone())
+            .collect()
+    };
+    let mut egraph = EGraph::new(Facts {
+        interner: Interner::default(),
+        inputs: metas(graph.inputs()),
+        parameters: metas(graph.parameters()),
+        origin: Origin {
+            derived: false,
+            node: 0,
+            result: 0,
+        },
+    });
+    let slots = graph.raw().node_indices().map(|n| n.index() + 1).max();
+    // per node its class: that of its value, or of the tuple of its values
+    let mut classes: Vec<Option<Id>> = vec![None; slots.unwrap_or(0)];
+    for (i, n) in graph.inputs().iter().enumerate() {
+        classes[n.index()] = Some(egraph.add(Term::Input(i as u32)));
+    }
+    for (i, n) in graph.parameters().iter().enumerate() {
+        classes[n.index()] = Some(egraph.add(Term::Parameter(i as u32)));
+    }
+    let value = |egraph: &mut analysis::Graph, classes: &[Option<Id>], v: ValueRef| {
+        let class = classes[v.node.index()].expect("operands come first");
+        if graph.node(v.node).results.len() == 1 {
+            return class;
+        }
+        egraph.analysis.origin = origin(v.node, v.index);
+        egraph.add(Term::Result(v.index, [class]))
+    };
+    for id in graph.topological() {
+        let node = graph.node(id);
+        let term = match &node.kind {
+            NodeKind::Input | NodeKind::Parameter | NodeKind::Output => continue,
+            NodeKind::Constant(c) => {
+                let meta = node.results[0].clone();
+                let interner = &mut egraph.analysis.interner;
+                Term::Constant(interner.intern_constant(c.clone(), meta))
+            }
+            NodeKind::Call(call) => {
+                let children = (graph.operands(id).iter())
+                    .map(|v| value(&mut egraph, &classes, *v))
+                    .collect();
+                let tag = if is_pure(&call.op) {
+                    0
+                } else {
+                    id.index() as u32 + 1
+                };
+                let names = || (call.op.clone(), call.names.clone());
+                let interner = &mut egraph.analysis.interner;
+                let args = call.args.clone();
+                let info = interner.intern_call(&call.op, args, &node.results, tag, names);
+                Term::Call(info, children)
+            }
+        };
+        egraph.analysis.origin = origin(id, 0);
+        classes[id.index()] = Some(egraph.add(term));
+    }
+    let roots = (graph.outputs().into_iter())
+        .map(|v| value(&mut egraph, &classes, v))
+        .collect();
+    egraph.rebuild();
+    (egraph, roots)
+}
+
+fn origin(node: NodeId, result: u32) -> Origin {
+    Origin {
+        derived: false,
+        node: node.index() as u32,
+        result,
+    }
+}
+
+/// Builds the graph of the chosen e-nodes. Calls keep the order of the nodes that they come from,
+/// so that random numbers are drawn in the same order as before.
+pub(super) fn emit(
+    original: &Graph,
+    egraph: &analysis::Graph,
+    roots: &[Id],
+    choice: &Choice,
+) -> Graph {
+    let mut e = Emitter {
+        original,
+        egraph,
+        graph: Graph::new(),
+        classes: HashMap::new(),
+        names: HashSet::new(),
+    };
+    let leaf = |e: &mut Emitter<'_>, n: NodeId, is_input: bool| {
+        let node = original.node(n);
+        let meta = node.results[0].clone();
+        let name = node.name.as_deref().unwrap_or("");
+        let v = if is_input {
+            e.graph.input(name, meta)
+        } else {
+            e.graph.parameter(name, meta)
+        };
+        let new = e.graph.node_mut(v.node);
+        new.name = node.name.clone();
+        new.provenance = node.provenance.clone();
+        e.names.extend(node.name.clone());
+        v
+    };
+    let inputs: Vec<ValueRef> = (original.inputs().iter())
+        .map(|n| leaf(&mut e, *n, true))
+        .collect();
+    let parameters: Vec<ValueRef> = (original.parameters().iter())
+        .map(|n| leaf(&mut e, *n, false))
+        .collect();
+
+    // Kahn's algorithm over the chosen e-nodes, the oldest origin first
+    let mut missing: HashMap<Id, usize> = HashMap::new();
+    let mut users: HashMap<Id, Vec<Id>> = HashMap::new();
+    let mut ready: BinaryHeap<Reverse<(u32, Id)>> = BinaryHeap::new();
+    let mut stack: Vec<Id> = roots.iter().map(|r| egraph.find(*r)).collect();
+    let key = |id: Id| Reverse((egraph[id].data.origin.node, id));
+    while let Some(id) = stack.pop() {
+        if missing.contains_key(&id) {
+            continue;
+        }
+        let mut children: Vec<Id> = Vec::new();
+        for c in choice.term(egraph, id).1 {
+            let c = egraph.find(*c);
+            if !children.contains(&c) {
+                children.push(c);
+            }
+        }
+        missing.insert(id, children.len());
+        if children.is_empty() {
+            ready.push(key(id));
+        }
+        for c in children {
+            users.entry(c).or_default().push(id);
+            stack.push(c);
+        }
+    }
+    while let Some(Reverse((_, id))) = ready.pop() {
+        let value = match choice.term(egraph, id).0 {
+            Term::Input(i) => inputs[*i as usize],
+            Term::Parameter(i) => parameters[*i as usize],
+            Term::Result(i, [tuple]) => ValueRef {
+                node: e.classes[&egraph.find(*tuple)].node,
+                index: *i,
+            },
+            term => e.node(id, term),
+        };
+        e.classes.insert(id, value);
+        for user in users.remove(&id).unwrap_or_default() {
+            let count = missing.entry(user).or_default();
+            *count -= 1;
+            if *count == 0 {
+                ready.push(key(user));
+            }
+        }
+    }
+    let outputs: Vec<ValueRef> = (roots.iter())
+        .map(|r| e.classes[&egraph.find(*r)])
+        .collect();
+    e.graph.set_outputs(&outputs);
+    e.graph
+}
+
+struct Emitter<'a> {
+    original: &'a Graph,
+    egraph: &'a analysis::Graph,
+    graph: Graph,
+    classes: HashMap<Id, ValueRef>,
+    names: HashSet<Arc<str>>,
+}
+
+impl Emitter<'_> {
+    /// Adds a constant or a call, with the name and provenance of the node it goes back to.
+    fn node(&mut self, id: Id, term: &Term) -> ValueRef {
+        let interner = &self.egraph.analysis.interner;
+        let v = match term {
+            Term::Constant(c) => {
+                let c = interner.constant(*c);
+                self.graph.constant(c.value.clone(), c.meta.clone())
+            }
+            Term::Call(c, children) => {
+                let call = interner.call(*c);
+                let args = (call.args.iter())
+                    .map(|a| a.map(|i| self.classes[&self.egraph.find(children[*i as usize])]))
+                    .collect();
+                let results = call.results.iter().cloned().collect();
+                (self.graph).call_shared(call.op.clone(), call.names.clone(), args, results)
+            }
+            _ => unreachable!("leaves and projections make no node"),
+        };
+        let origin = self.egraph[id].data.origin;
+        let old_id = NodeId::new(origin.node as usize);
+        let is_constant = matches!(term, Term::Constant(_));
+        // a constant that a rule made can be shared by many nodes and goes back to none
+        if self.original.contains(old_id) && !(is_constant && origin.derived) {
+            let old = self.original.node(old_id);
+            self.graph.node_mut(v.node).provenance = provenance(old, term, interner);
+            if let (Some(name), false) = (&old.name, origin.derived) {
+                let name: Arc<str> = match origin.result {
+                    0 => name.clone(),
+                    i => format!("{name}.{i}").into(),
+                };
+                if self.names.insert(name.clone()) {
+                    self.graph.node_mut(v.node).name = Some(name);
+                }
+            }
+        }
+        v
+    }
+}
+
+/// The provenance of a node that stands for (a part of) an old one: its own, with the old operator
+/// as the outer one where nothing outer was known.
+fn provenance(old: &Node, term: &Term, interner: &Interner) -> Provenance {
+    let mut p = old.provenance.clone();
+    if let (NodeKind::Call(was), Term::Call(now, _)) = (&old.kind, term)
+        && p.outer_op.is_none()
+        && was.op != interner.call(*now).op
+    {
+        p.outer_op = Some(was.op.clone());
+    }
+    p
+}

@@ -1,0 +1,97 @@
+//! Matrix products with something added: the product stays a node of its own, since the scheduler
+//! fuses what follows it as an epilogue.
+
+use crate::rewrite::rule::rules;
+use crate::rewrite::site::Site;
+use egg::Id;
+
+rules! { Decompose:
+    "addmm", "addmm(b, x, y) = alpha (x @ y) + beta b; b is not read where beta is 0",
+        ["aten::addmm"] => One(addmm);
+    "baddbmm", "baddbmm(b, x, y) = alpha bmm(x, y) + beta b",
+        ["aten::baddbmm"] => One(baddbmm);
+    "addbmm", "addbmm(b, x, y) = alpha (the sum of bmm(x, y) over the batch) + beta b",
+        ["aten::addbmm"] => One(addbmm);
+    "mv", "a matrix times a vector is a matrix times a matrix of one column",
+        ["aten::mv"] => One(mv);
+    "addmv", "addmv(b, x, v) = alpha (x v) + beta b",
+        ["aten::addmv"] => One(addmv);
+    "linear", "linear(x, w, b) = x @ w^T + b over the last dimension",
+        ["aten::linear"] => One(linear);
+}
+
+/// `alpha * product + beta * self`, the tail of the `add*` family.
+fn scaled_add(s: &mut Site<'_>, product: Id) -> Option<Id> {
+    let addend = s.tensor(0)?;
+    let alpha = s.scalar("alpha").unwrap_or(1.into());
+    let beta = s.scalar("beta").unwrap_or(1.into());
+    if alpha.as_f64() == 1.0 && beta.as_f64() == 1.0 {
+        return Some(s.add(product, addend));
+    }
+    let product = s.lift(product);
+    let mut sum = s.mul_scalar(product, alpha);
+    if beta.as_f64() != 0.0 {
+        let addend = s.lift(addend);
+        let addend = s.mul_scalar(addend, beta);
+        sum = s.add(sum, addend);
+    } else {
+        let sizes = s.out().sizes.clone();
+        sum = s.expand(sum, &sizes);
+    }
+    let dtype = s.out().dtype;
+    Some(s.convert(sum, dtype))
+}
+
+fn addmm(s: &mut Site<'_>) -> Option<Id> {
+    let (x, y) = (s.tensor(1)?, s.tensor(2)?);
+    let product = s.mm(x, y);
+    scaled_add(s, product)
+}
+
+fn baddbmm(s: &mut Site<'_>) -> Option<Id> {
+    let (x, y) = (s.tensor(1)?, s.tensor(2)?);
+    let product = s.bmm(x, y);
+    scaled_add(s, product)
+}
+
+fn addbmm(s: &mut Site<'_>) -> Option<Id> {
+    let (x, y) = (s.tensor(1)?, s.tensor(2)?);
+    let products = s.bmm(x, y);
+    let product = s.sum(products, &[0], false);
+    scaled_add(s, product)
+}
+
+fn matrix_vector(s: &mut Site<'_>, x: Id, v: Id) -> Id {
+    let column = s.unsqueeze(v, 1);
+    let product = s.mm(x, column);
+    s.squeeze(product, 1)
+}
+
+fn mv(s: &mut Site<'_>) -> Option<Id> {
+    let (x, v) = (s.tensor(0)?, s.tensor(1)?);
+    Some(matrix_vector(s, x, v))
+}
+
+fn addmv(s: &mut Site<'_>) -> Option<Id> {
+    let (x, v) = (s.tensor(1)?, s.tensor(2)?);
+    let product = matrix_vector(s, x, v);
+    scaled_add(s, product)
+}
+
+fn linear(s: &mut Site<'_>) -> Option<Id> {
+    let (x, w) = (s.tensor(0)?, s.tensor(1)?);
+    let (sizes, out) = (s.meta(x).sizes.clone(), s.out().sizes.clone());
+    if s.meta(w).sizes.len() != 2 || sizes.is_empty() {
+        return None;
+    }
+    let inner = sizes[sizes.len() - 1];
+    let rows: i64 = sizes[..sizes.len() - 1].iter().product();
+    let flat = s.reshape(x, &[rows, inner]);
+    let w = s.permute(w, &[1, 0]);
+    let product = s.mm(flat, w);
+    let product = s.reshape(product, &out);
+    Some(match s.tensor(2) {
+        Some(bias) => s.add(product, bias),
+        None => product,
+    })
+}

@@ -1,0 +1,32 @@
+//! Composite operators to the primitives that the scheduler lowers.
+//!
+//! A rule fires on every call of its operator, except where [`RewriteOptions::keep`] names it.
+//! Composites on half types compute in `f32` and round once, at the end, as PyTorch's kernels do
+//! (`opmath`): a rule lifts its operands first and converts its result last.
+//!
+//! [`RewriteOptions::keep`]: super::RewriteOptions::keep
+
+mod activation;
+mod arithmetic;
+mod clamp;
+mod loss;
+mod matmul;
+mod normalization;
+mod shape;
+mod softmax;
+mod statistics;
+
+use super::rule::Rule;
+
+/// The tables of this set.
+pub(super) const TABLES: &[&[Rule]] = &[
+    matmul::RULES,
+    softmax::RULES,
+    normalization::RULES,
+    statistics::RULES,
+    arithmetic::RULES,
+    clamp::RULES,
+    activation::RULES,
+    loss::RULES,
+    shape::RULES,
+];

@@ -1,0 +1,145 @@
+//! Layer, group and batch norm.
+
+use crate::rewrite::rule::{Replacements, rules};
+use crate::rewrite::site::Site;
+use egg::Id;
+
+rules! { Decompose:
+    "native_layer_norm", "layer norm is (x - mean) rstd w + b over the last dimensions; mean and rstd keep those as 1",
+        ["aten::native_layer_norm"] => Many(native_layer_norm);
+    "layer_norm", "layer norm is (x - mean) rstd w + b over the last dimensions",
+        ["aten::layer_norm"] => One(layer_norm);
+    "native_group_norm", "group norm is a layer norm over each group of channels",
+        ["aten::native_group_norm"] => Many(native_group_norm);
+    "batch_norm_inference", "batch norm with given statistics is x a + (b - mean a) with a = w / sqrt(var + eps)",
+        ["aten::native_batch_norm", "aten::_native_batch_norm_legit_no_training"] => Many(batch_norm_inference);
+}
+
+/// Mean and reciprocal standard deviation over dimensions (kept as 1), and `(x - mean) * rstd`.
+fn standardized(s: &mut Site<'_>, x: Id, dims: &[usize], eps: f64) -> (Id, Id, Id) {
+    let n: i64 = dims.iter().map(|d| s.meta(x).sizes[*d]).product();
+    let sum = s.sum(x, dims, true);
+    let mean = s.div_scalar(sum, n as f64);
+    let centered = s.sub(x, mean);
+    let squares = s.mul(centered, centered);
+    let sum = s.sum(squares, dims, true);
+    let variance = s.div_scalar(sum, n as f64);
+    let shifted = s.add_scalar(variance, eps);
+    let rstd = s.unary("aten::rsqrt", shifted);
+    let y = s.mul(centered, rstd);
+    (mean, rstd, y)
+}
+
+/// `y * weight + bias`, each where it is given.
+fn affine(s: &mut Site<'_>, mut y: Id, weight: Option<Id>, bias: Option<Id>) -> Id {
+    if let Some(w) = weight {
+        let w = s.lift(w);
+        y = s.mul(y, w);
+    }
+    if let Some(b) = bias {
+        let b = s.lift(b);
+        y = s.add(y, b);
+    }
+    y
+}
+
+/// Output, mean and rstd, in the type of computation.
+fn layer_norm_parts(s: &mut Site<'_>) -> Option<(Id, Id, Id)> {
+    let x = s.tensor(0)?;
+    let x = s.lift(x);
+    let m = s.meta(x);
+    let rank = m.sizes.len();
+    let over = s.ints("normalized_shape")?.len();
+    if m.numel() == 0 || over == 0 || over > rank {
+        return None;
+    }
+    let dims: Vec<usize> = (rank - over..rank).collect();
+    let eps = s.float("eps", 1e-5);
+    let (mean, rstd, y) = standardized(s, x, &dims, eps);
+    let (weight, bias) = (s.tensor(2), s.tensor(3));
+    Some((affine(s, y, weight, bias), mean, rstd))
+}
+
+fn native_layer_norm(s: &mut Site<'_>) -> Option<Replacements> {
+    let (y, mean, rstd) = layer_norm_parts(s)?;
+    Some(converted(s, [y, mean, rstd]))
+}
+
+/// Each value in the dtype of the result that it replaces.
+fn converted(s: &mut Site<'_>, values: [Id; 3]) -> Replacements {
+    let call = s.call.clone();
+    (values.into_iter().zip(call.results.iter()))
+        .map(|(v, meta)| {
+            let v = s.convert(v, meta.dtype);
+            Some(s.reshape(v, &meta.sizes))
+        })
+        .collect()
+}
+
+fn layer_norm(s: &mut Site<'_>) -> Option<Id> {
+    let (y, _, _) = layer_norm_parts(s)?;
+    let dtype = s.out().dtype;
+    Some(s.convert(y, dtype))
+}
+
+fn native_group_norm(s: &mut Site<'_>) -> Option<Replacements> {
+    let x = s.tensor(0)?;
+    let sizes = s.meta(x).sizes.clone();
+    let (n, c, inner) = (s.int("N")?, s.int("C")?, s.int("HxW")?);
+    let group = s.int("group")?;
+    if group <= 0 || c % group != 0 || n * c * inner == 0 || sizes.len() < 2 {
+        return None;
+    }
+    let x = s.lift(x);
+    let grouped = s.reshape(x, &[n, group, c / group * inner]);
+    let eps = s.float("eps", 1e-5);
+    let (mean, rstd, y) = standardized(s, grouped, &[2], eps);
+    let y = s.reshape(y, &sizes);
+    let mut per_channel = vec![1; sizes.len() - 1];
+    per_channel[0] = c;
+    let weight = s.tensor(1).map(|w| s.reshape(w, &per_channel));
+    let bias = s.tensor(2).map(|b| s.reshape(b, &per_channel));
+    let y = affine(s, y, weight, bias);
+    Some(converted(s, [y, mean, rstd]))
+}
+
+fn batch_norm_inference(s: &mut Site<'_>) -> Option<Replacements> {
+    if s.bool("training", false) {
+        return None;
+    }
+    let (x, mean, var) = (s.tensor(0)?, s.tensor(3)?, s.tensor(4)?);
+    let rank = s.meta(x).sizes.len();
+    // without training there are no statistics to save: those results have no elements
+    if rank < 2 || s.call.results[1..].iter().any(|m| m.numel() != 0) {
+        return None;
+    }
+    let (x, mean, var) = (s.lift(x), s.lift(mean), s.lift(var));
+    let eps = s.float("eps", 1e-5);
+    let shifted = s.add_scalar(var, eps);
+    let mut a = s.unary("aten::rsqrt", shifted);
+    if let Some(w) = s.tensor(1) {
+        let w = s.lift(w);
+        a = s.mul(a, w);
+    }
+    let scaled_mean = s.mul(mean, a);
+    let b = match s.tensor(2) {
+        Some(b) => {
+            let b = s.lift(b);
+            s.sub(b, scaled_mean)
+        }
+        None => s.unary("aten::neg", scaled_mean),
+    };
+    let mut per_channel = vec![1; rank - 1];
+    per_channel[0] = s.meta(a).numel();
+    let (a, b) = (s.reshape(a, &per_channel), s.reshape(b, &per_channel));
+    let scaled = s.mul(x, a);
+    let y = s.add(scaled, b);
+    let call = s.call.clone();
+    let mut results: Replacements = [Some(s.convert(y, call.results[0].dtype))]
+        .into_iter()
+        .collect();
+    for meta in &call.results[1..] {
+        results.push(Some(s.constant_of(0.into(), meta.clone())));
+    }
+    Some(results)
+}

@@ -1,0 +1,80 @@
+//! Joining and splitting.
+
+use crate::ir::graph::Arg;
+use crate::rewrite::rule::{Replacements, rules};
+use crate::rewrite::site::Site;
+use egg::Id;
+
+rules! { Decompose:
+    "stack", "a stack is a concatenation along a new dimension",
+        ["aten::stack"] => One(stack);
+    "split", "the parts of a split are slices",
+        ["aten::split.Tensor", "aten::split_with_sizes", "aten::chunk"] => Many(split);
+    "unbind", "the parts of an unbind are selections",
+        ["aten::unbind.int"] => Many(unbind);
+    "squeeze", "squeezing everything squeezes each dimension of size 1",
+        ["aten::squeeze"] => One(squeeze);
+}
+
+fn stack(s: &mut Site<'_>) -> Option<Id> {
+    let parts = s.tensors(0)?;
+    let rank = s.meta(*parts.first()?).sizes.len();
+    let dim = match s.int("dim") {
+        Some(_) => s.dim("dim", rank + 1)?,
+        None => 0,
+    };
+    let dtype = s.out().dtype;
+    let parts: Vec<Id> = (parts.into_iter())
+        .map(|p| {
+            let p = s.convert(p, dtype);
+            s.unsqueeze(p, dim)
+        })
+        .collect();
+    Some(s.cat(&parts, dim))
+}
+
+fn split(s: &mut Site<'_>) -> Option<Replacements> {
+    let x = s.tensor(0)?;
+    let rank = s.meta(x).sizes.len();
+    let dim = match s.int("dim") {
+        Some(_) => s.dim("dim", rank)?,
+        None => 0,
+    };
+    // the sizes of the parts are those of the results
+    let call = s.call.clone();
+    let mut start = 0;
+    let mut parts = Replacements::new();
+    for meta in call.results.iter() {
+        let end = start + meta.sizes.get(dim)?;
+        parts.push(Some(s.slice(x, dim, start, end)));
+        start = end;
+    }
+    (start == s.meta(x).sizes[dim]).then_some(parts)
+}
+
+fn unbind(s: &mut Site<'_>) -> Option<Replacements> {
+    let x = s.tensor(0)?;
+    let rank = s.meta(x).sizes.len();
+    let dim = match s.int("dim") {
+        Some(_) => s.dim("dim", rank)?,
+        None => 0,
+    };
+    let count = *s.meta(x).sizes.get(dim)?;
+    if count != s.call.results.len() as i64 {
+        return None;
+    }
+    Some(
+        (0..count)
+            .map(|i| Some(s.select_index(x, dim, i)))
+            .collect(),
+    )
+}
+
+fn squeeze(s: &mut Site<'_>) -> Option<Id> {
+    let x = s.tensor(0)?;
+    let sizes = s.meta(x).sizes.clone();
+    let dims = (0..sizes.len() as i64).filter(|d| sizes[*d as usize] == 1);
+    let args = [Arg::Tensor(x), Arg::Ints(dims.collect())];
+    let meta = s.out().clone();
+    Some(s.call_op("aten::squeeze.dims", &["self", "dim"], &args, &[meta]))
+}

@@ -1,0 +1,105 @@
+//! The softmax family: shifted by the maximum, so that no exponential overflows.
+
+use crate::rewrite::rule::rules;
+use crate::rewrite::site::Site;
+use egg::Id;
+
+rules! { Decompose:
+    "softmax", "softmax(x) = e / sum(e) with e = exp(x - max x)",
+        ["aten::_softmax", "aten::softmax.int"] => One(softmax);
+    "log_softmax", "log_softmax(x) = d - log(sum(exp d)) with d = x - max x",
+        ["aten::_log_softmax", "aten::log_softmax.int"] => One(log_softmax);
+    "logsumexp", "logsumexp(x) = log(sum(exp(x - m))) + m with m = max x, or 0 where that is infinite",
+        ["aten::logsumexp"] => One(logsumexp);
+    "softmax_backward", "the gradient of softmax is y g - y sum(y g)",
+        ["aten::_softmax_backward_data"] => One(softmax_backward);
+    "log_softmax_backward", "the gradient of log_softmax is g - exp(y) sum(g)",
+        ["aten::_log_softmax_backward_data"] => One(log_softmax_backward);
+}
+
+/// `x - max x` in the type of computation, and the dimension as a list (empty for a tensor without
+/// dimensions, which is its own maximum).
+fn shifted(s: &mut Site<'_>) -> Option<(Id, Vec<usize>)> {
+    let mut x = s.tensor(0)?;
+    if s.meta(x).numel() == 0 {
+        return None;
+    }
+    if let Some(dtype) = s.dtype_arg("dtype") {
+        x = s.convert(x, dtype);
+    }
+    let x = s.lift(x);
+    let rank = s.meta(x).sizes.len();
+    let mut dims = vec![s.dim("dim", rank)?];
+    dims.truncate(rank);
+    let max = s.reduce("aten::amax", x, &dims, true);
+    Some((s.sub(x, max), dims))
+}
+
+fn softmax(s: &mut Site<'_>) -> Option<Id> {
+    let (d, dims) = shifted(s)?;
+    let e = s.unary("aten::exp", d);
+    let sum = s.sum(e, &dims, true);
+    let y = s.div(e, sum);
+    let dtype = s.out().dtype;
+    Some(s.convert(y, dtype))
+}
+
+fn log_softmax(s: &mut Site<'_>) -> Option<Id> {
+    let (d, dims) = shifted(s)?;
+    let e = s.unary("aten::exp", d);
+    let sum = s.sum(e, &dims, true);
+    let log = s.unary("aten::log", sum);
+    let y = s.sub(d, log);
+    let dtype = s.out().dtype;
+    Some(s.convert(y, dtype))
+}
+
+fn logsumexp(s: &mut Site<'_>) -> Option<Id> {
+    let x = s.tensor(0)?;
+    if s.meta(x).numel() == 0 {
+        return None;
+    }
+    let x = s.lift(x);
+    let dims = s.dims("dim", s.meta(x).sizes.len())?;
+    let max = s.reduce("aten::amax", x, &dims, true);
+    let infinite = s.test("aten::isinf", max);
+    let zero = s.constant(0.0, s.dtype(max));
+    let shift = s.select(infinite, zero, max);
+    let d = s.sub(x, shift);
+    let e = s.unary("aten::exp", d);
+    let sum = s.sum(e, &dims, s.bool("keepdim", false));
+    let log = s.unary("aten::log", sum);
+    let shift = s.reshape(shift, &s.out().sizes.clone());
+    let y = s.add(log, shift);
+    let dtype = s.out().dtype;
+    Some(s.convert(y, dtype))
+}
+
+/// The operands of a gradient, `grad_output` and `output`, with the dimension.
+fn backward(s: &mut Site<'_>) -> Option<(Id, Id, Vec<usize>)> {
+    let (g, y) = (s.tensor(0)?, s.tensor(1)?);
+    let rank = s.meta(g).sizes.len();
+    let mut dims = vec![s.dim("dim", rank)?];
+    dims.truncate(rank);
+    Some((s.lift(g), s.lift(y), dims))
+}
+
+fn softmax_backward(s: &mut Site<'_>) -> Option<Id> {
+    let (g, y, dims) = backward(s)?;
+    let gy = s.mul(g, y);
+    let sum = s.sum(gy, &dims, true);
+    let share = s.mul(y, sum);
+    let dx = s.sub(gy, share);
+    let dtype = s.out().dtype;
+    Some(s.convert(dx, dtype))
+}
+
+fn log_softmax_backward(s: &mut Site<'_>) -> Option<Id> {
+    let (g, y, dims) = backward(s)?;
+    let sum = s.sum(g, &dims, true);
+    let e = s.unary("aten::exp", y);
+    let share = s.mul(e, sum);
+    let dx = s.sub(g, share);
+    let dtype = s.out().dtype;
+    Some(s.convert(dx, dtype))
+}

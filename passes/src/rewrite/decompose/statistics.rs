@@ -1,0 +1,216 @@
+//! Means, variances, norms, and reductions over everything.
+
+use crate::ir::graph::Arg;
+use crate::rewrite::rule::{Replacements, rules};
+use crate::rewrite::site::Site;
+use egg::Id;
+
+rules! { Decompose:
+    "mean", "a mean is a sum divided by the number of elements",
+        ["aten::mean", "aten::mean.dim"] => One(mean);
+    "var", "a variance is the sum of squared distances from the mean over (n - correction), in two passes",
+        ["aten::var", "aten::var.dim", "aten::var.correction"] => One(var);
+    "std", "a standard deviation is the square root of the variance",
+        ["aten::std", "aten::std.dim", "aten::std.correction"] => One(std);
+    "var_mean", "variance and mean share the first pass",
+        ["aten::var_mean", "aten::var_mean.dim", "aten::var_mean.correction"] => Many(var_mean);
+    "std_mean", "standard deviation and mean share the first pass",
+        ["aten::std_mean", "aten::std_mean.dim", "aten::std_mean.correction"] => Many(std_mean);
+    "sum_all", "a sum over everything is a sum over all dimensions",
+        ["aten::sum"] => One(sum_all);
+    "max_all", "the greatest element is the maximum over all dimensions",
+        ["aten::max"] => One(max_all);
+    "min_all", "the least element is the minimum over all dimensions",
+        ["aten::min"] => One(min_all);
+    "prod_all", "a product over everything is that of the flattened tensor",
+        ["aten::prod"] => One(prod_all);
+    "any_all", "any element of everything is any element of the flattened tensor",
+        ["aten::any"] => One(any_all);
+    "all_all", "all elements of everything are all elements of the flattened tensor",
+        ["aten::all"] => One(all_all);
+    "vector_norm", "the norms of order 1, 2 and infinity are sum |x|, sqrt(sum x^2) and max |x|",
+        ["aten::linalg_vector_norm", "aten::norm.Scalar", "aten::norm.ScalarOpt_dim"] => One(vector_norm);
+}
+
+/// The operand in the type of computation, having gone through the `dtype` argument if any.
+fn operand(s: &mut Site<'_>) -> Option<Id> {
+    let mut x = s.tensor(0)?;
+    if let Some(dtype) = s.dtype_arg("dtype") {
+        x = s.convert(x, dtype);
+    }
+    Some(s.lift(x))
+}
+
+fn dims(s: &Site<'_>, x: Id) -> Option<Vec<usize>> {
+    s.dims("dim", s.meta(x).sizes.len())
+}
+
+fn count(s: &Site<'_>, x: Id, dims: &[usize]) -> f64 {
+    dims.iter().map(|d| s.meta(x).sizes[*d]).product::<i64>() as f64
+}
+
+fn rounded(s: &mut Site<'_>, y: Id) -> Option<Id> {
+    let dtype = s.out().dtype;
+    Some(s.convert(y, dtype))
+}
+
+fn mean(s: &mut Site<'_>) -> Option<Id> {
+    if !s.out().dtype.is_floating() {
+        return None;
+    }
+    let x = operand(s)?;
+    let dims = dims(s, x)?;
+    let sum = s.sum(x, &dims, s.bool("keepdim", false));
+    let y = s.div_scalar(sum, count(s, x, &dims));
+    rounded(s, y)
+}
+
+/// Variance and mean (the latter with the reduced dimensions kept) in the type of computation.
+fn var_and_mean(s: &mut Site<'_>) -> Option<(Id, Id)> {
+    if !s.out().dtype.is_floating() {
+        return None;
+    }
+    let x = operand(s)?;
+    let dims = dims(s, x)?;
+    let n = count(s, x, &dims);
+    let correction = match s.scalar("correction") {
+        Some(c) => c.as_f64(),
+        None => f64::from(u8::from(s.bool("unbiased", true))),
+    };
+    let sum = s.sum(x, &dims, true);
+    let mean = s.div_scalar(sum, n);
+    let centered = s.sub(x, mean);
+    let squares = s.mul(centered, centered);
+    let sum = s.sum(squares, &dims, s.bool("keepdim", false));
+    Some((s.div_scalar(sum, (n - correction).max(0.0)), mean))
+}
+
+fn var(s: &mut Site<'_>) -> Option<Id> {
+    let (var, _) = var_and_mean(s)?;
+    rounded(s, var)
+}
+
+fn std(s: &mut Site<'_>) -> Option<Id> {
+    let (var, _) = var_and_mean(s)?;
+    let y = s.unary("aten::sqrt", var);
+    rounded(s, y)
+}
+
+fn with_mean(s: &mut Site<'_>, spread: Id, mean: Id) -> Option<Replacements> {
+    let call = s.call.clone();
+    let [a, b] = &call.results[..] else {
+        return None;
+    };
+    let spread = s.convert(spread, a.dtype);
+    let mean = s.convert(mean, b.dtype);
+    let mean = s.reshape(mean, &b.sizes);
+    Some([Some(spread), Some(mean)].into_iter().collect())
+}
+
+fn var_mean(s: &mut Site<'_>) -> Option<Replacements> {
+    let (var, mean) = var_and_mean(s)?;
+    with_mean(s, var, mean)
+}
+
+fn std_mean(s: &mut Site<'_>) -> Option<Replacements> {
+    let (var, mean) = var_and_mean(s)?;
+    let std = s.unary("aten::sqrt", var);
+    with_mean(s, std, mean)
+}
+
+fn sum_all(s: &mut Site<'_>) -> Option<Id> {
+    let x = s.tensor(0)?;
+    let x = s.convert(x, s.out().dtype);
+    let dims: Vec<usize> = (0..s.meta(x).sizes.len()).collect();
+    Some(s.sum(x, &dims, false))
+}
+
+fn extremum(s: &mut Site<'_>, op: &str) -> Option<Id> {
+    let x = s.tensor(0)?;
+    // `aten::max` is a reduction only without a second tensor
+    if s.meta(x).numel() == 0 || s.call.args.len() != 1 {
+        return None;
+    }
+    let dims: Vec<usize> = (0..s.meta(x).sizes.len()).collect();
+    Some(s.reduce(op, x, &dims, false))
+}
+
+fn max_all(s: &mut Site<'_>) -> Option<Id> {
+    extremum(s, "aten::amax")
+}
+
+fn min_all(s: &mut Site<'_>) -> Option<Id> {
+    extremum(s, "aten::amin")
+}
+
+fn flat(s: &mut Site<'_>, x: Id) -> Id {
+    let n = s.meta(x).numel();
+    s.reshape(x, &[n])
+}
+
+fn prod_all(s: &mut Site<'_>) -> Option<Id> {
+    let x = s.tensor(0)?;
+    let x = s.convert(x, s.out().dtype);
+    let x = flat(s, x);
+    let args = [
+        Arg::Tensor(x),
+        Arg::Scalar(0.into()),
+        Arg::Scalar(false.into()),
+        Arg::None,
+    ];
+    let names = ["self", "dim", "keepdim", "dtype"];
+    let meta = s.out().clone();
+    Some(s.call_op("aten::prod.dim_int", &names, &args, &[meta]))
+}
+
+fn truth(s: &mut Site<'_>, op: &str) -> Option<Id> {
+    let x = s.tensor(0)?;
+    let x = flat(s, x);
+    let args = [
+        Arg::Tensor(x),
+        Arg::Scalar(0.into()),
+        Arg::Scalar(false.into()),
+    ];
+    let meta = s.out().clone();
+    Some(s.call_op(op, &["self", "dim", "keepdim"], &args, &[meta]))
+}
+
+fn any_all(s: &mut Site<'_>) -> Option<Id> {
+    truth(s, "aten::any.dim")
+}
+
+fn all_all(s: &mut Site<'_>) -> Option<Id> {
+    truth(s, "aten::all.dim")
+}
+
+fn vector_norm(s: &mut Site<'_>) -> Option<Id> {
+    let order = match (s.scalar("ord"), s.scalar("p")) {
+        (Some(o), _) | (None, Some(o)) => o.as_f64(),
+        (None, None) => 2.0,
+    };
+    if !s.out().dtype.is_floating() {
+        return None;
+    }
+    let x = operand(s)?;
+    let dims = dims(s, x)?;
+    let keepdim = s.bool("keepdim", false);
+    let y = if order == 2.0 {
+        let squares = s.mul(x, x);
+        let sum = s.sum(squares, &dims, keepdim);
+        s.unary("aten::sqrt", sum)
+    } else if order == 1.0 {
+        let abs = s.unary("aten::abs", x);
+        s.sum(abs, &dims, keepdim)
+    } else if order.is_infinite() && s.meta(x).numel() != 0 {
+        let abs = s.unary("aten::abs", x);
+        let op = if order > 0.0 {
+            "aten::amax"
+        } else {
+            "aten::amin"
+        };
+        s.reduce(op, abs, &dims, keepdim)
+    } else {
+        return None;
+    };
+    rounded(s, y)
+}

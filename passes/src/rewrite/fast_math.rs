@@ -1,0 +1,157 @@
+//! Algebra that is true of real numbers and not of floats: last digits, NaN, infinities and the
+//! sign of zero can change. Off unless asked for.
+
+use super::rule::rules;
+use super::site::Site;
+use crate::ir::Scalar;
+use egg::Id;
+
+rules! { FastMath:
+    "add_zero", "x + 0 = x", ["aten::add.Tensor", "aten::add.Scalar"] => One(add_zero);
+    "mul_zero", "x * 0 = 0", ["aten::mul.Tensor", "aten::mul.Scalar"] => One(mul_zero);
+    "sub_self", "x - x = 0", ["aten::sub.Tensor"] => One(sub_self);
+    "exp_log", "exp(log x) = x", ["aten::exp"] => One(exp_log);
+    "log_exp", "log(exp x) = x", ["aten::log"] => One(log_exp);
+    "mul_chain", "(x * a) * b = x * (a b)", ["aten::mul.Scalar"] => One(mul_chain);
+    "add_chain", "(x + a) + b = x + (a + b)", ["aten::add.Scalar"] => One(add_chain);
+    "div_constant", "x / c = x * (1 / c)", ["aten::div.Scalar"] => One(div_constant);
+    "factor", "a x + b x = (a + b) x", ["aten::add.Tensor"] => One(factor);
+    "pow_half", "x^0.5 = sqrt x, x^-0.5 = 1 / sqrt x, x^-1 = 1 / x, x^3 = x x x",
+        ["aten::pow.Tensor_Scalar"] => One(pow_half);
+    "rsqrt", "1 / sqrt x = rsqrt x", ["aten::reciprocal"] => One(rsqrt);
+    "div_sqrt", "x / sqrt y = x * rsqrt y", ["aten::div.Tensor"] => One(div_sqrt);
+}
+
+fn floating(s: &Site<'_>) -> Option<()> {
+    s.out().dtype.is_floating().then_some(())
+}
+
+fn add_zero(s: &mut Site<'_>) -> Option<Id> {
+    let x = s.tensor(0)?;
+    if s.number_operand()?.as_f64() != 0.0 {
+        return None;
+    }
+    s.exactly(x)
+}
+
+fn mul_zero(s: &mut Site<'_>) -> Option<Id> {
+    if s.number_operand()?.as_f64() != 0.0 {
+        return None;
+    }
+    let meta = s.out().clone();
+    Some(s.constant_of(Scalar::Int(0), meta))
+}
+
+fn sub_self(s: &mut Site<'_>) -> Option<Id> {
+    let (a, b) = (s.tensor(0)?, s.tensor(1)?);
+    if !s.same(a, b) || s.float("alpha", 1.0) != 1.0 {
+        return None;
+    }
+    let meta = s.out().clone();
+    Some(s.constant_of(Scalar::Int(0), meta))
+}
+
+fn inverse(s: &Site<'_>, of: &str) -> Option<Id> {
+    let x = s.producer(s.tensor(0)?, &[of])?.tensor(0)?;
+    s.exactly(x)
+}
+
+fn exp_log(s: &mut Site<'_>) -> Option<Id> {
+    inverse(s, "aten::log")
+}
+
+fn log_exp(s: &mut Site<'_>) -> Option<Id> {
+    inverse(s, "aten::exp")
+}
+
+/// The tensor and the number of a call that the operand is, for an operator with a number; all of
+/// the result's dtype.
+fn inner_scalar(s: &Site<'_>, op: &str) -> Option<(Id, f64)> {
+    floating(s)?;
+    let inner = s.producer(s.tensor(0)?, &[op])?;
+    let x = inner.tensor(0)?;
+    let alpha = inner.arg("alpha").and_then(|a| a.as_scalar());
+    if alpha.is_some_and(|a| a.as_f64() != 1.0) || s.dtype(x) != s.out().dtype {
+        return None;
+    }
+    Some((x, inner.arg("other")?.as_scalar()?.as_f64()))
+}
+
+fn mul_chain(s: &mut Site<'_>) -> Option<Id> {
+    let (x, a) = inner_scalar(s, "aten::mul.Scalar")?;
+    let b = s.scalar("other")?.as_f64();
+    (a * b != 1.0).then(|| s.mul_scalar(x, a * b))
+}
+
+fn add_chain(s: &mut Site<'_>) -> Option<Id> {
+    let (x, a) = inner_scalar(s, "aten::add.Scalar")?;
+    let b = s.scalar("other")?.as_f64() * s.float("alpha", 1.0);
+    Some(s.add_scalar(x, a + b))
+}
+
+fn div_constant(s: &mut Site<'_>) -> Option<Id> {
+    floating(s)?;
+    let x = s.tensor(0)?;
+    let c = s.scalar("other")?.as_f64();
+    if s.dtype(x) != s.out().dtype || c == 1.0 || c == 0.0 {
+        return None;
+    }
+    Some(s.mul_scalar(x, 1.0 / c))
+}
+
+fn factor(s: &mut Site<'_>) -> Option<Id> {
+    floating(s)?;
+    if s.float("alpha", 1.0) != 1.0 {
+        return None;
+    }
+    let a = s.producer(s.tensor(0)?, &["aten::mul.Tensor"])?;
+    let b = s.producer(s.tensor(1)?, &["aten::mul.Tensor"])?;
+    for (i, j) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        let (x, y) = (a.tensor(i)?, b.tensor(j)?);
+        let (p, q) = (a.tensor(1 - i)?, b.tensor(1 - j)?);
+        let sizes = &s.out().sizes;
+        let whole = [x, p, q].iter().all(|v| s.meta(*v).sizes == *sizes);
+        if s.same(x, y) && whole && s.dtype(x) == s.out().dtype {
+            let sum = s.add(p, q);
+            return Some(s.mul(sum, x));
+        }
+    }
+    None
+}
+
+fn pow_half(s: &mut Site<'_>) -> Option<Id> {
+    floating(s)?;
+    let x = s.tensor(0)?;
+    if s.dtype(x) != s.out().dtype {
+        return None;
+    }
+    let exponent = s.scalar("exponent")?.as_f64();
+    if exponent == 3.0 {
+        let square = s.mul(x, x);
+        return Some(s.mul(square, x));
+    }
+    let op = match exponent {
+        0.5 => "aten::sqrt",
+        -0.5 => "aten::rsqrt",
+        -1.0 => "aten::reciprocal",
+        _ => return None,
+    };
+    Some(s.unary(op, x))
+}
+
+fn rsqrt(s: &mut Site<'_>) -> Option<Id> {
+    floating(s)?;
+    let x = s.producer(s.tensor(0)?, &["aten::sqrt"])?.tensor(0)?;
+    Some(s.unary("aten::rsqrt", x))
+}
+
+fn div_sqrt(s: &mut Site<'_>) -> Option<Id> {
+    floating(s)?;
+    let x = s.tensor(0)?;
+    let y = s.producer(s.tensor(1)?, &["aten::sqrt"])?.tensor(0)?;
+    if s.dtype(x) != s.out().dtype || s.dtype(y) != s.out().dtype {
+        return None;
+    }
+    let r = s.unary("aten::rsqrt", y);
+    Some(s.mul(x, r))
+}

@@ -1,0 +1,103 @@
+//! What a rule is, and the index that finds the rules of an operator.
+//!
+//! A rule is a function on a [`Site`] rather than a pattern in text, since attributes, shapes and
+//! dtypes decide most of them. The e-graph supplies the rest: sharing, alternatives, congruence.
+//! All rules are directional: the replacement is never worse.
+
+use super::site::Site;
+use super::{decompose, fast_math, simplify};
+use egg::Id;
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+/// A family of rules that is switched on and off together.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum RuleSet {
+    /// Composite operators to primitives.
+    Decompose,
+    /// Algebra that is exact in floating point.
+    Simplify,
+    /// Algebra that can change values.
+    FastMath,
+}
+
+impl RuleSet {
+    /// The name that options and reports use.
+    pub fn name(self) -> &'static str {
+        match self {
+            RuleSet::Decompose => "decompose",
+            RuleSet::Simplify => "simplify",
+            RuleSet::FastMath => "fast_math",
+        }
+    }
+}
+
+/// The replacements of a call's results; `None` for one that keeps its form.
+pub type Replacements = SmallVec<[Option<Id>; 3]>;
+
+/// How a rule replaces a call. `None` means that it does not apply.
+#[derive(Clone, Copy)]
+pub enum Apply {
+    /// A call with one result.
+    One(fn(&mut Site<'_>) -> Option<Id>),
+    /// A call with several.
+    Many(fn(&mut Site<'_>) -> Option<Replacements>),
+}
+
+/// A rewrite rule.
+pub struct Rule {
+    /// Unique, for reports.
+    pub name: &'static str,
+    /// One line of English: what equals what.
+    pub law: &'static str,
+    /// The operators it looks at.
+    pub ops: &'static [&'static str],
+    /// The family it belongs to.
+    pub set: RuleSet,
+    /// What it does.
+    pub apply: Apply,
+}
+
+impl std::fmt::Debug for Rule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}: {}", self.set.name(), self.name, self.law)
+    }
+}
+
+/// A table of rules of one set.
+macro_rules! rules {
+    ($set:ident: $($name:literal, $law:literal, [$($op:literal),* $(,)?] => $kind:ident($apply:expr);)*) => {
+        pub(in crate::rewrite) const RULES: &[$crate::rewrite::rule::Rule] = &[$(
+            $crate::rewrite::rule::Rule {
+                name: $name,
+                law: $law,
+                ops: &[$($op),*],
+                set: $crate::rewrite::rule::RuleSet::$set,
+                apply: $crate::rewrite::rule::Apply::$kind($apply),
+            },
+        )*];
+    };
+}
+pub(super) use rules;
+
+/// Every rule, in the order of the tables.
+pub fn all_rules() -> impl Iterator<Item = &'static Rule> {
+    let tables = [decompose::TABLES, simplify::TABLES, &[fast_math::RULES]];
+    tables.into_iter().flatten().copied().flatten()
+}
+
+/// The rules that look at an operator.
+pub fn rules_for(op: &str) -> &'static [&'static Rule] {
+    static INDEX: OnceLock<HashMap<&'static str, Vec<&'static Rule>>> = OnceLock::new();
+    let index = INDEX.get_or_init(|| {
+        let mut index: HashMap<_, Vec<_>> = HashMap::new();
+        for rule in all_rules() {
+            for op in rule.ops {
+                index.entry(*op).or_default().push(rule);
+            }
+        }
+        index
+    });
+    index.get(op).map_or(&[], Vec::as_slice)
+}

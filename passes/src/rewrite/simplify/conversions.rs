@@ -1,0 +1,46 @@
+//! Changes of dtype, and copies.
+
+use super::identities::widens;
+use crate::ir::graph::Arg;
+use crate::rewrite::rule::rules;
+use crate::rewrite::site::Site;
+use egg::Id;
+
+const CONVERT: &str = "prims::convert_element_type";
+
+rules! { Simplify:
+    "copy", "a copy, an alias or a conversion to the dtype it has already is the value itself",
+        ["aten::clone", "aten::alias", "aten::detach", "aten::contiguous", "aten::lift_fresh_copy",
+         "aten::_to_copy", "prims::convert_element_type"] => One(copy);
+    "convert_chain", "a conversion after one that lost nothing converts what was before",
+        ["prims::convert_element_type"] => One(convert_chain);
+    "to_copy", "a copy to another dtype on the same device is a conversion",
+        ["aten::_to_copy"] => One(to_copy);
+}
+
+fn copy(s: &mut Site<'_>) -> Option<Id> {
+    s.exactly(s.tensor(0)?)
+}
+
+fn convert_chain(s: &mut Site<'_>) -> Option<Id> {
+    let x = s.tensor(0)?;
+    let base = s.producer(x, &[CONVERT])?.tensor(0)?;
+    if !widens(s.dtype(base), s.dtype(x)) {
+        return None;
+    }
+    let to = s.out().dtype;
+    if s.dtype(base) == to {
+        return s.exactly(base);
+    }
+    Some(s.convert(base, to))
+}
+
+fn to_copy(s: &mut Site<'_>) -> Option<Id> {
+    let x = s.tensor(0)?;
+    let (m, out) = (s.meta(x), s.out().clone());
+    if m.device != out.device || m.strides != out.strides || m.dtype == out.dtype {
+        return None;
+    }
+    let args = [Arg::Tensor(x), Arg::DType(out.dtype)];
+    Some(s.call_op(CONVERT, &["a", "dtype"], &args, &[out]))
+}

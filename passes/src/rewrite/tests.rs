@@ -1,0 +1,172 @@
+//! The machinery; the rules themselves are tested by the filetests.
+
+use super::*;
+use crate::ir::graph::{NodeKind, Provenance};
+
+fn run(text: &str, options: &RewriteOptions) -> (String, RewriteReport) {
+    let graph = Graph::parse(text).unwrap_or_else(|e| panic!("{e}"));
+    let (graph, report) = rewrite(&graph, options).unwrap_or_else(|e| panic!("{e}"));
+    (graph.to_string(), report)
+}
+
+#[test]
+fn a_graph_without_rules_comes_back() {
+    let text = "\
+graph(%x: f32[2,64], %unused: f32[3], param %w: f32[600,64]) {
+  %0: f32[] = constant 2.5
+  %t: f32[64,600]{1,64} = aten::t(%w)
+  %1: f32[2,600] = aten::mm(%x, %t)
+  %best: f32[2], %best.1: i64[2] = aten::max.dim(%1, dim=1, keepdim=false)
+  %2: f32[2] = mine::odd([%best, none], k=inf, s=\"q\")
+  %3: f32[2] = aten::mul.Tensor(%2, %0)
+  return %3, %best.1, %x
+}
+";
+    let (out, report) = run(text, &RewriteOptions::none());
+    assert_eq!(out, text);
+    assert_eq!(report.stop, StopReason::Saturated);
+    assert_eq!(report.calls_before, report.calls_after);
+}
+
+#[test]
+fn equal_calls_merge_and_dead_ones_go() {
+    let (out, _) = run(
+        "graph(%x: f32[2]) {
+  %0: f32[2] = aten::exp(%x)
+  %1: f32[2] = aten::exp(%x)
+  %2: f32[2] = aten::log(%x)
+  %3: f32[2] = aten::mul.Tensor(%0, %1)
+  return %3
+}",
+        &RewriteOptions::none(),
+    );
+    assert_eq!(out.matches("aten::exp").count(), 1);
+    assert!(!out.contains("aten::log"));
+}
+
+#[test]
+fn random_and_unknown_calls_never_merge_and_keep_their_order() {
+    let text = "\
+graph(%x: f32[2]) {
+  %0: f32[2] = aten::rand_like(%x, dtype=none)
+  %1: f32[2] = aten::rand_like(%x, dtype=none)
+  %2: f32[2] = mine::side(%x)
+  %3: f32[2] = mine::side(%x)
+  %4: f32[2] = aten::sub.Tensor(%1, %0, alpha=1)
+  return %4, %3, %2
+}
+";
+    assert_eq!(run(text, &RewriteOptions::default()).0, text);
+}
+
+#[test]
+fn names_and_provenance_go_to_what_replaces_a_node() {
+    let mut graph = Graph::parse(
+        "graph(%x: f32[2,3]) {
+  %y: f32[2,3] = aten::_softmax(%x, dim=1, half_to_float=false)
+  return %y
+}",
+    )
+    .unwrap();
+    let y = graph.outputs()[0].node;
+    graph.node_mut(y).provenance.location = Some("src/main.rs:7:3".into());
+    let (out, _) = rewrite(&graph, &RewriteOptions::default()).unwrap();
+    let last = out.node(out.outputs()[0].node);
+    assert_eq!(last.name.as_deref(), Some("y"));
+    let want = Provenance {
+        location: Some("src/main.rs:7:3".into()),
+        outer_op: Some("aten::_softmax".into()),
+    };
+    for id in out.topological() {
+        let node = out.node(id);
+        if matches!(node.kind, NodeKind::Call(_)) {
+            assert_eq!(node.provenance, want);
+        }
+    }
+}
+
+#[test]
+fn kept_composites_stay() {
+    let text = "graph(%x: f32[2]) {\n  %0: f32[2] = aten::mish(%x)\n  return %0\n}\n";
+    let options = RewriteOptions {
+        keep: vec!["aten::mish".into()],
+        ..RewriteOptions::default()
+    };
+    assert_eq!(run(text, &options).0, text);
+}
+
+#[test]
+fn limits_stop_simplification_and_never_decomposition() {
+    let mut text = String::from("graph(%x: f32[4,8]) {\n  %v0: f32[4,8] = aten::mish(%x)\n");
+    for i in 1..50 {
+        let j = i - 1;
+        text += &format!("  %v{i}: f32[4,8] = aten::mul.Scalar(%v{j}, other=1)\n");
+    }
+    text += "  return %v49\n}";
+    for (options, stop) in [
+        (
+            RewriteOptions {
+                node_limit: 1,
+                ..RewriteOptions::default()
+            },
+            StopReason::NodeLimit,
+        ),
+        (
+            RewriteOptions {
+                iteration_limit: 0,
+                ..RewriteOptions::default()
+            },
+            StopReason::IterationLimit,
+        ),
+        (
+            RewriteOptions {
+                time_limit: Duration::ZERO,
+                ..RewriteOptions::default()
+            },
+            StopReason::TimeLimit,
+        ),
+    ] {
+        let (out, report) = run(&text, &options);
+        assert_eq!(report.stop, stop);
+        assert!(!out.contains("aten::mish"), "{out}");
+        assert!(out.contains("aten::mul.Scalar"), "{out}");
+    }
+    let (out, report) = run(&text, &RewriteOptions::default());
+    assert_eq!(report.stop, StopReason::Saturated);
+    assert!(!out.contains("aten::mul.Scalar"), "{out}");
+    assert_eq!(report.count("mul_one"), 49);
+}
+
+#[test]
+fn deep_residual_networks_extract() {
+    // the tree below the last node has 2^200 nodes
+    let mut text = String::from("graph(%x: f32[8]) {\n");
+    let mut last = "x".to_string();
+    for i in 0..200 {
+        text += &format!("  %e{i}: f32[8] = aten::exp(%{last})\n");
+        text += &format!("  %m{i}: f32[8] = aten::mul.Scalar(%e{i}, other=1)\n");
+        text += &format!("  %a{i}: f32[8] = aten::add.Tensor(%m{i}, %{last}, alpha=1)\n");
+        last = format!("a{i}");
+    }
+    text += &format!("  return %{last}\n}}");
+    let (_, report) = run(&text, &RewriteOptions::default());
+    assert_eq!(report.calls_after, 400);
+}
+
+#[test]
+fn a_malformed_graph_is_refused() {
+    let graph =
+        Graph::parse("graph(%x: f32[2]) { %0: f32[3] = aten::relu(%x) return %0 }").unwrap();
+    let error = rewrite(&graph, &RewriteOptions::default()).unwrap_err();
+    assert!(matches!(error, RewriteError::Invalid(_)));
+}
+
+#[test]
+fn rule_names_are_unique_and_laws_are_one_line() {
+    let mut names = std::collections::HashSet::new();
+    for rule in rule::all_rules() {
+        assert!(names.insert((rule.set, rule.name)), "{rule:?}");
+        assert!(!rule.law.is_empty() && !rule.law.contains('\n'), "{rule:?}");
+        assert!(!rule.ops.is_empty(), "{rule:?}");
+    }
+}
