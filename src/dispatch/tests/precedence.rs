@@ -26,7 +26,7 @@ fn labels(op: OperatorHandle) -> HashMap<String, String> {
 }
 
 /// What is registered, and the label of some slots then.
-type Row = (&'static [K], &'static [(K, &'static str)]);
+type Row<'a> = (&'a [K], &'a [(K, &'a str)]);
 
 #[test]
 fn observed_consequences() {
@@ -35,7 +35,7 @@ fn observed_consequences() {
     let backend = "default backend kernel";
     let fallback = "backend fallback";
     let none = "missing";
-    let rows: &[Row] = &[
+    let rows: &[Row<'_>] = &[
         (
             &[K::CPU],
             &[
