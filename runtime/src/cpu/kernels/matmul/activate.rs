@@ -1,62 +1,94 @@
 //! The activation of a finished tile, from the same definitions as the eager operators.
 
 use super::float::Float;
-use crate::cpu::math::functions;
-use crate::cpu::math::{Prims, Scalar32, Scalar64};
+use crate::cpu::math::simd::{Lane, Simd, SimdTask};
+use crate::cpu::math::{Prims, functions};
 use straightline_passes::schedule::loops::Activation;
 
-/// A float with activations.
-pub(super) trait Activate: Float {
-    /// `row[i] = activation(row[i]) + residual[i]`.
+/// `c = activation(c) + residual` on a tile.
+pub(super) struct Activate<T> {
+    pub(super) activation: Activation,
+    pub(super) c: *mut T,
+    pub(super) c_row: isize,
+    /// May be null. It may be the tile itself.
+    pub(super) residual: *const T,
+    pub(super) residual_row: isize,
+    pub(super) rows: usize,
+    pub(super) cols: usize,
+}
+
+impl<T: Float + Lane> Activate<T> {
+    /// Does it, on the widest vectors of the machine.
     ///
     /// # Safety
     ///
-    /// `row` is valid to read and write, the residual to read, for `n` elements. They may be one and the same.
-    unsafe fn activate(
-        activation: Activation,
-        row: *mut Self,
-        residual: Option<*const Self>,
-        n: usize,
-    );
-}
-
-fn build<P: Prims>(p: &mut P, activation: Activation, x: P::F) -> P::F {
-    match activation {
-        Activation::None => x,
-        Activation::Relu => {
-            let zero = p.f(0.0);
-            functions::maximum(p, x, zero)
-        }
-        Activation::GeluErf => functions::gelu_erf(p, x),
-        Activation::GeluTanh => functions::gelu_tanh(p, x),
-        Activation::Silu => functions::silu(p, x),
-        Activation::Tanh => functions::tanh(p, x),
-        Activation::Sigmoid => functions::sigmoid(p, x),
+    /// The tile is valid to read and write, the residual to read.
+    pub(super) unsafe fn run(self) {
+        T::dispatch(self)
     }
 }
 
-macro_rules! activate {
-    ($t:ty, $p:expr) => {
-        impl Activate for $t {
-            unsafe fn activate(
-                activation: Activation,
-                row: *mut $t,
-                residual: Option<*const $t>,
-                n: usize,
-            ) {
-                for i in 0..n {
-                    // SAFETY: `i` is inside what the caller vouches for.
-                    unsafe {
-                        let mut x = build(&mut $p, activation, *row.add(i));
-                        if let Some(residual) = residual {
-                            x += *residual.add(i);
-                        }
-                        *row.add(i) = x;
+impl<T: Float + Lane> SimdTask<T> for Activate<T> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<S: Simd<Elem = T>>(self, s: S) {
+        // One loop for each activation, each straight code.
+        match self.activation {
+            Activation::None => self.each(s, |_, x| x),
+            Activation::Relu => self.each(s, relu),
+            Activation::GeluErf => self.each(s, functions::gelu_erf),
+            Activation::GeluTanh => self.each(s, functions::gelu_tanh),
+            Activation::Silu => self.each(s, functions::silu),
+            Activation::Tanh => self.each(s, functions::tanh),
+            Activation::Sigmoid => self.each(s, functions::sigmoid),
+        }
+    }
+}
+
+#[inline(always)]
+fn relu<P: Prims>(p: &mut P, x: P::F) -> P::F {
+    let zero = p.f(0.0);
+    functions::maximum(p, x, zero)
+}
+
+impl<T: Float + Lane> Activate<T> {
+    #[inline(always)]
+    fn each<S: Simd<Elem = T>>(&self, mut s: S, f: impl Fn(&mut S, S::F) -> S::F) {
+        for i in 0..self.rows {
+            let row = self.c.wrapping_offset(i as isize * self.c_row);
+            let residual = self
+                .residual
+                .wrapping_offset(i as isize * self.residual_row);
+            let mut j = 0;
+            while j < self.cols {
+                let n = (self.cols - j).min(S::LANES);
+                // SAFETY: `n` elements from `j` on are inside the row, by the contract of `Activate::run`.
+                unsafe {
+                    let p = row.wrapping_add(j);
+                    let x = if n == S::LANES {
+                        s.load(p)
+                    } else {
+                        s.load_partial(p, n)
+                    };
+                    let mut x = f(&mut s, x);
+                    if !self.residual.is_null() {
+                        let r = residual.wrapping_add(j);
+                        let r = if n == S::LANES {
+                            s.load(r)
+                        } else {
+                            s.load_partial(r, n)
+                        };
+                        x = s.add(x, r);
+                    }
+                    if n == S::LANES {
+                        s.store(p, x);
+                    } else {
+                        s.store_partial(p, n, x);
                     }
                 }
+                j += n;
             }
         }
-    };
+    }
 }
-activate!(f32, Scalar32);
-activate!(f64, Scalar64);

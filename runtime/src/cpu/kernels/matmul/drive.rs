@@ -6,6 +6,9 @@ use crate::cpu::threads;
 
 /// Steps of `k` that are summed before the next block of panels, so that a panel of it stays in the cache while the rows pass.
 const BLOCK_K: usize = 512;
+/// Steps at a time of a single tile over a right factor in place. Its rows may lie on a page each: this many pages stay mapped while the
+/// panels pass over them.
+const IN_PLACE_K: usize = 64;
 /// Rows that pass over a block of panels before the next rows.
 const BLOCK_M: usize = 240;
 
@@ -137,17 +140,29 @@ impl<T: Float> Product<'_, T> {
     ///
     /// As [`Self::run`].
     unsafe fn range(&self, (m0, m1): (usize, usize), (p0, p1): (usize, usize)) {
-        // With one tile of rows nothing is used twice: no blocking.
+        // With one tile of rows a panel is used once: no blocking for the cache's sake.
         let single = m1 - m0 <= self.kernels.max_rows();
-        let block_k = if single { self.k.max(1) } else { BLOCK_K };
+        let in_place = self.b.step != self.kernels.panel as isize;
+        let block_k = match (single, in_place) {
+            (true, true) => IN_PLACE_K,
+            (true, false) => self.k.max(1),
+            (false, _) => BLOCK_K,
+        };
         let mut k0 = 0;
         loop {
             let k1 = self.k.min(k0 + block_k);
             let mut r0 = m0;
             while r0 < m1 {
                 let r1 = m1.min(r0 + BLOCK_M);
+                let a = Left {
+                    ptr: self
+                        .a
+                        .ptr
+                        .wrapping_offset(r0 as isize * self.a.row + k0 as isize * self.a.step),
+                    ..self.a
+                };
                 // SAFETY: the caller's contract; blocks of `k` in order.
-                unsafe { self.block((r0, r1), (p0, p1), (k0, k1)) };
+                unsafe { self.block(a, (r0, r1), (p0, p1), (k0, k1)) };
                 r0 = r1;
             }
             k0 = k1;
@@ -157,13 +172,14 @@ impl<T: Float> Product<'_, T> {
         }
     }
 
-    /// A block of rows, panels and steps.
+    /// A block of rows, panels and steps; `a` starts at its first row and step.
     ///
     /// # Safety
     ///
     /// As [`Self::run`]; if the steps do not begin at zero, `c` holds the sums so far.
     unsafe fn block(
         &self,
+        a: Left<T>,
         (r0, r1): (usize, usize),
         (p0, p1): (usize, usize),
         (k0, k1): (usize, usize),
@@ -195,12 +211,9 @@ impl<T: Float> Product<'_, T> {
                 let height = base + (t < extra) as usize;
                 let tile = Tile {
                     k: k1 - k0,
-                    a: self
-                        .a
-                        .ptr
-                        .wrapping_offset(row as isize * self.a.row + k0 as isize * self.a.step),
-                    a_row: self.a.row,
-                    a_step: self.a.step,
+                    a: a.ptr.wrapping_offset((row - r0) as isize * a.row),
+                    a_row: a.row,
+                    a_step: a.step,
                     b: self
                         .b
                         .ptr
@@ -285,7 +298,7 @@ impl<T: Float> Dots<T> {
             // SAFETY: the caller's contract.
             return unsafe { self.columns(0, self.n) };
         }
-        let width = self.n.div_ceil(parts).next_multiple_of(4);
+        let width = self.n.div_ceil(parts).next_multiple_of(8);
         threads::parallel_for(self.n.div_ceil(width), &|i| {
             // SAFETY: the caller's contract; the columns are disjoint.
             unsafe { self.columns(i * width, self.n.min((i + 1) * width)) }
@@ -301,7 +314,9 @@ impl<T: Float> Dots<T> {
         let (base, extra) = (self.m / tiles, self.m % tiles);
         let mut j = begin;
         while j < end {
-            let (table, count) = if end - j >= 4 {
+            let (table, count) = if end - j >= 8 && base + extra.min(1) <= self.kernels.dot8.len() {
+                (self.kernels.dot8, 8)
+            } else if end - j >= 4 {
                 (self.kernels.dot4, 4)
             } else {
                 (self.kernels.dot1, 1)

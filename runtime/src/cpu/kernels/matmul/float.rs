@@ -87,13 +87,21 @@ unsafe fn rows<T: Native>(a: MatRef, b: MatRef, out: MatMut) {
     unsafe { by::<T>(choose::<T>(a, b), a, b, out) }
 }
 
+/// The measurements behind this are in the documentation of [`super`].
 fn choose<T: Native>(a: MatRef, b: MatRef) -> Path {
     let (m, n, k) = (a.rows, b.cols, b.rows);
-    let large = n.saturating_mul(k).saturating_mul(size_of::<T>()) > 1 << 20;
+    let bytes = n.saturating_mul(k).saturating_mul(size_of::<T>());
     if b.col_stride == 1 || n == 1 {
-        if large { Path::Crate } else { Path::InPlace }
-    } else if b.row_stride == 1 && a.col_stride == 1 && m <= 8 {
+        // Beyond the second-level cache a row-major `b` in place costs more than the crate's copies.
+        if m > 1 && bytes > 512 << 10 {
+            Path::Crate
+        } else {
+            Path::InPlace
+        }
+    } else if b.row_stride == 1 && a.col_stride == 1 && (m <= 6 || m <= 16 && bytes > 2048 << 10) {
         Path::Dots
+    } else if bytes > 8 << 20 {
+        Path::Crate
     } else {
         Path::Pack
     }

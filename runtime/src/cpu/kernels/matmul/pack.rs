@@ -46,6 +46,9 @@ pub(super) fn packed_len(k: usize, n: usize, panel: usize) -> usize {
     k * n.next_multiple_of(panel)
 }
 
+/// Rows that are packed before the next panel.
+const ROWS: usize = 64;
+
 /// Packs `b` (elements `T`) into panels of `panel` columns.
 ///
 /// # Safety
@@ -53,25 +56,30 @@ pub(super) fn packed_len(k: usize, n: usize, panel: usize) -> usize {
 /// `b` is valid to read; `out` has room for [`packed_len`] elements.
 pub(super) unsafe fn pack<T: Copy + Default>(b: MatRef, panel: usize, out: *mut T) {
     let (k, n) = (b.rows, b.cols);
-    for (index, col) in (0..n).step_by(panel).enumerate() {
-        let cols = panel.min(n - col);
-        let out = out.wrapping_add(index * k * panel);
-        // SAFETY: the panel's part of `b` and of `out`.
-        unsafe {
-            let block = b.block::<T>((0, k), (col, col + cols));
-            if cols < panel {
-                for p in 0..k {
-                    for j in cols..panel {
-                        *out.add(p * panel + j) = T::default();
+    // A few rows at a time: what is read stays within as many pages, what is written is in runs of several lines.
+    for p0 in (0..k).step_by(ROWS) {
+        let p1 = k.min(p0 + ROWS);
+        for (index, col) in (0..n).step_by(panel).enumerate() {
+            let cols = panel.min(n - col);
+            let out = out.wrapping_add((index * k + p0) * panel);
+            // SAFETY: these rows of the panel, in `b` and in `out`.
+            unsafe {
+                let block = b.block::<T>((p0, p1), (col, col + cols));
+                if cols < panel {
+                    for p in 0..p1 - p0 {
+                        for j in cols..panel {
+                            *out.add(p * panel + j) = T::default();
+                        }
                     }
                 }
-            }
-            if b.col_stride == 1 {
-                for p in 0..k {
-                    std::ptr::copy_nonoverlapping(block.at::<T>(p, 0), out.add(p * panel), cols);
+                if b.col_stride == 1 {
+                    for p in 0..p1 - p0 {
+                        let row = block.at::<T>(p, 0);
+                        std::ptr::copy_nonoverlapping(row, out.add(p * panel), cols);
+                    }
+                } else {
+                    transpose(block, panel, out);
                 }
-            } else {
-                transpose(block, panel, out);
             }
         }
     }
@@ -85,12 +93,21 @@ pub(super) unsafe fn pack<T: Copy + Default>(b: MatRef, panel: usize, out: *mut 
 /// `b` is valid to read; `out` has room for `b.rows` rows at that distance.
 unsafe fn transpose<T: Copy>(b: MatRef, panel: usize, out: *mut T) {
     let (k, n) = (b.rows, b.cols);
+    #[cfg(target_arch = "x86_64")]
+    let eights = size_of::<T>() == 4 && b.row_stride == 1 && is_x86_feature_detected!("avx2");
     let mut j = 0;
     while j < n {
         let cols = (n - j).min(4);
         let mut p = 0;
         // SAFETY: indices stay below `k` and `n`.
         unsafe {
+            #[cfg(target_arch = "x86_64")]
+            if eights && n - j >= 8 {
+                let (src, dst) = (b.at::<f32>(0, j), out.add(j).cast::<f32>());
+                transpose_8(src, b.col_stride, dst, panel, k);
+                j += 8;
+                continue;
+            }
             #[cfg(target_arch = "x86_64")]
             if cols == 4 && size_of::<T>() == 4 && b.row_stride == 1 {
                 while p + 4 <= k {
@@ -139,6 +156,65 @@ unsafe fn transpose_4x4(src: *const f32, src_step: isize, dst: *mut f32, dst_ste
         _MM_TRANSPOSE4_PS(&mut a, &mut b, &mut c, &mut d);
         for (i, row) in [a, b, c, d].into_iter().enumerate() {
             _mm_storeu_ps(dst.add(i * dst_step), row);
+        }
+    }
+}
+
+/// Eight columns of `k` contiguous elements become `k` rows of eight.
+///
+/// # Safety
+///
+/// As said, and AVX2 is there.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn transpose_8(src: *const f32, src_step: isize, dst: *mut f32, dst_step: usize, k: usize) {
+    use std::arch::x86_64::*;
+    // SAFETY: the caller's contract.
+    unsafe {
+        let col = |i: usize| src.wrapping_offset(i as isize * src_step);
+        let mut p = 0;
+        while p + 8 <= k {
+            // Lane halves 0 and 1 hold rows p..p+4 and p+4..p+8 after the exchange of quarters, which costs a load port
+            // instead of a shuffle.
+            let mut low = [_mm256_setzero_ps(); 4];
+            let mut high = [_mm256_setzero_ps(); 4];
+            for i in 0..4 {
+                let (a, b) = (col(i).wrapping_add(p), col(i + 4).wrapping_add(p));
+                let quarter = |x: *const f32, y: *const f32| {
+                    _mm256_insertf128_ps::<1>(
+                        _mm256_castps128_ps256(_mm_loadu_ps(x)),
+                        _mm_loadu_ps(y),
+                    )
+                };
+                low[i] = quarter(a, b);
+                high[i] = quarter(a.wrapping_add(4), b.wrapping_add(4));
+            }
+            for (half, q) in [low, high].into_iter().enumerate() {
+                let (a, b) = (
+                    _mm256_unpacklo_ps(q[0], q[1]),
+                    _mm256_unpackhi_ps(q[0], q[1]),
+                );
+                let (c, d) = (
+                    _mm256_unpacklo_ps(q[2], q[3]),
+                    _mm256_unpackhi_ps(q[2], q[3]),
+                );
+                let rows = [
+                    _mm256_shuffle_ps::<0x44>(a, c),
+                    _mm256_shuffle_ps::<0xee>(a, c),
+                    _mm256_shuffle_ps::<0x44>(b, d),
+                    _mm256_shuffle_ps::<0xee>(b, d),
+                ];
+                for (i, row) in rows.into_iter().enumerate() {
+                    _mm256_storeu_ps(dst.add((p + 4 * half + i) * dst_step), row);
+                }
+            }
+            p += 8;
+        }
+        while p < k {
+            for i in 0..8 {
+                *dst.add(p * dst_step + i) = *col(i).wrapping_add(p);
+            }
+            p += 1;
         }
     }
 }

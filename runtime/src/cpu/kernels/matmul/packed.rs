@@ -12,6 +12,7 @@ use super::element::Element;
 use super::micro::{Kernels, Native};
 use super::pack::{Lines, pack, packed_len};
 use super::{MatMut, MatRef, MatmulError, half};
+use crate::cpu::math::simd::Lane;
 use ::half::{bf16, f16};
 use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::Activation;
@@ -171,7 +172,7 @@ pub unsafe fn matmul_packed_strided(a: MatRef, b: &PackedB, c: MatMut, epilogue:
 /// # Safety
 ///
 /// As [`matmul_packed`], `b` holds `T` in panels of `kernels`.
-unsafe fn run<T: Native + Activate>(
+unsafe fn run<T: Native + Lane>(
     kernels: &'static Kernels<T>,
     a: MatRef,
     b: &PackedB,
@@ -184,15 +185,21 @@ unsafe fn run<T: Native + Activate>(
     let activation = epilogue.activation;
     let plain = activation == Activation::None;
     let finished = |tile: Target<T>, rows: (usize, usize), cols: (usize, usize)| {
-        let residual = has_residual.then(|| residual.block::<T>(rows, cols));
-        for i in 0..rows.1 - rows.0 {
-            // SAFETY: a row of the finished tile, which nobody else touches, and of the residual.
-            unsafe {
-                let row = tile.ptr.wrapping_offset(i as isize * tile.row);
-                let residual = residual.map(|mat| mat.at::<T>(i, 0));
-                T::activate(activation, row, residual, cols.1 - cols.0);
-            }
-        }
+        let task = Activate {
+            activation,
+            c: tile.ptr,
+            c_row: tile.row,
+            residual: if has_residual {
+                residual.at::<T>(rows.0, cols.0)
+            } else {
+                std::ptr::null()
+            },
+            residual_row,
+            rows: rows.1 - rows.0,
+            cols: cols.1 - cols.0,
+        };
+        // SAFETY: the finished tile, which nobody else touches, and its part of the residual.
+        unsafe { task.run() }
     };
     let product = Product {
         kernels,

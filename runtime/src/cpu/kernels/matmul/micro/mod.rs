@@ -99,6 +99,8 @@ pub(super) struct Kernels<T: 'static> {
     pub(super) two: &'static [TileFn<T>],
     /// Four panels.
     pub(super) four: &'static [TileFn<T>],
+    /// Dot products, eight columns at a time, for one row or two: enough independent sums.
+    pub(super) dot8: &'static [DotFn<T>],
     /// Dot products, four columns at a time.
     pub(super) dot4: &'static [DotFn<T>],
     /// Dot products, one column.
@@ -341,7 +343,7 @@ unsafe fn tile<V: Vector, const R: usize, const P: usize, const TAIL: bool>(t: &
     }
 }
 
-/// The body of a dot-product kernel: `R` rows against `C` columns, `C` being 1 or 4.
+/// The body of a dot-product kernel: `R` rows against `C` columns.
 ///
 /// Each sum runs in `LANES` interleaved parts, which are added at the end.
 ///
@@ -383,11 +385,17 @@ unsafe fn dot<V: Vector, const R: usize, const C: usize>(d: &Dot<V::Elem>) {
             }
         }
         for (i, sum) in sum.iter().enumerate() {
-            let mut four = [V::zero(); 4];
-            four[..C].copy_from_slice(sum);
-            let total = V::sums(four);
-            for (j, total) in total.iter().take(C).enumerate() {
-                *d.c.wrapping_offset(i as isize * d.c_row).wrapping_add(j) = *total;
+            for first in (0..C).step_by(4) {
+                let mut four = [V::zero(); 4];
+                let count = (C - first).min(4);
+                four[..count].copy_from_slice(&sum[first..first + count]);
+                let total = V::sums(four);
+                let c =
+                    d.c.wrapping_offset(i as isize * d.c_row)
+                        .wrapping_add(first);
+                for (j, total) in total.iter().take(count).enumerate() {
+                    *c.wrapping_add(j) = *total;
+                }
             }
         }
     }
@@ -396,13 +404,14 @@ unsafe fn dot<V: Vector, const R: usize, const C: usize>(d: &Dot<V::Elem>) {
 /// A [`Kernels`] from functions generic over rows, panels and tail.
 macro_rules! kernels {
     ($name:ident, $t:ty, $v:ty, $tile:ident, $dot:ident,
-     one: [$($one:literal)*], two: [$($two:literal)*], four: [$($four:literal)*], dot: [$($d:literal)*]) => {
+     one: [$($one:literal)*], two: [$($two:literal)*], four: [$($four:literal)*], dot: [$($d:literal)*], dot8: [$($e:literal)*]) => {
         pub(super) static $name: super::Kernels<$t> = super::Kernels {
             panel: 2 * <$v as super::Vector>::LANES,
             one: &[$($tile::<$one, 1, false>),*],
             tail: &[$($tile::<$one, 1, true>),*],
             two: &[$($tile::<$two, 2, false>),*],
             four: &[$($tile::<$four, 4, false>),*],
+            dot8: &[$($dot::<$e, 8>),*],
             dot4: &[$($dot::<$d, 4>),*],
             dot1: &[$($dot::<$d, 1>),*],
         };

@@ -109,6 +109,6 @@ functions!(tile_f32, dot_f32, f32, Lanes<f32, 4>);
 functions!(tile_f64, dot_f64, f64, Lanes<f64, 2>);
 
 kernels!(PORTABLE_F32, f32, Lanes<f32, 4>, tile_f32, dot_f32,
-    one: [1 2 3 4 5 6], two: [1 2 3], four: [1], dot: [1 2 3]);
+    one: [1 2 3 4 5 6], two: [1 2 3], four: [1], dot: [1 2 3], dot8: [1]);
 kernels!(PORTABLE_F64, f64, Lanes<f64, 2>, tile_f64, dot_f64,
-    one: [1 2 3 4 5 6], two: [1 2 3], four: [1], dot: [1 2 3]);
+    one: [1 2 3 4 5 6], two: [1 2 3], four: [1], dot: [1 2 3], dot8: [1]);

@@ -243,10 +243,10 @@ functions!("avx2,fma", tile_half32, dot_half32, f32, Half32);
 functions!("avx2,fma", tile_half64, dot_half64, f64, Half64);
 
 kernels!(AVX512_F32, f32, Wide32, tile_wide32, dot_wide32,
-    one: [1 2 3 4 5 6 7 8 9 10 11 12], two: [1 2 3 4 5 6], four: [1 2 3], dot: [1 2 3 4 5 6]);
+    one: [1 2 3 4 5 6 7 8 9 10 11 12], two: [1 2 3 4 5 6], four: [1 2 3], dot: [1 2 3 4 5 6], dot8: [1 2]);
 kernels!(AVX512_F64, f64, Wide64, tile_wide64, dot_wide64,
-    one: [1 2 3 4 5 6 7 8 9 10 11 12], two: [1 2 3 4 5 6], four: [1 2 3], dot: [1 2 3 4 5 6]);
+    one: [1 2 3 4 5 6 7 8 9 10 11 12], two: [1 2 3 4 5 6], four: [1 2 3], dot: [1 2 3 4 5 6], dot8: [1 2]);
 kernels!(AVX2_F32, f32, Half32, tile_half32, dot_half32,
-    one: [1 2 3 4 5 6], two: [1 2 3], four: [1], dot: [1 2 3]);
+    one: [1 2 3 4 5 6], two: [1 2 3], four: [1], dot: [1 2 3], dot8: [1]);
 kernels!(AVX2_F64, f64, Half64, tile_half64, dot_half64,
-    one: [1 2 3 4 5 6], two: [1 2 3], four: [1], dot: [1 2 3]);
+    one: [1 2 3 4 5 6], two: [1 2 3], four: [1], dot: [1 2 3], dot8: [1]);
