@@ -14,6 +14,9 @@ mod extreme;
 mod float;
 mod fold;
 mod half;
+mod index;
+#[cfg(test)]
+mod index_tests;
 mod integer;
 pub mod matmul;
 mod nest;
@@ -21,6 +24,9 @@ mod pointwise;
 mod reduce;
 #[cfg(test)]
 mod reduce_tests;
+#[cfg(test)]
+mod row_tests;
+mod rows;
 mod strided;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -30,6 +36,8 @@ mod tile;
 
 pub use copy::{copy, fill};
 pub use extreme::{arg_reduce, extreme_with_index};
+pub use index::{ScatterOp, Triangle, arange, gather, index_select, scatter, triangle};
 pub use pointwise::{binary, compare, select, unary};
 pub use reduce::{reduce, var_mean};
+pub use rows::{RowStatistics, cumulative, layer_norm, softmax};
 pub use strided::{KernelError, Strided};

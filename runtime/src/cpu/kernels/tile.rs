@@ -46,6 +46,14 @@ impl Form {
             Form::Raw(dtype.size())
         }
     }
+
+    /// Bytes of an element on its way through a row kernel.
+    pub(super) fn size(self) -> usize {
+        match self {
+            Form::Raw(size) => size,
+            Form::Half(_) => 4,
+        }
+    }
 }
 
 /// Moves `n` elements of type `T` between two strides (in bytes).
@@ -123,7 +131,7 @@ pub(super) unsafe fn load(form: Form, dst: *mut u8, src: *const u8, step: isize,
 /// # Safety
 ///
 /// `dst` has room for `n <= TILE` elements at this stride; `src` is a tile with `n` elements.
-unsafe fn store(form: Form, dst: *mut u8, step: isize, src: *const u8, n: usize) {
+pub(super) unsafe fn store(form: Form, dst: *mut u8, step: isize, src: *const u8, n: usize) {
     // SAFETY: as promised by the caller.
     unsafe {
         match form {
