@@ -6,4 +6,3 @@
 pub mod cpu;
 pub mod memory;
 pub mod plan;
-pub mod rng;

@@ -1,1 +1,244 @@
-//! The executable form of a compiled graph.
+//! The executable: a schedule compiled to machine code, and what a replay needs.
+//!
+//! [`Plan::compile`] resolves extern steps, generates code and keeps everything that the code refers to by address.
+//! [`Plan::run`] fills an argument table on the stack, takes an arena and calls the code: there is no lock, no dispatch and no
+//! other allocation. A plan is `Send + Sync`; concurrent runs have arenas of their own.
+//!
+//! ```
+//! use straightline_passes::ir::DType;
+//! use straightline_passes::schedule::loops::*;
+//! use straightline_runtime::plan::{ArgPtr, Plan, PlanOptions};
+//!
+//! // y = x + x, four elements
+//! let axis = Axis { id: AxisId(0), extent: 4 };
+//! let at = Index { terms: [(AxisId(0), 1)].into_iter().collect(), ..Index::default() };
+//! let f32 = |op| Inst { op, dtype: DType::F32 };
+//! let buffer = |kind| Buffer { dtype: DType::F32, len: 4, kind, name: String::new() };
+//! let schedule = Schedule {
+//!     buffers: vec![buffer(BufferKind::Input(0)), buffer(BufferKind::Output(0))],
+//!     steps: vec![Step::Kernel(Kernel {
+//!         name: "add".into(),
+//!         grid: [axis].into_iter().collect(),
+//!         stages: vec![Stage {
+//!             axes: Default::default(),
+//!             body: vec![
+//!                 f32(Op::Load { mem: Mem::Buffer(BufferId(0)), index: at.clone() }),
+//!                 f32(Op::Binary(BinaryOp::Add, Val(0), Val(0))),
+//!                 f32(Op::Store { mem: Mem::Buffer(BufferId(1)), index: at, value: Val(1) }),
+//!             ],
+//!         }],
+//!         vectorize: Vectorize::Grid,
+//!         scratch: vec![],
+//!         work_per_point: 3,
+//!         ops: vec![],
+//!     })],
+//!     ..Schedule::default()
+//! };
+//! let plan = Plan::compile(schedule, &PlanOptions::default())?;
+//! let mut x = [1f32, 2.0, 3.0, 4.0];
+//! let mut y = [0f32; 4];
+//! // SAFETY: the buffers have four f32 elements each, as the schedule says.
+//! unsafe {
+//!     plan.run(&[ArgPtr::new(x.as_mut_ptr().cast())], &[], &[y.as_mut_ptr().cast()])?;
+//! }
+//! assert_eq!(y, [2.0, 4.0, 6.0, 8.0]);
+//! # Ok::<(), straightline_runtime::plan::PlanError>(())
+//! ```
+
+mod error;
+mod externs;
+mod matmul;
+mod timings;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::PlanError;
+pub use externs::{ExternCtx, ExternFn, ExternRegistry, View, ViewMut};
+pub use timings::PassTimings;
+
+use crate::cpu::jit::{self, Compiled, JitOptions, RunContext, Status};
+use crate::memory::allocate;
+use externs::{ExternStep, HostState};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use straightline_passes::schedule::loops::{Schedule, Step};
+
+/// A tensor argument of one call.
+#[derive(Clone, Copy, Debug)]
+pub struct ArgPtr {
+    /// The tensor's first element.
+    pub ptr: *mut u8,
+    /// The version counter of its storage: a packed copy of a parameter is made anew when it changes.
+    pub version: u64,
+}
+
+impl ArgPtr {
+    /// An argument of version 0.
+    pub fn new(ptr: *mut u8) -> ArgPtr {
+        ArgPtr { ptr, version: 0 }
+    }
+}
+
+/// How a schedule is compiled.
+#[derive(Clone, Debug, Default)]
+pub struct PlanOptions {
+    /// Keep Cranelift's text ([`Plan::clif`]).
+    pub keep_clif: bool,
+    /// Keep the disassembly ([`Plan::asm`]).
+    pub keep_asm: bool,
+    /// The runtime kernels that [`Extern::Op`](straightline_passes::schedule::loops::Extern::Op) steps name.
+    pub externs: Arc<ExternRegistry>,
+}
+
+/// A compiled schedule.
+pub struct Plan {
+    schedule: Schedule,
+    code: Compiled,
+    // the code calls these by address
+    _externs: Vec<Option<Box<ExternStep>>>,
+    timings: PassTimings,
+}
+
+impl std::fmt::Debug for Plan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Plan")
+            .field("steps", &self.schedule.steps.len())
+            .field("arena_bytes", &self.schedule.arena_bytes)
+            .field("code", &self.code)
+            .finish_non_exhaustive()
+    }
+}
+
+const _: () = {
+    const fn shared_between_threads<T: Send + Sync>() {}
+    shared_between_threads::<Plan>();
+};
+
+impl Plan {
+    /// Generates the code of a schedule.
+    ///
+    /// # Errors
+    ///
+    /// [`PlanError::UnsupportedOperator`] where a step names an operator that the registry lacks; [`PlanError::Jit`] where
+    /// code cannot be generated.
+    pub fn compile(schedule: Schedule, options: &PlanOptions) -> Result<Plan, PlanError> {
+        let _span = tracing::debug_span!("plan", steps = schedule.steps.len()).entered();
+        let mut timings = PassTimings::default();
+        let externs = timings.time("externs", || externs::resolve(&schedule, &options.externs))?;
+        let calls: Vec<_> = externs
+            .iter()
+            .map(|e| e.as_deref().map(ExternStep::call))
+            .collect();
+        let jit_options = JitOptions {
+            keep_clif: options.keep_clif,
+            keep_asm: options.keep_asm,
+        };
+        let code = timings.time("codegen", || jit::compile(&schedule, &calls, jit_options))?;
+        Ok(Plan {
+            schedule,
+            code,
+            _externs: externs,
+            timings,
+        })
+    }
+
+    /// What was compiled.
+    pub fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    /// Cranelift's text, if [`PlanOptions::keep_clif`].
+    pub fn clif(&self) -> Option<&str> {
+        self.code.clif()
+    }
+
+    /// The disassembly, if [`PlanOptions::keep_asm`].
+    pub fn asm(&self) -> Option<&str> {
+        self.code.asm()
+    }
+
+    /// Bytes of machine code.
+    pub fn code_bytes(&self) -> usize {
+        self.code.code_bytes()
+    }
+
+    /// How long the passes took.
+    pub fn timings(&self) -> &PassTimings {
+        &self.timings
+    }
+
+    /// Runs the plan.
+    ///
+    /// # Errors
+    ///
+    /// [`PlanError::Arguments`] for too few arguments, [`PlanError::IndexOutOfRange`], [`PlanError::ZeroDivision`], errors
+    /// of extern steps. The outputs' contents are then unspecified.
+    ///
+    /// # Safety
+    ///
+    /// Pointer `i` of each list is that of a tensor with the dtype and at least the elements of the schedule's buffer for it,
+    /// aligned for the dtype. Inputs and parameters are not written by anyone during the call; outputs overlap nothing and are not
+    /// touched by anyone else.
+    pub unsafe fn run(
+        &self,
+        inputs: &[ArgPtr],
+        parameters: &[ArgPtr],
+        outputs: &[*mut u8],
+    ) -> Result<(), PlanError> {
+        let (i, p, o) = self.code.arg_counts();
+        if inputs.len() < i || parameters.len() < p || outputs.len() < o {
+            return Err(PlanError::Arguments {
+                expected: (i, p, o),
+                given: (inputs.len(), parameters.len(), outputs.len()),
+            });
+        }
+        let mut args: SmallVec<[*mut u8; 32]> = SmallVec::new();
+        args.extend(inputs[..i].iter().map(|a| a.ptr));
+        args.extend(parameters[..p].iter().map(|a| a.ptr));
+        args.extend_from_slice(&outputs[..o]);
+        let arena = allocate(self.schedule.arena_bytes)?;
+        let mut status = Status::default();
+        let mut host = HostState {
+            inputs,
+            parameters,
+            error: None,
+        };
+        let context = RunContext {
+            args: args.as_ptr(),
+            arena: arena.as_ptr(),
+            status: &raw mut status,
+            host: (&raw mut host).cast(),
+        };
+        // SAFETY: the table has the entries that the code expects, by the caller's contract; the arena is ours alone.
+        unsafe { self.code.run(&context) };
+        if status.code == 0 {
+            return Ok(());
+        }
+        Err(self.failure(status, host.error))
+    }
+
+    #[cold]
+    fn failure(&self, status: Status, error: Option<PlanError>) -> PlanError {
+        let step = status.step as usize;
+        let kernel = match self.schedule.steps.get(step) {
+            Some(Step::Kernel(k)) => k.name.clone(),
+            _ => String::new(),
+        };
+        match (status.code, error) {
+            (jit::INDEX_OUT_OF_RANGE, _) => PlanError::IndexOutOfRange {
+                step,
+                kernel,
+                index: status.value,
+                size: status.size,
+            },
+            (jit::ZERO_DIVISION, _) => PlanError::ZeroDivision { step, kernel },
+            (_, Some(error)) => error,
+            (code, None) => PlanError::Extern {
+                step,
+                op: kernel,
+                message: format!("status {code}"),
+            },
+        }
+    }
+}

@@ -1,7 +1,4 @@
 //! Tests of the scheduler.
 
 mod build;
-mod eval;
 mod fusion;
-mod interp;
-mod random;

@@ -1,1 +1,83 @@
 //! Loop IR to machine code.
+//!
+//! [`compile`] turns a [`Schedule`] into one native function for the whole graph: fused loops are emitted inline (or
+//! as functions of their own where they are shared among threads or the graph is large), runtime kernels are called
+//! by absolute address, and temporaries are at constant offsets from the arena pointer.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `verify` | what emission relies on |
+//! | `analyse` | invariant values, address shapes, unrolling: decided before emission |
+//! | `nest`, `reduce`, `body` | loops of a kernel; reductions; one pass over a body's instructions |
+//! | `arith`, `convert`, `access`, `math` | operations, casts, memory formats, the math functions |
+//! | `emit`, `lanes`, `constants` | registers: what a value is and how it is moved |
+//! | `isa`, `memory`, `scratch`, `status` | the host, executable memory, scratch rows, error reports |
+
+mod access;
+mod analyse;
+mod arith;
+mod body;
+mod constants;
+mod convert;
+mod emit;
+mod function;
+mod isa;
+mod lanes;
+mod math;
+mod memory;
+mod nest;
+mod reduce;
+mod scratch;
+mod status;
+mod verify;
+
+#[cfg(test)]
+mod interp;
+#[cfg(test)]
+mod tests;
+
+pub use function::{Compiled, ExternCall, JitOptions, RunContext, compile};
+pub use status::{EXTERN_FAILED, INDEX_OUT_OF_RANGE, Status, ZERO_DIVISION};
+
+#[cfg(doc)]
+use straightline_passes::schedule::loops::Schedule;
+
+/// Why code could not be generated.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum JitError {
+    /// Cranelift cannot generate code for this machine.
+    #[error("no code generation for this machine: {message}")]
+    Host {
+        /// Cranelift's reason.
+        message: String,
+    },
+    /// Cranelift rejected a function: a bug of the emitter.
+    #[error("code generation of `{function}` failed: {message}")]
+    Codegen {
+        /// The function.
+        function: String,
+        /// Cranelift's reason.
+        message: String,
+    },
+    /// An operation that no code exists for.
+    #[error("no code for {what}")]
+    Unsupported {
+        /// The operation and dtype.
+        what: String,
+    },
+    /// The loop IR is malformed.
+    #[error("malformed loop IR: {what}")]
+    Invalid {
+        /// What is wrong.
+        what: String,
+    },
+}
+
+impl JitError {
+    fn codegen(function: &str, error: &cranelift_module::ModuleError) -> JitError {
+        JitError::Codegen {
+            function: function.to_string(),
+            message: format!("{error:#?}"),
+        }
+    }
+}

@@ -21,7 +21,6 @@ mod integer;
 pub mod matmul;
 mod nest;
 mod pointwise;
-pub mod random;
 mod reduce;
 #[cfg(test)]
 mod reduce_tests;

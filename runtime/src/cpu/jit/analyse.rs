@@ -1,0 +1,203 @@
+//! What is known about a kernel before a line of it is emitted: invariant values, address shapes, unrolling.
+
+use super::arith::unary_cost;
+use smallvec::SmallVec;
+use straightline_passes::ir::DType;
+use straightline_passes::schedule::loops::{
+    AxisId, BinaryOp, Index, Kernel, Mem, Op, Stage, Val, Vectorize,
+};
+
+/// Where a set of accesses points: one address is kept for all accesses that differ in their constant only.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct AddressKey {
+    pub(crate) mem: Mem,
+    pub(crate) terms: SmallVec<[(AxisId, i64); 4]>,
+}
+
+/// What is known about a stage.
+#[derive(Debug, Default)]
+pub(crate) struct StageFacts {
+    /// Does not change inside the loop(s) that the stage's body is in: computed once before them, as a scalar.
+    pub(crate) invariant: Vec<bool>,
+    /// Invariant, and an operand of something that is not.
+    pub(crate) broadcast: Vec<bool>,
+    /// The address key of each load and store.
+    pub(crate) key: Vec<Option<usize>>,
+    /// The reductions.
+    pub(crate) reduces: Vec<usize>,
+    /// Must run lane by lane.
+    pub(crate) scalar_only: bool,
+    /// A rough count of instructions per element.
+    pub(crate) cost: u32,
+    /// Some value has 64-bit lanes.
+    pub(crate) wide: bool,
+}
+
+/// What is known about a kernel.
+#[derive(Debug, Default)]
+pub(crate) struct KernelFacts {
+    pub(crate) keys: Vec<AddressKey>,
+    pub(crate) stages: Vec<StageFacts>,
+}
+
+/// The values an operation reads, index operands included.
+pub(crate) fn operands(op: &Op) -> SmallVec<[Val; 4]> {
+    let mut out = SmallVec::new();
+    let index = |i: &Index, out: &mut SmallVec<[Val; 4]>| {
+        out.extend(i.dynamic.iter().map(|d| d.0));
+    };
+    match op {
+        Op::Load { index: i, .. } => index(i, &mut out),
+        Op::Const(_) | Op::AxisIndex(_) | Op::Carry { .. } => {}
+        Op::Cast(a) | Op::Unary(_, a) | Op::Reduce(_, a) => out.push(*a),
+        Op::CheckIndex { index, .. } => out.push(*index),
+        Op::ArgReduce { value, .. } => out.push(*value),
+        Op::Binary(_, a, b) | Op::Compare(_, a, b) => out.extend([*a, *b]),
+        Op::Fma(a, b, c) | Op::Select(a, b, c) => out.extend([*a, *b, *c]),
+        Op::Store {
+            index: i, value, ..
+        } => {
+            out.push(*value);
+            index(i, &mut out);
+        }
+    }
+    out
+}
+
+/// Constants that are worth a register (more of them are loaded at each use).
+const HOISTED_CONSTANTS: usize = 6;
+
+impl KernelFacts {
+    pub(crate) fn of(kernel: &Kernel) -> KernelFacts {
+        let mut facts = KernelFacts::default();
+        for stage in &kernel.stages {
+            let f = facts.stage(kernel, stage);
+            facts.stages.push(f);
+        }
+        facts
+    }
+
+    fn key(&mut self, mem: Mem, index: &Index) -> usize {
+        let key = AddressKey {
+            mem,
+            terms: index.terms.clone(),
+        };
+        match self.keys.iter().position(|k| *k == key) {
+            Some(i) => i,
+            None => {
+                self.keys.push(key);
+                self.keys.len() - 1
+            }
+        }
+    }
+
+    fn stage(&mut self, kernel: &Kernel, stage: &Stage) -> StageFacts {
+        let grid = kernel.vectorize == Vectorize::Grid;
+        let mut inner: SmallVec<[AxisId; 4]> = SmallVec::new();
+        if grid {
+            inner.extend(kernel.grid.last().map(|a| a.id));
+            inner.extend(stage.axes.iter().map(|a| a.id));
+        } else {
+            inner.extend(stage.axes.last().map(|a| a.id));
+        }
+        let stores = |s: &Stage| -> Vec<Mem> {
+            s.body
+                .iter()
+                .filter_map(|i| match &i.op {
+                    Op::Store { mem, .. } => Some(*mem),
+                    _ => None,
+                })
+                .collect()
+        };
+        // in a grid kernel invariant values are computed before every stage
+        let written: Vec<Mem> = if grid {
+            kernel.stages.iter().flat_map(stores).collect()
+        } else {
+            stores(stage)
+        };
+        let constants = stage
+            .body
+            .iter()
+            .filter(|i| matches!(i.op, Op::Const(_)))
+            .count();
+        let mut f = StageFacts::default();
+        for (i, inst) in stage.body.iter().enumerate() {
+            let ops = operands(&inst.op);
+            let all = ops.iter().all(|v| f.invariant[v.0 as usize]);
+            let invariant = !inner.is_empty()
+                && match &inst.op {
+                    Op::Const(_) => constants <= HOISTED_CONSTANTS,
+                    Op::Load { mem, index } => {
+                        all && !written.contains(mem)
+                            && !(grid && matches!(mem, Mem::Scratch(_)))
+                            && inner.iter().all(|a| index.stride(*a) == 0)
+                    }
+                    Op::AxisIndex(a) => !inner.contains(a),
+                    Op::Carry { .. } => !grid,
+                    Op::Store { .. } | Op::Reduce(..) | Op::ArgReduce { .. } => false,
+                    _ => all,
+                };
+            f.invariant.push(invariant);
+            f.broadcast.push(false);
+            if !invariant {
+                for v in &ops {
+                    if f.invariant[v.0 as usize] {
+                        f.broadcast[v.0 as usize] = true;
+                    }
+                }
+                f.cost += cost(&inst.op, inst.dtype);
+                f.wide |= inst.dtype.size() == 8;
+            }
+            f.key.push(match &inst.op {
+                Op::Load { mem, index } | Op::Store { mem, index, .. } => {
+                    Some(self.key(*mem, index))
+                }
+                _ => None,
+            });
+            match &inst.op {
+                Op::Reduce(..) => f.reduces.push(i),
+                Op::ArgReduce { .. } => {
+                    f.reduces.push(i);
+                    f.scalar_only |= !grid;
+                }
+                _ => {}
+            }
+        }
+        f.scalar_only |= kernel.vectorize == Vectorize::None;
+        f
+    }
+}
+
+fn cost(op: &Op, dtype: DType) -> u32 {
+    let base = match op {
+        Op::Unary(u, _) => unary_cost(*u),
+        Op::Binary(b, ..) => match b {
+            BinaryOp::Pow | BinaryOp::Atan2 | BinaryOp::Fmod | BinaryOp::Remainder => 25,
+            BinaryOp::FloorDiv => 30,
+            BinaryOp::TruncDiv | BinaryOp::ShiftLeft | BinaryOp::ShiftRight => 8,
+            _ => 1,
+        },
+        Op::CheckIndex { .. } => 10,
+        Op::Const(_) => 0,
+        _ => 1,
+    };
+    if dtype.is_half() { base + 6 } else { base }
+}
+
+/// How many times a body of four lanes is repeated in one iteration over `extent` elements.
+pub(crate) fn unroll(cost: u32, wide: bool, extent: i64) -> i64 {
+    let max: i64 = match (cost, wide) {
+        (0..=6, false) => 4,
+        (0..=6, true) | (7..=14, false) => 2,
+        _ => 1,
+    };
+    // a shorter unroll that leaves no vector over beats a longer one on short rows
+    let lanes = super::lanes::LANES;
+    let mut best = 1;
+    for u in [2, 4] {
+        if u <= max && extent >= u * lanes && (extent >= 64 * u || extent % (u * lanes) < lanes) {
+            best = u;
+        }
+    }
+    best
+}

@@ -1,0 +1,378 @@
+//! Functions: the entry of a schedule and the kernels it calls.
+
+use super::JitError;
+use super::analyse::KernelFacts;
+use super::constants::ConstantPool;
+use super::emit::{Emit, mem};
+use super::memory::{Code, CodeBuilder};
+use super::nest::{ArgLayout, Context, Nest, Units};
+use super::status::Status;
+use crate::cpu::threads::sl_parallel_for;
+use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, Value, types};
+use cranelift_codegen::isa::CallConv;
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use cranelift_module::{FuncId, Module};
+use std::cell::RefCell;
+use std::fmt::Write;
+use std::sync::Arc;
+use straightline_passes::schedule::loops::{BufferKind, Kernel, Schedule, Step};
+
+/// Kernels with at least this many scalar operations are offered to the thread pool.
+const PARALLEL_WORK: u64 = 1 << 16;
+/// A range that a thread takes has about this many.
+const GRAIN_WORK: u64 = 1 << 14;
+/// A schedule with at most this many instructions is one function.
+const INLINE_BODY: usize = 400;
+
+/// What to keep beside the code.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct JitOptions {
+    /// The intermediate text of each function.
+    pub keep_clif: bool,
+    /// The disassembly of each function.
+    pub keep_asm: bool,
+}
+
+/// What a step that is not a kernel calls: `f(descriptor, context)`; it reports failure through the status.
+#[derive(Clone, Copy, Debug)]
+pub struct ExternCall {
+    /// Called with the descriptor and the context of the run.
+    pub function: extern "C" fn(*const u8, *const RunContext),
+    /// Lives as long as the code.
+    pub descriptor: *const u8,
+}
+
+/// What one run of the code works on.
+#[derive(Debug)]
+#[repr(C)]
+pub struct RunContext {
+    /// Inputs, parameters, outputs, in this order.
+    pub args: *const *mut u8,
+    /// [`Schedule::arena_bytes`] bytes, aligned to 64.
+    pub arena: *mut u8,
+    /// Zeroed; where failures are reported.
+    pub status: *mut Status,
+    /// For extern steps: not touched by generated code.
+    pub host: *mut u8,
+}
+
+/// Machine code of a schedule.
+pub struct Compiled {
+    entry: extern "C" fn(*const RunContext),
+    inputs: usize,
+    parameters: usize,
+    outputs: usize,
+    clif: Option<String>,
+    asm: Option<String>,
+    code_bytes: usize,
+    // what the code refers to by address
+    _code: Code,
+    _pool: ConstantPool,
+    _constants: Vec<Arc<[u8]>>,
+}
+
+impl std::fmt::Debug for Compiled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Compiled")
+            .field("inputs", &self.inputs)
+            .field("parameters", &self.parameters)
+            .field("outputs", &self.outputs)
+            .field("code_bytes", &self.code_bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Compiled {
+    /// How many inputs, parameters and outputs the argument table has.
+    pub fn arg_counts(&self) -> (usize, usize, usize) {
+        (self.inputs, self.parameters, self.outputs)
+    }
+
+    /// The intermediate text, if it was kept.
+    pub fn clif(&self) -> Option<&str> {
+        self.clif.as_deref()
+    }
+
+    /// The disassembly, if it was kept.
+    pub fn asm(&self) -> Option<&str> {
+        self.asm.as_deref()
+    }
+
+    /// Bytes of machine code.
+    pub fn code_bytes(&self) -> usize {
+        self.code_bytes
+    }
+
+    /// Runs the code.
+    ///
+    /// # Safety
+    ///
+    /// The argument table has the entries that [`Compiled::arg_counts`] says, each valid for the schedule's buffer
+    /// and of its dtype; outputs and arena overlap nothing else and no one else uses them; the descriptors given to
+    /// [`compile`] are alive.
+    #[inline]
+    pub unsafe fn run(&self, context: &RunContext) {
+        (self.entry)(context);
+    }
+}
+
+thread_local! {
+    static CONTEXT: RefCell<(cranelift_codegen::Context, FunctionBuilderContext)> =
+        RefCell::new((cranelift_codegen::Context::new(), FunctionBuilderContext::new()));
+}
+
+struct Unit<'s> {
+    schedule: &'s Schedule,
+    options: JitOptions,
+    layout: ArgLayout,
+    builder: CodeBuilder,
+    pool: ConstantPool,
+    call_conv: CallConv,
+    x64: bool,
+    clif: String,
+    asm: String,
+    code_bytes: usize,
+}
+
+/// Generates the code of a schedule. `externs` has an entry for each step, `Some` for the extern ones.
+///
+/// # Errors
+///
+/// [`JitError`]; code is never partial.
+pub fn compile(
+    schedule: &Schedule,
+    externs: &[Option<ExternCall>],
+    options: JitOptions,
+) -> Result<Compiled, JitError> {
+    super::verify::verify(schedule)?;
+    let isa = super::isa::host()?;
+    let mut unit = Unit {
+        schedule,
+        options,
+        layout: ArgLayout::of(schedule),
+        builder: CodeBuilder::new()?,
+        pool: ConstantPool::default(),
+        call_conv: isa.default_call_conv(),
+        x64: isa.name() == "x64",
+        clif: String::new(),
+        asm: String::new(),
+        code_bytes: 0,
+    };
+    let entry = unit.entry(externs)?;
+    let code = unit.builder.finish()?;
+    let address = code.address(entry);
+    Ok(Compiled {
+        // SAFETY: the function was compiled with exactly this signature and calling convention.
+        entry: unsafe {
+            std::mem::transmute::<*const u8, extern "C" fn(*const RunContext)>(address)
+        },
+        inputs: unit.layout.inputs,
+        parameters: unit.layout.parameters,
+        outputs: unit.layout.outputs,
+        clif: options.keep_clif.then_some(unit.clif),
+        asm: options.keep_asm.then_some(unit.asm),
+        code_bytes: unit.code_bytes,
+        _code: code,
+        _pool: unit.pool,
+        _constants: schedule
+            .buffers
+            .iter()
+            .filter_map(|b| match &b.kind {
+                BufferKind::Constant(bytes) => Some(bytes.clone()),
+                _ => None,
+            })
+            .collect(),
+    })
+}
+
+/// How a kernel is reached from the entry.
+enum Reach {
+    Inline,
+    Call(FuncId),
+    Parallel(FuncId),
+}
+
+impl Unit<'_> {
+    fn entry(&mut self, externs: &[Option<ExternCall>]) -> Result<FuncId, JitError> {
+        let schedule = self.schedule;
+        let body: usize = schedule
+            .kernels()
+            .flat_map(|k| &k.stages)
+            .map(|s| s.body.len())
+            .sum();
+        let inline = body <= INLINE_BODY;
+        let mut facts = Vec::with_capacity(schedule.steps.len());
+        let mut reach = Vec::with_capacity(schedule.steps.len());
+        for (i, step) in schedule.steps.iter().enumerate() {
+            let Step::Kernel(kernel) = step else {
+                facts.push(None);
+                reach.push(Reach::Inline);
+                continue;
+            };
+            let f = KernelFacts::of(kernel);
+            let work = (kernel.points().max(0) as u64).saturating_mul(kernel.work_per_point);
+            let parallel = work >= PARALLEL_WORK && Units::of(kernel).count > 1;
+            reach.push(if !parallel && inline {
+                Reach::Inline
+            } else {
+                let id = self.kernel_function(i, kernel, &f)?;
+                if parallel {
+                    Reach::Parallel(id)
+                } else {
+                    Reach::Call(id)
+                }
+            });
+            facts.push(Some(f));
+        }
+        let mut sig = Signature::new(self.call_conv);
+        sig.params.push(AbiParam::new(types::I64));
+        self.function("main", sig, |unit, b, params| {
+            let refs: Vec<_> = reach
+                .iter()
+                .map(|r| match r {
+                    Reach::Inline => None,
+                    Reach::Call(id) | Reach::Parallel(id) => {
+                        Some(unit.builder.module().declare_func_in_func(*id, b.func))
+                    }
+                })
+                .collect();
+            let (call_conv, x64) = (unit.call_conv, unit.x64);
+            let mut e = Emit::new(b, &mut unit.pool, x64, call_conv);
+            let run = params[0];
+            let cx = context(&mut e, run);
+            for (i, step) in schedule.steps.iter().enumerate() {
+                match step {
+                    Step::Extern(_) => {
+                        let call =
+                            externs
+                                .get(i)
+                                .copied()
+                                .flatten()
+                                .ok_or_else(|| JitError::Invalid {
+                                    what: format!("step {i} has no runtime kernel"),
+                                })?;
+                        let d = e.i64(call.descriptor as i64);
+                        let f = call.function as *const () as usize;
+                        e.call_address(f, &[types::I64; 2], None, &[d, run]);
+                        let code = e.b.ins().load(types::I64, mem(), cx.status, 0);
+                        let go_on = e.b.create_block();
+                        let leave = e.b.create_block();
+                        e.b.set_cold_block(leave);
+                        e.b.ins().brif(code, leave, &[], go_on, &[]);
+                        e.b.seal_block(leave);
+                        e.b.seal_block(go_on);
+                        e.b.switch_to_block(leave);
+                        e.b.ins().return_(&[]);
+                        e.b.switch_to_block(go_on);
+                    }
+                    Step::Kernel(kernel) => {
+                        let f = facts[i].as_ref().expect("analysed above");
+                        let count = Units::of(kernel).count;
+                        match (&reach[i], refs[i]) {
+                            (Reach::Parallel(_), Some(func)) => {
+                                let grain = grain(kernel, count);
+                                let f = e.b.ins().func_addr(types::I64, func);
+                                let (n, grain) = (e.i64(count), e.i64(grain));
+                                e.call_address(
+                                    sl_parallel_for as *const () as usize,
+                                    &[types::I64; 4],
+                                    None,
+                                    &[f, run, n, grain],
+                                );
+                            }
+                            (_, Some(func)) => {
+                                let (zero, n) = (e.i64(0), e.i64(count));
+                                e.b.ins().call(func, &[run, zero, n]);
+                            }
+                            (_, None) => {
+                                Nest::new(&mut e, schedule, kernel, f, &unit.layout, i, cx)
+                                    .units(None)?;
+                            }
+                        }
+                    }
+                }
+            }
+            e.b.ins().return_(&[]);
+            Ok(())
+        })
+    }
+
+    /// A function over a range of a kernel's units.
+    fn kernel_function(
+        &mut self,
+        step: usize,
+        kernel: &Kernel,
+        facts: &KernelFacts,
+    ) -> Result<FuncId, JitError> {
+        let mut sig = Signature::new(self.call_conv);
+        sig.params.extend([AbiParam::new(types::I64); 3]);
+        let schedule = self.schedule;
+        self.function(&format!("kernel_{step}"), sig, |unit, b, params| {
+            let (call_conv, x64) = (unit.call_conv, unit.x64);
+            let mut e = Emit::new(b, &mut unit.pool, x64, call_conv);
+            let cx = context(&mut e, params[0]);
+            Nest::new(&mut e, schedule, kernel, facts, &unit.layout, step, cx)
+                .units(Some((params[1], params[2])))?;
+            e.b.ins().return_(&[]);
+            Ok(())
+        })
+    }
+
+    /// Builds and compiles one function.
+    fn function(
+        &mut self,
+        name: &str,
+        sig: Signature,
+        build: impl FnOnce(&mut Self, &mut FunctionBuilder<'_>, &[Value]) -> Result<(), JitError>,
+    ) -> Result<FuncId, JitError> {
+        let id = self.builder.declare(name, &sig)?;
+        CONTEXT.with_borrow_mut(|(ctx, fctx)| {
+            self.builder.module().clear_context(ctx);
+            ctx.func.signature = sig;
+            let mut b = FunctionBuilder::new(&mut ctx.func, fctx);
+            let entry = b.create_block();
+            b.append_block_params_for_function_params(entry);
+            b.switch_to_block(entry);
+            b.seal_block(entry);
+            let params = b.block_params(entry).to_vec();
+            if let Err(e) = build(self, &mut b, &params) {
+                // a half-built function leaves the builder's context dirty
+                drop(b);
+                *fctx = FunctionBuilderContext::new();
+                return Err(e);
+            }
+            let config = self.builder.module().target_config();
+            b.finalize(config);
+            if self.options.keep_clif {
+                // writing to a string does not fail
+                let _ = writeln!(self.clif, "; {name}\n{}", ctx.func.display());
+            }
+            ctx.set_disasm(self.options.keep_asm);
+            self.builder.define(name, id, ctx)?;
+            if let Some(code) = ctx.compiled_code() {
+                self.code_bytes += code.code_buffer().len();
+                if let Some(text) = &code.vcode {
+                    let _ = writeln!(self.asm, "; {name}\n{text}");
+                }
+            }
+            Ok(id)
+        })
+    }
+}
+
+fn context(e: &mut Emit<'_, '_>, run: Value) -> Context {
+    let flags = mem().with_aligned();
+    let mut field = |at: usize| e.b.ins().load(types::I64, flags, run, at as i32);
+    Context {
+        args: field(std::mem::offset_of!(RunContext, args)),
+        arena: field(std::mem::offset_of!(RunContext, arena)),
+        status: field(std::mem::offset_of!(RunContext, status)),
+    }
+}
+
+/// Units that a thread takes at a time, at least.
+fn grain(kernel: &Kernel, units: i64) -> i64 {
+    let work = (kernel.points() as u64).saturating_mul(kernel.work_per_point.max(1));
+    let per_unit = (work / units.max(1) as u64).max(1);
+    GRAIN_WORK.div_ceil(per_unit).max(1) as i64
+}

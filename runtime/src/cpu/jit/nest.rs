@@ -1,0 +1,501 @@
+//! The loops of a kernel: grid, vector groups, stages.
+
+use super::JitError;
+use super::analyse::{KernelFacts, unroll};
+use super::emit::Emit;
+use super::lanes::{LANES, Lanes};
+use super::reduce::Accumulators;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Value, types};
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use straightline_passes::schedule::loops::{
+    Axis, AxisId, BufferKind, Kernel, Mem, Schedule, Vectorize,
+};
+
+/// Rows longer than this are cut into ranges that threads can share.
+const LONG_ROW: i64 = 8192;
+/// The length of such a range: a multiple of every vector step.
+const RANGE: i64 = 4096;
+/// Scratch rows up to this many bytes are on the stack.
+const STACK_SCRATCH: usize = 16 << 10;
+
+/// Where the plan's pointers are in the argument table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ArgLayout {
+    pub(crate) inputs: usize,
+    pub(crate) parameters: usize,
+    pub(crate) outputs: usize,
+}
+
+impl ArgLayout {
+    pub(crate) fn of(schedule: &Schedule) -> ArgLayout {
+        let mut l = ArgLayout {
+            inputs: 0,
+            parameters: 0,
+            outputs: 0,
+        };
+        for b in &schedule.buffers {
+            match b.kind {
+                BufferKind::Input(i) => l.inputs = l.inputs.max(i as usize + 1),
+                BufferKind::Parameter(i) => l.parameters = l.parameters.max(i as usize + 1),
+                BufferKind::Output(i) => l.outputs = l.outputs.max(i as usize + 1),
+                BufferKind::Constant(_) | BufferKind::Arena { .. } => {}
+            }
+        }
+        l
+    }
+
+    /// The slot of a buffer that the caller provides.
+    pub(crate) fn slot(&self, kind: &BufferKind) -> Option<usize> {
+        match kind {
+            BufferKind::Input(i) => Some(*i as usize),
+            BufferKind::Parameter(i) => Some(self.inputs + *i as usize),
+            BufferKind::Output(i) => Some(self.inputs + self.parameters + *i as usize),
+            BufferKind::Constant(_) | BufferKind::Arena { .. } => None,
+        }
+    }
+}
+
+/// The pointers that generated functions pass around.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Context {
+    pub(crate) args: Value,
+    pub(crate) arena: Value,
+    pub(crate) status: Value,
+}
+
+/// How a kernel's work is divided into units that run independently.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Units {
+    /// The number of units.
+    pub(crate) count: i64,
+    /// Ranges per row of the vectorised grid axis.
+    ranges: i64,
+}
+
+impl Units {
+    pub(crate) fn of(kernel: &Kernel) -> Units {
+        if kernel.vectorize != Vectorize::Grid || kernel.grid.is_empty() {
+            return Units {
+                count: kernel.points(),
+                ranges: 1,
+            };
+        }
+        let (last, outer) = kernel.grid.split_last().expect("not empty");
+        let rows: i64 = outer.iter().map(|a| a.extent).product();
+        let ranges = if last.extent > LONG_ROW {
+            (last.extent + RANGE - 1) / RANGE
+        } else {
+            1
+        };
+        Units {
+            count: if last.extent == 0 { 0 } else { rows * ranges },
+            ranges,
+        }
+    }
+}
+
+/// A value that does not change inside a loop.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Invariant {
+    pub(crate) scalar: Lanes,
+    pub(crate) vector: Option<Lanes>,
+}
+
+/// The state of emitting one kernel.
+pub(crate) struct Nest<'e, 'a, 'f, 'k> {
+    pub(crate) e: &'e mut Emit<'a, 'f>,
+    pub(crate) schedule: &'k Schedule,
+    pub(crate) kernel: &'k Kernel,
+    pub(crate) facts: &'k KernelFacts,
+    pub(crate) step: usize,
+    pub(crate) cx: Context,
+    /// Current values of the open axes; an axis of extent one that is not looped over has none (it is 0).
+    pub(crate) axis: HashMap<AxisId, Value>,
+    /// Per address key: the address for the open axes.
+    pub(crate) address: Vec<Value>,
+    /// The axis that lanes run along, and the vector shape of the body being emitted.
+    pub(crate) lane_axis: Option<AxisId>,
+    pub(crate) vector: bool,
+    /// Elements that a grid group covers: the row length of scratch per index.
+    pub(crate) group: i64,
+    pub(crate) carries: HashMap<(u32, u32), SmallVec<[Lanes; 4]>>,
+}
+
+impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
+    /// Prepares a kernel: loads base addresses.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn new(
+        e: &'e mut Emit<'a, 'f>,
+        schedule: &'k Schedule,
+        kernel: &'k Kernel,
+        facts: &'k KernelFacts,
+        layout: &ArgLayout,
+        step: usize,
+        cx: Context,
+    ) -> Self {
+        let scratch = scratch_bases(e, kernel);
+        let mut bases: Vec<(Mem, Value)> = Vec::new();
+        let mut address = Vec::with_capacity(facts.keys.len());
+        for key in &facts.keys {
+            let base = match bases.iter().find(|b| b.0 == key.mem) {
+                Some(b) => b.1,
+                None => {
+                    let v = match key.mem {
+                        Mem::Scratch(i) => scratch[i as usize],
+                        Mem::Buffer(id) => {
+                            let buffer = schedule.buffer(id);
+                            match &buffer.kind {
+                                BufferKind::Constant(bytes) => {
+                                    let at = bytes.as_ptr() as i64;
+                                    e.i64(at)
+                                }
+                                BufferKind::Arena { offset } => {
+                                    e.b.ins().iadd_imm_s(cx.arena, *offset as i64)
+                                }
+                                kind => {
+                                    let slot = layout.slot(kind).expect("the caller's buffer");
+                                    let flags = super::emit::mem().with_aligned();
+                                    e.b.ins().load(types::I64, flags, cx.args, slot as i32 * 8)
+                                }
+                            }
+                        }
+                    };
+                    bases.push((key.mem, v));
+                    v
+                }
+            };
+            address.push(base);
+        }
+        Nest {
+            e,
+            schedule,
+            kernel,
+            facts,
+            step,
+            cx,
+            axis: HashMap::new(),
+            address,
+            lane_axis: None,
+            vector: false,
+            group: 1,
+            carries: HashMap::new(),
+        }
+    }
+
+    /// Emits the units `begin..end`; `None` is all of them.
+    pub(crate) fn units(mut self, range: Option<(Value, Value)>) -> Result<(), JitError> {
+        let units = Units::of(self.kernel);
+        if units.count == 0 {
+            return Ok(());
+        }
+        let outer: SmallVec<[Axis; 4]> = if self.kernel.vectorize == Vectorize::Grid {
+            let n = self.kernel.grid.len().saturating_sub(1);
+            self.kernel.grid[..n].into()
+        } else {
+            self.kernel.grid.clone()
+        };
+        if range.is_none() && units.count == 1 {
+            return self.unit(None, units.ranges);
+        }
+        // the digits of a unit's number: grid axes, then the range in the row
+        let mut extents: SmallVec<[i64; 5]> = outer.iter().map(|a| a.extent).collect();
+        extents.push(units.ranges);
+        let counted: SmallVec<[usize; 5]> =
+            (0..extents.len()).filter(|&i| extents[i] != 1).collect();
+        let (begin, end) = match range {
+            Some(r) => r,
+            None => (self.e.i64(0), self.e.i64(units.count)),
+        };
+        let single = counted.len() <= 1;
+        let mut start: SmallVec<[Value; 5]> = SmallVec::new();
+        if !single {
+            let mut below = units.count;
+            for &d in &counted {
+                below /= extents[d];
+                start.push(if range.is_none() {
+                    self.e.i64(0)
+                } else {
+                    let q = self.e.b.ins().udiv_imm_u(begin, below);
+                    self.e.b.ins().urem_imm_u(q, extents[d])
+                });
+            }
+        }
+        let l = self.e.begin_loop(begin, end, 1, &start, range.is_some());
+        let digits: SmallVec<[Value; 5]> = if single {
+            SmallVec::from_elem(l.index, 1)
+        } else {
+            l.carried.iter().copied().collect()
+        };
+        let saved = self.address.clone();
+        let mut row_range = None;
+        for (&d, &value) in counted.iter().zip(&digits) {
+            match outer.get(d) {
+                Some(axis) => self.enter(axis.id, value),
+                None => row_range = Some(value),
+            }
+        }
+        self.unit(row_range, units.ranges)?;
+        self.address = saved;
+        let mut next: SmallVec<[Value; 5]> = SmallVec::new();
+        if !single {
+            let mut carry = None;
+            for (&d, &value) in counted.iter().zip(&digits).rev() {
+                let bumped = match carry {
+                    None => self.e.b.ins().iadd_imm_s(value, 1),
+                    Some(c) => {
+                        let c = self.e.b.ins().uextend(types::I64, c);
+                        self.e.b.ins().iadd(value, c)
+                    }
+                };
+                let full = self.e.b.ins().icmp_imm_s(IntCC::Equal, bumped, extents[d]);
+                let zero = self.e.i64(0);
+                next.push(self.e.b.ins().select(full, zero, bumped));
+                carry = Some(full);
+            }
+            next.reverse();
+        }
+        self.e.end_loop(&l, &next);
+        Ok(())
+    }
+
+    /// One unit: a grid point, or a range of the vectorised axis.
+    fn unit(&mut self, range: Option<Value>, ranges: i64) -> Result<(), JitError> {
+        let grid = self.kernel.vectorize == Vectorize::Grid;
+        let last = match self.kernel.grid.last() {
+            Some(a) if grid => *a,
+            _ => {
+                self.carries.clear();
+                for s in 0..self.kernel.stages.len() {
+                    self.point_stage(s)?;
+                }
+                return Ok(());
+            }
+        };
+        self.lane_axis = Some(last.id);
+        let u = self.grid_unroll();
+        let step = u * LANES;
+        let invariants = (0..self.kernel.stages.len())
+            .map(|s| self.invariants(s, last.extent >= LANES))
+            .collect::<Result<Vec<_>, _>>()?;
+        if ranges == 1 {
+            let main = last.extent / step * step;
+            self.groups_static(0, main, u, true, &invariants)?;
+            let rest = (last.extent - main) / LANES * LANES;
+            self.groups_static(main, rest, 1, true, &invariants)?;
+            let tail = last.extent - main - rest;
+            return self.groups_static(main + rest, tail, 1, false, &invariants);
+        }
+        let index = range.expect("more than one range");
+        let begin = self.e.b.ins().imul_imm_s(index, RANGE);
+        let end = self.e.b.ins().iadd_imm_s(begin, RANGE);
+        let limit = self.e.i64(last.extent);
+        let end = self.e.b.ins().smin(end, limit);
+        let len = self.e.b.ins().isub(end, begin);
+        let main = self.e.b.ins().band_imm_s(len, -step);
+        let main = self.e.b.ins().iadd(begin, main);
+        self.groups(begin, main, u, true, &invariants)?;
+        if last.extent % step == 0 {
+            return Ok(());
+        }
+        self.groups(main, end, 1, false, &invariants)
+    }
+
+    /// Repetitions of the body per vector group of a grid kernel.
+    fn grid_unroll(&self) -> i64 {
+        let extent = self.kernel.grid.last().map_or(1, |a| a.extent);
+        let cost = self.facts.stages.iter().map(|s| s.cost).sum();
+        let wide = self.facts.stages.iter().any(|s| s.wide);
+        if extent < LANES {
+            return 1;
+        }
+        unroll(cost, wide, extent)
+    }
+
+    fn groups_static(
+        &mut self,
+        begin: i64,
+        len: i64,
+        u: i64,
+        vector: bool,
+        invariants: &[Vec<Option<Invariant>>],
+    ) -> Result<(), JitError> {
+        let step = if vector { u * LANES } else { 1 };
+        if len == 0 {
+            return Ok(());
+        }
+        let b = self.e.i64(begin);
+        if len == step {
+            let saved = self.address.clone();
+            self.enter(self.lane_axis.expect("a grid kernel"), b);
+            self.group(u, vector, invariants)?;
+            self.address = saved;
+            return Ok(());
+        }
+        let e = self.e.i64(begin + len);
+        self.looped(b, e, step, false, |n| n.group(u, vector, invariants))
+    }
+
+    fn groups(
+        &mut self,
+        begin: Value,
+        end: Value,
+        u: i64,
+        vector: bool,
+        invariants: &[Vec<Option<Invariant>>],
+    ) -> Result<(), JitError> {
+        let step = if vector { u * LANES } else { 1 };
+        self.looped(begin, end, step, true, |n| n.group(u, vector, invariants))
+    }
+
+    /// A loop over the lane axis without carried values.
+    fn looped(
+        &mut self,
+        begin: Value,
+        end: Value,
+        step: i64,
+        guarded: bool,
+        body: impl FnOnce(&mut Self) -> Result<(), JitError>,
+    ) -> Result<(), JitError> {
+        let l = self.e.begin_loop(begin, end, step, &[], guarded);
+        let saved = self.address.clone();
+        self.enter(self.lane_axis.expect("a grid kernel"), l.index);
+        body(self)?;
+        self.address = saved;
+        self.e.end_loop(&l, &[]);
+        Ok(())
+    }
+
+    /// All stages for one group of neighbouring grid points.
+    fn group(
+        &mut self,
+        u: i64,
+        vector: bool,
+        invariants: &[Vec<Option<Invariant>>],
+    ) -> Result<(), JitError> {
+        self.vector = vector;
+        self.group = if vector { u * LANES } else { 1 };
+        self.carries.clear();
+        for (s, invariant) in invariants.iter().enumerate() {
+            let axes = self.kernel.stages[s].axes.clone();
+            let accs = self.identities(s, vector, u);
+            let accs = self.stage_loops(s, &axes, accs, &mut |n, accs| {
+                for c in 0..u {
+                    n.body(s, c, c * LANES, invariant, accs)?;
+                }
+                Ok(())
+            })?;
+            self.finish(s, accs);
+        }
+        Ok(())
+    }
+
+    /// Loops over `axes` around a body that updates accumulators.
+    pub(crate) fn stage_loops(
+        &mut self,
+        s: usize,
+        axes: &[Axis],
+        mut accs: Accumulators,
+        body: &mut dyn FnMut(&mut Self, &mut Accumulators) -> Result<(), JitError>,
+    ) -> Result<Accumulators, JitError> {
+        let Some((axis, rest)) = axes.split_first() else {
+            body(self, &mut accs)?;
+            return Ok(accs);
+        };
+        match axis.extent {
+            0 => Ok(accs),
+            1 => {
+                let zero = self.e.i64(0);
+                self.axis.insert(axis.id, zero);
+                self.stage_loops(s, rest, accs, body)
+            }
+            n => {
+                let (b, e) = (self.e.i64(0), self.e.i64(n));
+                let l = self.e.begin_loop(b, e, 1, &accs.values(), false);
+                let saved = self.address.clone();
+                self.enter(axis.id, l.index);
+                let inner = self.stage_loops(s, rest, accs.with(&l.carried), body)?;
+                self.address = saved;
+                let out = self.e.end_loop(&l, &inner.values());
+                Ok(inner.with(&out))
+            }
+        }
+    }
+
+    /// Gives an axis a value: addresses move along it.
+    pub(crate) fn enter(&mut self, axis: AxisId, value: Value) {
+        self.axis.insert(axis, value);
+        let mut products: SmallVec<[(i64, Value); 4]> = SmallVec::new();
+        for i in 0..self.facts.keys.len() {
+            let key = &self.facts.keys[i];
+            let Some(&(_, stride)) = key.terms.iter().find(|t| t.0 == axis) else {
+                continue;
+            };
+            let bytes = stride * self.element_bytes(key.mem);
+            let offset = match products.iter().find(|p| p.0 == bytes) {
+                Some(p) => p.1,
+                None => {
+                    let v = self.e.scaled(value, bytes);
+                    products.push((bytes, v));
+                    v
+                }
+            };
+            self.address[i] = self.e.b.ins().iadd(self.address[i], offset);
+        }
+    }
+
+    /// Bytes from one index to the next: a scratch row of a grid kernel has an element per lane.
+    pub(crate) fn element_bytes(&self, mem: Mem) -> i64 {
+        match mem {
+            Mem::Buffer(id) => self.schedule.buffer(id).dtype.size() as i64,
+            Mem::Scratch(i) => {
+                let size = self.kernel.scratch[i as usize].dtype.size() as i64;
+                if self.kernel.vectorize == Vectorize::Grid {
+                    size * self.group
+                } else {
+                    size
+                }
+            }
+        }
+    }
+}
+
+fn scratch_bases(e: &mut Emit<'_, '_>, kernel: &Kernel) -> Vec<Value> {
+    let lanes = if kernel.vectorize == Vectorize::Grid {
+        4 * LANES as usize
+    } else {
+        1
+    };
+    let sizes: Vec<usize> = kernel
+        .scratch
+        .iter()
+        .map(|s| (s.len * lanes * s.dtype.size()).next_multiple_of(64))
+        .collect();
+    let total: usize = sizes.iter().sum();
+    if total == 0 {
+        return sizes.iter().map(|_| e.i64(0)).collect();
+    }
+    let base = if total <= STACK_SCRATCH {
+        let slot = e.b.create_sized_stack_slot(StackSlotData::new(
+            StackSlotKind::ExplicitSlot,
+            total as u32,
+            4,
+        ));
+        e.b.ins().stack_addr(types::I64, slot, 0)
+    } else {
+        let bytes = e.i64(total as i64);
+        let f = super::scratch::sl_scratch as *const () as usize;
+        e.call_address(f, &[types::I64], Some(types::I64), &[bytes])
+            .expect("a result was declared")
+    };
+    let mut offset = 0;
+    sizes
+        .iter()
+        .map(|s| {
+            let v = e.b.ins().iadd_imm_s(base, offset);
+            offset += *s as i64;
+            v
+        })
+        .collect()
+}

@@ -1,0 +1,365 @@
+//! Reductions: accumulators as loop parameters, lanes folded at the end.
+
+use super::JitError;
+use super::analyse::unroll;
+use super::arith::accumulator;
+use super::lanes::{Kind, LANES, Lanes};
+use super::nest::Nest;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, Value};
+use smallvec::{SmallVec, smallvec};
+use straightline_passes::ir::DType;
+use straightline_passes::schedule::loops::{Op, ReduceOp, Val};
+
+/// The running state of a stage's reductions: for each repetition of the body, for each reduction, its values
+/// (one; for an arg-reduction the extreme and its position).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Accumulators {
+    items: Vec<SmallVec<[Lanes; 2]>>,
+}
+
+impl Accumulators {
+    /// The registers, as a loop carries them.
+    pub(crate) fn values(&self) -> SmallVec<[Value; 8]> {
+        self.items
+            .iter()
+            .flatten()
+            .flat_map(|l| l.regs().iter().copied())
+            .collect()
+    }
+
+    /// The same state in other registers.
+    pub(crate) fn with(&self, values: &[Value]) -> Accumulators {
+        let mut at = 0;
+        let items = self
+            .items
+            .iter()
+            .map(|acc| {
+                acc.iter()
+                    .map(|l| {
+                        let n = l.regs().len();
+                        at += n;
+                        Lanes::new(l.kind, l.vector, &values[at - n..at])
+                    })
+                    .collect()
+            })
+            .collect();
+        Accumulators { items }
+    }
+}
+
+impl Nest<'_, '_, '_, '_> {
+    fn reduced_dtype(&self, s: usize, v: Val) -> DType {
+        self.kernel.stages[s].body[v.0 as usize].dtype
+    }
+
+    /// The state before the first element, for `u` repetitions.
+    pub(crate) fn identities(&mut self, s: usize, vector: bool, u: i64) -> Accumulators {
+        let kernel = self.kernel;
+        let mut items = Vec::new();
+        for _ in 0..u {
+            for &r in &self.facts.stages[s].reduces {
+                let inst = &kernel.stages[s].body[r];
+                items.push(match &inst.op {
+                    Op::Reduce(op, _) => {
+                        smallvec![self.e.reduce_identity(*op, accumulator(inst.dtype), vector)]
+                    }
+                    Op::ArgReduce { max, value } => {
+                        let dtype = self.reduced_dtype(s, *value);
+                        let op = if *max { ReduceOp::Max } else { ReduceOp::Min };
+                        let best = self.e.reduce_identity(op, accumulator(dtype), vector);
+                        let zero = self.e.reduce_identity(ReduceOp::Sum, DType::I64, vector);
+                        smallvec![best, zero]
+                    }
+                    _ => unreachable!("only reductions are listed"),
+                });
+            }
+        }
+        Accumulators { items }
+    }
+
+    /// Takes one body's value into reduction `r` (an instruction) of repetition `copy`.
+    pub(crate) fn accumulate(
+        &mut self,
+        s: usize,
+        copy: i64,
+        r: usize,
+        v: Lanes,
+        accs: &mut Accumulators,
+    ) {
+        let kernel = self.kernel;
+        let reduces = &self.facts.stages[s].reduces;
+        let slot = reduces.iter().position(|&x| x == r).expect("listed");
+        let at = copy as usize * reduces.len() + slot;
+        let inst = &kernel.stages[s].body[r];
+        match &inst.op {
+            Op::Reduce(op, _) => {
+                let acc = accs.items[at][0];
+                let v = self.e.convert(v, acc.kind);
+                let mut next = self.e.reduce_step(*op, acc, v);
+                if inst.dtype.is_integral() {
+                    next = self.e.wrap(next, inst.dtype);
+                }
+                accs.items[at][0] = next;
+            }
+            Op::ArgReduce { max, .. } => {
+                let (best, index) = (accs.items[at][0], accs.items[at][1]);
+                let position = self.position(s, v.vector);
+                let v = self.e.convert(v, best.kind);
+                let better = self.better(*max, v, best);
+                accs.items[at][0] = self.e.select(better, v, best);
+                accs.items[at][1] = self.e.select(better, position, index);
+            }
+            _ => unreachable!("only reductions are listed"),
+        }
+    }
+
+    /// Whether `v` comes before `best` as an extreme: NaN first, the earlier of equals.
+    fn better(&mut self, max: bool, v: Lanes, best: Lanes) -> Lanes {
+        use straightline_passes::schedule::loops::CompareOp;
+        let cc = if max { CompareOp::Gt } else { CompareOp::Lt };
+        let beyond = self.e.compare(cc, v, best);
+        if !v.kind.float() {
+            return beyond;
+        }
+        let kind = beyond.kind;
+        let nan = self.e.map1(v, kind, |e, x| e.is_nan(x));
+        let had = self.e.map1(best, kind, |e, x| e.is_nan(x));
+        let had = self.e.bool_not(had);
+        let first = self.e.map2(nan, had, kind, |e, a, b| e.b.ins().band(a, b));
+        self.e
+            .map2(beyond, first, kind, |e, a, b| e.b.ins().bor(a, b))
+    }
+
+    /// The linear position over a stage's axes.
+    fn position(&mut self, s: usize, vector: bool) -> Lanes {
+        let mut at = self.e.i64(0);
+        for axis in &self.kernel.stages[s].axes {
+            if let Some(&v) = self.axis.get(&axis.id) {
+                let scaled = self.e.scaled(at, axis.extent);
+                at = self.e.b.ins().iadd(scaled, v);
+            }
+        }
+        let at = Lanes::scalar(Kind::I64, at);
+        if vector { self.e.splat(at) } else { at }
+    }
+
+    /// Brings the finished reductions of a stage into what later stages read.
+    pub(crate) fn finish(&mut self, s: usize, accs: Accumulators) {
+        let reduces = &self.facts.stages[s].reduces;
+        if reduces.is_empty() {
+            return;
+        }
+        for (at, acc) in accs.items.iter().enumerate() {
+            let r = reduces[at % reduces.len()];
+            let dtype = self.kernel.stages[s].body[r].dtype;
+            let last = *acc.last().expect("one or two values");
+            let v = self.e.wrap(last, dtype);
+            self.carries
+                .entry((s as u32, r as u32))
+                .or_default()
+                .push(v);
+        }
+    }
+
+    /// A stage at one grid point: its innermost axis is vectorised where that pays.
+    pub(crate) fn point_stage(&mut self, s: usize) -> Result<(), JitError> {
+        self.vector = false;
+        self.lane_axis = None;
+        let axes = self.kernel.stages[s].axes.clone();
+        let totals = self.identities(s, false, 1);
+        let Some((inner, outer)) = axes.split_last() else {
+            let mut none = totals;
+            return self.body(s, 0, 0, &[], &mut none);
+        };
+        let inner = *inner;
+        let totals = self.stage_loops(s, outer, totals, &mut |n, totals| {
+            *totals = n.row(s, inner.id, inner.extent, totals.clone())?;
+            Ok(())
+        })?;
+        self.finish(s, totals);
+        Ok(())
+    }
+
+    /// The innermost loop of a stage.
+    fn row(
+        &mut self,
+        s: usize,
+        axis: straightline_passes::schedule::loops::AxisId,
+        extent: i64,
+        totals: Accumulators,
+    ) -> Result<Accumulators, JitError> {
+        if extent == 0 {
+            return Ok(totals);
+        }
+        let facts = &self.facts.stages[s];
+        let vector = !facts.scalar_only && extent >= LANES;
+        let (cost, wide) = (facts.cost, facts.wide);
+        let has_reduce = !facts.reduces.is_empty();
+        self.lane_axis = Some(axis);
+        let invariants = self.invariants(s, vector)?;
+        let mut totals = totals;
+        let mut done = 0;
+        if vector {
+            let u = unroll(cost, wide, extent);
+            self.vector = true;
+            let main = extent / (u * LANES) * (u * LANES);
+            let accs = self.identities(s, true, u);
+            let accs = self.span(axis, done, main, u * LANES, accs, |n, accs| {
+                for c in 0..u {
+                    n.body(s, c, c * LANES, &invariants, accs)?;
+                }
+                Ok(())
+            })?;
+            done = main;
+            let mut accs = self.combine_copies(s, u, accs);
+            let rest = (extent - main) / LANES * LANES;
+            if rest > 0 {
+                accs = self.span(axis, done, rest, LANES, accs, |n, accs| {
+                    n.body(s, 0, 0, &invariants, accs)
+                })?;
+                done += rest;
+            }
+            self.vector = false;
+            if has_reduce {
+                totals = self.fold_into(s, &accs, totals);
+            }
+        }
+        let tail = extent - done;
+        if tail > 0 {
+            totals = self.span(axis, done, tail, 1, totals, |n, accs| {
+                n.body(s, 0, 0, &invariants, accs)
+            })?;
+        }
+        Ok(totals)
+    }
+
+    /// `begin..begin + len` of an axis in steps, accumulators carried.
+    fn span(
+        &mut self,
+        axis: straightline_passes::schedule::loops::AxisId,
+        begin: i64,
+        len: i64,
+        step: i64,
+        mut accs: Accumulators,
+        body: impl FnOnce(&mut Self, &mut Accumulators) -> Result<(), JitError>,
+    ) -> Result<Accumulators, JitError> {
+        let b = self.e.i64(begin);
+        let saved = self.address.clone();
+        let out = if len == step {
+            self.enter(axis, b);
+            body(self, &mut accs)?;
+            accs
+        } else {
+            let e = self.e.i64(begin + len);
+            let l = self.e.begin_loop(b, e, step, &accs.values(), false);
+            self.enter(axis, l.index);
+            let mut inner = accs.with(&l.carried);
+            body(self, &mut inner)?;
+            let out = self.e.end_loop(&l, &inner.values());
+            inner.with(&out)
+        };
+        self.address = saved;
+        Ok(out)
+    }
+
+    /// Adds the accumulators of the repetitions together, pairwise.
+    fn combine_copies(&mut self, s: usize, u: i64, accs: Accumulators) -> Accumulators {
+        let kernel = self.kernel;
+        let reduces = self.facts.stages[s].reduces.clone();
+        let n = reduces.len();
+        let mut items = accs.items;
+        let mut width = u as usize;
+        while width > 1 {
+            let half = width / 2;
+            for c in 0..half {
+                for (k, &r) in reduces.iter().enumerate() {
+                    let Op::Reduce(op, _) = kernel.stages[s].body[r].op else {
+                        unreachable!("arg-reductions run lane by lane")
+                    };
+                    let (a, b) = (items[c * n + k][0], items[(c + half) * n + k][0]);
+                    items[c * n + k][0] = self.e.reduce_step(op, a, b);
+                }
+            }
+            width = half;
+        }
+        items.truncate(n);
+        Accumulators { items }
+    }
+
+    /// Folds vector accumulators into scalar totals.
+    fn fold_into(&mut self, s: usize, accs: &Accumulators, totals: Accumulators) -> Accumulators {
+        let kernel = self.kernel;
+        let mut totals = totals;
+        for (k, &r) in self.facts.stages[s].reduces.iter().enumerate() {
+            let inst = &kernel.stages[s].body[r];
+            let Op::Reduce(op, _) = inst.op else {
+                unreachable!("arg-reductions run lane by lane")
+            };
+            let folded = self.e.fold_lanes(op, accs.items[k][0]);
+            let mut total = self.e.reduce_step(op, totals.items[k][0], folded);
+            if inst.dtype.is_integral() {
+                total = self.e.wrap(total, inst.dtype);
+            }
+            totals.items[k][0] = total;
+        }
+        totals
+    }
+}
+
+impl super::emit::Emit<'_, '_> {
+    /// `v * factor` for an address.
+    pub(crate) fn scaled(&mut self, v: Value, factor: i64) -> Value {
+        match factor {
+            1 => v,
+            f if f > 1 && f & (f - 1) == 0 => {
+                self.b.ins().ishl_imm_u(v, i64::from(f.trailing_zeros()))
+            }
+            f => self.b.ins().imul_imm_s(v, f),
+        }
+    }
+
+    /// Leaves the function with a status where `bad` holds: `code`, `step`, `value`, `size`.
+    pub(crate) fn fail_if(&mut self, bad: Value, status: Value, fields: [FailField; 4]) {
+        let cold = self.b.create_block();
+        let ok = self.b.create_block();
+        self.b.set_cold_block(cold);
+        self.b.ins().brif(bad, cold, &[], ok, &[]);
+        self.b.seal_block(cold);
+        self.b.seal_block(ok);
+        self.b.switch_to_block(cold);
+        // the code last: whoever sees it finds the rest
+        for (i, f) in fields.iter().enumerate().rev() {
+            let v = match *f {
+                FailField::Const(c) => self.i64(c),
+                FailField::Value(v) => v,
+            };
+            self.b
+                .ins()
+                .store(super::emit::mem().with_aligned(), v, status, i as i32 * 8);
+        }
+        self.b.ins().return_(&[]);
+        self.b.switch_to_block(ok);
+    }
+
+    /// `index + size` wrapped into `0..size`, and whether it was out of range.
+    pub(crate) fn wrap_index(&mut self, index: Value, size: i64) -> (Value, Value) {
+        let c = self.i64(size);
+        let moved = self.b.ins().iadd(index, c);
+        let twice = self.i64(size * 2);
+        let bad = self
+            .b
+            .ins()
+            .icmp(IntCC::UnsignedGreaterThanOrEqual, moved, twice);
+        let negative = self.b.ins().icmp_imm_s(IntCC::SignedLessThan, index, 0);
+        let wrapped = self.b.ins().select(negative, moved, index);
+        (wrapped, bad)
+    }
+}
+
+/// A field of a failure report.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum FailField {
+    Const(i64),
+    Value(Value),
+}
