@@ -1,0 +1,155 @@
+//! `dump`: a workload or a graph file at one stage of its compilation.
+
+use super::export;
+use crate::error::{CliError, Result};
+use crate::workloads::{self, Setting};
+use std::fmt;
+use std::io::Write;
+use std::path::Path;
+use straightline::{Lowered, Traced};
+use straightline_passes::ir::graph::Graph;
+use straightline_passes::ir::verify::verify;
+
+/// Prints one stage of the compilation of a workload or a graph file
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// A workload's name or the beginning of one name, or a file with a graph's text (FILE.sl)
+    #[arg(value_name = "WORKLOAD|FILE.sl")]
+    what: String,
+    /// Which stage
+    #[arg(long, value_enum, default_value_t = Stage::Captured)]
+    stage: Stage,
+    /// How to write it
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    #[command(flatten)]
+    setting: Setting,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum Stage {
+    /// The graph as it was captured (or read from the file)
+    Captured,
+    /// The graph after decomposition and simplification
+    Rewritten,
+    /// Fused kernels and calls of runtime kernels, as loops over buffers
+    Loops,
+    /// Cranelift's intermediate code
+    Clif,
+    /// The machine code, disassembled
+    Asm,
+    /// What a call does: steps, buffers, sizes
+    Plan,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum Format {
+    /// For people; a graph in this form can be read again
+    Text,
+    /// Graphviz: for the graphs, the loops and the plan
+    Dot,
+    /// For programs
+    Json,
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", format!("{self:?}").to_lowercase())
+    }
+}
+
+pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
+    let text = render(&traced(options)?, options.stage, options.format)?;
+    out.write_all(text.as_bytes())?;
+    if !text.ends_with('\n') {
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// A workload is captured; a file is read and verified.
+fn traced(options: &Options) -> Result<Traced> {
+    let path = Path::new(&options.what);
+    if path.extension().is_some_and(|e| e == "sl") || path.is_file() {
+        return Ok(Traced::from_graph(read(path)?));
+    }
+    let program = workloads::one(&options.what)?.require(&options.setting)?;
+    Ok(program.compile().trace()?)
+}
+
+fn read(path: &Path) -> Result<Graph> {
+    let file_error = |message: String| CliError::File {
+        path: path.display().to_string(),
+        message,
+    };
+    let text = std::fs::read_to_string(path).map_err(|e| file_error(e.to_string()))?;
+    let graph = Graph::parse(&text).map_err(|e| file_error(e.to_string()))?;
+    verify(&graph).map_err(|e| file_error(e.to_string()))?;
+    Ok(graph)
+}
+
+fn render(traced: &Traced, stage: Stage, format: Format) -> Result<String> {
+    if stage == Stage::Captured {
+        return Ok(graph(traced.graph(), format));
+    }
+    let lowered = traced.lower()?;
+    match stage {
+        Stage::Captured | Stage::Rewritten => Ok(graph(lowered.graph(), format)),
+        Stage::Loops => Ok(match format {
+            Format::Text => lowered.to_string(),
+            Format::Dot => export::dot(lowered.schedule()),
+            Format::Json => pretty(&export::json(lowered.schedule(), true)),
+        }),
+        Stage::Plan => plan(&lowered, format),
+        Stage::Clif | Stage::Asm => code(&lowered, stage, format),
+    }
+}
+
+fn graph(graph: &Graph, format: Format) -> String {
+    match format {
+        Format::Text => graph.to_string(),
+        Format::Dot => graph.to_dot(),
+        Format::Json => graph.to_json(),
+    }
+}
+
+fn pretty(value: &serde_json::Value) -> String {
+    format!("{value:#}")
+}
+
+fn plan(lowered: &Lowered, format: Format) -> Result<String> {
+    if format == Format::Dot {
+        return Ok(export::dot(lowered.schedule()));
+    }
+    let executable = lowered.compile()?;
+    if format == Format::Text {
+        return Ok(executable.to_string());
+    }
+    let mut value = export::json(lowered.schedule(), false);
+    value["code_bytes"] = executable.plan().code_bytes().into();
+    Ok(pretty(&value))
+}
+
+fn code(lowered: &Lowered, stage: Stage, format: Format) -> Result<String> {
+    if format == Format::Dot {
+        return Err(CliError::NoSuchFormat {
+            stage: stage.to_string(),
+            format: "dot".to_owned(),
+            available: "text or json".to_owned(),
+        });
+    }
+    let executable = lowered.compile_with_text(true)?;
+    let text = match stage {
+        Stage::Asm => executable.asm(),
+        _ => executable.clif(),
+    };
+    let text = text.unwrap_or_default();
+    Ok(match format {
+        Format::Json => pretty(&serde_json::json!({
+            "stage": stage.to_string(),
+            "code_bytes": executable.plan().code_bytes(),
+            "text": text,
+        })),
+        _ => text.to_owned(),
+    })
+}

@@ -1,0 +1,7 @@
+//! The commands that show what happens inside.
+
+pub(crate) mod dump;
+pub(crate) mod explain;
+mod export;
+pub(crate) mod ops;
+pub(crate) mod trace;

@@ -1,0 +1,85 @@
+//! Layers that the models share.
+
+use super::{Source, weight};
+use straightline::{Result, Tensor};
+
+/// `x w^T + b`.
+pub(crate) struct Linear {
+    weight: Tensor,
+    bias: Tensor,
+}
+
+impl Linear {
+    /// Reads `NAME.weight` (outputs, inputs) and `NAME.bias` (outputs).
+    pub(crate) fn load(
+        source: Source<'_>,
+        name: &str,
+        outputs: i64,
+        inputs: i64,
+    ) -> Result<Linear> {
+        Ok(Linear {
+            weight: weight(source, &format!("{name}.weight"), &[outputs, inputs])?,
+            bias: weight(source, &format!("{name}.bias"), &[outputs])?,
+        })
+    }
+
+    pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        x.linear(&self.weight, Some(&self.bias))
+    }
+}
+
+/// Normalisation over the last dimension, then scale and shift.
+pub(crate) struct LayerNorm {
+    weight: Tensor,
+    bias: Tensor,
+    epsilon: f64,
+}
+
+impl LayerNorm {
+    /// Reads `NAME.weight` and `NAME.bias`.
+    pub(crate) fn load(
+        source: Source<'_>,
+        name: &str,
+        width: i64,
+        epsilon: f64,
+    ) -> Result<LayerNorm> {
+        Ok(LayerNorm {
+            weight: weight(source, &format!("{name}.weight"), &[width])?,
+            bias: weight(source, &format!("{name}.bias"), &[width])?,
+            epsilon,
+        })
+    }
+
+    pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let width = self.weight.sizes();
+        x.layer_norm(width, Some(&self.weight), Some(&self.bias), self.epsilon)
+    }
+}
+
+/// `[batch, length, heads * d]` to `[batch, heads, length, d]`, as a view.
+pub(crate) fn split_heads(x: &Tensor, heads: i64) -> Result<Tensor> {
+    let (batch, length, width) = (x.size(0)?, x.size(1)?, x.size(2)?);
+    x.view(&[batch, length, heads, width / heads])?
+        .transpose(1, 2)
+}
+
+/// The inverse of [`split_heads`].
+pub(crate) fn merge_heads(x: &Tensor) -> Result<Tensor> {
+    let (batch, heads, length, d) = (x.size(0)?, x.size(1)?, x.size(2)?, x.size(3)?);
+    x.transpose(1, 2)?.reshape(&[batch, length, heads * d])
+}
+
+/// `softmax(q k^T * scale [+ mask]) v`, written out.
+pub(crate) fn attention(
+    q: &Tensor,
+    k: &Tensor,
+    v: &Tensor,
+    scale: f64,
+    mask: Option<&Tensor>,
+) -> Result<Tensor> {
+    let mut scores = (&q.matmul(&k.transpose(-1, -2)?)? * scale)?;
+    if let Some(mask) = mask {
+        scores = (&scores + mask)?;
+    }
+    scores.softmax(-1)?.matmul(v)
+}
