@@ -12,6 +12,8 @@ pub(super) fn op_cost(op: &str) -> u64 {
         Family::Pointwise | Family::Predicate => match op {
             // a call to a function, not an instruction
             "aten::pow.Tensor_Scalar" | "aten::pow.Tensor_Tensor" | "aten::pow.Scalar" => 40,
+            // the primitive conversion is preferred
+            "aten::_to_copy" => 11,
             "aten::div.Tensor" | "aten::div.Scalar" => 12,
             _ => 10,
         },

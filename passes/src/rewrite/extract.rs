@@ -49,6 +49,8 @@ pub(super) fn extract(egraph: &Graph, composite: impl Fn(&CallInfo) -> bool) -> 
                 cost::op_cost(&call.op)
             }
         }
+        // so that an operator with a number is preferred to one with a constant tensor
+        Term::Constant(_) => 1,
         _ => 0,
     };
     let mut users: Vec<Vec<Id>> = vec![Vec::new(); slots];

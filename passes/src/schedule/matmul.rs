@@ -1,8 +1,9 @@
 //! Matrix products: what is folded into them, and their operands as strided views.
 
+use super::layout::view_strides;
 use super::loops::{Activation, BinaryOp, BufferView, Matmul, UnaryOp};
-use super::program::{Def, Program, Source, V};
-use crate::ir::{DType, Dims};
+use super::program::{Affine, Def, Program, Source, V};
+use crate::ir::{DType, Dims, layout};
 
 fn activation(op: UnaryOp) -> Option<Activation> {
     Some(match op {
@@ -59,8 +60,11 @@ pub(crate) fn fold_epilogues(p: &mut Program, live: &[bool], pinned: &dyn Fn(V) 
             uses[o.i()].push(V(i as u32));
         }
     }
-    for i in 0..p.values.len() {
-        let m = V(i as u32);
+    let products: Vec<V> = (0..p.values.len() as u32)
+        .map(V)
+        .filter(|v| matches!(p.def(*v), Def::Matmul(_)))
+        .collect();
+    for m in products {
         let Def::Matmul(product) = p.def(m) else {
             continue;
         };
@@ -110,9 +114,60 @@ pub(crate) fn fold_epilogues(p: &mut Program, live: &[bool], pinned: &dyn Fn(V) 
             end = user;
         }
         if end != m {
-            p.values[end.i()].def = Def::Matmul(product);
+            p.values[end.i()].def = Def::Matmul(product.clone());
+        }
+        if let Some((copy, strides)) = permuted_copy(p, end, &uses, pinned) {
+            product.strides = Some(strides);
+            p.values[copy.i()].def = Def::Matmul(product);
         }
     }
+}
+
+/// A row-major copy of `v` in another order of dimensions that is all that is needed of `v`, and
+/// the strides of `v` in it: a product can be written there at once.
+fn permuted_copy(
+    p: &Program,
+    v: V,
+    uses: &[Vec<V>],
+    pinned: &dyn Fn(V) -> bool,
+) -> Option<(V, Dims)> {
+    let mut chain = vec![v];
+    loop {
+        let here = *chain.last()?;
+        let [user] = uses[here.i()][..] else {
+            return None;
+        };
+        if pinned(here) || p.numel(user) != p.numel(v) {
+            return None;
+        }
+        chain.push(user);
+        match p.def(user) {
+            Def::Reshape(_) => {}
+            Def::View { map, .. } if map.iter().all(|m| m.base == 0 && is_plain(m)) => {}
+            // results have the layout that eager gives them: leave those alone
+            Def::Copy(_) if !pinned(user) => break,
+            _ => return None,
+        }
+    }
+    // from the copy back to the product
+    let copy = *chain.last()?;
+    let mut strides = layout::contiguous_strides(p.sizes(copy));
+    for at in chain.iter().skip(1).rev() {
+        strides = match p.def(*at) {
+            Def::Reshape(src) => view_strides(p.sizes(*at), &strides, p.sizes(*src))?,
+            Def::View { src, map } => map
+                .iter()
+                .zip(p.sizes(*src))
+                .map(|(m, _)| m.terms.first().map_or(0, |t| strides[t.0]))
+                .collect(),
+            _ => strides,
+        };
+    }
+    Some((copy, strides))
+}
+
+fn is_plain(at: &Affine) -> bool {
+    matches!(at.terms[..], [] | [(_, 1)])
 }
 
 /// Whether the operand is read from a parameter or a constant.
@@ -126,9 +181,34 @@ pub(crate) fn is_weight(p: &Program, base: V) -> bool {
     )
 }
 
-/// Merges the batch dimension into the rows where every batch multiplies the same `b`, and drops
-/// batches of one.
+/// Merges batch dimensions: two of them where they lie as one, and all of them into the rows where
+/// every batch multiplies the same `b`.
 pub(crate) fn flatten(mut m: Matmul) -> Matmul {
+    while m.out.sizes.len() > 3 {
+        let rest = [Some(&m.a), Some(&m.b), Some(&m.out), m.residual.as_ref()];
+        let one = |v: &BufferView| {
+            v.sizes[0] == 1 || v.sizes[1] == 1 || v.strides[0] == v.strides[1] * v.sizes[1]
+        };
+        if !rest.into_iter().flatten().all(one) {
+            return m;
+        }
+        let squash = |v: &mut BufferView| {
+            let stride = if v.sizes[1] == 1 {
+                v.strides[0]
+            } else {
+                v.strides[1]
+            };
+            let size = v.sizes.remove(0) * v.sizes[0];
+            v.strides.remove(0);
+            (v.sizes[0], v.strides[0]) = (size, stride);
+        };
+        squash(&mut m.a);
+        squash(&mut m.b);
+        squash(&mut m.out);
+        if let Some(r) = &mut m.residual {
+            squash(r);
+        }
+    }
     if m.out.sizes.len() != 3 {
         return m;
     }

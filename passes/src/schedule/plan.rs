@@ -429,7 +429,14 @@ impl Planner<'_> {
                 ..view
             })
         };
-        let out = shaped(self.result(v))?;
+        let out = match &product.strides {
+            Some(strides) => BufferView {
+                sizes: sizes.clone(),
+                strides: strides.clone(),
+                ..self.result(v)
+            },
+            None => shaped(self.result(v))?,
+        };
         let bias = product.bias.map(|bias| {
             let full = self.operand(bias);
             let last = full.sizes.len() - 1;

@@ -74,6 +74,9 @@ pub(crate) struct Product {
     pub(crate) activation: Activation,
     /// Has the shape of the result.
     pub(crate) residual: Option<V>,
+    /// Strides of the product's own dimensions in the memory of the value, where those are not
+    /// the value's: the value is a permuted copy of the product.
+    pub(crate) strides: Option<Dims>,
 }
 
 /// How an element is computed.
@@ -299,7 +302,11 @@ impl Program {
         self.push(self.dtype(src), sizes, Def::View { src, map })
     }
 
-    pub(crate) fn reshape(&mut self, src: V, sizes: &[i64]) -> V {
+    /// The same elements under other sizes; of several reshapes in a row only the last counts.
+    pub(crate) fn reshape(&mut self, mut src: V, sizes: &[i64]) -> V {
+        while let Def::Reshape(below) = self.def(src) {
+            src = *below;
+        }
         if self.sizes(src) == sizes {
             return src;
         }

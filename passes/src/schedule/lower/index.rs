@@ -184,8 +184,11 @@ impl Lowerer<'_> {
             let size = self.p.sizes(x)[dim];
             // negative padding crops
             let (lo, hi) = ((-p[0]).max(0), size - (-p[1]).max(0));
+            if hi < lo {
+                return None;
+            }
             if (lo, hi) != (0, size) {
-                x = self.narrow(x, dim, lo, hi.max(lo));
+                x = self.narrow(x, dim, lo, hi);
             }
             start[dim] = p[0].max(0);
         }

@@ -6,6 +6,7 @@
 mod create;
 mod index;
 mod pointwise;
+mod product;
 mod reduce;
 mod view;
 
@@ -136,24 +137,6 @@ impl Lowerer<'_> {
             true => self.copy(v),
             false => v,
         }
-    }
-
-    fn product(&mut self, c: &CallView) -> Option<V> {
-        if !matches!(c.op, "aten::mm" | "aten::bmm") {
-            return None;
-        }
-        let (a, b) = (self.tensor(c, 0)?, self.tensor(c, 1)?);
-        let product = super::program::Product {
-            a,
-            b,
-            bias: None,
-            activation: Default::default(),
-            residual: None,
-        };
-        Some(
-            self.p
-                .push(c.dtype(), c.sizes(), Def::Matmul(Box::new(product))),
-        )
     }
 
     fn opaque(&mut self, c: &CallView) -> Lowered {

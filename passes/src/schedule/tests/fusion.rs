@@ -285,3 +285,88 @@ fn siblings_share_a_kernel() {
     let z = b.un("aten::neg", x);
     assert_eq!(count(&b.schedule(&[y, z])), (1, 0));
 }
+
+#[test]
+fn an_activation_is_folded_once() {
+    let mut b = B::default();
+    let (x, w) = (b.input(&[8, 32]), b.param(&[32, 32]));
+    let h = b.mm(x, w);
+    let h = b.un("aten::gelu", h);
+    let h = b.un("aten::gelu", h);
+    assert_eq!(count(&b.schedule(&[h])), (1, 1));
+}
+
+/// One post-norm transformer layer on `[batch * length, width]`, as it is after decomposition.
+fn transformer_layer(
+    b: &mut B,
+    x: crate::ir::graph::ValueRef,
+    [batch, length, heads, head]: [i64; 4],
+) -> crate::ir::graph::ValueRef {
+    let (rows, width) = (batch * length, heads * head);
+    let project = |b: &mut B, n_in: i64, n_out: i64, x| {
+        let (w, c) = (b.param(&[n_out, n_in]), b.param(&[n_out]));
+        b.linear(x, w, c)
+    };
+    let mut part = Vec::new();
+    for _ in 0..3 {
+        let y = project(b, width, width, x);
+        let y = b.reshape(y, &[batch, length, heads, head]);
+        let strides = [length * width, head, width, 1];
+        let sizes = [batch, heads, length, head];
+        let y = b.view(
+            "aten::permute",
+            vec![t(y), ints(&[0, 2, 1, 3])],
+            &sizes,
+            &strides,
+        );
+        let flat = [batch * heads, length, head];
+        part.push(b.call("aten::reshape", vec![t(y), ints(&flat)], DType::F32, &flat));
+    }
+    let kt_strides = [length * head, 1, head];
+    let kt_sizes = [batch * heads, head, length];
+    let kt = b.view(
+        "aten::permute",
+        vec![t(part[1]), ints(&[0, 2, 1])],
+        &kt_sizes,
+        &kt_strides,
+    );
+    let sizes = [batch * heads, length, length];
+    let scores = b.call("aten::bmm", vec![t(part[0]), t(kt)], DType::F32, &sizes);
+    let scores = b.num("aten::mul.Tensor", scores, 0.125);
+    let probs = b.softmax(scores);
+    let sizes = [batch * heads, length, head];
+    let out = b.call("aten::bmm", vec![t(probs), t(part[2])], DType::F32, &sizes);
+    let out = b.reshape(out, &[batch, heads, length, head]);
+    let strides = [heads * length * head, head, length * head, 1];
+    let sizes = [batch, length, heads, head];
+    let out = b.view(
+        "aten::permute",
+        vec![t(out), ints(&[0, 2, 1, 3])],
+        &sizes,
+        &strides,
+    );
+    let out = b.call("aten::clone", vec![t(out)], DType::F32, &sizes);
+    let out = b.reshape(out, &[rows, width]);
+    let out = project(b, width, width, out);
+    let x = b.bin("aten::add.Tensor", x, out);
+    let (g, c) = (b.param(&[width]), b.param(&[width]));
+    let x = b.layer_norm(x, g, c);
+    let h = project(b, width, 4 * width, x);
+    let h = b.un("aten::gelu", h);
+    let h = project(b, 4 * width, width, h);
+    let x = b.bin("aten::add.Tensor", x, h);
+    let (g, c) = (b.param(&[width]), b.param(&[width]));
+    b.layer_norm(x, g, c)
+}
+
+#[test]
+fn a_transformer_layer_copies_nothing() {
+    for batch in [1, 2] {
+        let mut b = B::default();
+        let x = b.input(&[batch * 16, 64]);
+        let y = transformer_layer(&mut b, x, [batch, 16, 2, 32]);
+        let plan = b.schedule(&[y]);
+        // eight products; softmax and two norms
+        assert_eq!(count(&plan), (3, 8), "{}", plan.summary());
+    }
+}

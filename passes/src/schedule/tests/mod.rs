@@ -1,4 +1,7 @@
 //! Tests of the scheduler.
 
 mod build;
+mod eval;
 mod fusion;
+mod interp;
+mod random;

@@ -21,6 +21,7 @@ mod integer;
 pub mod matmul;
 mod nest;
 mod pointwise;
+pub mod random;
 mod reduce;
 #[cfg(test)]
 mod reduce_tests;

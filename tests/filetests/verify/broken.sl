@@ -1,0 +1,35 @@
+// run: verify
+// error: the operand sizes [2, 3] and [4] do not broadcast
+// error: in: %0: f32[2,3] = aten::add.Tensor(%x, %y, alpha=1)
+graph(%x: f32[2,3], %y: f32[4]) {
+  %0: f32[2,3] = aten::add.Tensor(%x, %y, alpha=1)
+  return %0
+}
+
+// run: verify
+// error: `aten::add_.Tensor` writes to its arguments: a captured graph is functional
+graph(%x: f32[2,3]) {
+  %0: f32[2,3] = aten::add_.Tensor(%x, %x, alpha=1)
+  return %0
+}
+
+// run: verify
+// error: cannot multiply [2, 3] by [2, 3]
+graph(%x: f32[2,3]) {
+  %0: f32[2,3] = aten::mm(%x, %x)
+  return %0
+}
+
+// run: verify
+// error: expected dtype bool, found f32
+graph(%x: f32[2,3]) {
+  %0: f32[2,3] = aten::isnan(%x)
+  return %0
+}
+
+// run: verify
+graph(%x: f32[2,3]) {
+  %0: i8[9] = mine::anything(%x)
+  return %0
+}
+// check: mine::anything
