@@ -12,6 +12,7 @@ use super::report::StopReason;
 use super::rule::{Apply, Rule, RuleSet};
 use super::site::Site;
 use egg::Id;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -66,6 +67,7 @@ pub(super) fn saturate(egraph: &mut Graph, options: &RewriteOptions) -> Outcome 
                 egraph,
                 call,
                 children,
+                misfit: Cell::new(false),
             };
             for rule in site.call.rules {
                 let limited = rule.set != RuleSet::Decompose && stop.is_some();
@@ -113,6 +115,7 @@ pub(super) fn is_composite(options: &RewriteOptions, call: &CallInfo) -> bool {
 /// Applies one rule to one call; whether anything changed. Classes that grew are added to
 /// `touched`.
 fn apply(site: &mut Site<'_>, rule: &Rule, id: Id, touched: &mut Vec<Id>) -> bool {
+    site.misfit.set(false);
     let class = site.egraph.find(id);
     let origin = site.egraph[class].data.origin;
     site.egraph.analysis.origin = Origin {
@@ -127,14 +130,23 @@ fn apply(site: &mut Site<'_>, rule: &Rule, id: Id, touched: &mut Vec<Id>) -> boo
         changed
     };
     match rule.apply {
+        // a call with another number of results than its operator has is left alone
+        Apply::One(_) if site.call.results.len() != 1 => false,
+        Apply::Many(_) if site.call.results.is_empty() => false,
         Apply::One(f) => {
             let Some(new) = f(site) else { return false };
+            if site.misfit.replace(false) {
+                return false;
+            }
             let want = site.call.results[0].clone();
             site.finish(new, &want)
                 .is_some_and(|new| union(site, class, new))
         }
         Apply::Many(f) => {
             let Some(results) = f(site) else { return false };
+            if site.misfit.replace(false) {
+                return false;
+            }
             let mut changed = false;
             for (i, new) in results.into_iter().enumerate() {
                 let (Some(new), Some(want)) = (new, site.call.results.get(i).cloned()) else {

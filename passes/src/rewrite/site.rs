@@ -1,6 +1,6 @@
 //! The place where a rule applies: reading the call that it may replace.
 //!
-//! What a rule builds there is in [`build`](super::build).
+//! What a rule builds there is in the module `build`.
 
 use super::analysis::Graph;
 use super::language::{CallInfo, Children, Term};
@@ -8,6 +8,7 @@ use crate::ir::graph::{Arg, TensorMeta};
 use crate::ir::verify::shapes::wrap_dim;
 use crate::ir::{DType, Scalar};
 use egg::Id;
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// A call in the e-graph that a rule looks at.
@@ -17,6 +18,9 @@ pub struct Site<'a> {
     pub(super) call: Arc<CallInfo>,
     /// Its operands.
     pub(super) children: Children,
+    /// Set when operands do not fit what a rule builds of them: the call is malformed in a way that
+    /// the verifier does not know of its operator, and the rule is not applied.
+    pub(super) misfit: Cell<bool>,
 }
 
 /// A call that a rule found as the producer of an operand.

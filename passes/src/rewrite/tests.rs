@@ -170,3 +170,121 @@ fn rule_names_are_unique_and_laws_are_one_line() {
         assert!(!rule.ops.is_empty(), "{rule:?}");
     }
 }
+
+/// Calls with arguments and results of arbitrary shapes: rules and verifier may refuse them, and
+/// must not panic.
+#[test]
+fn no_call_however_odd_panics() {
+    use crate::ir::graph::{Arg, TensorMeta};
+    use crate::ir::{DType, Scalar};
+    let mut state = 1u64;
+    let mut random = move |n: u64| {
+        state = state
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        (state >> 33) % n
+    };
+    let dims = [0i64, 1, 2, 3, 3, 4];
+    let dtypes = [DType::F32, DType::F32, DType::F16, DType::I64, DType::Bool];
+    let ints = [0i64, 1, -1, 2, 3, -2, i64::MAX, i64::MIN, 6];
+    let names = [
+        "dim",
+        "keepdim",
+        "alpha",
+        "beta",
+        "size",
+        "dims",
+        "dim0",
+        "dim1",
+        "start",
+        "end",
+        "step",
+        "other",
+        "value",
+        "min",
+        "max",
+        "normalized_shape",
+        "N",
+        "C",
+        "HxW",
+        "group",
+        "eps",
+        "training",
+        "correction",
+        "reduction",
+        "exponent",
+        "fill_value",
+        "index",
+        "weight",
+    ];
+    let options = RewriteOptions {
+        fast_math: true,
+        ..RewriteOptions::default()
+    };
+    let (mut rewritten, mut refused) = (0, 0);
+    for rule in rule::all_rules() {
+        for op in rule.ops {
+            for _ in 0..60 {
+                let mut meta = |scale: u64| {
+                    let rank = random(4) as usize;
+                    let sizes: Vec<i64> = (0..rank).map(|_| dims[random(scale) as usize]).collect();
+                    TensorMeta::contiguous(dtypes[random(5) as usize], &sizes)
+                };
+                let mut g = Graph::new();
+                let common = meta(6);
+                let inputs: Vec<_> = (0..5)
+                    .map(|i| {
+                        let m = if i % 2 == 0 { common.clone() } else { meta(6) };
+                        g.input(&format!("x{i}"), m)
+                    })
+                    .collect();
+                let results: Vec<TensorMeta> = (0..4).map(|_| meta(6)).collect();
+                let count = [1, 1, 1, 2, 3, 0][random(6) as usize];
+                let mut results: Vec<TensorMeta> = results.into_iter().take(count).collect();
+                if random(2) == 0 && !results.is_empty() {
+                    results[0] = common.clone();
+                }
+                let mut args = Vec::new();
+                let mut used: Vec<&str> = Vec::new();
+                for _ in 0..random(6) {
+                    args.push(match random(8) {
+                        0 => Arg::None,
+                        1 => Arg::Tensors(vec![Some(inputs[0]), Some(inputs[random(5) as usize])]),
+                        _ => Arg::Tensor(inputs[random(5) as usize]),
+                    });
+                    used.push("");
+                }
+                for name in names {
+                    if random(2) == 0 {
+                        args.push(match random(4) {
+                            0 => Arg::Ints(
+                                (0..random(4)).map(|_| ints[random(9) as usize]).collect(),
+                            ),
+                            1 => Arg::Scalar(Scalar::Bool(random(2) == 0)),
+                            2 => Arg::Scalar(Scalar::Float(ints[random(9) as usize] as f64)),
+                            _ => Arg::Scalar(Scalar::Int(ints[random(9) as usize])),
+                        });
+                        used.push(name);
+                    }
+                }
+                let y = g.call(op, &used, args.clone(), results.clone());
+                let z = g.call(op, &used, args, results);
+                if count > 0 {
+                    g.set_outputs(&[y, z]);
+                } else {
+                    g.set_outputs(&[]);
+                }
+                match rewrite(&g, &options) {
+                    Ok((out, _)) => {
+                        rewritten += 1;
+                        let text = out.to_string();
+                        assert_eq!(Graph::parse(&text).map(|g| g.to_string()), Ok(text));
+                    }
+                    Err(RewriteError::Invalid(_)) => refused += 1,
+                    Err(e @ RewriteError::BrokenRule(_)) => panic!("{op}: {e}\n{g}"),
+                }
+            }
+        }
+    }
+    assert!(rewritten > 100 && refused > 100, "{rewritten} {refused}");
+}

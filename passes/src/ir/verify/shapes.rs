@@ -379,7 +379,8 @@ impl<'a> Checked<'a> {
                 if step < 1 {
                     return Err(ShapeError::Argument("step"));
                 }
-                sizes[dim] = (range.end - range.start + step - 1) / step;
+                let count = range.end - range.start;
+                sizes[dim] = count / step + i64::from(count % step != 0);
                 self.sizes(0, &sizes)
             }
             "aten::cat" => self.cat(),
@@ -424,7 +425,7 @@ impl<'a> Checked<'a> {
                     dim,
                 });
             }
-            sizes[dim] += m.sizes[dim];
+            sizes[dim] = sizes[dim].saturating_add(m.sizes[dim]);
         }
         self.sizes(0, &sizes)
     }

@@ -36,6 +36,9 @@ fn scaled_add(s: &mut Site<'_>, product: Id) -> Option<Id> {
         sum = s.add(sum, addend);
     } else {
         let sizes = s.out().sizes.clone();
+        if s.meta(sum).sizes.len() != sizes.len() {
+            return None;
+        }
         sum = s.expand(sum, &sizes);
     }
     let dtype = s.out().dtype;
@@ -56,25 +59,31 @@ fn baddbmm(s: &mut Site<'_>) -> Option<Id> {
 
 fn addbmm(s: &mut Site<'_>) -> Option<Id> {
     let (x, y) = (s.tensor(1)?, s.tensor(2)?);
+    if s.meta(x).sizes.len() != 3 || s.meta(y).sizes.len() != 3 {
+        return None;
+    }
     let products = s.bmm(x, y);
     let product = s.sum(products, &[0], false);
     scaled_add(s, product)
 }
 
-fn matrix_vector(s: &mut Site<'_>, x: Id, v: Id) -> Id {
+fn matrix_vector(s: &mut Site<'_>, x: Id, v: Id) -> Option<Id> {
+    if s.meta(x).sizes.len() != 2 || s.meta(v).sizes.len() != 1 {
+        return None;
+    }
     let column = s.unsqueeze(v, 1);
     let product = s.mm(x, column);
-    s.squeeze(product, 1)
+    Some(s.squeeze(product, 1))
 }
 
 fn mv(s: &mut Site<'_>) -> Option<Id> {
     let (x, v) = (s.tensor(0)?, s.tensor(1)?);
-    Some(matrix_vector(s, x, v))
+    matrix_vector(s, x, v)
 }
 
 fn addmv(s: &mut Site<'_>) -> Option<Id> {
     let (x, v) = (s.tensor(1)?, s.tensor(2)?);
-    let product = matrix_vector(s, x, v);
+    let product = matrix_vector(s, x, v)?;
     scaled_add(s, product)
 }
 
@@ -85,6 +94,9 @@ fn linear(s: &mut Site<'_>) -> Option<Id> {
         return None;
     }
     let inner = sizes[sizes.len() - 1];
+    if s.meta(w).sizes[1] != inner {
+        return None;
+    }
     let rows: i64 = sizes[..sizes.len() - 1].iter().product();
     let flat = s.reshape(x, &[rows, inner]);
     let w = s.permute(w, &[1, 0]);

@@ -1,10 +1,9 @@
 //! Composite operators to the primitives that the scheduler lowers.
 //!
-//! A rule fires on every call of its operator, except where [`RewriteOptions::keep`] names it.
+//! A rule fires on every call of its operator, except where `RewriteOptions::keep` names it.
 //! Composites on half types compute in `f32` and round once, at the end, as PyTorch's kernels do
 //! (`opmath`): a rule lifts its operands first and converts its result last.
 //!
-//! [`RewriteOptions::keep`]: super::RewriteOptions::keep
 
 mod activation;
 mod arithmetic;

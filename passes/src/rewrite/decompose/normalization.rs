@@ -87,7 +87,11 @@ fn native_group_norm(s: &mut Site<'_>) -> Option<Replacements> {
     let sizes = s.meta(x).sizes.clone();
     let (n, c, inner) = (s.int("N")?, s.int("C")?, s.int("HxW")?);
     let group = s.int("group")?;
-    if group <= 0 || c % group != 0 || n * c * inner == 0 || sizes.len() < 2 {
+    let count = n.checked_mul(c)?.checked_mul(inner)?;
+    if group <= 0 || c % group != 0 || count == 0 || count != s.meta(x).numel() {
+        return None;
+    }
+    if sizes.len() < 2 {
         return None;
     }
     let x = s.lift(x);

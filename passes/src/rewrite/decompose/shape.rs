@@ -18,7 +18,11 @@ rules! { Decompose:
 
 fn stack(s: &mut Site<'_>) -> Option<Id> {
     let parts = s.tensors(0)?;
-    let rank = s.meta(*parts.first()?).sizes.len();
+    let sizes = s.meta(*parts.first()?).sizes.clone();
+    let rank = sizes.len();
+    if parts.iter().any(|p| s.meta(*p).sizes != sizes) {
+        return None;
+    }
     let dim = match s.int("dim") {
         Some(_) => s.dim("dim", rank + 1)?,
         None => 0,
@@ -45,11 +49,12 @@ fn split(s: &mut Site<'_>) -> Option<Replacements> {
     let mut start = 0;
     let mut parts = Replacements::new();
     for meta in call.results.iter() {
-        let end = start + meta.sizes.get(dim)?;
+        let end = i64::checked_add(start, *meta.sizes.get(dim)?)?;
+        s.meta(x).sizes.get(dim)?;
         parts.push(Some(s.slice(x, dim, start, end)));
         start = end;
     }
-    (start == s.meta(x).sizes[dim]).then_some(parts)
+    (s.meta(x).sizes.get(dim) == Some(&start)).then_some(parts)
 }
 
 fn unbind(s: &mut Site<'_>) -> Option<Replacements> {
