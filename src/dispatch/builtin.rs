@@ -2,47 +2,38 @@
 
 use super::error::DispatchError;
 use super::kernel::Kernel;
-use super::key::DispatchKey as K;
+use super::key::{BackendComponent, DispatchKey as K};
 use super::library::Library;
 use crate::Result;
 
 /// Keys that every operator falls through unless it has a kernel there. The autograd keys are on
-/// every tensor, so without this no operator could be called.
-const FALLTHROUGH: [K; 25] = [
-    K::BackendSelect,
-    K::ADInplaceOrView,
-    K::AutocastCPU,
-    K::AutocastMTIA,
-    K::AutocastMAIA,
-    K::AutocastXPU,
-    K::AutocastMPS,
-    K::AutocastCUDA,
-    K::FuncTorchVmapMode,
-    K::VmapMode,
-    K::AutogradOther,
-    K::AutogradCPU,
-    K::AutogradCUDA,
-    K::AutogradXLA,
-    K::AutogradMPS,
-    K::AutogradXPU,
-    K::AutogradHPU,
-    K::AutogradLazy,
-    K::AutogradMTIA,
-    K::AutogradMAIA,
-    K::AutogradPrivateUse1,
-    K::AutogradMeta,
-    // c10 has none for these three, and tensors of theirs could not be used
-    K::AutogradIPU,
-    K::AutogradPrivateUse2,
-    K::AutogradPrivateUse3,
-];
+/// every tensor, so without this no operator could be called. c10 leaves a few of them out (HIP,
+/// VE, IPU, PrivateUse2, PrivateUse3); here all backends are alike, which also keeps the mask of a
+/// plain operator the same for all of them and its calls on the short road.
+fn fallthrough_keys() -> impl Iterator<Item = K> {
+    [
+        K::BackendSelect,
+        K::ADInplaceOrView,
+        K::AutocastCPU,
+        K::AutocastMTIA,
+        K::AutocastMAIA,
+        K::AutocastXPU,
+        K::AutocastMPS,
+        K::AutocastCUDA,
+        K::FuncTorchVmapMode,
+        K::VmapMode,
+        K::AutogradOther,
+    ]
+    .into_iter()
+    .chain(BackendComponent::ALL.map(|b| K::AutogradFunctionality.on_backend(b)))
+}
 
 pub(super) fn register() {
     fallbacks().expect("the default fallbacks are the first to be registered");
 }
 
 fn fallbacks() -> Result<()> {
-    for key in FALLTHROUGH {
+    for key in fallthrough_keys() {
         let mut lib = Library::fallbacks(key)?;
         lib.fallback(Kernel::fallthrough())?;
         lib.leak();

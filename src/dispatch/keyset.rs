@@ -292,6 +292,12 @@ impl DispatchKeySet {
         BackendComponent::from_bit_width(u64::BITS - (self.0 & BACKENDS).leading_zeros())
     }
 
+    /// The bit of the highest backend, 0 (the CPU's) where there is none.
+    #[inline]
+    pub(super) const fn highest_backend_bit(self) -> usize {
+        ((self.0 & BACKENDS) | 1).ilog2() as usize
+    }
+
     /// The key that a call with this set dispatches to.
     pub const fn highest_priority_key(self) -> DispatchKey {
         self.highest_functionality()

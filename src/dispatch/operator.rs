@@ -208,7 +208,7 @@ impl OperatorEntry {
         if mask & PER_BACKEND == 0 {
             keys & DispatchKeySet::from_raw(mask)
         } else {
-            let b = (keys.highest_backend() as usize).saturating_sub(1);
+            let b = keys.highest_backend_bit();
             keys & DispatchKeySet::from_raw(self.mask_by_backend[b].load(Ordering::Relaxed))
         }
     }

@@ -44,7 +44,7 @@ fn observed_consequences() {
                 (K::Meta, fallback),
                 (K::AutogradCPU, fallback),
                 (K::Undefined, none),
-                (K::AutogradHIP, none),
+                (K::AutogradNestedTensor, none),
             ],
         ),
         (
