@@ -168,6 +168,11 @@ impl Fuser<'_> {
             return;
         }
         let src = self.p.operands(v)[0];
+        if self.folds_folds(v, src) {
+            let base = demanded(self.p, src, &self.demands.strides);
+            self.forced.insert(base);
+            self.stored[base.i()] = true;
+        }
         if let (false, [host]) = (forced, &hosts[..])
             && !self.alone.contains(&v)
             && self.fold_into(v, *host)
@@ -178,7 +183,7 @@ impl Fuser<'_> {
         }
         self.stored[v.i()] = true;
         let reason = match (forced, hosts.len()) {
-            (true, _) => "stored: a result, a barrier, or an operand of a runtime kernel",
+            (true, _) => "stored: a result, an operand of a runtime kernel, or folded further",
             (_, 1) => "stored: its consumer needs it at other grid points",
             _ => "stored: several kernels need it",
         };
@@ -202,6 +207,28 @@ impl Fuser<'_> {
         self.member.entry(v).or_default().push(group);
         self.require(src, group);
         self.note(v, Some(group), reason);
+    }
+
+    /// Whether `v` folds over values that are each made by folding (a mean of the rows' losses).
+    /// Such values are stored, so that the inner fold has a kernel with a grid point for each.
+    fn folds_folds(&self, v: V, src: V) -> bool {
+        let n = self.p.numel(src);
+        if n <= self.p.numel(v) {
+            return false;
+        }
+        let (mut stack, mut seen) = (vec![src], HashSet::new());
+        while let Some(u) = stack.pop() {
+            if !seen.insert(u) || seen.len() > 64 || self.p.numel(u) < n {
+                continue;
+            }
+            if self.p.def(u).is_reduction() {
+                return true;
+            }
+            if self.p.def(u).is_inlinable() && !self.stored[u.i()] {
+                stack.extend(self.p.operands(u));
+            }
+        }
+        false
     }
 
     /// Makes `v` a stage of its only host, if that makes a kernel.
@@ -370,7 +397,7 @@ impl Fuser<'_> {
     fn visit_inlinable(&mut self, v: V, def: &Def, forced: bool) {
         let hosts: Vec<usize> = self.hosts[v.i()].iter().copied().collect();
         let reason = if forced {
-            Some("stored: a result or an operand of a runtime kernel")
+            Some("stored: a result, an operand of a runtime kernel, or folded further")
         } else if def.is_view() {
             None
         } else if hosts.len() > 1 && !self.is_cheap(v) {

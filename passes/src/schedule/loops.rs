@@ -405,6 +405,7 @@ pub struct Matmul {
 
 /// A call of a runtime kernel that is not a loop nest of ours.
 #[derive(Clone, PartialEq, Debug)]
+#[allow(clippy::large_enum_variant)] // a handful per schedule
 pub enum Extern {
     /// A (batched) matrix product with its epilogue.
     Matmul(Matmul),
@@ -423,6 +424,7 @@ pub enum Extern {
 
 /// One step of the plan.
 #[derive(Clone, PartialEq, Debug)]
+#[allow(clippy::large_enum_variant)] // a handful per schedule
 pub enum Step {
     /// Generated code.
     Kernel(Kernel),

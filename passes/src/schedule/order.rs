@@ -176,14 +176,12 @@ fn vectorize(grid: &[Axis], stages: &[Stage]) -> Vectorize {
 /// Numbers axes in order: the grid, then the stages.
 fn renumber(grid: &mut [Axis], stages: &mut [Stage]) {
     let mut names = HashMap::new();
-    let mut next = 0;
     let all = grid
         .iter_mut()
         .chain(stages.iter_mut().flat_map(|s| s.axes.iter_mut()));
-    for axis in all {
+    for (next, axis) in (0..).zip(all) {
         names.insert(axis.id, AxisId(next));
         axis.id = AxisId(next);
-        next += 1;
     }
     for s in stages {
         for inst in &mut s.body {

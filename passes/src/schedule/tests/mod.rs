@@ -4,4 +4,6 @@ mod build;
 mod eval;
 mod fusion;
 mod interp;
+mod models;
 mod random;
+mod rules;
