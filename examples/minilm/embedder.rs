@@ -1,0 +1,83 @@
+//! From a folder as Hugging Face lays it out to embeddings of text, eager and compiled.
+
+use crate::bert::{Bert, Config, Missing};
+use std::path::Path;
+use straightline::{Compiled, Tensor, compile, load_safetensors};
+use tokenizers::Tokenizer;
+
+pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type Result<T> = std::result::Result<T, Error>;
+
+/// Token ids (1, length) and the mask that says which of them are padding.
+pub(crate) type Inputs = (Tensor, Tensor);
+
+/// Text to embeddings.
+pub(crate) struct Embedder {
+    tokenizer: Tokenizer,
+    model: Bert,
+    compiled: Compiled<Inputs, Tensor>,
+}
+
+impl Embedder {
+    /// Reads `config.json`, `model.safetensors` and `tokenizer.json`.
+    pub(crate) fn open(folder: &Path) -> Result<Embedder> {
+        let path = folder.join("config.json");
+        let text = std::fs::read_to_string(&path).map_err(|e| in_file(&path, e))?;
+        let config: Config = serde_json::from_str(&text).map_err(|e| in_file(&path, e))?;
+
+        let path = folder.join("model.safetensors");
+        let weights = load_safetensors(&path)?;
+        let model = Bert::new(&config, &weights)
+            .map_err(|Missing(name)| in_file(&path, format!("there is no tensor {name:?}")))?;
+
+        let path = folder.join("tokenizer.json");
+        let mut tokenizer = Tokenizer::from_file(&path).map_err(|e| in_file(&path, e))?;
+        // The file asks for padding to 128 tokens, which would make every sentence as slow as the longest.
+        tokenizer.with_padding(None);
+
+        let captured = model.clone();
+        Ok(Embedder {
+            tokenizer,
+            model,
+            compiled: compile(move |(ids, mask): &Inputs| captured.embed(ids, mask)),
+        })
+    }
+
+    /// The ids of a text's tokens, with the special ones at both ends.
+    pub(crate) fn tokens(&self, text: &str) -> Result<Vec<i64>> {
+        let encoding = self.tokenizer.encode(text, true)?;
+        Ok(encoding.get_ids().iter().map(|&id| i64::from(id)).collect())
+    }
+
+    /// Tokens as the network takes them. Each length is a shape and each shape is compiled for
+    /// itself, so lengths are rounded up to a power of two: few shapes, and less than half padding.
+    pub(crate) fn inputs(&self, tokens: &[i64]) -> Result<Inputs> {
+        let length = tokens.len().next_power_of_two().max(8);
+        let mut ids = tokens.to_vec();
+        ids.resize(length, 0);
+        let mut mask = vec![1f32; tokens.len()];
+        mask.resize(length, 0.0);
+        let sizes = [1, length as i64];
+        Ok((
+            Tensor::from_slice(&ids, &sizes)?,
+            Tensor::from_slice(&mask, &sizes)?,
+        ))
+    }
+
+    pub(crate) fn eager(&self, (ids, mask): &Inputs) -> Result<Vec<f32>> {
+        Ok(self.model.embed(ids, mask)?.to_vec()?)
+    }
+
+    pub(crate) fn compiled(&self, inputs: &Inputs) -> Result<Vec<f32>> {
+        Ok(self.compiled.call(inputs)?.to_vec()?)
+    }
+}
+
+fn in_file(path: &Path, what: impl std::fmt::Display) -> Error {
+    format!("{}: {what}", path.display()).into()
+}
+
+/// The cosine of the angle between two vectors of length 1.
+pub(crate) fn similarity(a: &[f32], b: &[f32]) -> f32 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
