@@ -160,7 +160,7 @@ pub(super) struct ExternStep {
 }
 
 enum Work {
-    Matmul(MatmulStep),
+    Matmul(Box<MatmulStep>),
     Op {
         op: Arc<str>,
         kernel: ExternFn,
@@ -182,7 +182,7 @@ pub(super) fn resolve(
             continue;
         };
         let work = match e {
-            Extern::Matmul(m) => Work::Matmul(MatmulStep::new(schedule, m, step)?),
+            Extern::Matmul(m) => Work::Matmul(Box::new(MatmulStep::new(schedule, m, step)?)),
             Extern::Op {
                 op,
                 args,

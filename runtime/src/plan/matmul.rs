@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use straightline_passes::ir::{DType, Scalar};
 use straightline_passes::schedule::loops::{Activation, Matmul, Schedule};
 
-/// Leading dimensions as one list of offsets is avoided: they are walked as digits.
+/// A matrix, or a batch of them.
 #[derive(Clone, Debug)]
 struct Operand {
     view: Located,

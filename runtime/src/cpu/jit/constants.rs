@@ -3,7 +3,8 @@
 /// A growing set of 16-byte slots whose addresses never change.
 #[derive(Debug, Default)]
 pub(crate) struct ConstantPool {
-    chunks: Vec<Box<[Slot; CHUNK]>>,
+    // boxed slices: code refers to a chunk by address while the list grows
+    chunks: Vec<Box<[Slot]>>,
     used: usize,
 }
 
@@ -17,7 +18,7 @@ impl ConstantPool {
     /// Stores 16 bytes; returns the chunk's address and the byte offset in it.
     pub(crate) fn slot(&mut self, words: [u64; 2]) -> (usize, i32) {
         if self.chunks.is_empty() || self.used == CHUNK {
-            self.chunks.push(Box::new([Slot([0; 2]); CHUNK]));
+            self.chunks.push(vec![Slot([0; 2]); CHUNK].into());
             self.used = 0;
         }
         let i = self.used;

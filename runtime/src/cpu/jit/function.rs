@@ -337,7 +337,6 @@ impl Unit<'_> {
             let params = b.block_params(entry).to_vec();
             if let Err(e) = build(self, &mut b, &params) {
                 // a half-built function leaves the builder's context dirty
-                drop(b);
                 *fctx = FunctionBuilderContext::new();
                 return Err(e);
             }

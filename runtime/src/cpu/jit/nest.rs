@@ -17,6 +17,9 @@ use straightline_passes::schedule::loops::{
 const LONG_ROW: i64 = 8192;
 /// The length of such a range: a multiple of every vector step.
 const RANGE: i64 = 4096;
+/// A float sum over fewer elements than twice this is one chain of additions per lane.
+const SUM_BLOCK: i64 = 128;
+
 /// Scratch rows up to this many bytes are on the stack.
 const STACK_SCRATCH: usize = 16 << 10;
 
@@ -411,16 +414,48 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
                 self.stage_loops(s, rest, accs, body)
             }
             n => {
-                let (b, e) = (self.e.i64(0), self.e.i64(n));
-                let l = self.e.begin_loop(b, e, 1, &accs.values(), false);
-                let saved = self.address.clone();
-                self.enter(axis.id, l.index);
-                let inner = self.stage_loops(s, rest, accs.with(&l.carried), body)?;
-                self.address = saved;
-                let out = self.e.end_loop(&l, &inner.values());
-                Ok(inner.with(&out))
+                let block = sum_block(n);
+                if n < 2 * block || !self.sums_floats(s) {
+                    let (b, e) = (self.e.i64(0), self.e.i64(n));
+                    return self.stage_axis(s, axis.id, (b, e), rest, accs, body);
+                }
+                // long sums are added up in blocks, so that the rounding error does not grow with their length
+                let whole = n / block * block;
+                let (b, e) = (self.e.i64(0), self.e.i64(whole));
+                let l = self.e.begin_loop(b, e, block, &accs.values(), false);
+                let fresh = self.identities_like(s, &accs);
+                let end = self.e.b.ins().iadd_imm_s(l.index, block);
+                let part = self.stage_axis(s, axis.id, (l.index, end), rest, fresh, body)?;
+                let outer = accs.with(&l.carried);
+                let sum = self.combine(s, outer, &part);
+                let out = self.e.end_loop(&l, &sum.values());
+                let accs = sum.with(&out);
+                if whole == n {
+                    return Ok(accs);
+                }
+                let (b, e) = (self.e.i64(whole), self.e.i64(n));
+                self.stage_axis(s, axis.id, (b, e), rest, accs, body)
             }
         }
+    }
+
+    /// One loop of [`Self::stage_loops`].
+    fn stage_axis(
+        &mut self,
+        s: usize,
+        axis: AxisId,
+        (begin, end): (Value, Value),
+        rest: &[Axis],
+        accs: Accumulators,
+        body: &mut dyn FnMut(&mut Self, &mut Accumulators) -> Result<(), JitError>,
+    ) -> Result<Accumulators, JitError> {
+        let l = self.e.begin_loop(begin, end, 1, &accs.values(), false);
+        let saved = self.address.clone();
+        self.enter(axis, l.index);
+        let inner = self.stage_loops(s, rest, accs.with(&l.carried), body)?;
+        self.address = saved;
+        let out = self.e.end_loop(&l, &inner.values());
+        Ok(inner.with(&out))
     }
 
     /// Gives an axis a value: addresses move along it.
@@ -459,6 +494,14 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
             }
         }
     }
+}
+
+/// How many of `n` elements a float sum adds up before they go into the total: about the square root, which keeps both
+/// chains of additions short.
+pub(crate) fn sum_block(n: i64) -> i64 {
+    (n.max(0).isqrt() as u64)
+        .next_power_of_two()
+        .max(SUM_BLOCK as u64) as i64
 }
 
 fn scratch_bases(e: &mut Emit<'_, '_>, kernel: &Kernel) -> Vec<Value> {

@@ -4,12 +4,12 @@ use super::JitError;
 use super::analyse::unroll;
 use super::arith::accumulator;
 use super::lanes::{Kind, LANES, Lanes};
-use super::nest::Nest;
+use super::nest::{Nest, sum_block};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};
 use smallvec::{SmallVec, smallvec};
 use straightline_passes::ir::DType;
-use straightline_passes::schedule::loops::{Op, ReduceOp, Val};
+use straightline_passes::schedule::loops::{AxisId, Op, ReduceOp, Val};
 
 /// The running state of a stage's reductions: for each repetition of the body, for each reduction, its values
 /// (one; for an arg-reduction the extreme and its position).
@@ -185,7 +185,7 @@ impl Nest<'_, '_, '_, '_> {
     fn row(
         &mut self,
         s: usize,
-        axis: straightline_passes::schedule::loops::AxisId,
+        axis: AxisId,
         extent: i64,
         totals: Accumulators,
     ) -> Result<Accumulators, JitError> {
@@ -205,12 +205,27 @@ impl Nest<'_, '_, '_, '_> {
             self.vector = true;
             let main = extent / (u * LANES) * (u * LANES);
             let accs = self.identities(s, true, u);
-            let accs = self.span(axis, done, main, u * LANES, accs, |n, accs| {
-                for c in 0..u {
-                    n.body(s, c, c * LANES, &invariants, accs)?;
-                }
-                Ok(())
-            })?;
+            let step = u * LANES;
+            let copies = |n: &mut Self, accs: &mut Accumulators| {
+                (0..u).try_for_each(|c| n.body(s, c, c * LANES, &invariants, accs))
+            };
+            let block = sum_block(main / step) * step;
+            let mut accs = accs;
+            if main >= 2 * block && self.sums_floats(s) {
+                done = main / block * block;
+                let (b, e) = (self.e.i64(0), self.e.i64(done));
+                let l = self.e.begin_loop(b, e, block, &accs.values(), false);
+                let fresh = self.identities(s, true, u);
+                let end = self.e.b.ins().iadd_imm_s(l.index, block);
+                let part = self.span_loop(axis, (l.index, end), step, fresh, copies)?;
+                let outer = accs.with(&l.carried);
+                let sum = self.combine(s, outer, &part);
+                let out = self.e.end_loop(&l, &sum.values());
+                accs = sum.with(&out);
+            }
+            if done < main {
+                accs = self.span(axis, done, main - done, step, accs, copies)?;
+            }
             done = main;
             let mut accs = self.combine_copies(s, u, accs);
             let rest = (extent - main) / LANES * LANES;
@@ -237,7 +252,7 @@ impl Nest<'_, '_, '_, '_> {
     /// `begin..begin + len` of an axis in steps, accumulators carried.
     fn span(
         &mut self,
-        axis: straightline_passes::schedule::loops::AxisId,
+        axis: AxisId,
         begin: i64,
         len: i64,
         step: i64,
@@ -245,22 +260,70 @@ impl Nest<'_, '_, '_, '_> {
         body: impl FnOnce(&mut Self, &mut Accumulators) -> Result<(), JitError>,
     ) -> Result<Accumulators, JitError> {
         let b = self.e.i64(begin);
-        let saved = self.address.clone();
-        let out = if len == step {
-            self.enter(axis, b);
-            body(self, &mut accs)?;
-            accs
-        } else {
+        if len != step {
             let e = self.e.i64(begin + len);
-            let l = self.e.begin_loop(b, e, step, &accs.values(), false);
-            self.enter(axis, l.index);
-            let mut inner = accs.with(&l.carried);
-            body(self, &mut inner)?;
-            let out = self.e.end_loop(&l, &inner.values());
-            inner.with(&out)
-        };
+            return self.span_loop(axis, (b, e), step, accs, body);
+        }
+        let saved = self.address.clone();
+        self.enter(axis, b);
+        body(self, &mut accs)?;
         self.address = saved;
-        Ok(out)
+        Ok(accs)
+    }
+
+    fn span_loop(
+        &mut self,
+        axis: AxisId,
+        (begin, end): (Value, Value),
+        step: i64,
+        accs: Accumulators,
+        body: impl FnOnce(&mut Self, &mut Accumulators) -> Result<(), JitError>,
+    ) -> Result<Accumulators, JitError> {
+        let l = self.e.begin_loop(begin, end, step, &accs.values(), false);
+        let saved = self.address.clone();
+        self.enter(axis, l.index);
+        let mut inner = accs.with(&l.carried);
+        body(self, &mut inner)?;
+        self.address = saved;
+        let out = self.e.end_loop(&l, &inner.values());
+        Ok(inner.with(&out))
+    }
+
+    /// Whether a stage has a float sum (and no arg-reduction, whose state does not combine).
+    pub(crate) fn sums_floats(&self, s: usize) -> bool {
+        let body = &self.kernel.stages[s].body;
+        let reduces = &self.facts.stages[s].reduces;
+        reduces
+            .iter()
+            .all(|&r| matches!(body[r].op, Op::Reduce(..)))
+            && reduces.iter().any(|&r| {
+                matches!(body[r].op, Op::Reduce(ReduceOp::Sum, _)) && body[r].dtype.is_floating()
+            })
+    }
+
+    /// The state before the first element in the shape of `accs`.
+    pub(crate) fn identities_like(&mut self, s: usize, accs: &Accumulators) -> Accumulators {
+        let u = accs.items.len() / self.facts.stages[s].reduces.len().max(1);
+        let vector = accs.items.first().is_some_and(|a| a[0].vector);
+        self.identities(s, vector, u as i64)
+    }
+
+    /// Adds a partial state into another of the same shape.
+    pub(crate) fn combine(
+        &mut self,
+        s: usize,
+        mut into: Accumulators,
+        part: &Accumulators,
+    ) -> Accumulators {
+        let kernel = self.kernel;
+        let reduces = &self.facts.stages[s].reduces;
+        for (i, (a, b)) in into.items.iter_mut().zip(&part.items).enumerate() {
+            let Op::Reduce(op, _) = kernel.stages[s].body[reduces[i % reduces.len()]].op else {
+                unreachable!("asked of stages without arg-reductions")
+            };
+            a[0] = self.e.reduce_step(op, a[0], b[0]);
+        }
+        into
     }
 
     /// Adds the accumulators of the repetitions together, pairwise.

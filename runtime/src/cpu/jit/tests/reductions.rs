@@ -332,3 +332,20 @@ fn large_kernels_run_on_the_thread_pool() {
     let c = rows(ReduceOp::Sum, DType::F32, 40, 9001, true);
     c.check(0.0);
 }
+
+#[test]
+fn long_sums_keep_their_precision() {
+    // the same number many times over is the worst case: one chain of additions would be off by 1 %
+    let n = 1_000_003;
+    for (leading, m) in [(false, 1), (true, 5)] {
+        let (rows_, cols) = if leading { (n, m) } else { (m, n) };
+        let mut c = rows(ReduceOp::Sum, DType::F32, rows_, cols, leading);
+        c.memory[0] = vec![Scalar::Float(0.1f32.into()); (n * m) as usize];
+        let got = c.compiled().expect("runs");
+        let want = f64::from(0.1f32) * n as f64;
+        for v in &got[1] {
+            let relative = (v.as_f64() - want).abs() / want;
+            assert!(relative < 1e-5, "{relative} off");
+        }
+    }
+}
