@@ -4,9 +4,11 @@
 //! products, `fuse` decides which values share a kernel, `emit` writes each kernel's body, `order`
 //! arranges its axes, and `plan` puts the steps in order and gives every value its memory.
 
+mod cost;
 mod display;
 mod emit;
 mod fuse;
+mod group;
 mod index;
 mod layout;
 pub mod loops;
@@ -16,6 +18,7 @@ mod memory;
 mod order;
 mod plan;
 mod program;
+mod results;
 mod verify;
 
 pub use plan::schedule;

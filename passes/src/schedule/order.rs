@@ -1,7 +1,8 @@
 //! The axes of a kernel: their order, merging neighbours, cutting long sums, and which of them
 //! vectors run along.
 
-use super::emit::{Emitted, cost};
+use super::cost::cost;
+use super::emit::Emitted;
 use super::index::extent_in;
 use super::loops::*;
 use smallvec::SmallVec;

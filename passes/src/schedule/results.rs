@@ -1,0 +1,143 @@
+//! How the function's results are delivered: fresh, or as views.
+
+use super::layout::resolve;
+use super::loops::{OutputBinding, ViewSource};
+use super::program::{Affine, Def, Program, Source, V};
+use crate::ir::graph::{Graph, TensorMeta, ValueRef};
+use crate::ir::{Dims, layout};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// How the function's results are delivered, and which values must be stored for them.
+pub(crate) struct Results {
+    pub(crate) outputs: Vec<OutputBinding>,
+    /// Stored values with their output buffer.
+    pub(crate) bound: BTreeMap<V, u32>,
+    pub(crate) strides: HashMap<V, Dims>,
+}
+
+fn same_layout(sizes: &[i64], a: &[i64], b: &[i64]) -> bool {
+    layout::numel(sizes) == 0
+        || sizes
+            .iter()
+            .zip(a.iter().zip(b))
+            .all(|(n, (a, b))| *n == 1 || a == b)
+}
+
+pub(crate) fn bind_results(graph: &Graph, p: &mut Program, map: &HashMap<ValueRef, V>) -> Results {
+    let outputs: Vec<(V, TensorMeta)> = graph
+        .outputs()
+        .into_iter()
+        .map(|r| (map[&r], graph.meta(r).clone()))
+        .collect();
+    let mut r = Results {
+        outputs: Vec::new(),
+        bound: BTreeMap::new(),
+        strides: HashMap::new(),
+    };
+    let mut fresh = 0u32;
+    // computed results first: views of them refer to their buffers
+    let mut direct: HashMap<V, u32> = HashMap::new();
+    for (v, meta) in &outputs {
+        if is_computed(p, *v) && !overlaps(meta) && !direct.contains_key(v) {
+            direct.insert(*v, fresh);
+            r.bound.insert(*v, fresh);
+            r.strides.insert(*v, meta.strides.clone());
+            fresh += 1;
+        }
+    }
+    let mut delivered = BTreeSet::new();
+    for (v, meta) in outputs {
+        if let Some(&index) = direct.get(&v)
+            && delivered.insert(index)
+        {
+            r.outputs.push(OutputBinding::Fresh { index, meta });
+            continue;
+        }
+        if let Some(view) = as_view(p, v, &meta, &r) {
+            r.outputs.push(view);
+            continue;
+        }
+        // the value below views that show all of it: its buffer is the result's
+        let contiguous = |b: V| layout::contiguous_strides(p.sizes(b));
+        let below = resolve(p, v, &contiguous).filter(|s| {
+            is_computed(p, s.base)
+                && !r.bound.contains_key(&s.base)
+                && s.offset == 0
+                && p.numel(s.base) == p.numel(v)
+                && same_layout(&meta.sizes, &s.strides, &meta.strides)
+        });
+        let value = match below {
+            Some(s) if !overlaps(&meta) => s.base,
+            _ => {
+                let own = own_value(p, v, &meta);
+                r.strides.insert(own, meta.strides.clone());
+                own
+            }
+        };
+        r.bound.insert(value, fresh);
+        r.outputs.push(OutputBinding::Fresh { index: fresh, meta });
+        fresh += 1;
+    }
+    r
+}
+
+/// Neither a view nor memory or a number from outside.
+fn is_computed(p: &Program, v: V) -> bool {
+    let def = p.def(v);
+    !def.is_view() && !matches!(def, Def::Source { .. } | Def::Const(_))
+}
+
+fn overlaps(meta: &TensorMeta) -> bool {
+    meta.sizes
+        .iter()
+        .zip(&meta.strides)
+        .any(|(n, s)| *n > 1 && *s == 0)
+}
+
+/// A new value for a result, without the dimensions that it repeats.
+fn own_value(p: &mut Program, v: V, meta: &TensorMeta) -> V {
+    let (dtype, mut sizes) = (p.dtype(v), p.get(v).sizes.clone());
+    if !overlaps(meta) {
+        return p.push(dtype, &sizes, Def::Copy(v));
+    }
+    let mut map = Vec::new();
+    for d in 0..sizes.len() {
+        map.push(match meta.strides[d] == 0 && sizes[d] > 1 {
+            true => Affine::at(0),
+            false => Affine::dim(d),
+        });
+        if meta.strides[d] == 0 {
+            sizes[d] = 1;
+        }
+    }
+    let part = p.view(v, &sizes, map);
+    p.push(dtype, &sizes, Def::Copy(part))
+}
+
+/// A result that shares the memory of an input, a parameter or another result.
+fn as_view(p: &Program, v: V, meta: &TensorMeta, r: &Results) -> Option<OutputBinding> {
+    let stored = |b: V| match (p.def(b), r.strides.get(&b)) {
+        (Def::Source { strides, .. }, _) => strides.clone(),
+        (_, Some(s)) => s.clone(),
+        _ => layout::contiguous_strides(p.sizes(b)),
+    };
+    let s = resolve(p, v, &stored)?;
+    let of = match p.def(s.base) {
+        Def::Source {
+            source: Source::Input(i),
+            ..
+        } => ViewSource::Input(*i),
+        Def::Source {
+            source: Source::Parameter(i),
+            ..
+        } => ViewSource::Parameter(*i),
+        _ => ViewSource::Output(*r.bound.get(&s.base)?),
+    };
+    let meta = meta.clone();
+    let offset = s.offset;
+    same_layout(&meta.sizes, &s.strides, &meta.strides).then_some(OutputBinding::View {
+        of,
+        meta,
+        offset,
+    })
+}
