@@ -72,6 +72,7 @@ impl Philox {
     }
 
     #[inline(always)]
+    #[allow(clippy::needless_range_loop)] // k is a lane of several arrays
     fn fill_body(&self, index: u64, out: &mut [u32]) {
         let mut index = index;
         let mut chunks = out.chunks_exact_mut(4 * WIDTH);

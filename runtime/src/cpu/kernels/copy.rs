@@ -1,7 +1,7 @@
 //! Copies with conversion, transposition, and fills.
 
 use super::integer::{Bool8, Map1, Row1, row1};
-use super::nest::{GRAIN, Nest};
+use super::nest::{GRAIN, Nest, step};
 use super::tile::{Form, TILE, move_elements, move_strided, pointwise};
 use super::{KernelError, Strided};
 use straightline_passes::ir::{DType, Scalar};
@@ -186,20 +186,11 @@ unsafe fn transpose(nest: &Nest<2>, across: usize, size: usize) {
     let element_work = inner.size * SQUARE;
     super::nest::parallel(others * rows, element_work, &|begin, end| {
         for item in begin..end {
-            let (mut index, strip) = (item / rows, item % rows);
-            let mut at = nest_pointers(&rest);
-            for d in &rest.dims {
-                let i = (index % d.size) as isize;
-                index /= d.size;
-                for k in 0..2 {
-                    at[k] = at[k].wrapping_offset(i * d.strides[k]);
-                }
-            }
+            let (index, strip) = (item / rows, item % rows);
+            let mut at = rest.element(index);
             let first = strip * SQUARE;
             let height = SQUARE.min(outer.size - first);
-            for k in 0..2 {
-                at[k] = at[k].wrapping_offset(first as isize * outer.strides[k]);
-            }
+            step(&mut at, &outer.strides, first as isize);
             for start in (0..inner.size).step_by(SQUARE) {
                 let width = SQUARE.min(inner.size - start);
                 let to = at[0].wrapping_offset(start as isize * inner.strides[0]);
@@ -246,10 +237,6 @@ unsafe fn transpose(nest: &Nest<2>, across: usize, size: usize) {
     });
 }
 
-fn nest_pointers(nest: &Nest<2>) -> [*mut u8; 2] {
-    nest.ptrs
-}
-
 /// One square: each of `height` output rows of `width` elements is a column of the source.
 #[inline(always)]
 unsafe fn square<T: Copy>(
@@ -260,18 +247,38 @@ unsafe fn square<T: Copy>(
     width: usize,
     height: usize,
 ) {
+    /// Blocks small enough to be turned in registers, and for their lines to share a set of the first cache.
+    const B: usize = 8;
     let size = std::mem::size_of::<T>() as isize;
-    for i in 0..height as isize {
-        // SAFETY: as promised by the caller.
-        unsafe {
-            move_strided::<T>(
-                to.offset(i * to_row),
-                size,
-                from.offset(i * size),
-                from_row,
-                width,
-            )
-        };
+    let (whole_w, whole_h) = (width - width % B, height - height % B);
+    for j in (0..whole_w).step_by(B) {
+        for i in (0..whole_h).step_by(B) {
+            // SAFETY: a block within the square.
+            unsafe {
+                let from = from.offset(j as isize * from_row + i as isize * size);
+                let to = to.offset(i as isize * to_row + j as isize * size);
+                let block: [[T; B]; B] = std::array::from_fn(|r| {
+                    from.offset(r as isize * from_row)
+                        .cast::<[T; B]>()
+                        .read_unaligned()
+                });
+                for c in 0..B {
+                    let turned: [T; B] = std::array::from_fn(|r| block[r][c]);
+                    to.offset(c as isize * to_row)
+                        .cast::<[T; B]>()
+                        .write_unaligned(turned);
+                }
+            }
+        }
+    }
+    // SAFETY: the rest of the square: a strip on the right of each row, and the rows below.
+    unsafe {
+        for i in 0..height {
+            let start = if i < whole_h { whole_w } else { 0 };
+            let to = to.offset(i as isize * to_row + start as isize * size);
+            let from = from.offset(i as isize * size + start as isize * from_row);
+            move_strided::<T>(to, size, from, from_row, width - start);
+        }
     }
 }
 

@@ -128,14 +128,40 @@ mod x86 {
 
     #[target_feature(enable = "avx2,fma,f16c")]
     pub(super) unsafe fn widen_bf16(dst: *mut f32, src: *const u8, n: usize) {
-        // SAFETY: as promised by the caller.
-        unsafe { super::widen_bf16(dst, src, n) }
+        let whole = n & !7;
+        for i in (0..whole).step_by(8) {
+            // SAFETY: i + 8 <= n.
+            unsafe {
+                let h = _mm256_cvtepu16_epi32(_mm_loadu_si128(src.add(i * 2).cast()));
+                _mm256_storeu_si256(dst.add(i).cast(), _mm256_slli_epi32::<16>(h));
+            }
+        }
+        // SAFETY: the rest of the row.
+        unsafe { super::widen_bf16(dst.add(whole), src.add(whole * 2), n - whole) }
     }
 
     #[target_feature(enable = "avx2,fma,f16c")]
     pub(super) unsafe fn narrow_bf16(dst: *mut u8, src: *const f32, n: usize) {
-        // SAFETY: as promised by the caller.
-        unsafe { super::narrow_bf16(dst, src, n) }
+        let whole = n & !7;
+        for i in (0..whole).step_by(8) {
+            // SAFETY: i + 8 <= n.
+            unsafe {
+                let x = _mm256_loadu_ps(src.add(i));
+                let bits = _mm256_castps_si256(x);
+                let top = _mm256_srli_epi32::<16>(bits);
+                let odd = _mm256_and_si256(top, _mm256_set1_epi32(1));
+                let sum = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+                let rounded = _mm256_srli_epi32::<16>(sum);
+                let quiet = _mm256_or_si256(top, _mm256_set1_epi32(0x40));
+                let nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(x, x));
+                let r = _mm256_blendv_epi8(rounded, quiet, nan);
+                let r =
+                    _mm_packus_epi32(_mm256_castsi256_si128(r), _mm256_extracti128_si256::<1>(r));
+                _mm_storeu_si128(dst.add(i * 2).cast(), r);
+            }
+        }
+        // SAFETY: the rest of the row.
+        unsafe { super::narrow_bf16(dst.add(whole * 2), src.add(whole), n - whole) }
     }
 }
 

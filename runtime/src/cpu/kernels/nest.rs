@@ -11,6 +11,14 @@ pub(super) struct Dim<const N: usize> {
     pub(super) strides: [isize; N],
 }
 
+/// Moves each pointer by `count` of its strides.
+#[inline(always)]
+pub(super) fn step<const N: usize>(ptrs: &mut [*mut u8; N], strides: &[isize; N], count: isize) {
+    for (p, stride) in ptrs.iter_mut().zip(strides) {
+        *p = p.wrapping_offset(stride * count);
+    }
+}
+
 /// Loops over `N` operands of the same sizes, innermost first; never without a loop.
 #[derive(Clone, Debug)]
 pub(super) struct Nest<const N: usize> {
@@ -105,9 +113,7 @@ impl<const N: usize> Nest<N> {
         for dim in &self.dims[skip..] {
             let i = (index % dim.size) as isize;
             index /= dim.size;
-            for k in 0..N {
-                at[k] = at[k].wrapping_offset(i * dim.strides[k]);
-            }
+            step(&mut at, &dim.strides, i);
         }
         at
     }
@@ -135,9 +141,7 @@ impl<const N: usize> Nest<N> {
             let at = rest % dim.size;
             rest /= dim.size;
             position.push(at);
-            for k in 0..N {
-                ptrs[k] = ptrs[k].wrapping_offset(dim.strides[k] * at as isize);
-            }
+            step(&mut ptrs, &dim.strides, at as isize);
         }
         let mut left = end - begin;
         loop {
@@ -148,22 +152,16 @@ impl<const N: usize> Nest<N> {
                 return;
             }
             // back to the start of the row, then one step of the first outer loop that has one left
-            for k in 0..N {
-                ptrs[k] = ptrs[k].wrapping_offset(-inner.strides[k] * position[0] as isize);
-            }
+            step(&mut ptrs, &inner.strides, -(position[0] as isize));
             position[0] = 0;
             for (d, dim) in self.dims.iter().enumerate().skip(1) {
                 position[d] += 1;
                 if position[d] < dim.size {
-                    for k in 0..N {
-                        ptrs[k] = ptrs[k].wrapping_offset(dim.strides[k]);
-                    }
+                    step(&mut ptrs, &dim.strides, 1);
                     break;
                 }
                 position[d] = 0;
-                for k in 0..N {
-                    ptrs[k] = ptrs[k].wrapping_offset(-dim.strides[k] * (dim.size - 1) as isize);
-                }
+                step(&mut ptrs, &dim.strides, -((dim.size - 1) as isize));
             }
         }
     }

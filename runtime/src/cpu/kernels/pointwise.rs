@@ -3,6 +3,7 @@
 use super::integer::{self, Row1, Row2};
 use super::tile::{Form, pointwise};
 use super::{KernelError, Strided, float};
+use crate::cpu::math::{Isa, isa};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::{BinaryOp, CompareOp, UnaryOp};
@@ -147,16 +148,43 @@ pub unsafe fn compare(
     Ok(())
 }
 
+/// Elements that are read before any of them is written, so that in-place calls vectorise too.
+const CHUNK: usize = 32;
+
 #[inline(always)]
+unsafe fn select_body<T: Copy>(p: [*mut u8; 4], n: usize) {
+    let whole = n - n % CHUNK;
+    let (out, a, b) = (p[0].cast::<T>(), p[2].cast::<T>(), p[3].cast::<T>());
+    // SAFETY: elements below n of each row.
+    unsafe {
+        for i in (0..whole).step_by(CHUNK) {
+            let c = p[1].add(i).cast::<[u8; CHUNK]>().read_unaligned();
+            let x = a.add(i).cast::<[T; CHUNK]>().read_unaligned();
+            let y = b.add(i).cast::<[T; CHUNK]>().read_unaligned();
+            let r: [T; CHUNK] = std::array::from_fn(|k| if c[k] != 0 { x[k] } else { y[k] });
+            out.add(i).cast::<[T; CHUNK]>().write_unaligned(r);
+        }
+        for i in whole..n {
+            let from = if p[1].add(i).read() != 0 { a } else { b };
+            out.add(i).write_unaligned(from.add(i).read_unaligned());
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn select_avx2<T: Copy>(p: [*mut u8; 4], n: usize) {
+    // SAFETY: as promised by the caller.
+    unsafe { select_body::<T>(p, n) }
+}
+
 unsafe fn select_row<T: Copy>(p: [*mut u8; 4], n: usize) {
-    for i in 0..n {
-        // SAFETY: i < n.
-        unsafe {
-            // both sides are read, so that the loop has no branch
-            let x = p[2].cast::<T>().add(i).read_unaligned();
-            let y = p[3].cast::<T>().add(i).read_unaligned();
-            let r = if p[1].add(i).read() != 0 { x } else { y };
-            p[0].cast::<T>().add(i).write_unaligned(r);
+    // SAFETY: as promised by the caller; the feature-gated version runs only where the CPU has the features.
+    unsafe {
+        match isa() {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 | Isa::Avx2 => select_avx2::<T>(p, n),
+            _ => select_body::<T>(p, n),
         }
     }
 }

@@ -184,9 +184,7 @@ impl BoxMuller {
         angles: *mut T,
         spare: *mut T,
         n: usize,
-        mean: T,
-        std: T,
-        minus_two: T,
+        [mean, std, minus_two]: [T; 3],
     ) {
         let (l, a, s) = (
             lengths.cast::<u8>(),
@@ -249,7 +247,7 @@ pub unsafe fn normal(
                         angles.as_mut_ptr(),
                         spare.as_mut_ptr(),
                     );
-                    rows.run::<$t>(l, a, s, pairs, mean as $t, std as $t, -2.0);
+                    rows.run::<$t>(l, a, s, pairs, [mean as $t, std as $t, -2.0]);
                 }
                 let mut both = [0 as $t; PIECE];
                 for i in 0..pairs {

@@ -61,7 +61,14 @@ fn accumulator(op: ReduceOp, a: DType, out: DType) -> DType {
 /// The memory of both is what they say and may be accessed; the elements of `out` are distinct and do not overlap `a`.
 pub unsafe fn reduce(op: ReduceOp, out: Strided<'_>, a: Strided<'_>) -> Result<(), KernelError> {
     let dtype = accumulator(op, a.dtype, out.dtype);
+    let n = a.numel();
+    let small = out.numel() == 1 && n != 0 && n <= BLOCK;
     let fold = fold(op, dtype).ok_or_else(|| KernelError::unsupported(op, a.dtype))?;
+    if small && out.dtype == dtype && a.dtype == dtype && a.is_contiguous() {
+        // SAFETY: one row, one result.
+        unsafe { (fold.row)(out.ptr, a.ptr, n) };
+        return Ok(());
+    }
     // SAFETY: as promised by the caller.
     unsafe { reduce_into(out, a, &fold, op, None) }
 }
@@ -86,11 +93,10 @@ pub unsafe fn var_mean(
     let sum =
         fold(ReduceOp::Sum, dtype).ok_or_else(|| KernelError::unsupported("var_mean", a.dtype))?;
     let kept = var.numel();
-    let n = if kept == 0 { 0 } else { a.numel() / kept };
+    let n = a.numel().checked_div(kept).unwrap_or(0);
     let strides = row_major(var.sizes);
     let means = memory::allocate(kept * dtype.size())?;
     let squares = memory::allocate(kept * dtype.size())?;
-    let view = |block: &Block| block.as_ptr();
     let as_strided = |ptr| Strided {
         ptr,
         dtype,
@@ -99,24 +105,24 @@ pub unsafe fn var_mean(
     };
     // SAFETY: as promised by the caller; the blocks have an element for each output.
     unsafe {
-        reduce_into(as_strided(view(&means)), a, &sum, ReduceOp::Sum, None)?;
-        divide(view(&means), kept, n as f64, dtype)?;
+        reduce_into(as_strided(means.as_ptr()), a, &sum, ReduceOp::Sum, None)?;
+        divide(means.as_ptr(), kept, n as f64, dtype)?;
         reduce_into(
-            as_strided(view(&squares)),
+            as_strided(squares.as_ptr()),
             a,
             &sum,
             ReduceOp::Sum,
-            Some(view(&means)),
+            Some(means.as_ptr()),
         )?;
         divide(
-            view(&squares),
+            squares.as_ptr(),
             kept,
             (n as f64 - correction).max(0.0),
             dtype,
         )?;
-        copy(var, as_strided(view(&squares)))?;
+        copy(var, as_strided(squares.as_ptr()))?;
         if let Some(mean) = mean {
-            copy(mean, as_strided(view(&means)))?;
+            copy(mean, as_strided(means.as_ptr()))?;
         }
     }
     Ok(())

@@ -137,8 +137,11 @@ pub(crate) fn same(a: Scalar, b: Scalar) -> bool {
     }
 }
 
-/// Shapes with interesting strides: `(sizes, strides of an output, strides of inputs)`.
-pub(crate) fn layouts() -> Vec<(Vec<i64>, Vec<i64>, Vec<Vec<i64>>)> {
+/// Sizes, strides of an output, strides of inputs.
+pub(crate) type Layout = (Vec<i64>, Vec<i64>, Vec<Vec<i64>>);
+
+/// Shapes with interesting strides.
+pub(crate) fn layouts() -> Vec<Layout> {
     let make = |sizes: &[i64], out: &[i64], ins: &[&[i64]]| {
         (
             sizes.to_vec(),

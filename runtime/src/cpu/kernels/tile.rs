@@ -5,6 +5,8 @@
 
 use super::nest::Nest;
 use super::{Strided, half};
+use crate::memory;
+use smallvec::SmallVec;
 use std::mem::MaybeUninit;
 use straightline_passes::ir::DType;
 
@@ -169,27 +171,103 @@ pub(super) unsafe fn pointwise<const N: usize>(
     row: &impl Row<N>,
 ) {
     let numel = operands[0].numel();
-    if numel <= super::nest::GRAIN {
-        // the common small call: one row as it lies, no loop nest needed
-        let raw = forms.iter().all(|f| matches!(f, Form::Raw(_)));
-        if raw && operands.iter().all(Strided::is_contiguous) {
-            if numel != 0 && numel * cost <= super::nest::GRAIN {
-                row(std::array::from_fn(|k| operands[k].ptr), numel, 0);
-                return;
+    if numel == 0 {
+        return;
+    }
+    // the common small call: one row as it lies, no loop nest needed
+    if numel * cost <= super::nest::GRAIN && forms.iter().all(|f| matches!(f, Form::Raw(_))) {
+        let mut mask = 0;
+        let mut plain = operands[0].is_contiguous();
+        for (k, operand) in operands.iter().enumerate().skip(1) {
+            if !operand.is_contiguous() {
+                plain &= keep_broadcast && operand.is_broadcast_scalar();
+                mask |= 1 << k;
             }
         }
+        if plain {
+            row(std::array::from_fn(|k| operands[k].ptr), numel, mask);
+            return;
+        }
     }
-    if numel == 0 {
+    if numel >= WORTH_TURNING
+        && operands[1..].iter().any(|o| runs_across(&operands[0], o))
+        // SAFETY: as promised by the caller.
+        && unsafe { pointwise_turned(operands, forms, keep_broadcast, cost, row) }
+    {
         return;
     }
     // SAFETY: as promised by the caller.
     unsafe { pointwise_nest(operands, forms, keep_broadcast, cost, row) }
 }
 
+/// Elements from which on an input that runs across the output is turned first: reading it element by element would
+/// take a cache line for each.
+const WORTH_TURNING: usize = 1 << 13;
+
+/// Whether the dimension in which the output is contiguous is a long stride of this input, which has a contiguous one
+/// elsewhere.
+fn runs_across(out: &Strided<'_>, a: &Strided<'_>) -> bool {
+    let near = |s: &Strided<'_>| (0..s.sizes.len()).find(|&d| s.sizes[d] > 1 && s.strides[d] == 1);
+    match (near(out), near(a)) {
+        (Some(o), Some(i)) => o != i && out.sizes[o] >= 8 && a.sizes[i] >= 8 && a.strides[o] > 8,
+        _ => false,
+    }
+}
+
+/// [`pointwise`] with every input that runs across the output copied into its layout; `false` (and nothing done) where
+/// there is no memory for that.
+///
+/// # Safety
+///
+/// As for [`pointwise`].
+#[cold]
+unsafe fn pointwise_turned<const N: usize>(
+    operands: &[Strided<'_>; N],
+    forms: [Form; N],
+    keep_broadcast: bool,
+    cost: usize,
+    row: &impl Row<N>,
+) -> bool {
+    let out = operands[0];
+    // row-major over the output's order of dimensions
+    let mut order: SmallVec<[usize; 6]> = (0..out.sizes.len()).collect();
+    order.sort_by_key(|&d| out.strides[d]);
+    let mut strides: SmallVec<[i64; 6]> = SmallVec::from_elem(0, out.sizes.len());
+    let mut next = 1;
+    for d in order {
+        strides[d] = next;
+        next *= out.sizes[d].max(1);
+    }
+    let mut blocks: SmallVec<[memory::Block; 4]> = SmallVec::new();
+    let mut turned = *operands;
+    for operand in turned.iter_mut().skip(1) {
+        if runs_across(&out, operand) {
+            let Ok(block) = memory::allocate(out.numel() * operand.dtype.size()) else {
+                return false;
+            };
+            let copied = Strided {
+                ptr: block.as_ptr(),
+                strides: &strides,
+                ..*operand
+            };
+            // SAFETY: the block has all elements.
+            if unsafe { super::copy(copied, *operand) }.is_err() {
+                return false;
+            }
+            *operand = copied;
+            blocks.push(block);
+        }
+    }
+    // SAFETY: as promised by the caller; the copies live until the end of this call.
+    unsafe { pointwise_nest(&turned, forms, keep_broadcast, cost, row) };
+    true
+}
+
 /// # Safety
 ///
 /// As for [`pointwise`].
 #[inline(never)]
+#[allow(clippy::needless_range_loop)] // k indexes several arrays
 unsafe fn pointwise_nest<const N: usize>(
     operands: &[Strided<'_>; N],
     forms: [Form; N],
@@ -203,8 +281,8 @@ unsafe fn pointwise_nest<const N: usize>(
     let direct: [bool; N] = std::array::from_fn(|k| forms[k] == Form::Raw(steps[k] as usize));
     let broadcast: [bool; N] = std::array::from_fn(|k| k > 0 && steps[k] == 0);
     let mut mask = 0;
-    for k in 1..N {
-        if keep_broadcast && broadcast[k] {
+    for (k, broadcast) in broadcast.iter().enumerate() {
+        if keep_broadcast && *broadcast {
             mask |= 1 << k;
         }
     }
