@@ -1,0 +1,121 @@
+//! Graphs as the scheduler lowers them.
+
+use super::*;
+use straightline_passes::ir::graph::Graph;
+use straightline_passes::rewrite::{RewriteOptions, rewrite};
+use straightline_passes::schedule::{ScheduleOptions, schedule};
+
+fn planned(text: &str) -> Schedule {
+    let graph = Graph::parse(text).expect("graph text");
+    let (graph, _) = rewrite(&graph, &RewriteOptions::default()).expect("rewrites");
+    schedule(&graph, &ScheduleOptions::default()).expect("schedules")
+}
+
+/// A case with random numbers in the inputs; indices stay below `index_limit`.
+fn case(text: &str, index_limit: u64) -> Case {
+    let schedule = planned(text);
+    let mut rng = Rng(text.len() as u64);
+    let memory = schedule
+        .buffers
+        .iter()
+        .map(|b| match &b.kind {
+            BufferKind::Input(_) if b.dtype == DType::I64 => (0..b.len)
+                .map(|_| Scalar::Int(rng.below(index_limit) as i64))
+                .collect(),
+            BufferKind::Input(_) => (0..b.len)
+                .map(|_| Scalar::Float(rng.below(400) as f64 * 0.01 - 2.0).cast(b.dtype))
+                .collect(),
+            BufferKind::Constant(bytes) => from_bytes(bytes, b.dtype),
+            _ => vec![Scalar::Int(0).cast(b.dtype); b.len],
+        })
+        .collect();
+    Case { schedule, memory }
+}
+
+fn check(text: &str) {
+    let c = case(text, 3);
+    assert!(
+        c.schedule
+            .steps
+            .iter()
+            .all(|s| matches!(s, Step::Kernel(_))),
+        "kernels only: {:#?}",
+        c.schedule.steps
+    );
+    c.check(2e-5);
+}
+
+#[test]
+fn pointwise_and_views() {
+    check(
+        "graph(%x: f32[5,7], %y: f32[7,5], %c: f32[1,7]) {
+  %0: f32[7,5] = aten::gelu(%y, approximate=\"none\")
+  %1: f32[5,7] = aten::t(%0)
+  %2: f32[5,7] = aten::mul.Tensor(%x, %1)
+  %3: f32[5,7] = aten::add.Tensor(%2, %c, alpha=2)
+  %4: f32[5,7] = aten::tanh(%3)
+  return %4, %2
+}",
+    );
+}
+
+#[test]
+fn softmax_and_norms() {
+    check(
+        "graph(%x: f32[6,33], %w: f32[33], %b: f32[33]) {
+  %s: f32[6,33] = aten::_softmax(%x, dim=1, half_to_float=false)
+  %y: f32[6,33], %m: f32[6,1], %r: f32[6,1] = aten::native_layer_norm(%s, normalized_shape=[33], %w, %b, eps=1e-05)
+  return %s, %y
+}",
+    );
+    check(
+        "graph(%x: f32[2,6,5], %w: f32[6], %b: f32[6]) {
+  %g: f32[2,6,5], %gm: f32[2,3], %gr: f32[2,3] = aten::native_group_norm(%x, %w, %b, N=2, C=6, HxW=5, group=3, eps=1e-05)
+  %n0: f32[2,6,5], %n1: f32[0], %n2: f32[0] = aten::native_batch_norm(%x, %w, %b, %w, %w, training=false, momentum=0.1, eps=1e-05)
+  return %g, %n0
+}",
+    );
+}
+
+#[test]
+fn reductions_over_leading_inner_and_all_dimensions() {
+    check(
+        "graph(%x: f32[9,4,13]) {
+  %a: f32[4,13] = aten::sum.dim_IntList(%x, dim=[0], keepdim=false, dtype=none)
+  %b: f32[9,4] = aten::amax(%x, dim=[2], keepdim=false)
+  %c: f32[] = aten::mean(%x, dtype=none)
+  %d: f32[9,13] = aten::sum.dim_IntList(%x, dim=[1], keepdim=false, dtype=none)
+  %e: i64[9,4] = aten::argmax(%x, dim=2, keepdim=false)
+  return %a, %b, %c, %d, %e
+}",
+    );
+}
+
+#[test]
+fn gather_embedding_and_loss() {
+    check(
+        "graph(%w: f32[3,17], %i: i64[2,5]) {
+  %0: f32[2,5,17] = aten::embedding(%w, %i, padding_idx=-1, scale_grad_by_freq=false, sparse=false)
+  %1: f32[2,5,17] = aten::relu(%0)
+  return %1
+}",
+    );
+    check(
+        "graph(%x: f32[8,10], %t: i64[8]) {
+  %0: f32[8,10] = aten::_log_softmax(%x, dim=1, half_to_float=false)
+  %1: i64[8,1] = aten::unsqueeze(%t, dim=1)
+  %2: f32[8,1] = aten::gather(%0, dim=1, %1, sparse_grad=false)
+  %3: f32[8,1] = aten::neg(%2)
+  %4: f32[] = aten::mean(%3, dtype=none)
+  return %4
+}",
+    );
+}
+
+#[test]
+fn an_encoder_compiles() {
+    let text = include_str!("../../../../../tests/filetests/rewrite/bert.sl");
+    let plan = Plan::compile(planned(text), &PlanOptions::default()).expect("compiles");
+    println!("{} bytes\n{}", plan.code_bytes(), plan.timings());
+    assert!(plan.code_bytes() > 1000);
+}
