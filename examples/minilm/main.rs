@@ -73,14 +73,27 @@ fn run(arguments: &Arguments) -> Result<()> {
         began.elapsed().as_millis()
     );
 
-    let question = embed_both(&embedder, &arguments.question)?;
-    let mut ranking = Vec::new();
+    // The first call of each length compiles.
+    let mut first_calls: BTreeMap<usize, FirstCall> = BTreeMap::new();
+    let mut embed = |text: &str| -> Result<Both> {
+        let inputs = embedder.inputs(&embedder.tokens(text)?)?;
+        let eager = embedder.eager(&inputs)?;
+        let began = Instant::now();
+        let compiled = embedder.compiled(&inputs)?;
+        let took = began.elapsed();
+        let length = inputs.0.numel() as usize;
+        first_calls
+            .entry(length)
+            .or_insert(FirstCall { took, inputs });
+        Ok(Both { eager, compiled })
+    };
+    let question = embed(&arguments.question)?;
     let mut furthest = question.difference();
+    let mut ranking = Vec::new();
     for sentence in &sentences {
-        let found = embed_both(&embedder, sentence)?;
+        let found = embed(sentence)?;
         furthest = furthest.max(found.difference());
-        let near = similarity(&question.compiled, &found.compiled);
-        ranking.push((near, sentence));
+        ranking.push((similarity(&question.compiled, &found.compiled), sentence));
     }
     ranking.sort_by(|a, b| b.0.total_cmp(&a.0));
     println!("\n{}", arguments.question);
@@ -93,24 +106,28 @@ fn run(arguments: &Arguments) -> Result<()> {
         "\nmilliseconds per sentence, median of {} rounds",
         arguments.rounds
     );
-    println!("  length   eager   compiled   speed-up");
-    let mut by_length: BTreeMap<usize, &str> = BTreeMap::new();
-    for sentence in &sentences {
-        let length = embedder.tokens(sentence)?.len();
-        by_length.insert(length.next_power_of_two().max(8), sentence);
-    }
-    for (length, sentence) in by_length {
-        let inputs = embedder.inputs(&embedder.tokens(sentence)?)?;
-        let eager = median(arguments.rounds, || embedder.eager(&inputs))?;
-        let compiled = median(arguments.rounds, || embedder.compiled(&inputs))?;
+    println!("  tokens     eager  compiled  speed-up   first call (compiles)");
+    for (length, FirstCall { took, inputs }) in &first_calls {
+        let eager = median(arguments.rounds, || embedder.eager(inputs))?;
+        let compiled = median(arguments.rounds, || embedder.compiled(inputs))?;
         println!(
-            "  {length:6}  {:6.2}   {:8.2}   {:7.2}x",
-            eager.as_secs_f64() * 1e3,
-            compiled.as_secs_f64() * 1e3,
-            eager.as_secs_f64() / compiled.as_secs_f64()
+            "  {length:6}  {:8.2}  {:8.2}  {:7.2}x   {:.0}",
+            milliseconds(eager),
+            milliseconds(compiled),
+            milliseconds(eager) / milliseconds(compiled),
+            milliseconds(*took)
         );
     }
     Ok(())
+}
+
+struct FirstCall {
+    took: Duration,
+    inputs: Inputs,
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
 }
 
 struct Both {
@@ -123,14 +140,6 @@ impl Both {
         let pairs = self.eager.iter().zip(&self.compiled);
         pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
     }
-}
-
-fn embed_both(embedder: &Embedder, text: &str) -> Result<Both> {
-    let inputs: Inputs = embedder.inputs(&embedder.tokens(text)?)?;
-    Ok(Both {
-        eager: embedder.eager(&inputs)?,
-        compiled: embedder.compiled(&inputs)?,
-    })
 }
 
 fn median<T>(rounds: u32, mut work: impl FnMut() -> Result<T>) -> Result<Duration> {

@@ -107,7 +107,7 @@ fn json_is_one_object_and_the_seed_decides() -> Result<()> {
 #[test]
 fn a_prompt_that_cannot_be_continued_is_refused() {
     let error = |prompt: &str| printed(&["--prompt", prompt]).unwrap_err().to_string();
-    assert!(error("the dragon").contains("\"dragon\""));
+    assert!(error("the gryphon").contains("\"gryphon\""));
     assert!(error("the owl sings.").contains("full stop"));
     assert!(error(&"the ".repeat(20)).contains("20 words"));
 }
