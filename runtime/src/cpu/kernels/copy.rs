@@ -4,6 +4,7 @@ use super::integer::{Bool8, Map1, Row1, row1};
 use super::nest::{GRAIN, Nest, step};
 use super::tile::{Form, TILE, move_elements, move_strided, pointwise};
 use super::{KernelError, Strided};
+use smallvec::SmallVec;
 use straightline_passes::ir::{DType, Scalar};
 
 /// Conversion between the types that hold dtypes in arithmetic, by PyTorch's rules.
@@ -262,6 +263,7 @@ unsafe fn square<T: Copy>(
                         .cast::<[T; B]>()
                         .read_unaligned()
                 });
+                #[allow(clippy::needless_range_loop)] // c is a column of the block
                 for c in 0..B {
                     let turned: [T; B] = std::array::from_fn(|r| block[r][c]);
                     to.offset(c as isize * to_row)
@@ -280,6 +282,26 @@ unsafe fn square<T: Copy>(
             move_strided::<T>(to, size, from, from_row, width - start);
         }
     }
+}
+
+/// Strides of the layout in which `dim` is innermost, for a tensor that is worth copying there before its rows along
+/// `dim` are read one by one: a large one that is contiguous along another dimension.
+pub(super) fn worth_turning(a: &Strided<'_>, dim: usize) -> Option<SmallVec<[i64; 6]>> {
+    let elsewhere = |d: usize| d != dim && a.sizes[d] >= 8 && a.strides[d] == 1;
+    let worth = a.numel() >= 1 << 13
+        && dim < a.sizes.len()
+        && a.sizes[dim] > 1
+        && a.strides[dim] > 8
+        && (0..a.sizes.len()).any(elsewhere);
+    worth.then(|| {
+        let mut strides: SmallVec<[i64; 6]> = SmallVec::from_elem(1, a.sizes.len());
+        let mut next = a.sizes[dim];
+        for d in (0..a.sizes.len()).rev().filter(|&d| d != dim) {
+            strides[d] = next;
+            next *= a.sizes[d];
+        }
+        strides
+    })
 }
 
 /// The bytes of a number in a dtype, at the low end.

@@ -1,10 +1,12 @@
 //! Where the largest or smallest element is: `argmax`, `max(dim)` and their likes.
 
+use super::copy::{copy, worth_turning};
 use super::fold::fold;
 use super::integer::{Bool8, with_arithmetic_type};
 use super::nest::{self, Nest};
 use super::tile::{Form, TILE, Tile, load};
 use super::{KernelError, Strided};
+use crate::memory;
 use smallvec::SmallVec;
 use std::marker::PhantomData;
 use straightline_passes::ir::DType;
@@ -153,6 +155,19 @@ pub unsafe fn extreme_with_index(
         return Err(KernelError::EmptyReduction {
             op: if max { "max" } else { "min" }.into(),
         });
+    }
+    if let Some(strides) = worth_turning(&a, dim) {
+        let block = memory::allocate(a.numel() * a.dtype.size())?;
+        let turned = Strided {
+            ptr: block.as_ptr(),
+            strides: &strides,
+            ..a
+        };
+        // SAFETY: the block has all elements; the rest is promised by the caller.
+        return unsafe {
+            copy(turned, a)?;
+            extreme_with_index(max, values, indices, turned, dim)
+        };
     }
     let mut sizes: SmallVec<[i64; 6]> = a.sizes.into();
     if let Some(size) = sizes.get_mut(dim) {

@@ -2,7 +2,7 @@
 //!
 //! A row that is not contiguous in `f32` or `f64` is brought into a buffer, computed there, and written back.
 
-use super::copy::conversion;
+use super::copy::{conversion, copy, worth_turning};
 use super::nest::{self, Nest, Shared};
 use super::tile::{Form, TILE, Tile, load, store};
 use super::{KernelError, Strided};
@@ -93,6 +93,38 @@ unsafe fn store_row(form: Form, dst: *mut u8, step: isize, src: *const u8, n: us
                 m,
             )
         };
+    }
+}
+
+/// Runs a kernel on copies of both operands in another layout.
+///
+/// # Safety
+///
+/// The memory of both is what they say and may be accessed.
+unsafe fn turned(
+    out: Strided<'_>,
+    a: Strided<'_>,
+    strides: &[i64],
+    kernel: &dyn Fn(Strided<'_>, Strided<'_>) -> Result<(), KernelError>,
+) -> Result<(), KernelError> {
+    let n = a.numel();
+    let input = memory::allocate(n * a.dtype.size())?;
+    let output = memory::allocate(n * out.dtype.size())?;
+    let a_turned = Strided {
+        ptr: input.as_ptr(),
+        strides,
+        ..a
+    };
+    let out_turned = Strided {
+        ptr: output.as_ptr(),
+        strides,
+        ..out
+    };
+    // SAFETY: the blocks have all elements.
+    unsafe {
+        copy(a_turned, a)?;
+        kernel(out_turned, a_turned)?;
+        copy(out, out_turned)
     }
 }
 
@@ -217,6 +249,10 @@ pub unsafe fn softmax(
     }
     if out.numel() == 0 {
         return Ok(());
+    }
+    if let Some(strides) = worth_turning(&a, dim) {
+        // SAFETY: as promised by the caller.
+        return unsafe { turned(out, a, &strides, &|out, a| softmax(out, a, dim, log)) };
     }
     let rows = rows_along(&[out, a], dim);
     let form = Form::arithmetic(a.dtype);
@@ -480,6 +516,10 @@ pub unsafe fn cumulative(
     };
     if out.numel() == 0 {
         return Ok(());
+    }
+    if let Some(strides) = worth_turning(&a, dim) {
+        // SAFETY: as promised by the caller.
+        return unsafe { turned(out, a, &strides, &|out, a| cumulative(op, out, a, dim)) };
     }
     let float = out.dtype.is_floating();
     let wide = if float { DType::F64 } else { DType::I64 };
