@@ -30,6 +30,8 @@ fn fallthrough_keys() -> impl Iterator<Item = K> {
 
 pub(super) fn register() {
     fallbacks().expect("the default fallbacks are the first to be registered");
+    crate::modes::register().expect("each mode has a key of its own");
+    crate::ops::register().expect("the schemas and kernels fit together: tests load them all");
 }
 
 fn fallbacks() -> Result<()> {

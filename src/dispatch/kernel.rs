@@ -167,7 +167,12 @@ impl Kernel {
         self.signature.as_ref()
     }
 
-    pub(super) fn call_boxed(
+    /// Runs the kernel on the arguments on top of the stack, past the dispatcher.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's own, or arguments of other types than it takes.
+    pub fn call_boxed(
         &self,
         op: OperatorHandle,
         keys: DispatchKeySet,

@@ -277,6 +277,19 @@ impl OperatorHandle {
         !ptr::eq(record, *MISSING) && !ptr::eq(record, *AMBIGUOUS)
     }
 
+    /// The kernel that a call with this key reaches: for those who call it again and again without
+    /// the dispatcher, as a compiled plan does.
+    ///
+    /// # Errors
+    ///
+    /// No kernel serves the key.
+    pub fn kernel_for(self, key: DispatchKey) -> Result<Kernel> {
+        if !self.has_computed_kernel(key) {
+            return Err(self.missing_kernel(key.into()).into());
+        }
+        Ok(self.0.lookup(key.into()).kernel.clone())
+    }
+
     /// The set without the keys that this operator falls through.
     pub fn masked(self, keys: DispatchKeySet) -> DispatchKeySet {
         self.0.masked(keys)

@@ -57,7 +57,7 @@ fn observed_consequences() {
                 (K::AutogradOther, math),
                 (K::AutogradNestedTensor, math),
                 (K::Undefined, math),
-                (K::Functionalize, none),
+                (K::Conjugate, none),
             ],
         ),
         (
@@ -265,7 +265,7 @@ fn some_key() -> impl Strategy<Value = K> {
         K::AutogradOther,
         K::AutogradNestedTensor,
         K::FuncTorchBatched,
-        K::Functionalize,
+        K::Conjugate,
     ];
     let any: Vec<K> = K::runtime_keys().collect();
     prop_oneof![

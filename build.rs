@@ -1,0 +1,326 @@
+//! Turns `src/ops/native_functions.yaml` into the module `ops::aten`: a typed, documented wrapper
+//! for each operator, and the function that registers them all.
+
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use straightline_passes::ir::schema::{FunctionSchema, SchemaType};
+
+const SOURCE: &str = "src/ops/native_functions.yaml";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    func: String,
+    dispatch: BTreeMap<String, String>,
+    #[serde(default)]
+    tags: Vec<String>,
+    #[serde(default)]
+    doc: Option<String>,
+}
+
+/// The dispatch keys that an entry may name.
+const KEYS: &[&str] = &[
+    "CPU",
+    "CUDA",
+    "Meta",
+    "CompositeImplicitAutograd",
+    "CompositeExplicitAutograd",
+    "CompositeExplicitAutogradNonFunctional",
+    "BackendSelect",
+    "Autograd",
+    "ADInplaceOrView",
+];
+
+fn main() -> ExitCode {
+    println!("cargo::rerun-if-changed={SOURCE}");
+    println!("cargo::rerun-if-changed=build.rs");
+    match generate() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            println!("cargo::error={SOURCE}: {}", e.replace('\n', " "));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn generate() -> Result<(), String> {
+    let text = std::fs::read_to_string(SOURCE).map_err(|e| e.to_string())?;
+    let entries: Vec<Entry> = serde_saphyr::from_str(&text).map_err(|e| e.to_string())?;
+    let mut wrappers = String::new();
+    let mut register = String::new();
+    let mut seen = BTreeSet::new();
+    for entry in &entries {
+        let op = Op::new(entry).map_err(|e| format!("in `{}`: {e}", entry.func))?;
+        if !seen.insert(op.function.clone()) {
+            return Err(format!("`{}` is declared twice", entry.func));
+        }
+        op.wrapper(&mut wrappers);
+        op.registration(&mut register);
+    }
+    let out = format!(
+        "{wrappers}\n\
+         /// Defines every operator and registers its kernels.\n\
+         pub(super) fn register(library: &mut Library) -> Result<()> {{\n{register}    Ok(())\n}}\n"
+    );
+    let dir = std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?;
+    std::fs::write(PathBuf::from(dir).join("aten.rs"), out).map_err(|e| e.to_string())
+}
+
+struct Param {
+    name: String,
+    rust: String,
+    owned_static: String,
+}
+
+struct Op<'a> {
+    entry: &'a Entry,
+    schema: FunctionSchema,
+    /// The wrapper's name: the base name and the overload in snake case.
+    function: String,
+    params: Vec<Param>,
+    returns: String,
+    kernels: Vec<(String, String)>,
+}
+
+impl<'a> Op<'a> {
+    fn new(entry: &'a Entry) -> Result<Op<'a>, String> {
+        let schema =
+            FunctionSchema::parse(&format!("aten::{}", entry.func)).map_err(|e| e.to_string())?;
+        let mut function = schema.name.base().to_string();
+        if !schema.name.overload.is_empty() {
+            if !function.ends_with('_') {
+                function.push('_');
+            }
+            function += &snake(&schema.name.overload);
+            if schema.name.base().ends_with('_') {
+                function.push('_');
+            }
+        }
+        if function == "where" || function == "move" {
+            function.push('_');
+        }
+        let params = schema
+            .args
+            .iter()
+            .map(|a| {
+                let rust = rust_type(&a.ty, "")?;
+                let owned_static = rust_type(&a.ty, "'static ")?;
+                let name = match a.name.as_str() {
+                    "self" => "self_".to_string(),
+                    n => n.to_string(),
+                };
+                Ok(Param {
+                    name,
+                    rust,
+                    owned_static,
+                })
+            })
+            .collect::<Result<Vec<_>, String>>()?;
+        let returns: Vec<String> = schema
+            .returns
+            .iter()
+            .map(|r| return_type(&r.ty))
+            .collect::<Result<_, String>>()?;
+        let returns = match &returns[..] {
+            [one] => one.clone(),
+            many => format!("({})", many.join(", ")),
+        };
+        let mut kernels = Vec::new();
+        for (keys, kernel) in &entry.dispatch {
+            for key in keys.split(',').map(str::trim) {
+                if !KEYS.contains(&key) {
+                    return Err(format!("`{key}` is not one of the dispatch keys {KEYS:?}"));
+                }
+                kernels.push((key.to_string(), kernel.clone()));
+            }
+        }
+        Ok(Op {
+            entry,
+            schema,
+            function,
+            params,
+            returns,
+            kernels,
+        })
+    }
+
+    fn handle(&self) -> String {
+        format!("OP_{}", self.function.to_uppercase())
+    }
+
+    fn typed(&self) -> String {
+        let args: String = self
+            .params
+            .iter()
+            .map(|p| format!("{}, ", p.owned_static))
+            .collect();
+        format!("TypedOp<({args}), {}>", self.returns)
+    }
+
+    fn signature(&self) -> String {
+        self.params
+            .iter()
+            .map(|p| format!("{}: {}", p.name, p.rust))
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+
+    fn values(&self) -> String {
+        self.params
+            .iter()
+            .map(|p| format!("{}, ", p.name))
+            .collect()
+    }
+
+    /// The tensors of the call, for the error's context.
+    fn tensors(&self) -> String {
+        let mut s = String::from("std::iter::empty()");
+        for (p, a) in self.params.iter().zip(&self.schema.args) {
+            let piece = match (&a.ty, a.ty.unwrap_optional()) {
+                (SchemaType::Tensor, _) => format!("std::iter::once({})", p.name),
+                (SchemaType::Optional(_), SchemaType::Tensor) => format!("{}.into_iter()", p.name),
+                (SchemaType::List(t, _), _) if **t == SchemaType::Tensor => {
+                    format!("{}.iter()", p.name)
+                }
+                _ => continue,
+            };
+            s = format!("{s}.chain({piece})");
+        }
+        s
+    }
+
+    fn wrapper(&self, out: &mut String) {
+        let Op {
+            schema,
+            function,
+            returns,
+            ..
+        } = self;
+        let (handle, typed) = (self.handle(), self.typed());
+        let (signature, values, tensors) = (self.signature(), self.values(), self.tensors());
+        let name = &schema.name;
+        let tags = if self.entry.tags.is_empty() {
+            String::new()
+        } else {
+            format!("\n///\n/// Tags: {}.", self.entry.tags.join(", "))
+        };
+        let doc = self
+            .entry
+            .doc
+            .as_ref()
+            .map_or(String::new(), |d| format!("{d}\n///\n/// "));
+        // writing to a String cannot fail
+        let _ = write!(
+            out,
+            "static {handle}: {typed} = TypedOp::new({full:?}, {overload:?});\n\
+             /// {doc}`{schema}`{tags}\n\
+             #[track_caller]\n\
+             #[inline]\n\
+             #[allow(clippy::too_many_arguments)]\n\
+             pub fn {function}({signature}) -> Result<{returns}> {{\n\
+             \x20   let at = std::panic::Location::caller();\n\
+             \x20   match {handle}.call(({values})) {{\n\
+             \x20       Ok(r) => Ok(r),\n\
+             \x20       Err(e) => Err(annotate(e, {name:?}, {tensors}, at)),\n\
+             \x20   }}\n}}\n\n",
+            full = name.name,
+            overload = name.overload,
+            name = name.to_string(),
+        );
+    }
+
+    fn registration(&self, out: &mut String) {
+        let name = self
+            .schema
+            .name
+            .to_string()
+            .trim_start_matches("aten::")
+            .to_string();
+        let _ = writeln!(
+            out,
+            "    library.def_with_tags({:?}, &{:?})?;",
+            self.entry.func, self.entry.tags
+        );
+        for (key, kernel) in &self.kernels {
+            let kernel = if key == "BackendSelect" {
+                let (signature, values) = (self.signature(), self.values());
+                format!(
+                    "{{\n        #[allow(clippy::too_many_arguments)]\n        fn select({signature}) -> Result<{}> {{ {}.redispatch(device_keys({kernel}), ({values})) }}\n        select\n    }}",
+                    self.returns,
+                    self.handle()
+                )
+            } else {
+                format!("crate::ops::{kernel}")
+            };
+            let _ = writeln!(
+                out,
+                "    library.impl_at({name:?}, DispatchKey::{key}, {kernel})?;"
+            );
+        }
+    }
+}
+
+/// `dim_IntList` to `dim_int_list`.
+fn snake(s: &str) -> String {
+    let mut out = String::new();
+    let mut previous_lower = false;
+    for c in s.chars() {
+        if c.is_uppercase() && previous_lower {
+            out.push('_');
+        }
+        previous_lower = c.is_lowercase();
+        out.extend(c.to_lowercase());
+    }
+    out
+}
+
+fn base_type(ty: &SchemaType) -> Option<&'static str> {
+    Some(match ty {
+        SchemaType::Int | SchemaType::SymInt => "i64",
+        SchemaType::Float => "f64",
+        SchemaType::Bool => "bool",
+        SchemaType::Scalar => "Scalar",
+        SchemaType::ScalarType => "DType",
+        SchemaType::Layout => "Layout",
+        SchemaType::MemoryFormat => "MemoryFormat",
+        SchemaType::Device => "Device",
+        _ => return None,
+    })
+}
+
+fn rust_type(ty: &SchemaType, life: &str) -> Result<String, String> {
+    let unsupported = || format!("type `{ty}` has no Rust form yet: add it to build.rs");
+    if let Some(t) = base_type(ty) {
+        return Ok(t.to_string());
+    }
+    Ok(match ty {
+        SchemaType::Tensor => format!("&{life}Tensor"),
+        SchemaType::Str => format!("&{life}str"),
+        SchemaType::Generator => format!("&{life}Generator"),
+        SchemaType::List(t, _) => match &**t {
+            SchemaType::Tensor => format!("&{life}[Tensor]"),
+            SchemaType::Optional(t) if **t == SchemaType::Tensor => {
+                format!("&{life}[Option<Tensor>]")
+            }
+            t => format!("&{life}[{}]", base_type(t).ok_or_else(unsupported)?),
+        },
+        SchemaType::Optional(t) => format!("Option<{}>", rust_type(t, life)?),
+        _ => return Err(unsupported()),
+    })
+}
+
+fn return_type(ty: &SchemaType) -> Result<String, String> {
+    if let Some(t) = base_type(ty) {
+        return Ok(t.to_string());
+    }
+    match ty {
+        SchemaType::Tensor => Ok("Tensor".into()),
+        SchemaType::List(t, _) if **t == SchemaType::Tensor => Ok("Vec<Tensor>".into()),
+        _ => Err(format!(
+            "return type `{ty}` has no Rust form yet: add it to build.rs"
+        )),
+    }
+}

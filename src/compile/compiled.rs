@@ -1,0 +1,321 @@
+//! The compiled function: guards, variants, capture on a miss.
+
+use super::capture::capture;
+use super::explain::{Explanation, VariantExplanation};
+use super::guards::{GuardMiss, Guards};
+use super::options::{CompileEvent, CompileOptions};
+use super::stages::{Executable, Traced};
+use super::tree::TensorTree;
+use crate::dispatch::TlsKeySets;
+use crate::error::{Error, ErrorKind, Result};
+use crate::modes::tracer;
+use crate::tensor::Tensor;
+use smallvec::SmallVec;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+type Function<I, O> = Box<dyn Fn(&I) -> Result<O> + Send + Sync>;
+
+/// Events that are kept; older ones are dropped.
+const EVENTS_KEPT: usize = 256;
+
+/// Wraps a function so that its first call captures it and later calls run machine code.
+///
+/// The function takes a reference to a [`TensorTree`] (a tensor, a tuple, an array, a `Vec`, a
+/// struct with `#[derive(TensorTree)]`) and returns one. It must be deterministic in everything
+/// but its tensors: it runs once for each set of shapes, and what it does besides calling tensor
+/// operators is not repeated. Tensors that it closes over are read again at each call.
+///
+/// ```
+/// use straightline::{Tensor, compile};
+/// let f = compile(|(x, y): &(Tensor, Tensor)| (x * y)?.add_scalar(1));
+/// let (x, y) = (Tensor::from_vec([2f32, 3.0])?, Tensor::from_vec([4f32, 5.0])?);
+/// let inputs = (x, y);
+/// assert_eq!(f.call(&inputs)?.to_vec::<f32>()?, [9.0, 16.0]);
+/// // the second call does not enter the dispatcher
+/// let before = straightline::dispatch::call_count();
+/// f.call(&inputs)?;
+/// assert_eq!(straightline::dispatch::call_count(), before);
+/// # Ok::<(), straightline::Error>(())
+/// ```
+pub fn compile<I, O, F>(f: F) -> Compiled<I, O>
+where
+    I: TensorTree,
+    O: TensorTree,
+    F: Fn(&I) -> Result<O> + Send + Sync + 'static,
+{
+    compile_with(CompileOptions::default(), f)
+}
+
+/// [`compile()`] with options.
+pub fn compile_with<I, O, F>(options: CompileOptions, f: F) -> Compiled<I, O>
+where
+    I: TensorTree,
+    O: TensorTree,
+    F: Fn(&I) -> Result<O> + Send + Sync + 'static,
+{
+    Compiled {
+        function: Box::new(f),
+        options,
+        head: AtomicPtr::new(std::ptr::null_mut()),
+        count: AtomicUsize::new(0),
+        slow: Mutex::new(Vec::new()),
+    }
+}
+
+/// A compiled function: `Send + Sync` where its trees are, callable from any number of threads.
+pub struct Compiled<I, O> {
+    function: Function<I, O>,
+    options: CompileOptions,
+    /// The newest variant; each leads to the one before. Variants are only ever added, so that
+    /// calls walk the list without a lock.
+    head: AtomicPtr<Variant<I, O>>,
+    count: AtomicUsize,
+    /// Taken while a variant is made; holds the events.
+    slow: Mutex<Vec<CompileEvent>>,
+}
+
+struct Variant<I, O> {
+    number: usize,
+    guards: Guards,
+    /// The structure of the inputs: static leaves and lengths.
+    input: I,
+    /// The structure of the result.
+    output: Option<O>,
+    /// `None`: runs eagerly.
+    code: Option<Executable>,
+    next: *const Variant<I, O>,
+}
+
+// SAFETY: a variant is never written after it is published; `next` points to another one that
+// lives as long.
+unsafe impl<I: Send, O: Send> Send for Variant<I, O> {}
+// SAFETY: as above.
+unsafe impl<I: Sync, O: Sync> Sync for Variant<I, O> {}
+
+impl<I, O> Drop for Compiled<I, O> {
+    fn drop(&mut self) {
+        let mut at = *self.head.get_mut();
+        while !at.is_null() {
+            // SAFETY: each variant came from Box::into_raw and is dropped once, here; nobody can
+            // be walking the list, since `self` is borrowed exclusively.
+            let variant = unsafe { Box::from_raw(at) };
+            at = variant.next.cast_mut();
+        }
+    }
+}
+
+impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
+    /// Calls the function.
+    ///
+    /// # Errors
+    /// What the function itself returns; for the first call of a set of shapes also
+    /// [`ErrorKind::DataDependent`] and [`ErrorKind::Compile`].
+    pub fn call(&self, inputs: &I) -> Result<O> {
+        let mut leaves: SmallVec<[&Tensor; 8]> = SmallVec::new();
+        inputs.visit(&mut |t| leaves.push(t));
+        let tls = TlsKeySets::current();
+        if let Some(variant) = self.find(inputs, &leaves, tls) {
+            return self.replay(variant, inputs, &leaves);
+        }
+        self.miss(inputs, &leaves, tls)
+    }
+
+    #[inline]
+    fn replay(&self, variant: &Variant<I, O>, inputs: &I, leaves: &[&Tensor]) -> Result<O> {
+        let (Some(code), Some(output)) = (&variant.code, &variant.output) else {
+            return (self.function)(inputs);
+        };
+        let mut results = code.run(leaves)?.into_iter();
+        Ok(output.map(&mut |stand_in| results.next().unwrap_or_else(|| stand_in.clone())))
+    }
+
+    fn variants_from_newest(&self) -> impl Iterator<Item = &Variant<I, O>> {
+        let mut at = self.head.load(Ordering::Acquire).cast_const();
+        std::iter::from_fn(move || {
+            // SAFETY: published variants stay valid and unchanged until `self` is dropped.
+            let variant = unsafe { at.as_ref() }?;
+            at = variant.next;
+            Some(variant)
+        })
+    }
+
+    #[inline]
+    fn find(&self, inputs: &I, leaves: &[&Tensor], tls: TlsKeySets) -> Option<&Variant<I, O>> {
+        self.variants_from_newest()
+            .find(|v| v.guards.hold(leaves, tls) && inputs.matches(&v.input).is_none())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<CompileEvent>> {
+        self.slow.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[cold]
+    fn miss(&self, inputs: &I, leaves: &[&Tensor], tls: TlsKeySets) -> Result<O> {
+        if tracer::current().is_some() {
+            // inside another capture: the operators go into that graph
+            return (self.function)(inputs);
+        }
+        let mut events = self.lock();
+        if let Some(variant) = self.find(inputs, leaves, tls) {
+            drop(events);
+            return self.replay(variant, inputs, leaves);
+        }
+        let misses = self.misses(inputs, leaves, tls);
+        if self.count.load(Ordering::Relaxed) >= self.options.max_variants {
+            let event = CompileEvent::VariantLimit {
+                limit: self.options.max_variants,
+                misses,
+            };
+            tracing::warn!("{event}");
+            record(&mut events, event);
+            drop(events);
+            return (self.function)(inputs);
+        }
+        let variant = self.build(inputs, leaves, misses, &mut events)?;
+        drop(events);
+        self.replay(variant, inputs, leaves)
+    }
+
+    fn misses(&self, inputs: &I, leaves: &[&Tensor], tls: TlsKeySets) -> Vec<GuardMiss> {
+        self.variants_from_newest()
+            .map(|v| GuardMiss {
+                variant: v.number,
+                reason: inputs
+                    .matches(&v.input)
+                    .unwrap_or_else(|| v.guards.explain_miss(leaves, tls)),
+            })
+            .collect()
+    }
+
+    fn build(
+        &self,
+        inputs: &I,
+        leaves: &[&Tensor],
+        misses: Vec<GuardMiss>,
+        events: &mut Vec<CompileEvent>,
+    ) -> Result<&Variant<I, O>> {
+        let begin = Instant::now();
+        let number = self.count.load(Ordering::Relaxed);
+        // Tensors of the template are stand-ins for structure; meta ones hold no memory.
+        let input = inputs.map(&mut tracer::to_meta);
+        let made = capture(&*self.function, inputs).and_then(|captured| {
+            let lowered = captured.traced.lower_with(&self.options)?;
+            Ok((captured, lowered.compile()?))
+        });
+        let variant = match made {
+            Ok((captured, code)) => {
+                let written = captured
+                    .traced
+                    .mutations
+                    .iter()
+                    .filter(|m| m.input)
+                    .map(|m| m.index)
+                    .collect();
+                let event = CompileEvent::Compiled {
+                    variant: number,
+                    misses,
+                    took: begin.elapsed(),
+                };
+                tracing::debug!("{event}");
+                record(events, event);
+                Variant {
+                    number,
+                    guards: Guards::new(leaves, captured.tls, written),
+                    input,
+                    output: Some(captured.output),
+                    code: Some(code),
+                    next: std::ptr::null(),
+                }
+            }
+            Err(e) if self.falls_back(&e) => {
+                let event = CompileEvent::EagerFallback {
+                    reason: e.to_string(),
+                };
+                tracing::warn!("{event}");
+                record(events, event);
+                Variant {
+                    number,
+                    guards: Guards::new(leaves, TlsKeySets::current(), Vec::new()),
+                    input,
+                    output: None,
+                    code: None,
+                    next: std::ptr::null(),
+                }
+            }
+            Err(e) => return Err(e),
+        };
+        Ok(self.publish(variant))
+    }
+
+    fn falls_back(&self, e: &Error) -> bool {
+        self.options.eager_fallback && matches!(e.kind(), ErrorKind::DataDependent { .. })
+    }
+
+    /// Adds a variant; the caller holds the lock.
+    fn publish(&self, mut variant: Variant<I, O>) -> &Variant<I, O> {
+        variant.next = self.head.load(Ordering::Relaxed);
+        let variant = Box::into_raw(Box::new(variant));
+        self.head.store(variant, Ordering::Release);
+        self.count.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: just made from a Box; variants live as long as `self`.
+        unsafe { &*variant }
+    }
+
+    /// Captures the function for these inputs, without compiling it or keeping the result.
+    ///
+    /// # Errors
+    /// As the first [`Compiled::call`] with such inputs.
+    pub fn trace(&self, inputs: &I) -> Result<Traced> {
+        Ok(capture(&*self.function, inputs)?.traced)
+    }
+
+    /// Runs the function itself, without any of this.
+    ///
+    /// # Errors
+    /// The function's own.
+    pub fn eager(&self, inputs: &I) -> Result<O> {
+        (self.function)(inputs)
+    }
+
+    /// How many variants exist.
+    pub fn variants(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// What has happened so far, oldest first (the last 256 events).
+    pub fn events(&self) -> Vec<CompileEvent> {
+        self.lock().clone()
+    }
+
+    /// Guards, kernels, fusion decisions, pass timings and the e-graph report of every variant,
+    /// and the events.
+    pub fn explain(&self) -> Explanation {
+        let mut variants: Vec<VariantExplanation> = self
+            .variants_from_newest()
+            .map(|v| VariantExplanation::new(v.number, &v.guards, v.code.as_ref()))
+            .collect();
+        variants.reverse();
+        Explanation {
+            variants,
+            events: self.events(),
+        }
+    }
+}
+
+fn record(events: &mut Vec<CompileEvent>, event: CompileEvent) {
+    if events.len() == EVENTS_KEPT {
+        events.remove(0);
+    }
+    events.push(event);
+}
+
+impl<I, O> std::fmt::Debug for Compiled<I, O> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Compiled")
+            .field("variants", &self.count.load(Ordering::Relaxed))
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,163 @@
+//! Why a compiled function is as it is.
+
+use super::guards::Guards;
+use super::options::CompileEvent;
+use super::stages::Executable;
+use std::fmt;
+use std::time::Duration;
+use straightline_passes::schedule::loops::{Extern, FusionDecision, Step};
+
+/// One kernel or extern call of a variant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepExplanation {
+    /// The kernel's name, or the extern operator.
+    pub name: String,
+    /// Whether it is generated code; otherwise a call of a runtime kernel.
+    pub generated: bool,
+    /// The operators that ended in it.
+    pub ops: Vec<String>,
+}
+
+/// What is known of one variant.
+#[derive(Clone, Debug)]
+pub struct VariantExplanation {
+    /// Its number, from 0.
+    pub number: usize,
+    /// The guards, one a line.
+    pub guards: String,
+    /// The steps of the plan in order; none where the variant runs eagerly.
+    pub steps: Vec<StepExplanation>,
+    /// Which operator went where, and why.
+    pub decisions: Vec<FusionDecision>,
+    /// How long each pass took.
+    pub timings: Vec<(&'static str, Duration)>,
+    /// The e-graph's report.
+    pub report: String,
+    /// Whether the variant runs eagerly.
+    pub eager: bool,
+    /// Bytes of temporaries.
+    pub arena_bytes: usize,
+    /// Bytes of machine code.
+    pub code_bytes: usize,
+}
+
+impl VariantExplanation {
+    pub(super) fn new(number: usize, guards: &Guards, code: Option<&Executable>) -> Self {
+        let Some(code) = code else {
+            return VariantExplanation {
+                number,
+                guards: guards.to_string(),
+                steps: Vec::new(),
+                decisions: Vec::new(),
+                timings: Vec::new(),
+                report: String::new(),
+                eager: true,
+                arena_bytes: 0,
+                code_bytes: 0,
+            };
+        };
+        let schedule = code.plan.schedule();
+        let steps = schedule
+            .steps
+            .iter()
+            .map(|s| match s {
+                Step::Kernel(k) => StepExplanation {
+                    name: k.name.clone(),
+                    generated: true,
+                    ops: k.ops.iter().map(ToString::to_string).collect(),
+                },
+                Step::Extern(Extern::Matmul(_)) => StepExplanation {
+                    name: "matmul".into(),
+                    generated: false,
+                    ops: vec!["aten::mm".into()],
+                },
+                Step::Extern(Extern::Op { op, .. }) => StepExplanation {
+                    name: op.to_string(),
+                    generated: false,
+                    ops: vec![op.to_string()],
+                },
+            })
+            .collect();
+        VariantExplanation {
+            number,
+            guards: guards.to_string(),
+            steps,
+            decisions: schedule.decisions.clone(),
+            timings: code.timings.clone(),
+            report: code.report.to_string(),
+            eager: false,
+            arena_bytes: schedule.arena_bytes,
+            code_bytes: code.plan.code_bytes(),
+        }
+    }
+
+    /// The number of generated kernels.
+    pub fn kernels(&self) -> usize {
+        self.steps.iter().filter(|s| s.generated).count()
+    }
+}
+
+/// Everything about a compiled function, for people and for tests.
+///
+/// ```
+/// use straightline::{Tensor, compile};
+/// let f = compile(|x: &Tensor| x.exp()?.add_scalar(1)?.log());
+/// f.call(&Tensor::from_vec([0f32])?)?;
+/// let why = f.explain();
+/// assert_eq!(why.variants[0].kernels(), 1);
+/// println!("{why}");
+/// # Ok::<(), straightline::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    /// The variants, oldest first.
+    pub variants: Vec<VariantExplanation>,
+    /// What has happened.
+    pub events: Vec<CompileEvent>,
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for v in &self.variants {
+            writeln!(f, "variant {}", v.number)?;
+            writeln!(f, " guards")?;
+            write!(f, "{}", v.guards)?;
+            if v.eager {
+                writeln!(f, " runs eagerly")?;
+                continue;
+            }
+            writeln!(
+                f,
+                " steps: {} generated, {} extern; {} bytes of code, {} bytes of temporaries",
+                v.kernels(),
+                v.steps.len() - v.kernels(),
+                v.code_bytes,
+                v.arena_bytes
+            )?;
+            for (i, s) in v.steps.iter().enumerate() {
+                let kind = if s.generated { "kernel" } else { "extern" };
+                writeln!(f, "  {i}: {kind} {} <- {}", s.name, s.ops.join(" "))?;
+            }
+            writeln!(f, " fusion")?;
+            for d in &v.decisions {
+                match d.step {
+                    Some(step) => writeln!(f, "  {} -> step {step}: {}", d.node, d.reason)?,
+                    None => writeln!(f, "  {}: {}", d.node, d.reason)?,
+                }
+            }
+            writeln!(f, " passes")?;
+            for (name, took) in &v.timings {
+                writeln!(f, "  {name}: {:.3} ms", took.as_secs_f64() * 1e3)?;
+            }
+            writeln!(f, " e-graph")?;
+            for line in v.report.lines() {
+                writeln!(f, "  {line}")?;
+            }
+        }
+        writeln!(f, "events")?;
+        for e in &self.events {
+            writeln!(f, "  {e}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,127 @@
+//! Operators without a loop form, called by the plan without the dispatcher.
+//!
+//! The operator's CPU kernel is looked up once, when the code is generated. It works on tensors, so
+//! operands are copied into tensors and results out of them: a kernel may keep a tensor it was
+//! given, and the plan's memory must not be kept.
+
+use crate::dispatch::{DispatchKey, DispatchKeySet, Value, operator};
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use straightline_passes::ir::graph::Arg;
+use straightline_passes::ir::schema::SchemaType;
+use straightline_passes::ir::{Device, Dims, Scalar, layout};
+use straightline_passes::schedule::loops::{Extern, Schedule, Step};
+use straightline_runtime::cpu::kernels::{self, Strided};
+use straightline_runtime::plan::{ExternCtx, ExternRegistry, View};
+
+/// The kernels that a schedule's extern steps need.
+pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
+    let mut names = BTreeSet::new();
+    for step in &schedule.steps {
+        if let Step::Extern(Extern::Op { op, .. }) = step {
+            names.insert(op.clone());
+        }
+    }
+    let mut registry = ExternRegistry::new();
+    for name in names {
+        let op = operator(&name)?;
+        let schema = op.schema().ok_or_else(|| {
+            Error::compile(format!(
+                "`{name}` has no schema, so it cannot be called by a plan"
+            ))
+        })?;
+        let kernel = op.kernel_for(DispatchKey::CPU)?;
+        registry.register(name.clone(), move |ctx: &ExternCtx<'_>| {
+            let inputs = ctx
+                .inputs
+                .iter()
+                .map(to_tensor)
+                .collect::<Result<Vec<_>>>()
+                .map_err(|e| e.to_string())?;
+            let mut stack: Vec<Value> = ctx
+                .args
+                .iter()
+                .zip(&schema.args)
+                .map(|(a, s)| to_value(a, &s.ty, &inputs))
+                .collect();
+            let keys = DispatchKeySet::from(DispatchKey::CPU);
+            kernel
+                .call_boxed(op, keys, &mut stack)
+                .map_err(|e| e.to_string())?;
+            let results: Vec<&Tensor> = stack.iter().flat_map(Value::tensors).collect();
+            if results.len() != ctx.outputs.len() {
+                return Err(format!(
+                    "{} results, {} expected",
+                    results.len(),
+                    ctx.outputs.len()
+                ));
+            }
+            for (t, out) in results.iter().zip(ctx.outputs) {
+                if t.sizes() != out.sizes || t.dtype() != out.dtype {
+                    return Err(format!(
+                        "the kernel returned {}{:?} where its Meta kernel said {}{:?}",
+                        t.dtype(),
+                        t.sizes(),
+                        out.dtype,
+                        out.sizes
+                    ));
+                }
+                let out = Strided {
+                    ptr: out.ptr,
+                    dtype: out.dtype,
+                    sizes: out.sizes,
+                    strides: out.strides,
+                };
+                let _guard = t.storage().read().map_err(|e| e.to_string())?;
+                // SAFETY: `out` is the plan's own memory for this result, of the sizes and dtype
+                // just checked; the result is held shared.
+                unsafe { kernels::copy(out, t.strided().map_err(|e| e.to_string())?) }
+                    .map_err(|e| e.to_string())?;
+            }
+            Ok(())
+        });
+    }
+    Ok(Arc::new(registry))
+}
+
+fn to_tensor(view: &View<'_>) -> Result<Tensor> {
+    let strides = layout::preserved_strides(view.sizes, view.strides);
+    let sizes = Dims::from_slice(view.sizes);
+    let t = Tensor::allocate(view.dtype, Device::CPU, sizes, strides)?;
+    let source = Strided {
+        ptr: view.ptr.cast_mut(),
+        dtype: view.dtype,
+        sizes: view.sizes,
+        strides: view.strides,
+    };
+    // SAFETY: t is fresh; the plan keeps the operand valid and unwritten during the call.
+    unsafe { kernels::copy(t.strided()?, source)? };
+    Ok(t)
+}
+
+fn to_value(arg: &Arg<u32>, ty: &SchemaType, inputs: &[Tensor]) -> Value {
+    let tensor = |i: &u32| inputs[*i as usize].clone();
+    match arg {
+        Arg::None => Value::None,
+        Arg::Tensor(i) => Value::Tensor(tensor(i)),
+        Arg::Tensors(list) => match ty {
+            SchemaType::List(t, _) if **t == SchemaType::Tensor => {
+                Value::TensorList(list.iter().flatten().map(tensor).collect())
+            }
+            _ => Value::OptionalTensorList(list.iter().map(|i| i.as_ref().map(tensor)).collect()),
+        },
+        Arg::Scalar(Scalar::Bool(b)) => Value::Bool(*b),
+        Arg::Scalar(Scalar::Int(i)) => Value::Int(*i),
+        Arg::Scalar(Scalar::Float(x)) => Value::Double(*x),
+        Arg::Ints(v) => Value::IntList(v.clone()),
+        Arg::Floats(v) => Value::DoubleList(v.clone()),
+        Arg::Bools(v) => Value::BoolList(v.clone()),
+        Arg::Str(s) => Value::String(s.clone()),
+        Arg::DType(d) => Value::DType(*d),
+        Arg::Device(d) => Value::Device(*d),
+        Arg::Layout(l) => Value::Layout(*l),
+        Arg::MemoryFormat(m) => Value::MemoryFormat(*m),
+    }
+}

@@ -1,0 +1,30 @@
+//! `compile()`: capture a function once, replay it as machine code.
+//!
+//! | file | what |
+//! |---|---|
+//! | `tree` | what compiled functions take and give |
+//! | `compiled` | the callable: guards, variants, capture on a miss |
+//! | `capture` | running the function on stand-ins and recording what is dispatched |
+//! | `guards` | what must be true of a call for a variant to serve it |
+//! | `stages` | `Traced`, `Lowered`, `Executable`: each stage as an object that prints |
+//! | `replay` | calling the plan: borrows, outputs, copy-back |
+//! | `externs` | operators without a loop form, called without the dispatcher |
+//! | `options` | options and events |
+//! | `explain` | why it is as it is |
+
+mod capture;
+mod compiled;
+mod explain;
+mod externs;
+mod guards;
+mod options;
+mod replay;
+mod stages;
+mod tree;
+
+pub use compiled::{Compiled, compile, compile_with};
+pub use explain::Explanation;
+pub use guards::GuardMiss;
+pub use options::{CompileEvent, CompileOptions};
+pub use stages::{Executable, Lowered, Traced};
+pub use tree::TensorTree;

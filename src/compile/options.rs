@@ -1,0 +1,101 @@
+//! How functions are compiled, and what happened while they were.
+
+use super::guards::GuardMiss;
+use std::fmt;
+use std::time::Duration;
+
+/// How a function is compiled.
+///
+/// ```
+/// use straightline::{CompileOptions, Tensor, compile_with};
+/// let options = CompileOptions { max_variants: 2, ..CompileOptions::default() };
+/// let f = compile_with(options, |x: &Tensor| x.relu());
+/// for n in 1..5 {
+///     f.call(&Tensor::from_vec(vec![-1f32; n])?)?;
+/// }
+/// assert_eq!(f.variants(), 2); // the third and fourth size ran eagerly
+/// # Ok::<(), straightline::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct CompileOptions {
+    /// At most this many variants (sets of guards with their code) are kept; calls that match none
+    /// of them run eagerly from then on, and [`CompileEvent::VariantLimit`] is recorded.
+    pub max_variants: usize,
+    /// Functions that read data while being captured run eagerly instead of failing.
+    pub eager_fallback: bool,
+    /// Allow rewrites that change results in the last bits (and for NaN, infinities, signed zero).
+    pub fast_math: bool,
+}
+
+impl Default for CompileOptions {
+    fn default() -> Self {
+        CompileOptions {
+            max_variants: 16,
+            eager_fallback: false,
+            fast_math: false,
+        }
+    }
+}
+
+/// Something that happened to a compiled function.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum CompileEvent {
+    /// A variant was captured and compiled.
+    Compiled {
+        /// Its number, from 0.
+        variant: usize,
+        /// Why the variants before it did not serve the call; none for the first.
+        misses: Vec<GuardMiss>,
+        /// Capture, rewriting, scheduling and code generation together.
+        took: Duration,
+    },
+    /// The bound on variants was reached: the call ran eagerly, as will others like it.
+    VariantLimit {
+        /// The bound.
+        limit: usize,
+        /// Why each variant did not serve the call.
+        misses: Vec<GuardMiss>,
+    },
+    /// The function could not be captured and runs eagerly, as the options allow.
+    EagerFallback {
+        /// The error that capture ended in.
+        reason: String,
+    },
+}
+
+impl fmt::Display for CompileEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CompileEvent::Compiled {
+                variant,
+                misses,
+                took,
+            } => {
+                write!(
+                    f,
+                    "compiled variant {variant} in {:.2} ms",
+                    took.as_secs_f64() * 1e3
+                )?;
+                write_misses(f, misses)
+            }
+            CompileEvent::VariantLimit { limit, misses } => {
+                write!(
+                    f,
+                    "ran eagerly: {limit} variants exist already (CompileOptions::max_variants)"
+                )?;
+                write_misses(f, misses)
+            }
+            CompileEvent::EagerFallback { reason } => {
+                write!(f, "runs eagerly, since it cannot be captured: {reason}")
+            }
+        }
+    }
+}
+
+fn write_misses(f: &mut fmt::Formatter<'_>, misses: &[GuardMiss]) -> fmt::Result {
+    for m in misses {
+        write!(f, "; {m}")?;
+    }
+    Ok(())
+}

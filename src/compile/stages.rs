@@ -1,0 +1,226 @@
+//! The stages of a compilation, each an object that prints.
+//!
+//! `trace -> lower -> compile`: [`Traced`] holds the captured graph, [`Lowered`] the rewritten graph
+//! and the schedule, [`Executable`] the machine code.
+
+use super::externs;
+use super::options::CompileOptions;
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+use std::fmt;
+use std::time::{Duration, Instant};
+use straightline_passes::ir::graph::{Graph, TensorMeta, ValueRef};
+use straightline_passes::rewrite::{RewriteOptions, RewriteReport, rewrite};
+use straightline_passes::schedule::loops::Schedule;
+use straightline_passes::schedule::{ScheduleOptions, schedule};
+use straightline_runtime::plan::{Plan, PlanOptions};
+
+/// Where a result of the function comes from.
+#[derive(Clone, Debug)]
+pub(super) enum OutputSource {
+    /// This output of the graph.
+    Value(usize),
+    /// The argument itself.
+    Input(usize),
+    /// A closed-over tensor itself.
+    Tensor(Tensor),
+}
+
+/// A leaf that the function writes: its new value is copied into it after each call.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mutation {
+    /// An argument; otherwise a parameter.
+    pub(super) input: bool,
+    /// Which one.
+    pub(super) index: usize,
+    /// The graph output that holds its new value.
+    pub(super) output: usize,
+}
+
+/// A captured function: what the dispatcher saw, as a functional graph.
+///
+/// `Display` prints the graph's text, which parses back.
+///
+/// ```
+/// use straightline::{Tensor, compile};
+/// let f = compile(|x: &Tensor| x.exp()?.sum());
+/// let traced = f.trace(&Tensor::from_vec([0f32, 1.0])?)?;
+/// assert!(traced.to_string().contains("aten::exp"));
+/// # Ok::<(), straightline::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Traced {
+    pub(super) graph: Graph,
+    pub(super) inputs: Vec<TensorMeta>,
+    pub(super) parameters: Vec<Tensor>,
+    pub(super) outputs: Vec<OutputSource>,
+    pub(super) mutations: Vec<Mutation>,
+    /// For each graph output, the value whose memory it shares.
+    pub(super) roots: Vec<ValueRef>,
+}
+
+impl Traced {
+    /// The captured graph.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// The shapes that the function was captured for.
+    pub fn inputs(&self) -> &[TensorMeta] {
+        &self.inputs
+    }
+
+    /// The closed-over tensors, in the order of the graph's parameters.
+    pub fn parameters(&self) -> &[Tensor] {
+        &self.parameters
+    }
+
+    /// Rewrites the graph and schedules it, with default options.
+    pub fn lower(&self) -> Result<Lowered> {
+        self.lower_with(&CompileOptions::default())
+    }
+
+    /// Rewrites the graph and schedules it.
+    pub fn lower_with(&self, options: &CompileOptions) -> Result<Lowered> {
+        let begin = Instant::now();
+        let options = RewriteOptions {
+            fast_math: options.fast_math,
+            ..RewriteOptions::default()
+        };
+        let (graph, report) =
+            rewrite(&self.graph, &options).map_err(|e| Error::compile(e.to_string()))?;
+        let rewrite_time = begin.elapsed();
+        let begin = Instant::now();
+        let schedule = schedule(&graph, &ScheduleOptions::default())
+            .map_err(|e| Error::compile(e.to_string()))?;
+        Ok(Lowered {
+            traced: self.clone(),
+            graph,
+            report,
+            schedule,
+            rewrite_time,
+            schedule_time: begin.elapsed(),
+        })
+    }
+}
+
+impl fmt::Display for Traced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.graph.fmt(f)
+    }
+}
+
+/// A function as fused kernels and extern calls.
+///
+/// `Display` prints the loops.
+#[derive(Clone, Debug)]
+pub struct Lowered {
+    pub(super) traced: Traced,
+    graph: Graph,
+    report: RewriteReport,
+    schedule: Schedule,
+    rewrite_time: Duration,
+    schedule_time: Duration,
+}
+
+impl Lowered {
+    /// The rewritten graph.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// What the e-graph did.
+    pub fn report(&self) -> &RewriteReport {
+        &self.report
+    }
+
+    /// The kernels, extern calls and buffers.
+    pub fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    /// Generates machine code.
+    pub fn compile(&self) -> Result<Executable> {
+        self.compile_with_text(false)
+    }
+
+    /// Generates machine code, keeping its texts for [`Executable::clif`] and [`Executable::asm`].
+    pub fn compile_with_text(&self, keep: bool) -> Result<Executable> {
+        let begin = Instant::now();
+        let options = PlanOptions {
+            keep_clif: keep,
+            keep_asm: keep,
+            externs: externs::registry(&self.schedule)?,
+        };
+        let plan = Plan::compile(self.schedule.clone(), &options)
+            .map_err(|e| Error::compile(e.to_string()))?;
+        Ok(Executable {
+            traced: self.traced.clone(),
+            plan,
+            report: self.report.clone(),
+            timings: vec![
+                ("rewrite", self.rewrite_time),
+                ("schedule", self.schedule_time),
+                ("codegen", begin.elapsed()),
+            ],
+        })
+    }
+}
+
+impl fmt::Display for Lowered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.schedule.fmt(f)
+    }
+}
+
+/// A function as machine code.
+///
+/// `Display` prints the plan: buffers, steps, sizes.
+pub struct Executable {
+    pub(super) traced: Traced,
+    pub(super) plan: Plan,
+    pub(super) report: RewriteReport,
+    pub(super) timings: Vec<(&'static str, Duration)>,
+}
+
+impl Executable {
+    /// The plan.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// What the e-graph did.
+    pub fn report(&self) -> &RewriteReport {
+        &self.report
+    }
+
+    /// Cranelift's text of the code, if it was kept.
+    pub fn clif(&self) -> Option<&str> {
+        self.plan.clif()
+    }
+
+    /// The disassembly, if it was kept.
+    pub fn asm(&self) -> Option<&str> {
+        self.plan.asm()
+    }
+
+    /// How long each pass took.
+    pub fn timings(&self) -> &[(&'static str, Duration)] {
+        &self.timings
+    }
+}
+
+impl fmt::Display for Executable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.plan.schedule().summary())?;
+        write!(f, "machine code: {} bytes", self.plan.code_bytes())
+    }
+}
+
+impl fmt::Debug for Executable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Executable")
+            .field("plan", &self.plan)
+            .finish_non_exhaustive()
+    }
+}

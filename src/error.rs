@@ -1,0 +1,268 @@
+//! The error type of the crate: what went wrong, in which operator, on which operands, where.
+
+use crate::tensor::Tensor;
+use std::borrow::Cow;
+use std::fmt;
+use std::panic::Location;
+use straightline_passes::ir::{DType, Device, Dims};
+use straightline_runtime::cpu::kernels::KernelError;
+use straightline_runtime::memory::OutOfMemory;
+
+/// `Result` with the crate's [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error with its context.
+///
+/// The kind says what is wrong; the context (operator, operand shapes and dtypes, the caller's
+/// source line) is attached by the operator's wrapper on the way out.
+///
+/// ```
+/// use straightline::{ErrorKind, Tensor};
+/// let a = Tensor::from_slice(&[1f32, 2.0], &[2])?;
+/// let b = Tensor::from_slice(&[1f32, 2.0, 3.0], &[3])?;
+/// let err = a.add(&b).unwrap_err();
+/// assert!(matches!(err.kind(), ErrorKind::Shape(_)));
+/// assert_eq!(err.op(), Some("aten::add.Tensor"));
+/// assert!(err.to_string().contains("f32[2]"));
+/// # Ok::<(), straightline::Error>(())
+/// ```
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    op: Option<Cow<'static, str>>,
+    operands: Vec<Operand>,
+    location: Option<&'static Location<'static>>,
+}
+
+/// What is remembered of a tensor operand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operand {
+    /// Element type.
+    pub dtype: DType,
+    /// Sizes.
+    pub sizes: Dims,
+    /// Device.
+    pub device: Device,
+}
+
+impl fmt::Display for Operand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{:?}", self.dtype, self.sizes.as_slice())?;
+        if !self.device.is_cpu() {
+            write!(f, "@{}", self.device)?;
+        }
+        Ok(())
+    }
+}
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// Sizes do not fit together or do not suit the operator.
+    #[error("{0}")]
+    Shape(String),
+    /// A dtype that the operator does not take, or dtypes that do not go together.
+    #[error("{0}")]
+    DType(String),
+    /// Tensors on different devices, or a device that is not there.
+    #[error("{0}")]
+    Device(String),
+    /// A dimension or an index out of range (PyTorch's `IndexError`).
+    #[error("{0}")]
+    Index(String),
+    /// An argument with a value that makes no sense (PyTorch's `ValueError`).
+    #[error("{0}")]
+    Value(String),
+    /// Something that is not there yet; the text says what to do instead.
+    #[error("{0}")]
+    NotImplemented(String),
+    /// Any other condition that PyTorch reports as `RuntimeError`.
+    #[error("{0}")]
+    Runtime(String),
+    /// The dispatcher refused: no kernel, a bad registration, a wrong signature.
+    #[error(transparent)]
+    Dispatch(#[from] crate::dispatch::DispatchError),
+    /// Another thread is writing (or reading) this storage.
+    #[error(
+        "the tensor's storage is being {0} by another call; wait for that call or clone the tensor first"
+    )]
+    Busy(&'static str),
+    /// A kernel met data that it cannot process.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// Memory ran out.
+    #[error(transparent)]
+    Memory(#[from] OutOfMemory),
+    /// Tensor data was needed while a function was being captured.
+    #[error(
+        "{what} needs the tensor's data, which does not exist while a function is being captured; \
+         move the read outside `compile()`, express it with tensor operators (`where`, `gather`), \
+         or allow `Options::eager_fallback`"
+    )]
+    DataDependent {
+        /// What wanted the data.
+        what: String,
+    },
+    /// Capturing or compiling failed.
+    #[error("{0}")]
+    Compile(String),
+    /// Reading or writing a file failed.
+    #[error("{path}: {message}")]
+    File {
+        /// The file.
+        path: String,
+        /// Why.
+        message: String,
+    },
+}
+
+impl Error {
+    /// An error without context.
+    #[cold]
+    pub fn new(kind: ErrorKind) -> Error {
+        Error(Box::new(Inner {
+            kind,
+            op: None,
+            operands: Vec::new(),
+            location: None,
+        }))
+    }
+
+    /// What went wrong.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0.kind
+    }
+
+    /// The operator that failed, `aten::add.Tensor`.
+    pub fn op(&self) -> Option<&str> {
+        self.0.op.as_deref()
+    }
+
+    /// The tensor operands of the failing call.
+    pub fn operands(&self) -> &[Operand] {
+        &self.0.operands
+    }
+
+    /// The user's line that made the failing call.
+    pub fn location(&self) -> Option<&'static Location<'static>> {
+        self.0.location
+    }
+
+    /// Adds the operator and its operands, unless an inner call has done so.
+    #[cold]
+    pub fn with_call<'a>(
+        mut self,
+        op: impl Into<Cow<'static, str>>,
+        tensors: impl IntoIterator<Item = &'a Tensor>,
+    ) -> Error {
+        if self.0.op.is_none() {
+            self.0.op = Some(op.into());
+            self.0.operands = tensors
+                .into_iter()
+                .map(|t| Operand {
+                    dtype: t.dtype(),
+                    sizes: Dims::from_slice(t.sizes()),
+                    device: t.device(),
+                })
+                .collect();
+        }
+        self
+    }
+
+    /// Sets the caller's line. Outer calls replace what inner ones set, so the outermost one, the
+    /// user's, stays.
+    #[cold]
+    pub fn with_location(mut self, location: &'static Location<'static>) -> Error {
+        self.0.location = Some(location);
+        self
+    }
+
+    pub(crate) fn shape(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Shape(message.into()))
+    }
+
+    pub(crate) fn dtype(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::DType(message.into()))
+    }
+
+    pub(crate) fn device(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Device(message.into()))
+    }
+
+    pub(crate) fn index(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Index(message.into()))
+    }
+
+    pub(crate) fn value(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Value(message.into()))
+    }
+
+    pub(crate) fn not_implemented(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::NotImplemented(message.into()))
+    }
+
+    pub(crate) fn runtime(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Runtime(message.into()))
+    }
+
+    pub(crate) fn compile(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Compile(message.into()))
+    }
+
+    pub(crate) fn file(path: &std::path::Path, message: impl fmt::Display) -> Error {
+        Error::new(ErrorKind::File {
+            path: path.display().to_string(),
+            message: message.to_string(),
+        })
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = &*self.0;
+        if let Some(op) = &inner.op {
+            write!(f, "{op}")?;
+            if !inner.operands.is_empty() {
+                f.write_str("(")?;
+                for (i, o) in inner.operands.iter().enumerate() {
+                    write!(f, "{}{o}", if i > 0 { ", " } else { "" })?;
+                }
+                f.write_str(")")?;
+            }
+            f.write_str(": ")?;
+        }
+        write!(f, "{}", inner.kind)?;
+        if let Some(at) = inner.location {
+            write!(
+                f,
+                " (called at {}:{}:{})",
+                at.file(),
+                at.line(),
+                at.column()
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // `fn main() -> Result<()>` prints Debug: the sentence serves people better than a struct.
+        write!(f, "{self}")
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        std::error::Error::source(&self.0.kind)
+    }
+}
+
+impl<E: Into<ErrorKind>> From<E> for Error {
+    #[cold]
+    fn from(e: E) -> Error {
+        Error::new(e.into())
+    }
+}

@@ -1,0 +1,25 @@
+//! Cross-cutting features: each one file, a kernel at a dispatch key registered through the public
+//! `Library` interface.
+//!
+//! | file | key | what |
+//! |---|---|---|
+//! | `functionalize` | `Functionalize` | turns in-place operators and views into functional ones |
+//! | `tracer` | `Tracer` | records the functional calls into a graph |
+
+pub(crate) mod functionalize;
+mod inverse;
+pub(crate) mod tracer;
+
+use crate::dispatch::{DispatchKey, Library};
+use crate::error::Result;
+
+/// Registers the fallbacks of the modes, once per process.
+pub(crate) fn register() -> Result<()> {
+    let mut tracer = Library::fallbacks(DispatchKey::Tracer)?;
+    tracer.fallback(tracer::kernel())?;
+    tracer.leak();
+    let mut functionalize = Library::fallbacks(DispatchKey::Functionalize)?;
+    functionalize.fallback(functionalize::kernel())?;
+    functionalize.leak();
+    Ok(())
+}

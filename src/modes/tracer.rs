@@ -1,0 +1,360 @@
+//! The tracer: records operator calls into a graph.
+//!
+//! While a function is captured, `Tracer` and `Functionalize` are in the thread's included keys.
+//! By c10's order `Tracer` comes first, so its kernel has two roles. Called from the user's code it
+//! notes which operator the user called and passes the call on: composites fall apart, views and
+//! writes are made functional. The calls that `Functionalize` then makes, with itself excluded,
+//! reach the tracer again, and these it records: their results come from the operator's Meta
+//! kernel, and stand for values of the graph.
+
+use crate::dispatch::{
+    DispatchKey, DispatchKeySet, ExcludeGuard, Kernel, OperatorHandle, Stack, TlsKeySets, Value,
+};
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+use crate::tensor::storage::Storage;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+use straightline_passes::ir::graph::{Arg, Graph, Provenance, TensorMeta, ValueRef};
+use straightline_passes::ir::{Device, Dims, Scalar};
+
+/// The graph that this thread is capturing.
+pub(crate) struct Recording {
+    /// What has been recorded.
+    pub(crate) graph: Graph,
+    /// Argument names per operator, shared among the calls.
+    names: HashMap<Arc<str>, Arc<[Arc<str>]>>,
+    /// The operator that the user called, while it runs.
+    outer_op: Option<Arc<str>>,
+    /// Tells captures apart: a value of another capture must not be used.
+    id: u64,
+}
+
+thread_local! {
+    static RECORDING: RefCell<Option<Recording>> = const { RefCell::new(None) };
+}
+
+/// The graph value that a traced tensor stands for.
+struct TracedValue {
+    capture: u64,
+    value: ValueRef,
+}
+
+/// Starts recording on this thread; fails if it is already recording.
+pub(crate) fn start() -> Result<u64> {
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    let id = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    RECORDING.with_borrow_mut(|r| {
+        if r.is_some() {
+            return Err(Error::compile(
+                "this thread is already capturing a function",
+            ));
+        }
+        *r = Some(Recording {
+            graph: Graph::new(),
+            names: HashMap::new(),
+            outer_op: None,
+            id,
+        });
+        Ok(id)
+    })
+}
+
+/// Ends recording and returns what was recorded.
+pub(crate) fn stop() -> Option<Recording> {
+    RECORDING.take()
+}
+
+/// The capture that runs on this thread.
+pub(crate) fn current() -> Option<u64> {
+    RECORDING.with_borrow(|r| r.as_ref().map(|r| r.id))
+}
+
+/// Works on the graph being recorded.
+pub(crate) fn with_recording<R>(f: impl FnOnce(&mut Recording) -> Result<R>) -> Result<R> {
+    RECORDING.with_borrow_mut(|r| match r {
+        Some(r) => f(r),
+        None => Err(Error::compile(
+            "a traced tensor was used outside the function that is being captured",
+        )),
+    })
+}
+
+/// A tensor without data that stands for a graph value.
+pub(crate) fn traced(capture: u64, value: ValueRef, meta: &TensorMeta) -> Tensor {
+    let elements = straightline_passes::ir::layout::storage_extent(&meta.sizes, &meta.strides, 0);
+    let storage = Storage::without_data(elements as usize * meta.dtype.size());
+    Tensor::build_with(
+        storage,
+        meta.dtype,
+        meta.device,
+        meta.sizes.clone(),
+        meta.strides.clone(),
+        0,
+        DispatchKeySet::for_device(meta.device.kind),
+        Some(Arc::new(TracedValue { capture, value })),
+    )
+}
+
+/// The graph value of a traced tensor.
+pub(crate) fn value_of(t: &Tensor) -> Result<ValueRef> {
+    let traced = t.extra().and_then(|e| e.downcast_ref::<TracedValue>());
+    match traced {
+        Some(v) if Some(v.capture) == current() => Ok(v.value),
+        Some(_) => Err(Error::compile(
+            "a tensor that was made while another function was captured has leaked into this one",
+        )),
+        None => Err(Error::compile(
+            "a tensor reached the tracer without having passed Functionalize",
+        )),
+    }
+}
+
+/// The fallback kernel at the `Tracer` key.
+pub(crate) fn kernel() -> Kernel {
+    Kernel::boxed(|op, keys, stack| {
+        let below = TlsKeySets::current();
+        if below.excluded.has(DispatchKey::Functionalize) {
+            return record(op, stack);
+        }
+        let outermost = enter(op);
+        let rest = keys & DispatchKeySet::full_after(DispatchKey::Tracer);
+        let result = op.redispatch_boxed(rest, stack);
+        if outermost {
+            leave();
+        }
+        result
+    })
+}
+
+/// Notes the user's operator; `false` inside another one.
+fn enter(op: OperatorHandle) -> bool {
+    RECORDING.with_borrow_mut(|r| match r {
+        Some(r) if r.outer_op.is_none() => {
+            r.outer_op = Some(op.name().to_string().into());
+            true
+        }
+        _ => false,
+    })
+}
+
+fn leave() {
+    RECORDING.with_borrow_mut(|r| {
+        if let Some(r) = r {
+            r.outer_op = None;
+        }
+    });
+}
+
+/// A tensor with the same shape on the Meta device.
+pub(crate) fn to_meta(t: &Tensor) -> Tensor {
+    let storage = Storage::without_data(t.storage().bytes());
+    let m = Tensor::build(
+        storage,
+        t.dtype(),
+        Device::META,
+        Dims::from_slice(t.sizes()),
+        Dims::from_slice(t.strides()),
+        t.storage_offset(),
+    );
+    if t.is_wrapped_number() {
+        m.into_wrapped_number()
+    } else {
+        m
+    }
+}
+
+/// The arguments with every tensor and device moved to Meta, and the device that results get.
+pub(crate) fn meta_arguments(args: &[Value]) -> (Vec<Value>, Device) {
+    let mut device = None;
+    let mut note = |d: Device| {
+        device.get_or_insert(d);
+    };
+    let values = args
+        .iter()
+        .map(|v| match v {
+            Value::Tensor(t) => {
+                note(t.device());
+                Value::Tensor(to_meta(t))
+            }
+            Value::TensorList(l) => {
+                l.iter().for_each(|t| note(t.device()));
+                Value::TensorList(l.iter().map(to_meta).collect())
+            }
+            Value::OptionalTensorList(l) => {
+                l.iter().flatten().for_each(|t| note(t.device()));
+                Value::OptionalTensorList(l.iter().map(|t| t.as_ref().map(to_meta)).collect())
+            }
+            other => other.clone(),
+        })
+        .collect();
+    // a device argument decides over the operands' device
+    let explicit = args.iter().find_map(|v| match v {
+        Value::Device(d) => Some(*d),
+        _ => None,
+    });
+    let values: Vec<Value> = values;
+    (values, explicit.or(device).unwrap_or(Device::CPU))
+}
+
+/// Runs the operator's Meta kernel on the arguments: shapes without data.
+pub(crate) fn run_meta(op: OperatorHandle, args: &[Value]) -> Result<(Vec<Value>, Device)> {
+    let (mut stack, device) = meta_arguments(args);
+    let schema = op.schema();
+    // a factory's device argument, given or left out, becomes `meta`
+    for (i, v) in stack.iter_mut().enumerate() {
+        let is_device = schema.is_some_and(|s| s.args[i].name == "device");
+        if is_device || matches!(v, Value::Device(_)) {
+            let factory = args.iter().all(|v| v.tensors().next().is_none());
+            if factory || !v.is_none() {
+                *v = Value::Device(Device::META);
+            }
+        }
+    }
+    let _guard = ExcludeGuard::new(DispatchKeySet::of(&[
+        DispatchKey::Tracer,
+        DispatchKey::Functionalize,
+    ]));
+    op.redispatch_boxed(DispatchKey::Meta.into(), &mut stack)?;
+    Ok((stack, device))
+}
+
+fn record(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
+    let schema = op.schema().ok_or_else(|| {
+        Error::compile(format!(
+            "`{}` has no schema, so its calls cannot be captured",
+            op.name()
+        ))
+    })?;
+    let args = stack.split_off(stack.len() - schema.args.len());
+    let (results, device) = run_meta(op, &args)?;
+    let mut graph_args = Vec::with_capacity(args.len());
+    for v in &args {
+        graph_args.push(to_arg(op, v)?);
+    }
+    let mut metas: Vec<TensorMeta> = Vec::new();
+    for t in results.iter().flat_map(Value::tensors) {
+        metas.push(TensorMeta { device, ..t.meta() });
+    }
+    let (capture, first) = with_recording(|r| {
+        let name: Arc<str> = op.name().to_string().into();
+        let names = r
+            .names
+            .entry(name.clone())
+            .or_insert_with(|| schema.args.iter().map(|a| a.name.as_str().into()).collect())
+            .clone();
+        let outer_op = r.outer_op.clone().filter(|o| *o != name);
+        let first = r
+            .graph
+            .call_shared(name, names, graph_args, metas.iter().cloned().collect());
+        r.graph.node_mut(first.node).provenance = Provenance {
+            location: None,
+            outer_op,
+        };
+        Ok((r.id, first))
+    })?;
+    let mut next = 0;
+    let mut wrap = |t: &Tensor| {
+        let value = ValueRef {
+            node: first.node,
+            index: next,
+        };
+        next += 1;
+        traced(capture, value, &TensorMeta { device, ..t.meta() })
+    };
+    for v in &results {
+        stack.push(match v {
+            Value::Tensor(t) => Value::Tensor(wrap(t)),
+            Value::TensorList(l) => Value::TensorList(l.iter().map(&mut wrap).collect()),
+            other => {
+                return Err(Error::compile(format!(
+                    "`{}` returns a {}, which has no value while a function is being captured",
+                    op.name(),
+                    other.type_name()
+                )));
+            }
+        });
+    }
+    Ok(())
+}
+
+fn to_arg(op: OperatorHandle, v: &Value) -> Result<Arg<ValueRef>> {
+    Ok(match v {
+        Value::None => Arg::None,
+        Value::Tensor(t) => Arg::Tensor(value_of(t)?),
+        Value::Bool(b) => Arg::Scalar(Scalar::Bool(*b)),
+        Value::Int(i) => Arg::Scalar(Scalar::Int(*i)),
+        Value::Double(x) => Arg::Scalar(Scalar::Float(*x)),
+        Value::String(s) => Arg::Str(s.clone()),
+        Value::Device(d) => Arg::Device(*d),
+        Value::DType(d) => Arg::DType(*d),
+        Value::Layout(l) => Arg::Layout(*l),
+        Value::MemoryFormat(m) => Arg::MemoryFormat(*m),
+        Value::IntList(l) => Arg::Ints(l.clone()),
+        Value::DoubleList(l) => Arg::Floats(l.clone()),
+        Value::BoolList(l) => Arg::Bools(l.clone()),
+        Value::TensorList(l) => Arg::Tensors(
+            l.iter()
+                .map(|t| value_of(t).map(Some))
+                .collect::<Result<_>>()?,
+        ),
+        Value::OptionalTensorList(l) => Arg::Tensors(
+            l.iter()
+                .map(|t| t.as_ref().map(value_of).transpose())
+                .collect::<Result<_>>()?,
+        ),
+        Value::Generator(_) | Value::ScalarList(_) | Value::Tuple(_) => {
+            return Err(Error::compile(format!(
+                "`{}` takes a {} argument, which cannot be captured: call it outside `compile()` \
+                 and pass the result in",
+                op.name(),
+                v.type_name()
+            )));
+        }
+    })
+}
+
+impl Recording {
+    /// Adds a parameter or input node for a real tensor and returns the traced tensor for it.
+    pub(crate) fn leaf(&mut self, name: &str, t: &Tensor, input: bool) -> Tensor {
+        let meta = t.meta();
+        let value = if input {
+            self.graph.input(name, meta.clone())
+        } else {
+            self.graph.parameter(name, meta.clone())
+        };
+        let traced = traced(self.id, value, &meta);
+        if t.is_wrapped_number() {
+            traced.into_wrapped_number()
+        } else {
+            traced
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use straightline_passes::ir::DType;
+
+    #[test]
+    fn meta_arguments_follow_an_explicit_device() {
+        let (_, device) = meta_arguments(&[Value::IntList(vec![2]), Value::Device(Device::META)]);
+        assert_eq!(device, Device::META);
+        let (args, device) =
+            meta_arguments(&[Value::Tensor(Tensor::from_slice(&[1f32], &[1]).unwrap())]);
+        assert_eq!(device, Device::CPU);
+        assert_eq!(args[0].as_tensor().unwrap().device(), Device::META);
+        assert_eq!(args[0].as_tensor().unwrap().dtype(), DType::F32);
+    }
+
+    #[test]
+    fn recording_is_exclusive_per_thread() {
+        let id = start().unwrap();
+        assert_eq!(current(), Some(id));
+        assert!(start().is_err());
+        assert!(stop().is_some());
+        assert_eq!(current(), None);
+    }
+}

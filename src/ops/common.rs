@@ -1,0 +1,228 @@
+//! What operator kernels share: promotion, result layout, dimensions.
+
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+use smallvec::SmallVec;
+use straightline_passes::ir::promote::{Operand, result_type};
+use straightline_passes::ir::{DType, Dims, Scalar, layout};
+
+fn operand(t: &Tensor) -> Operand {
+    Operand {
+        dtype: t.dtype(),
+        dims: t.dim(),
+        wrapped_number: t.is_wrapped_number(),
+    }
+}
+
+fn scalar_operand(s: Scalar) -> Operand {
+    Operand {
+        // a bare float promotes by category; its own dtype is the default float type
+        dtype: s.default_dtype(),
+        dims: 0,
+        wrapped_number: true,
+    }
+}
+
+/// PyTorch's `result_type` of tensors.
+pub(crate) fn promote(tensors: &[&Tensor]) -> Result<DType> {
+    if let [a, b] = tensors
+        && a.dtype() == b.dtype()
+    {
+        return Ok(a.dtype());
+    }
+    result_type(tensors.iter().map(|t| operand(t)))
+        .ok_or_else(|| Error::dtype("no operand to take a dtype from"))
+}
+
+/// PyTorch's `result_type` of a tensor and a number.
+pub(crate) fn promote_scalar(t: &Tensor, s: Scalar) -> DType {
+    result_type([operand(t), scalar_operand(s)].into_iter()).unwrap_or(t.dtype())
+}
+
+/// Operators that compute in floating point turn integers into the default float type.
+pub(crate) fn float_of(dtype: DType) -> DType {
+    if dtype.is_floating() {
+        dtype
+    } else {
+        DType::F32
+    }
+}
+
+/// The sizes that tensors broadcast to.
+pub(crate) fn broadcast(tensors: &[&Tensor]) -> Result<Dims> {
+    let mut sizes = Dims::from_slice(tensors[0].sizes());
+    for t in &tensors[1..] {
+        if sizes.as_slice() != t.sizes() {
+            sizes = layout::broadcast(&sizes, t.sizes()).ok_or_else(|| {
+                Error::shape(format!(
+                    "sizes {:?} and {:?} do not broadcast: each pair of dimensions, counted from \
+                     the last, must be equal or one of them 1",
+                    sizes.as_slice(),
+                    t.sizes()
+                ))
+            })?;
+        }
+    }
+    Ok(sizes)
+}
+
+/// The strides that an element-wise result of `sizes` gets: row-major when the operands are, else
+/// the operands' own order of dimensions (PyTorch's TensorIterator).
+pub(crate) fn result_strides(sizes: &[i64], operands: &[&Tensor]) -> Dims {
+    let same = |t: &&Tensor| t.sizes() == sizes;
+    if operands.iter().all(|t| same(t) && t.is_contiguous()) || sizes.len() <= 1 {
+        return layout::contiguous_strides(sizes);
+    }
+    let first = operands[0];
+    if operands
+        .iter()
+        .all(|t| same(t) && t.strides() == first.strides())
+        && layout::is_non_overlapping_and_dense(sizes, first.strides())
+    {
+        return Dims::from_slice(first.strides());
+    }
+    let strides: SmallVec<[Dims; 4]> = operands
+        .iter()
+        .map(|t| layout::broadcast_strides(t.sizes(), t.strides(), sizes))
+        .collect();
+    // Insertion sort of the dimensions, fastest first; ambiguous pairs keep their order.
+    let rank = sizes.len();
+    let mut perm: SmallVec<[usize; 5]> = (0..rank).rev().collect();
+    let compare = |d0: usize, d1: usize| -> i32 {
+        for s in &strides {
+            let (s0, s1) = (s[d0], s[d1]);
+            if s0 == 0 || s1 == 0 {
+                continue;
+            }
+            if s0 != s1 {
+                return if s0 < s1 { -1 } else { 1 };
+            }
+            if sizes[d0] > sizes[d1] {
+                return 1;
+            }
+        }
+        0
+    };
+    for i in 1..rank {
+        let mut at = i;
+        for j in (0..i).rev() {
+            match compare(perm[j], perm[at]) {
+                1 => {
+                    perm.swap(j, at);
+                    at = j;
+                }
+                -1 => break,
+                _ => {}
+            }
+        }
+    }
+    let mut out = Dims::from_elem(0, rank);
+    let mut next = 1;
+    for d in perm {
+        out[d] = next;
+        next *= sizes[d].max(1);
+    }
+    out
+}
+
+/// A dimension counted from the front, `-rank <= dim < rank`; a 0-dim tensor counts as one-dim.
+pub(crate) fn wrap_dim(dim: i64, rank: usize) -> Result<usize> {
+    let n = rank.max(1) as i64;
+    if dim < -n || dim >= n {
+        return Err(Error::index(format!(
+            "Dimension out of range (expected to be in range of [{}, {}], but got {dim})",
+            -n,
+            n - 1
+        )));
+    }
+    Ok(if dim < 0 { dim + n } else { dim } as usize)
+}
+
+/// Several dimensions, none twice; none given (or an empty list) means all. Sorted.
+pub(crate) fn wrap_dims(dims: Option<&[i64]>, rank: usize) -> Result<SmallVec<[usize; 5]>> {
+    match dims {
+        None | Some([]) => Ok((0..rank).collect()),
+        Some(dims) => {
+            let mut out = SmallVec::new();
+            for d in dims {
+                let d = wrap_dim(*d, rank)?;
+                if out.contains(&d) {
+                    return Err(Error::runtime(format!(
+                        "dim {d} appears multiple times in the list of dims"
+                    )));
+                }
+                out.push(d);
+            }
+            out.sort_unstable();
+            Ok(if rank == 0 { SmallVec::new() } else { out })
+        }
+    }
+}
+
+/// Sizes with the reduced dimensions at 1, and the sizes of the result.
+pub(crate) fn reduced_sizes(sizes: &[i64], dims: &[usize], keepdim: bool) -> (Dims, Dims) {
+    let kept: Dims = sizes
+        .iter()
+        .enumerate()
+        .map(|(i, s)| if dims.contains(&i) { 1 } else { *s })
+        .collect();
+    let result = if keepdim {
+        kept.clone()
+    } else {
+        kept.iter()
+            .enumerate()
+            .filter(|(i, _)| !dims.contains(i))
+            .map(|(_, s)| *s)
+            .collect()
+    };
+    (kept, result)
+}
+
+/// Whether computing in `from` and storing in `to` is allowed for in-place operators: never from a
+/// higher category to a lower one.
+pub(crate) fn check_can_cast(from: DType, to: DType) -> Result<()> {
+    if from.category() > to.category() {
+        return Err(Error::dtype(format!(
+            "result type {} can't be cast to the desired output type {}",
+            from.torch_name(),
+            to.torch_name()
+        )));
+    }
+    Ok(())
+}
+
+/// Both on one device, 0-dim CPU tensors mixing with any.
+pub(crate) fn check_devices(tensors: &[&Tensor]) -> Result<()> {
+    let mut device = None;
+    for t in tensors {
+        if t.dim() == 0 && t.device().is_cpu() {
+            continue;
+        }
+        match device {
+            None => device = Some(t.device()),
+            Some(d) if d != t.device() => {
+                return Err(Error::device(format!(
+                    "Expected all tensors to be on the same device, but found at least two devices, {d} and {}!",
+                    t.device()
+                )));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Negative sizes are refused.
+pub(crate) fn check_sizes(sizes: &[i64]) -> Result<()> {
+    if let Some(bad) = sizes.iter().find(|s| **s < 0) {
+        return Err(Error::shape(format!(
+            "Trying to create tensor with negative dimension {bad}: {sizes:?}"
+        )));
+    }
+    // the product must not overflow either
+    sizes
+        .iter()
+        .try_fold(1i64, |n, s| n.checked_mul((*s).max(1)))
+        .map(|_| ())
+        .ok_or_else(|| Error::shape(format!("sizes {sizes:?} have too many elements")))
+}

@@ -1,0 +1,326 @@
+//! Copies: `copy_`, `clone`, `contiguous`, conversion, `fill_`.
+
+use super::common::{check_devices, wrap_dim};
+use crate::error::{Error, Result};
+use crate::tensor::{Tensor, access};
+use straightline_passes::ir::{DType, Device, Dims, Layout, MemoryFormat, Scalar, layout};
+use straightline_runtime::cpu::kernels::{self, Triangle};
+
+/// Copies element by element into fresh memory of the same sizes, converting.
+fn copy_into_fresh(out: &Tensor, src: &Tensor) -> Result<()> {
+    if out.storage().has_data() {
+        let _read = access::read(&[src])?;
+        // SAFETY: out is fresh and has src's sizes; src is held shared.
+        unsafe { kernels::copy(out.strided()?, src.strided()?)? };
+    }
+    Ok(())
+}
+
+/// A row-major copy.
+pub(crate) fn clone_contiguous(t: &Tensor) -> Result<Tensor> {
+    let out = Tensor::allocate_contiguous(t.dtype(), t.device(), t.sizes())?;
+    copy_into_fresh(&out, t)?;
+    Ok(out)
+}
+
+/// The tensor itself where it is row-major, else a row-major copy. For kernels: not dispatched.
+pub(crate) fn to_contiguous(t: &Tensor) -> Result<Tensor> {
+    if t.is_contiguous() {
+        Ok(t.clone())
+    } else {
+        clone_contiguous(t)
+    }
+}
+
+/// A converted copy in the tensor's own dimension order, or the tensor where nothing changes.
+pub(crate) fn to_dtype(t: &Tensor, dtype: DType) -> Result<Tensor> {
+    if t.dtype() == dtype {
+        return Ok(t.clone());
+    }
+    let strides = layout::preserved_strides(t.sizes(), t.strides());
+    let out = Tensor::allocate(dtype, t.device(), Dims::from_slice(t.sizes()), strides)?;
+    copy_into_fresh(&out, t)?;
+    Ok(if t.is_wrapped_number() {
+        out.into_wrapped_number()
+    } else {
+        out
+    })
+}
+
+/// The strides of a fresh tensor in a memory format.
+pub(crate) fn format_strides(t: &Tensor, format: Option<MemoryFormat>) -> Result<Dims> {
+    match format.unwrap_or(MemoryFormat::Preserve) {
+        MemoryFormat::Preserve => Ok(preserved(t)),
+        MemoryFormat::Contiguous => Ok(layout::contiguous_strides(t.sizes())),
+        MemoryFormat::ChannelsLast => channels_last(t.sizes(), 4),
+        MemoryFormat::ChannelsLast3d => channels_last(t.sizes(), 5),
+    }
+}
+
+/// `preserve_format`: the strides where they are dense, else the order of the dimensions.
+fn preserved(t: &Tensor) -> Dims {
+    if layout::is_non_overlapping_and_dense(t.sizes(), t.strides()) {
+        Dims::from_slice(t.strides())
+    } else {
+        super::common::result_strides(t.sizes(), &[t])
+    }
+}
+
+fn channels_last(sizes: &[i64], rank: usize) -> Result<Dims> {
+    if sizes.len() != rank {
+        return Err(Error::shape(format!(
+            "required rank {rank} tensor to use this channels-last format, got sizes {sizes:?}"
+        )));
+    }
+    let mut out = Dims::from_elem(0, rank);
+    let mut next = 1;
+    let order = std::iter::once(1).chain((2..rank).rev()).chain([0]);
+    for d in order {
+        out[d] = next;
+        next *= sizes[d].max(1);
+    }
+    Ok(out)
+}
+
+pub(crate) fn clone(t: &Tensor, format: Option<MemoryFormat>) -> Result<Tensor> {
+    let strides = format_strides(t, format)?;
+    let out = Tensor::allocate(t.dtype(), t.device(), Dims::from_slice(t.sizes()), strides)?;
+    copy_into_fresh(&out, t)?;
+    Ok(out)
+}
+
+pub(crate) fn contiguous(t: &Tensor, format: MemoryFormat) -> Result<Tensor> {
+    if format == MemoryFormat::Preserve {
+        return Err(Error::runtime(
+            "preserve memory format is unsupported by the contiguous operator",
+        ));
+    }
+    if t.strides() == format_strides(t, Some(format))?.as_slice()
+        || (format == MemoryFormat::Contiguous && t.is_contiguous())
+    {
+        return Ok(t.clone());
+    }
+    crate::ops::aten::clone(t, Some(format))
+}
+
+pub(crate) fn copy_(dst: &Tensor, src: &Tensor, _non_blocking: bool) -> Result<Tensor> {
+    if dst.is_same(src) {
+        return Ok(dst.clone());
+    }
+    let fits = layout::broadcast(dst.sizes(), src.sizes()).is_some_and(|s| s[..] == *dst.sizes());
+    if !fits {
+        return Err(Error::shape(format!(
+            "the source of sizes {:?} does not broadcast to the destination's {:?}",
+            src.sizes(),
+            dst.sizes()
+        )));
+    }
+    check_devices(&[dst, src])?;
+    if dst.storage().has_data() {
+        let src = access::detach_overlap(dst, src)?;
+        let strides = layout::broadcast_strides(src.sizes(), src.strides(), dst.sizes());
+        let _guard = access::write(dst, &[&src])?;
+        // SAFETY: dst is held exclusively, src shared and not overlapping except element on
+        // element; strides broadcast src to dst's sizes.
+        unsafe { kernels::copy(dst.strided()?, src.strided_as(dst.sizes(), &strides)?)? };
+    }
+    Ok(dst.clone())
+}
+
+/// The functional form of `copy_`: the values of `src` in the shape and dtype of `dst`.
+pub(crate) fn copy(dst: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Tensor> {
+    let strides = preserved(dst);
+    let sizes = Dims::from_slice(dst.sizes());
+    let out = Tensor::allocate(dst.dtype(), dst.device(), sizes, strides)?;
+    copy_(&out, src, non_blocking)
+}
+
+pub(crate) fn to_copy(
+    t: &Tensor,
+    dtype: Option<DType>,
+    _layout: Option<Layout>,
+    device: Option<Device>,
+    _pin_memory: Option<bool>,
+    _non_blocking: bool,
+    format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    let dtype = dtype.unwrap_or(t.dtype());
+    let device = device.unwrap_or(t.device());
+    let strides = format_strides(t, format)?;
+    let out = Tensor::allocate(dtype, device, Dims::from_slice(t.sizes()), strides)?;
+    if out.storage().has_data() {
+        t.check_has_data("a copy to another device")?;
+        copy_into_fresh(&out, t)?;
+    }
+    Ok(out)
+}
+
+pub(crate) fn to_dtype_op(
+    t: &Tensor,
+    dtype: DType,
+    non_blocking: bool,
+    copy: bool,
+    format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    if !copy && t.dtype() == dtype && format.is_none_or(|f| f == MemoryFormat::Preserve) {
+        return Ok(t.clone());
+    }
+    crate::ops::aten::_to_copy(t, Some(dtype), None, None, None, non_blocking, format)
+}
+
+pub(crate) fn to_device_op(
+    t: &Tensor,
+    device: Device,
+    dtype: DType,
+    non_blocking: bool,
+    copy: bool,
+    format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    if !copy && t.dtype() == dtype && t.device() == device {
+        return Ok(t.clone());
+    }
+    crate::ops::aten::_to_copy(
+        t,
+        Some(dtype),
+        None,
+        Some(device),
+        None,
+        non_blocking,
+        format,
+    )
+}
+
+pub(crate) fn fill_(t: &Tensor, value: Scalar) -> Result<Tensor> {
+    if t.storage().has_data() {
+        let _guard = access::write(t, &[])?;
+        // SAFETY: t is held exclusively.
+        unsafe { kernels::fill(t.strided()?, value) };
+    }
+    Ok(t.clone())
+}
+
+pub(crate) fn zero_(t: &Tensor) -> Result<Tensor> {
+    fill_(t, Scalar::Int(0))
+}
+
+/// The functional form of `fill_`.
+pub(crate) fn fill(t: &Tensor, value: Scalar) -> Result<Tensor> {
+    let out = Tensor::allocate(
+        t.dtype(),
+        t.device(),
+        Dims::from_slice(t.sizes()),
+        preserved(t),
+    )?;
+    fill_(&out, value)
+}
+
+/// `tril` and `triu`: the elements on one side of a diagonal, zero elsewhere.
+fn triangle(t: &Tensor, diagonal: i64, which: Triangle) -> Result<Tensor> {
+    if t.dim() < 2 {
+        return Err(Error::shape(format!(
+            "{} expects a tensor with at least 2 dimensions, got sizes {:?}",
+            match which {
+                Triangle::Lower => "tril",
+                Triangle::Upper => "triu",
+            },
+            t.sizes()
+        )));
+    }
+    let out = Tensor::allocate_contiguous(t.dtype(), t.device(), t.sizes())?;
+    if out.storage().has_data() {
+        let _read = access::read(&[t])?;
+        // SAFETY: out is fresh and has t's sizes and dtype; t is held shared.
+        unsafe { kernels::triangle(which, out.strided()?, t.strided()?, diagonal)? };
+    }
+    Ok(out)
+}
+
+pub(crate) fn tril(t: &Tensor, diagonal: i64) -> Result<Tensor> {
+    triangle(t, diagonal, Triangle::Lower)
+}
+
+pub(crate) fn triu(t: &Tensor, diagonal: i64) -> Result<Tensor> {
+    triangle(t, diagonal, Triangle::Upper)
+}
+
+/// Functional write into a slice of a dimension: the inverse of `slice`.
+pub(crate) fn slice_scatter(
+    t: &Tensor,
+    src: &Tensor,
+    dim: i64,
+    start: Option<i64>,
+    end: Option<i64>,
+    step: i64,
+) -> Result<Tensor> {
+    let out = clone_contiguous(t)?;
+    let view = super::view::slice(&out, dim, start, end, step)?;
+    if view.sizes() != src.sizes() {
+        return Err(Error::shape(format!(
+            "expected src to have a size equal to the slice of self. src size = {:?}, slice size = {:?}",
+            src.sizes(),
+            view.sizes()
+        )));
+    }
+    copy_(&view, src, false)?;
+    Ok(out)
+}
+
+/// Functional write at an index of a dimension: the inverse of `select`.
+pub(crate) fn select_scatter(t: &Tensor, src: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
+    let out = clone_contiguous(t)?;
+    let view = super::view::select(&out, dim, index)?;
+    if view.sizes() != src.sizes() {
+        return Err(Error::shape(format!(
+            "expected src to have a size equal to the slice of self. src size = {:?}, slice size = {:?}",
+            src.sizes(),
+            view.sizes()
+        )));
+    }
+    copy_(&view, src, false)?;
+    Ok(out)
+}
+
+/// Tensors one after another along a dimension.
+pub(crate) fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
+    let Some(first) = tensors.first() else {
+        return Err(Error::runtime(
+            "torch.cat(): expected a non-empty list of Tensors",
+        ));
+    };
+    // PyTorch skips one-dimensional tensors without elements
+    let skip = |t: &Tensor| t.dim() == 1 && t.numel() == 0;
+    let shaped = tensors.iter().find(|t| !skip(t)).unwrap_or(first);
+    if let Some(t) = tensors.iter().find(|t| t.dim() == 0) {
+        return Err(Error::runtime(format!(
+            "zero-dimensional tensor (dtype {}) cannot be concatenated",
+            t.dtype()
+        )));
+    }
+    let dim = wrap_dim(dim, shaped.dim())?;
+    let mut sizes = Dims::from_slice(shaped.sizes());
+    sizes[dim] = 0;
+    for (i, t) in tensors.iter().enumerate().filter(|(_, t)| !skip(t)) {
+        let fits = t.dim() == shaped.dim()
+            && (0..t.dim()).all(|d| d == dim || t.sizes()[d] == shaped.sizes()[d]);
+        if !fits {
+            return Err(Error::shape(format!(
+                "Sizes of tensors must match except in dimension {dim}: {:?} and {:?} (tensor number {i} in the list)",
+                shaped.sizes(),
+                t.sizes()
+            )));
+        }
+        sizes[dim] += t.sizes()[dim];
+    }
+    let all: Vec<&Tensor> = tensors.iter().collect();
+    check_devices(&all)?;
+    let dtype = super::common::promote(&all)?;
+    let out = Tensor::allocate_contiguous(dtype, shaped.device(), &sizes)?;
+    let mut at = 0;
+    for t in tensors.iter().filter(|t| !skip(t)) {
+        let n = t.sizes()[dim];
+        let part = super::view::slice(&out, dim as i64, Some(at), Some(at + n), 1)?;
+        copy_into_fresh(&part, t)?;
+        at += n;
+    }
+    Ok(out)
+}

@@ -1,0 +1,419 @@
+//! Tensors made from nothing: `empty`, `full`, `arange`, random numbers.
+
+use super::common::check_sizes;
+use super::copy;
+use crate::error::{Error, Result};
+use crate::ops::aten;
+use crate::tensor::{Generator, Tensor};
+use straightline_passes::ir::{DType, Device, Dims, Layout, MemoryFormat, Scalar, layout};
+use straightline_runtime::cpu::kernels::{self, random};
+
+fn device_or_cpu(device: Option<Device>) -> Device {
+    device.unwrap_or(Device::CPU)
+}
+
+/// A 0-dim CPU number on the device of a Meta tensor, so that shape functions see one device.
+pub(crate) fn on_device_of(number: &Tensor, like: &Tensor) -> Result<Tensor> {
+    if !like.device().is_meta() {
+        return Ok(number.clone());
+    }
+    let t = Tensor::allocate_contiguous(number.dtype(), Device::META, number.sizes())?;
+    Ok(if number.is_wrapped_number() {
+        t.into_wrapped_number()
+    } else {
+        t
+    })
+}
+
+pub(crate) fn empty(
+    size: &[i64],
+    dtype: Option<DType>,
+    _layout: Option<Layout>,
+    device: Option<Device>,
+    _pin_memory: Option<bool>,
+    format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    check_sizes(size)?;
+    let dtype = dtype.unwrap_or(DType::F32);
+    if format == Some(MemoryFormat::Preserve) {
+        return Err(Error::runtime(
+            "empty(): memory_format=preserve_format is for the *_like functions only",
+        ));
+    }
+    let shape = Tensor::allocate_contiguous(dtype, Device::META, size)?;
+    let strides = copy::format_strides(&shape, format)?;
+    Tensor::allocate(
+        dtype,
+        device_or_cpu(device),
+        Dims::from_slice(size),
+        strides,
+    )
+}
+
+pub(crate) fn empty_strided(
+    size: &[i64],
+    stride: &[i64],
+    dtype: Option<DType>,
+    _layout: Option<Layout>,
+    device: Option<Device>,
+    _pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    check_sizes(size)?;
+    if size.len() != stride.len() || stride.iter().any(|s| *s < 0) {
+        return Err(Error::runtime(format!(
+            "empty_strided: strides {stride:?} must be non-negative and as many as sizes {size:?}"
+        )));
+    }
+    Tensor::allocate(
+        dtype.unwrap_or(DType::F32),
+        device_or_cpu(device),
+        Dims::from_slice(size),
+        Dims::from_slice(stride),
+    )
+}
+
+pub(crate) fn full(
+    size: &[i64],
+    value: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let dtype = dtype.unwrap_or(value.default_dtype());
+    let t = empty(size, Some(dtype), layout, device, pin_memory, None)?;
+    copy::fill_(&t, value)
+}
+
+pub(crate) fn zeros(
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let dtype = dtype.unwrap_or(DType::F32);
+    full(
+        size,
+        Scalar::Int(0),
+        Some(dtype),
+        layout,
+        device,
+        pin_memory,
+    )
+}
+
+pub(crate) fn ones(
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let dtype = dtype.unwrap_or(DType::F32);
+    full(
+        size,
+        Scalar::Int(1),
+        Some(dtype),
+        layout,
+        device,
+        pin_memory,
+    )
+}
+
+pub(crate) fn scalar_tensor(
+    value: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let dtype = dtype.unwrap_or(DType::F32);
+    full(&[], value, Some(dtype), layout, device, pin_memory)
+}
+
+pub(crate) fn empty_like(
+    t: &Tensor,
+    dtype: Option<DType>,
+    _layout: Option<Layout>,
+    device: Option<Device>,
+    _pin_memory: Option<bool>,
+    format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    let strides = copy::format_strides(t, format)?;
+    Tensor::allocate(
+        dtype.unwrap_or(t.dtype()),
+        device.unwrap_or(t.device()),
+        Dims::from_slice(t.sizes()),
+        strides,
+    )
+}
+
+pub(crate) fn full_like(
+    t: &Tensor,
+    value: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    let out = empty_like(t, dtype, layout, device, pin_memory, format)?;
+    copy::fill_(&out, value)
+}
+
+pub(crate) fn zeros_like(
+    t: &Tensor,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    full_like(t, Scalar::Int(0), dtype, layout, device, pin_memory, format)
+}
+
+pub(crate) fn ones_like(
+    t: &Tensor,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    full_like(t, Scalar::Int(1), dtype, layout, device, pin_memory, format)
+}
+
+fn all_integers(scalars: &[Scalar]) -> bool {
+    scalars.iter().all(|s| !matches!(s, Scalar::Float(_)))
+}
+
+pub(crate) fn arange(
+    end: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let zero = Scalar::Int(0);
+    aten::arange_start_step(
+        zero,
+        end,
+        Scalar::Int(1),
+        arange_dtype(&[end], dtype),
+        layout,
+        device,
+        pin_memory,
+    )
+}
+
+fn arange_dtype(scalars: &[Scalar], dtype: Option<DType>) -> Option<DType> {
+    Some(dtype.unwrap_or(if all_integers(scalars) {
+        DType::I64
+    } else {
+        DType::F32
+    }))
+}
+
+pub(crate) fn arange_start(
+    start: Scalar,
+    end: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let dtype = arange_dtype(&[start, end], dtype);
+    aten::arange_start_step(
+        start,
+        end,
+        Scalar::Int(1),
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
+}
+
+pub(crate) fn arange_start_step(
+    start: Scalar,
+    end: Scalar,
+    step: Scalar,
+    dtype: Option<DType>,
+    _layout: Option<Layout>,
+    device: Option<Device>,
+    _pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let dtype = arange_dtype(&[start, end, step], dtype).unwrap_or(DType::F32);
+    let (s, e, d) = (start.as_f64(), end.as_f64(), step.as_f64());
+    if d == 0.0 {
+        return Err(Error::runtime("step must be nonzero"));
+    }
+    if !s.is_finite() || !e.is_finite() || d.is_nan() {
+        return Err(Error::runtime(format!("unsupported range: {s} -> {e}")));
+    }
+    if (d > 0.0 && e < s) || (d < 0.0 && e > s) {
+        return Err(Error::runtime(
+            "upper bound and lower bound inconsistent with step sign",
+        ));
+    }
+    let n = if all_integers(&[start, end, step]) {
+        let (s, e, d) = (
+            start.as_i64() as i128,
+            end.as_i64() as i128,
+            step.as_i64() as i128,
+        );
+        ((e - s + d - d.signum()) / d) as f64
+    } else {
+        ((e - s) / d).ceil()
+    };
+    if n > i64::MAX as f64 / 16.0 {
+        return Err(Error::runtime(format!(
+            "invalid size, possible overflow: {n}"
+        )));
+    }
+    let t = Tensor::allocate_contiguous(dtype, device_or_cpu(device), &[n as i64])?;
+    if t.storage().has_data() {
+        // SAFETY: t is fresh and ours alone.
+        unsafe { kernels::arange(t.strided()?, start, step)? };
+    }
+    Ok(t)
+}
+
+// ---- random numbers ---------------------------------------------------------------------------
+
+fn random(
+    size: &[i64],
+    dtype: Option<DType>,
+    device: Option<Device>,
+    generator: Option<&Generator>,
+    normal: bool,
+) -> Result<Tensor> {
+    check_sizes(size)?;
+    let dtype = dtype.unwrap_or(DType::F32);
+    if !dtype.is_floating() {
+        return Err(Error::dtype(format!(
+            "random numbers are drawn in floating-point dtypes, not {dtype}"
+        )));
+    }
+    let t = Tensor::allocate_contiguous(dtype, device_or_cpu(device), size)?;
+    fill_random(&t, generator, normal)?;
+    Ok(t)
+}
+
+fn fill_random(t: &Tensor, generator: Option<&Generator>, normal: bool) -> Result<()> {
+    if t.storage().has_data() {
+        let count = random::counters(t.dtype(), t.numel() as usize);
+        let generator = generator.unwrap_or(Generator::default_cpu());
+        let (seed, offset) = generator.advance(count);
+        // SAFETY: t is fresh and ours alone.
+        unsafe {
+            if normal {
+                random::normal(t.strided()?, seed, offset, 0.0, 1.0)?;
+            } else {
+                random::uniform(t.strided()?, seed, offset, 0.0, 1.0)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn rand(
+    size: &[i64],
+    dtype: Option<DType>,
+    _layout: Option<Layout>,
+    device: Option<Device>,
+    _pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    random(size, dtype, device, None, false)
+}
+
+pub(crate) fn rand_generator(
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    _layout: Option<Layout>,
+    device: Option<Device>,
+    _pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    random(size, dtype, device, generator, false)
+}
+
+pub(crate) fn randn(
+    size: &[i64],
+    dtype: Option<DType>,
+    _layout: Option<Layout>,
+    device: Option<Device>,
+    _pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    random(size, dtype, device, None, true)
+}
+
+pub(crate) fn randn_generator(
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    _layout: Option<Layout>,
+    device: Option<Device>,
+    _pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    random(size, dtype, device, generator, true)
+}
+
+fn random_like(
+    t: &Tensor,
+    dtype: Option<DType>,
+    device: Option<Device>,
+    format: Option<MemoryFormat>,
+    normal: bool,
+) -> Result<Tensor> {
+    let dtype = dtype.unwrap_or(t.dtype());
+    if !dtype.is_floating() {
+        return Err(Error::dtype(format!(
+            "random numbers are drawn in floating-point dtypes, not {dtype}"
+        )));
+    }
+    let out = empty_like(t, Some(dtype), None, device, None, format)?;
+    fill_random(&out, None, normal)?;
+    Ok(out)
+}
+
+pub(crate) fn rand_like(
+    t: &Tensor,
+    dtype: Option<DType>,
+    _layout: Option<Layout>,
+    device: Option<Device>,
+    _pin_memory: Option<bool>,
+    format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    random_like(t, dtype, device, format, false)
+}
+
+pub(crate) fn randn_like(
+    t: &Tensor,
+    dtype: Option<DType>,
+    _layout: Option<Layout>,
+    device: Option<Device>,
+    _pin_memory: Option<bool>,
+    format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    random_like(t, dtype, device, format, true)
+}
+
+pub(crate) fn eye(
+    n: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let t = zeros(&[n, n], dtype, layout, device, pin_memory)?;
+    let strides = layout::contiguous_strides(&[n, n]);
+    let diagonal = t.view_as(
+        Dims::from_slice(&[n]),
+        Dims::from_slice(&[strides[0] + strides[1]]),
+        0,
+    );
+    copy::fill_(&diagonal, Scalar::Int(1))?;
+    Ok(t)
+}

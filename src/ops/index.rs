@@ -1,0 +1,144 @@
+//! Reading and writing at computed positions.
+
+use super::common::wrap_dim;
+use super::copy;
+use crate::error::{Error, Result};
+use crate::tensor::{Tensor, access};
+use straightline_passes::ir::{DType, Dims};
+use straightline_runtime::cpu::kernels;
+
+fn check_index_dtype(index: &Tensor, what: &str) -> Result<()> {
+    if matches!(index.dtype(), DType::I64 | DType::I32) {
+        return Ok(());
+    }
+    Err(Error::dtype(format!(
+        "{what}: Expected dtype int32/int64 for index, got {}",
+        index.dtype()
+    )))
+}
+
+/// Rows of `weight` at `indices`: sizes `indices.sizes() + [weight.size(1)]`.
+pub(crate) fn embedding(
+    weight: &Tensor,
+    indices: &Tensor,
+    _padding_idx: i64,
+    _scale_grad_by_freq: bool,
+    _sparse: bool,
+) -> Result<Tensor> {
+    if weight.dim() != 2 {
+        return Err(Error::runtime(format!(
+            "'weight' must be 2-D, got sizes {:?}",
+            weight.sizes()
+        )));
+    }
+    check_index_dtype(indices, "embedding")?;
+    let mut sizes = Dims::from_slice(indices.sizes());
+    sizes.push(weight.sizes()[1]);
+    let out = Tensor::allocate_contiguous(weight.dtype(), weight.device(), &sizes)?;
+    if out.storage().has_data() {
+        let indices = copy::to_contiguous(indices)?;
+        let _reads = access::read(&[weight, &indices])?;
+        let (n, width) = (indices.numel(), weight.sizes()[1]);
+        let (rows, row_strides) = ([n, width], [width, 1]);
+        // SAFETY: out is fresh and seen as one row per index; weight and the row-major indices
+        // are held shared; the kernel checks each index.
+        unsafe {
+            kernels::index_select(
+                out.strided_as(&rows, &row_strides)?,
+                weight.strided()?,
+                0,
+                indices.strided_as(&[n], &[1])?,
+            )?;
+        }
+    }
+    Ok(out)
+}
+
+pub(crate) fn index_select(x: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
+    let d = wrap_dim(dim, x.dim())?;
+    check_index_dtype(index, "index_select()")?;
+    if index.dim() > 1 {
+        return Err(Error::index(format!(
+            "index_select(): Index is supposed to be a vector, but got dim: {} with type: {}",
+            index.dim(),
+            index.dtype()
+        )));
+    }
+    let mut sizes = Dims::from_slice(x.sizes());
+    if x.dim() > 0 {
+        sizes[d] = index.numel();
+    } else if index.numel() != 1 {
+        return Err(Error::index(
+            "index_select(): Index to scalar can have only 1 value",
+        ));
+    }
+    let out = Tensor::allocate_contiguous(x.dtype(), x.device(), &sizes)?;
+    if out.storage().has_data() {
+        // 0-dim operands are seen as one-element vectors
+        let as_vector = |t: &Tensor| {
+            if t.dim() == 0 {
+                t.view_as(
+                    Dims::from_slice(&[1]),
+                    Dims::from_slice(&[1]),
+                    t.storage_offset(),
+                )
+            } else {
+                t.clone()
+            }
+        };
+        let (o, x, i) = (as_vector(&out), as_vector(x), as_vector(index));
+        let _reads = access::read(&[&x, &i])?;
+        // SAFETY: out is fresh with x's sizes but at d; x and index are held shared; the kernel
+        // checks each index.
+        unsafe { kernels::index_select(o.strided()?, x.strided()?, d, i.strided()?)? };
+    }
+    Ok(out)
+}
+
+pub(crate) fn gather(x: &Tensor, dim: i64, index: &Tensor, _sparse: bool) -> Result<Tensor> {
+    let d = wrap_dim(dim, x.dim())?;
+    if index.dtype() != DType::I64 && index.dtype() != DType::I32 {
+        return Err(Error::dtype(
+            "gather(): Expected dtype int32/int64 for index".to_string(),
+        ));
+    }
+    let out = Tensor::allocate_contiguous(x.dtype(), x.device(), index.sizes())?;
+    if index.numel() == 0 {
+        return Ok(out);
+    }
+    if index.dim().max(1) != x.dim().max(1) {
+        return Err(Error::runtime(
+            "Index tensor must have the same number of dimensions as input tensor",
+        ));
+    }
+    if let Some(i) =
+        (0..index.dim().min(x.dim())).find(|i| *i != d && index.sizes()[*i] > x.sizes()[*i])
+    {
+        return Err(Error::runtime(format!(
+            "Size does not match at dimension {i} expected index {:?} to be no larger than self {:?} apart from dimension {d}",
+            index.sizes(),
+            x.sizes()
+        )));
+    }
+    if out.storage().has_data() {
+        if x.dim() == 0 || index.dim() == 0 {
+            let flat = |t: &Tensor| {
+                t.view_as(
+                    Dims::from_slice(&[t.numel()]),
+                    Dims::from_slice(&[if t.dim() == 1 { t.strides()[0] } else { 1 }]),
+                    t.storage_offset(),
+                )
+            };
+            let (o, x, i) = (flat(&out), flat(x), flat(index));
+            let _reads = access::read(&[&x, &i])?;
+            // SAFETY: as below.
+            unsafe { kernels::gather(o.strided()?, x.strided()?, 0, i.strided()?)? };
+            return Ok(out);
+        }
+        let _reads = access::read(&[x, index])?;
+        // SAFETY: out is fresh with index's sizes; x and index are held shared; index is within
+        // x's sizes outside d, and the kernel checks the values.
+        unsafe { kernels::gather(out.strided()?, x.strided()?, d, index.strided()?)? };
+    }
+    Ok(out)
+}

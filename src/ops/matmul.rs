@@ -1,0 +1,385 @@
+//! Matrix products and what is made of them.
+
+use super::common::check_devices;
+use crate::error::{Error, Result};
+use crate::tensor::{Tensor, access};
+use straightline_passes::ir::{DType, Dims, Scalar};
+use straightline_runtime::cpu::kernels::matmul::{self, MatMut, MatRef, MatmulError, Scaling};
+
+impl From<MatmulError> for Error {
+    fn from(e: MatmulError) -> Error {
+        match e {
+            MatmulError::DType { .. } => Error::dtype(e.to_string()),
+            _ => Error::shape(e.to_string()),
+        }
+    }
+}
+
+fn check_dtypes(a: &Tensor, b: &Tensor) -> Result<()> {
+    check_devices(&[a, b])?;
+    if a.dtype() != b.dtype() {
+        return Err(Error::dtype(format!(
+            "expected m1 and m2 to have the same dtype, but got: {} != {}",
+            a.dtype(),
+            b.dtype()
+        )));
+    }
+    if a.dtype() == DType::Bool {
+        return Err(Error::dtype(
+            "matrix products are not implemented for bool tensors",
+        ));
+    }
+    Ok(())
+}
+
+fn check_2d(t: &Tensor, name: &str) -> Result<()> {
+    if t.dim() != 2 {
+        return Err(Error::runtime(format!(
+            "{name} must be a matrix, got {:?}",
+            t.sizes()
+        )));
+    }
+    Ok(())
+}
+
+fn check_inner(a: &Tensor, b: &Tensor) -> Result<()> {
+    let (m, k) = (a.sizes()[0], a.sizes()[1]);
+    if k != b.sizes()[0] {
+        return Err(Error::shape(format!(
+            "mat1 and mat2 shapes cannot be multiplied ({m}x{k} and {}x{})",
+            b.sizes()[0],
+            b.sizes()[1]
+        )));
+    }
+    Ok(())
+}
+
+/// The last two dimensions as a matrix.
+fn mat(t: &Tensor) -> Result<MatRef> {
+    let n = t.dim();
+    Ok(MatRef::new(
+        t.data_ptr()?.cast_const(),
+        (t.sizes()[n - 2] as usize, t.sizes()[n - 1] as usize),
+        (t.strides()[n - 2] as isize, t.strides()[n - 1] as isize),
+    ))
+}
+
+fn mat_mut(t: &Tensor) -> Result<MatMut> {
+    let n = t.dim();
+    Ok(MatMut::new(
+        t.data_ptr()?,
+        (t.sizes()[n - 2] as usize, t.sizes()[n - 1] as usize),
+        (t.strides()[n - 2] as isize, t.strides()[n - 1] as isize),
+    ))
+}
+
+pub(crate) fn mm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    check_2d(a, "self")?;
+    check_2d(b, "mat2")?;
+    check_inner(a, b)?;
+    check_dtypes(a, b)?;
+    let out = Tensor::allocate_contiguous(a.dtype(), a.device(), &[a.sizes()[0], b.sizes()[1]])?;
+    if out.storage().has_data() {
+        let _reads = access::read(&[a, b])?;
+        // SAFETY: out is fresh; a and b are held shared; the views lie within their storages.
+        unsafe {
+            matmul::gemm(
+                a.dtype(),
+                mat(a)?,
+                mat(b)?,
+                mat_mut(&out)?,
+                Scaling::default(),
+            )?
+        };
+    }
+    Ok(out)
+}
+
+fn check_scales(dtype: DType, beta: Scalar, alpha: Scalar) -> Result<()> {
+    if !dtype.is_floating() && [beta, alpha].iter().any(|s| matches!(s, Scalar::Float(_))) {
+        return Err(Error::dtype(
+            "For integral input tensors, argument beta and alpha must not be a floating point number.",
+        ));
+    }
+    Ok(())
+}
+
+pub(crate) fn addmm(
+    bias: &Tensor,
+    a: &Tensor,
+    b: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    check_2d(a, "mat1")?;
+    check_2d(b, "mat2")?;
+    check_inner(a, b)?;
+    check_dtypes(a, b)?;
+    check_dtypes(a, bias)?;
+    check_scales(a.dtype(), beta, alpha)?;
+    let sizes = [a.sizes()[0], b.sizes()[1]];
+    let bias = super::view::expand(bias, &sizes, true)?;
+    let out = Tensor::allocate_contiguous(a.dtype(), a.device(), &sizes)?;
+    if out.storage().has_data() {
+        let _reads = access::read(&[a, b, &bias])?;
+        let scaling = Scaling {
+            alpha,
+            addend: Some((beta, mat(&bias)?)),
+        };
+        // SAFETY: out is fresh; the operands are held shared; bias has out's sizes by expansion.
+        unsafe { matmul::gemm(a.dtype(), mat(a)?, mat(b)?, mat_mut(&out)?, scaling)? };
+    }
+    Ok(out)
+}
+
+fn check_3d(a: &Tensor, b: &Tensor) -> Result<()> {
+    if a.dim() != 3 || b.dim() != 3 {
+        return Err(Error::runtime(format!(
+            "batch1 and batch2 must be 3D tensors, got {:?} and {:?}",
+            a.sizes(),
+            b.sizes()
+        )));
+    }
+    if a.sizes()[0] != b.sizes()[0] || a.sizes()[2] != b.sizes()[1] {
+        return Err(Error::shape(format!(
+            "Expected size for first two dimensions of batch2 tensor to be: [{}, {}] but got: [{}, {}].",
+            a.sizes()[0],
+            a.sizes()[2],
+            b.sizes()[0],
+            b.sizes()[1]
+        )));
+    }
+    check_dtypes(a, b)
+}
+
+fn run_bmm(
+    out: &Tensor,
+    a: &Tensor,
+    b: &Tensor,
+    scaling: Scaling,
+    addend_stride: i64,
+) -> Result<()> {
+    let _reads = access::read(&[a, b])?;
+    // SAFETY: out is fresh; a, b (and the addend, by the caller) are held shared; views lie
+    // within their storages.
+    unsafe {
+        matmul::bmm(
+            a.dtype(),
+            out.sizes()[0] as usize,
+            (mat(a)?, a.strides()[0] as isize),
+            (mat(b)?, b.strides()[0] as isize),
+            (mat_mut(out)?, out.strides()[0] as isize),
+            scaling,
+            addend_stride as isize,
+        )?;
+    }
+    Ok(())
+}
+
+pub(crate) fn bmm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    check_3d(a, b)?;
+    let sizes = [a.sizes()[0], a.sizes()[1], b.sizes()[2]];
+    let out = Tensor::allocate_contiguous(a.dtype(), a.device(), &sizes)?;
+    if out.storage().has_data() {
+        run_bmm(&out, a, b, Scaling::default(), 0)?;
+    }
+    Ok(out)
+}
+
+pub(crate) fn baddbmm(
+    addend: &Tensor,
+    a: &Tensor,
+    b: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    check_3d(a, b)?;
+    check_dtypes(a, addend)?;
+    check_scales(a.dtype(), beta, alpha)?;
+    let sizes = [a.sizes()[0], a.sizes()[1], b.sizes()[2]];
+    let addend = super::view::expand(addend, &sizes, true)?;
+    let out = Tensor::allocate_contiguous(a.dtype(), a.device(), &sizes)?;
+    if out.storage().has_data() {
+        let _read = access::read(&[&addend])?;
+        let scaling = Scaling {
+            alpha,
+            addend: Some((beta, mat(&addend)?)),
+        };
+        run_bmm(&out, a, b, scaling, addend.strides()[0])?;
+    }
+    Ok(out)
+}
+
+// ---- composites: everything below goes through the dispatcher ---------------------------------
+
+use crate::ops::aten;
+
+/// `torch.matmul`: 1-D operands are vectors, leading dimensions broadcast.
+pub(crate) fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    match (a.dim(), b.dim()) {
+        (0, _) | (_, 0) => Err(Error::runtime(format!(
+            "both arguments to matmul need to be at least 1D, but they are {}D and {}D",
+            a.dim(),
+            b.dim()
+        ))),
+        (1, 1) => {
+            let product = aten::mm(&aten::unsqueeze(a, 0)?, &aten::unsqueeze(b, 1)?)?;
+            aten::view(&product, &[])
+        }
+        (2, 2) => aten::mm(a, b),
+        (1, 2) => aten::squeeze_dim(&aten::mm(&aten::unsqueeze(a, 0)?, b)?, 0),
+        (2, 1) => aten::squeeze_dim(&aten::mm(a, &aten::unsqueeze(b, 1)?)?, 1),
+        (1, _) => {
+            let product = matmul(&aten::unsqueeze(a, 0)?, b)?;
+            aten::squeeze_dim(&product, -2)
+        }
+        (_, 1) => {
+            let product = matmul(a, &aten::unsqueeze(b, 1)?)?;
+            aten::squeeze_dim(&product, -1)
+        }
+        // a matrix on the right: fold the leading dimensions into rows
+        (_, 2) => {
+            let k = a.sizes()[a.dim() - 1];
+            let mut sizes = Dims::from_slice(&a.sizes()[..a.dim() - 1]);
+            let rows: i64 = sizes.iter().product();
+            sizes.push(b.sizes()[1]);
+            let product = aten::mm(&aten::reshape(a, &[rows, k])?, b)?;
+            aten::_unsafe_view(&product, &sizes)
+        }
+        _ => batched_matmul(a, b),
+    }
+}
+
+fn batched_matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    let (lead_a, mat_a) = a.sizes().split_at(a.dim() - 2);
+    let (lead_b, mat_b) = b.sizes().split_at(b.dim() - 2);
+    let lead = straightline_passes::ir::layout::broadcast(lead_a, lead_b).ok_or_else(|| {
+        Error::shape(format!(
+            "the leading (batch) dimensions {lead_a:?} and {lead_b:?} do not broadcast"
+        ))
+    })?;
+    let batch: i64 = lead.iter().product();
+    let with = |mat: &[i64]| -> Dims { lead.iter().chain(mat).copied().collect() };
+    let fold = |t: &Tensor, mat: &[i64]| -> Result<Tensor> {
+        let t = aten::expand(t, &with(mat), false)?;
+        aten::reshape(&t, &[batch, mat[0], mat[1]])
+    };
+    let product = aten::bmm(&fold(a, mat_a)?, &fold(b, mat_b)?)?;
+    aten::_unsafe_view(&product, &with(&[mat_a[0], mat_b[1]]))
+}
+
+/// `x @ w.T + b`.
+pub(crate) fn linear(x: &Tensor, w: &Tensor, b: Option<&Tensor>) -> Result<Tensor> {
+    if x.dim() == 0 {
+        return Err(Error::runtime(
+            "both arguments to linear need to be at least 1D, but they are 0D and 2D",
+        ));
+    }
+    let wt = aten::t(w)?;
+    match b {
+        Some(b) if x.dim() == 2 => aten::addmm(b, x, &wt, Scalar::Int(1), Scalar::Int(1)),
+        Some(b) if x.dim() > 2 && w.dim() == 2 => {
+            let k = x.sizes()[x.dim() - 1];
+            let mut sizes = Dims::from_slice(&x.sizes()[..x.dim() - 1]);
+            let rows: i64 = sizes.iter().product();
+            sizes.push(w.sizes()[0]);
+            let x = aten::reshape(x, &[rows, k])?;
+            let y = aten::addmm(b, &x, &wt, Scalar::Int(1), Scalar::Int(1))?;
+            aten::view(&y, &sizes)
+        }
+        Some(b) => aten::add_tensor(&aten::matmul(x, &wt)?, b, Scalar::Int(1)),
+        None => aten::matmul(x, &wt),
+    }
+}
+
+/// `softmax(q k^T * scale + mask) v`.
+#[allow(clippy::too_many_arguments)] // the schema's own
+pub(crate) fn scaled_dot_product_attention(
+    q: &Tensor,
+    k: &Tensor,
+    v: &Tensor,
+    mask: Option<&Tensor>,
+    dropout: f64,
+    causal: bool,
+    scale: Option<f64>,
+    enable_gqa: bool,
+) -> Result<Tensor> {
+    for (name, t) in [("query", q), ("key", k), ("value", v)] {
+        if t.dim() < 2 {
+            return Err(Error::runtime(format!(
+                "scaled_dot_product_attention: {name} must be at least 2-dimensional, got {:?}",
+                t.sizes()
+            )));
+        }
+        if t.dtype() != q.dtype() || !t.dtype().is_floating() {
+            return Err(Error::dtype(format!(
+                "Expected query, key, and value to have the same floating-point dtype, but got query.dtype: {} and {name}.dtype: {}",
+                q.dtype(),
+                t.dtype()
+            )));
+        }
+    }
+    if dropout != 0.0 {
+        return Err(Error::not_implemented(
+            "scaled_dot_product_attention with dropout_p > 0: apply dropout outside, or pass 0.0",
+        ));
+    }
+    if mask.is_some() && causal {
+        return Err(Error::runtime(
+            "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True",
+        ));
+    }
+    let n = q.dim();
+    let width = q.sizes()[n - 1];
+    let scale = scale.unwrap_or(1.0 / (width as f64).sqrt());
+    let (k, v) = if enable_gqa && n >= 3 {
+        (repeat_heads(k, q)?, repeat_heads(v, q)?)
+    } else {
+        (k.clone(), v.clone())
+    };
+    let scores = aten::matmul(q, &aten::transpose_int(&k, -2, -1)?)?;
+    let mut scores = aten::mul_scalar(&scores, Scalar::Float(scale))?;
+    let (rows, cols) = (q.sizes()[n - 2], k.sizes()[k.dim() - 2]);
+    let causal_mask;
+    let mut mask = mask;
+    if causal {
+        let ones = aten::ones(
+            &[rows, cols],
+            Some(DType::Bool),
+            None,
+            Some(q.device()),
+            None,
+        )?;
+        causal_mask = aten::tril(&ones, 0)?;
+        mask = Some(&causal_mask);
+    }
+    if let Some(mask) = mask {
+        scores = if mask.dtype() == DType::Bool {
+            let hidden = aten::logical_not(mask)?;
+            aten::masked_fill_scalar(&scores, &hidden, Scalar::Float(f64::NEG_INFINITY))?
+        } else {
+            aten::add_tensor(&scores, mask, Scalar::Int(1))?
+        };
+    }
+    aten::matmul(&aten::softmax_int(&scores, -1, None)?, &v)
+}
+
+/// Grouped-query attention: each key/value head serves several query heads.
+fn repeat_heads(t: &Tensor, q: &Tensor) -> Result<Tensor> {
+    let d = t.dim() - 3;
+    let (heads, want) = (t.sizes()[d], q.sizes()[q.dim() - 3]);
+    if heads == want {
+        return Ok(t.clone());
+    }
+    if heads == 0 || want % heads != 0 {
+        return Err(Error::runtime(format!(
+            "number of query heads ({want}) must be a multiple of the key/value heads ({heads})"
+        )));
+    }
+    let mut expanded = Dims::from_slice(t.sizes());
+    expanded.insert(d + 1, want / heads);
+    let mut merged = Dims::from_slice(t.sizes());
+    merged[d] = want;
+    let t = aten::unsqueeze(t, d as i64 + 1)?;
+    aten::reshape(&aten::expand(&t, &expanded, false)?, &merged)
+}

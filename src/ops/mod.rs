@@ -1,0 +1,81 @@
+//! The operators: schemas in `native_functions.yaml`, kernels in one file per family.
+//!
+//! A kernel function here serves the `CPU` and the `Meta` key alike: it works out the result's
+//! dtype, sizes and strides (the shape function), allocates, and where there is memory calls the
+//! raw kernel of the runtime. Composite operators call other operators through [`aten`], so that
+//! every key sees the parts.
+//!
+//! | file | operators |
+//! |---|---|
+//! | `pointwise` | arithmetic, comparison, mathematics, `where`, `clamp` |
+//! | `reduce` | `sum`, `mean`, `amax`, `argmax`, `var` ... |
+//! | `nn` | softmax, layer norm, rms norm, dropout |
+//! | `matmul` | `mm`, `bmm`, `addmm`, `matmul`, `linear`, attention |
+//! | `view` | views, `reshape`, `split`, `stack` |
+//! | `copy` | `copy_`, `clone`, `to`, `fill_`, `tril`, `cat`, scatters of slices |
+//! | `index` | `embedding`, `index_select`, `gather` |
+//! | `factory` | `empty`, `full`, `arange`, random numbers |
+//!
+//! To add one: a schema entry in the yaml file, a function here, and a lowering (or a
+//! decomposition) in the passes crate if it is to be fused. CONTRIBUTING.md walks through it.
+
+pub(crate) mod common;
+pub(crate) mod copy;
+mod factory;
+mod index;
+mod matmul;
+mod nn;
+mod pointwise;
+mod reduce;
+mod view;
+
+/// Defines the operators and registers their kernels; called once, by the dispatcher itself.
+pub(crate) fn register() -> crate::Result<()> {
+    let mut library = crate::dispatch::Library::new("aten")?;
+    library.at("src/ops/native_functions.yaml", 0);
+    aten::register(&mut library)?;
+    library.leak();
+    Ok(())
+}
+
+/// The operators as typed functions: `aten::add.Tensor` is [`aten::add_tensor`](aten::add_tensor).
+///
+/// Each takes every argument of its schema and goes through the dispatcher. `Tensor`'s methods are
+/// the convenient form.
+///
+/// ```
+/// use straightline::{Scalar, Tensor, ops::aten};
+/// let x = Tensor::from_vec([1f32, 2.0])?;
+/// let y = aten::add_tensor(&x, &x, Scalar::Int(10))?;
+/// assert_eq!(y.to_vec::<f32>()?, [11.0, 22.0]);
+/// # Ok::<(), straightline::Error>(())
+/// ```
+#[allow(clippy::let_unit_value)]
+pub mod aten {
+    use crate::dispatch::{BackendComponent, DispatchKey, DispatchKeySet, Library, TypedOp};
+    use crate::error::{Error, Result};
+    use crate::tensor::{Generator, Tensor};
+    use std::panic::Location;
+    use straightline_passes::ir::{DType, Device, Layout, MemoryFormat, Scalar};
+
+    include!(concat!(env!("OUT_DIR"), "/aten.rs"));
+
+    /// Adds the operator, its operands and the caller's line to an error on its way out.
+    #[cold]
+    fn annotate<'a>(
+        e: Error,
+        op: &'static str,
+        tensors: impl Iterator<Item = &'a Tensor>,
+        at: &'static Location<'static>,
+    ) -> Error {
+        e.with_call(op, tensors).with_location(at)
+    }
+
+    /// Where a factory's `device` argument sends the call.
+    fn device_keys(device: Option<Device>) -> DispatchKeySet {
+        let device = device.unwrap_or(Device::CPU);
+        DispatchKey::Dense
+            .on_backend(BackendComponent::of(device.kind))
+            .into()
+    }
+}

@@ -1,0 +1,212 @@
+//! Softmax and normalisation.
+
+use super::common::{float_of, wrap_dim};
+use super::copy;
+use crate::error::{Error, Result};
+use crate::ops::aten;
+use crate::tensor::{Tensor, access};
+use straightline_passes::ir::{DType, Dims, Scalar, layout};
+use straightline_runtime::cpu::kernels::{self, RowStatistics};
+
+fn softmax_kernel(x: &Tensor, dim: i64, log: bool) -> Result<Tensor> {
+    if !x.dtype().is_floating() {
+        return Err(Error::dtype(format!(
+            "softmax is not implemented for {}: pass dtype, or convert first",
+            x.dtype()
+        )));
+    }
+    let d = wrap_dim(dim, x.dim())?;
+    let out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
+    if out.storage().has_data() {
+        if x.dim() == 0 {
+            return copy::fill_(&out, Scalar::Float(if log { 0.0 } else { 1.0 }));
+        }
+        let _read = access::read(&[x])?;
+        // SAFETY: out is fresh and has x's sizes and dtype; x is held shared.
+        unsafe { kernels::softmax(out.strided()?, x.strided()?, d, log)? };
+    }
+    Ok(out)
+}
+
+pub(crate) fn softmax(x: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
+    check_half_to_float(half_to_float)?;
+    softmax_kernel(x, dim, false)
+}
+
+pub(crate) fn log_softmax(x: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
+    check_half_to_float(half_to_float)?;
+    softmax_kernel(x, dim, true)
+}
+
+fn check_half_to_float(half_to_float: bool) -> Result<()> {
+    if half_to_float {
+        return Err(Error::runtime(
+            "softmax with half to float conversion is not supported on CPU",
+        ));
+    }
+    Ok(())
+}
+
+fn softmax_input(x: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
+    let dtype = dtype.unwrap_or(float_of(x.dtype()));
+    if x.dtype() == dtype {
+        return Ok(x.clone());
+    }
+    aten::to_dtype(x, dtype, false, false, None)
+}
+
+pub(crate) fn softmax_int(x: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    aten::_softmax(&softmax_input(x, dtype)?, dim, false)
+}
+
+pub(crate) fn log_softmax_int(x: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    aten::_log_softmax(&softmax_input(x, dtype)?, dim, false)
+}
+
+fn check_normalized(x: &Tensor, shape: &[i64], named: &[(&str, Option<&Tensor>)]) -> Result<usize> {
+    if shape.is_empty() {
+        return Err(Error::runtime(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []",
+        ));
+    }
+    let fits = x.dim() >= shape.len() && x.sizes()[x.dim() - shape.len()..] == *shape;
+    if !fits {
+        return Err(Error::shape(format!(
+            "Given normalized_shape={shape:?}, expected input with shape [*, {shape:?}], but got input of size {:?}",
+            x.sizes()
+        )));
+    }
+    for (name, t) in named {
+        if let Some(t) = t
+            && t.sizes() != shape
+        {
+            return Err(Error::shape(format!(
+                "Expected {name} to be of same shape as normalized_shape, but got {name} of shape {:?} and normalized_shape = {shape:?}",
+                t.sizes()
+            )));
+        }
+    }
+    Ok(x.dim() - shape.len())
+}
+
+/// Layer normalisation with the statistics that its backward needs: `(out, mean, rstd)`.
+pub(crate) fn native_layer_norm(
+    x: &Tensor,
+    shape: &[i64],
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let axis = check_normalized(x, shape, &[("weight", weight), ("bias", bias)])?;
+    if !x.dtype().is_floating() {
+        return Err(Error::dtype(format!(
+            "layer_norm is not implemented for {} tensors",
+            x.dtype()
+        )));
+    }
+    for t in [weight, bias].into_iter().flatten() {
+        if t.dtype() != x.dtype() {
+            return Err(Error::dtype(format!(
+                "layer_norm: expected weight and bias of dtype {}, got {}",
+                x.dtype(),
+                t.dtype()
+            )));
+        }
+    }
+    let out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
+    let mut stat_sizes = Dims::from_slice(&x.sizes()[..axis]);
+    stat_sizes.extend(shape.iter().map(|_| 1));
+    // the kernel writes the statistics in the type it computes in
+    let wide = x.dtype().opmath();
+    let mean = Tensor::allocate_contiguous(wide, x.device(), &stat_sizes)?;
+    let rstd = Tensor::allocate_contiguous(wide, x.device(), &stat_sizes)?;
+    if out.storage().has_data() {
+        let xc = copy::to_contiguous(x)?;
+        let weight = weight.map(copy::to_contiguous).transpose()?;
+        let bias = bias.map(copy::to_contiguous).transpose()?;
+        let (weight, bias) = (weight.as_ref(), bias.as_ref());
+        let n = layout::numel(shape);
+        let (rows, row) = ([layout::numel(&x.sizes()[..axis]), n], [n]);
+        let row_strides = [n, 1];
+        let operands: Vec<&Tensor> = [Some(&xc), weight, bias].into_iter().flatten().collect();
+        let _reads = access::read(&operands)?;
+        // SAFETY: the results are fresh; x, weight and bias are row-major and held shared.
+        unsafe {
+            kernels::layer_norm(
+                out.strided_as(&rows, &row_strides)?,
+                RowStatistics {
+                    mean: Some(mean.data_ptr()?),
+                    rstd: Some(rstd.data_ptr()?),
+                },
+                xc.strided_as(&rows, &row_strides)?,
+                weight.map(|t| t.strided_as(&row, &[1])).transpose()?,
+                bias.map(|t| t.strided_as(&row, &[1])).transpose()?,
+                eps,
+            )?;
+        }
+    }
+    let (mean, rstd) = (
+        copy::to_dtype(&mean, x.dtype())?,
+        copy::to_dtype(&rstd, x.dtype())?,
+    );
+    Ok((out, mean, rstd))
+}
+
+pub(crate) fn layer_norm(
+    x: &Tensor,
+    shape: &[i64],
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    eps: f64,
+    _cudnn_enable: bool,
+) -> Result<Tensor> {
+    Ok(aten::native_layer_norm(x, shape, weight, bias, eps)?.0)
+}
+
+/// `x * rsqrt(mean(x^2) + eps) * weight`.
+pub(crate) fn rms_norm(
+    x: &Tensor,
+    shape: &[i64],
+    weight: Option<&Tensor>,
+    eps: Option<f64>,
+) -> Result<Tensor> {
+    let axis = check_normalized(x, shape, &[("weight", weight)])?;
+    let dims: Vec<i64> = (axis as i64..x.dim() as i64).collect();
+    let eps = eps.unwrap_or(match x.dtype() {
+        DType::F64 => f64::EPSILON,
+        _ => f64::from(f32::EPSILON),
+    });
+    let wide = x.dtype().opmath();
+    let xw = aten::to_dtype(x, wide, false, false, None)?;
+    let ms = aten::mean_dim(
+        &aten::pow_tensor_scalar(&xw, Scalar::Int(2))?,
+        Some(&dims),
+        true,
+        None,
+    )?;
+    let r = aten::rsqrt(&aten::add_scalar(&ms, Scalar::Float(eps), Scalar::Int(1))?)?;
+    let mut out = aten::mul_tensor(&xw, &r)?;
+    if let Some(w) = weight {
+        out = aten::mul_tensor(&out, w)?;
+    }
+    aten::to_dtype(&out, x.dtype(), false, false, None)
+}
+
+/// Zeroes elements at random and scales the rest: the identity unless training.
+pub(crate) fn dropout(x: &Tensor, p: f64, train: bool) -> Result<Tensor> {
+    if !(0.0..=1.0).contains(&p) {
+        return Err(Error::value(format!(
+            "dropout probability has to be between 0 and 1, but got {p}"
+        )));
+    }
+    if !train || p == 0.0 {
+        return Ok(x.clone());
+    }
+    if p == 1.0 {
+        return aten::mul_scalar(x, Scalar::Float(0.0));
+    }
+    let noise = aten::rand_like(x, None, None, None, None, None)?;
+    let keep = aten::ge_scalar(&noise, Scalar::Float(p))?;
+    let scaled = aten::mul_scalar(x, Scalar::Float(1.0 / (1.0 - p)))?;
+    aten::where_scalar_other(&keep, &scaled, Scalar::Float(0.0))
+}

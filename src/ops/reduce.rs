@@ -1,0 +1,333 @@
+//! Reductions: sums, means, extremes, variance.
+
+use super::common::{float_of, reduced_sizes, wrap_dim, wrap_dims};
+use super::copy;
+use crate::error::{Error, Result};
+use crate::tensor::{Tensor, access};
+use smallvec::SmallVec;
+use straightline_passes::ir::{DType, Dims, Scalar, layout};
+use straightline_passes::schedule::loops::ReduceOp;
+use straightline_runtime::cpu::kernels;
+
+/// The result of a reduction: fresh, with the reduced dimensions kept at size 1 for the kernel, and
+/// the view of it that the caller gets.
+struct Reduced {
+    kept: Tensor,
+    result: Tensor,
+}
+
+fn reduced(x: &Tensor, dims: &[usize], keepdim: bool, dtype: DType) -> Result<Reduced> {
+    let (kept_sizes, sizes) = reduced_sizes(x.sizes(), dims, keepdim);
+    let kept = Tensor::allocate_contiguous(dtype, x.device(), &kept_sizes)?;
+    let strides = layout::contiguous_strides(&sizes);
+    let result = kept.view_as(sizes, strides, 0);
+    Ok(Reduced { kept, result })
+}
+
+fn reduce(op: ReduceOp, x: &Tensor, dims: &[usize], keepdim: bool, dtype: DType) -> Result<Tensor> {
+    let x = copy::to_dtype(x, dtype)?;
+    let out = reduced(&x, dims, keepdim, dtype)?;
+    if out.kept.storage().has_data() {
+        let _read = access::read(&[&x])?;
+        // SAFETY: out is fresh and has x's sizes with 1 at the reduced dimensions.
+        unsafe { kernels::reduce(op, out.kept.strided()?, x.strided()?)? };
+    }
+    Ok(out.result)
+}
+
+fn sum_dtype(x: &Tensor, dtype: Option<DType>) -> DType {
+    dtype.unwrap_or(if x.dtype().is_floating() {
+        x.dtype()
+    } else {
+        DType::I64
+    })
+}
+
+pub(crate) fn sum(x: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
+    let all = wrap_dims(None, x.dim())?;
+    reduce(ReduceOp::Sum, x, &all, false, sum_dtype(x, dtype))
+}
+
+pub(crate) fn sum_dim(
+    x: &Tensor,
+    dims: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    let dims = wrap_dims(dims, x.dim())?;
+    reduce(ReduceOp::Sum, x, &dims, keepdim, sum_dtype(x, dtype))
+}
+
+pub(crate) fn prod(x: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
+    let all = wrap_dims(None, x.dim())?;
+    reduce(ReduceOp::Prod, x, &all, false, sum_dtype(x, dtype))
+}
+
+pub(crate) fn prod_dim(
+    x: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    let dims = wrap_dims(Some(&[dim]), x.dim())?;
+    reduce(ReduceOp::Prod, x, &dims, keepdim, sum_dtype(x, dtype))
+}
+
+pub(crate) fn mean_dim(
+    x: &Tensor,
+    dims: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    let dtype = dtype.unwrap_or(x.dtype());
+    if !dtype.is_floating() {
+        return Err(Error::runtime(format!(
+            "mean(): could not infer output dtype. Input dtype must be either a floating point or \
+             complex dtype. Got: {}",
+            x.dtype().torch_name()
+        )));
+    }
+    let dims = wrap_dims(dims, x.dim())?;
+    let n: i64 = dims.iter().map(|d| x.sizes()[*d]).product();
+    // half types: the sum keeps f32 precision until the division is done
+    let wide = dtype.opmath();
+    let total = reduce(ReduceOp::Sum, x, &dims, keepdim, wide)?;
+    let mean = super::pointwise::div_scalar(&total, Scalar::Float(n as f64))?;
+    copy::to_dtype(&mean, dtype)
+}
+
+pub(crate) fn mean(x: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
+    mean_dim(x, None, false, dtype)
+}
+
+fn check_not_empty(x: &Tensor, dims: &[usize], name: &str) -> Result<()> {
+    if let Some(d) = dims.iter().find(|d| x.sizes()[**d] == 0) {
+        return Err(Error::index(format!(
+            "{name}(): Expected reduction dim {d} to have non-zero size."
+        )));
+    }
+    Ok(())
+}
+
+pub(crate) fn amax(x: &Tensor, dims: &[i64], keepdim: bool) -> Result<Tensor> {
+    let dims = wrap_dims(Some(dims), x.dim())?;
+    check_not_empty(x, &dims, "amax")?;
+    reduce(ReduceOp::Max, x, &dims, keepdim, x.dtype())
+}
+
+pub(crate) fn amin(x: &Tensor, dims: &[i64], keepdim: bool) -> Result<Tensor> {
+    let dims = wrap_dims(Some(dims), x.dim())?;
+    check_not_empty(x, &dims, "amin")?;
+    reduce(ReduceOp::Min, x, &dims, keepdim, x.dtype())
+}
+
+pub(crate) fn max(x: &Tensor) -> Result<Tensor> {
+    let all = wrap_dims(None, x.dim())?;
+    check_not_empty(x, &all, "max")?;
+    reduce(ReduceOp::Max, x, &all, false, x.dtype())
+}
+
+pub(crate) fn min(x: &Tensor) -> Result<Tensor> {
+    let all = wrap_dims(None, x.dim())?;
+    check_not_empty(x, &all, "min")?;
+    reduce(ReduceOp::Min, x, &all, false, x.dtype())
+}
+
+fn truth(op: ReduceOp, x: &Tensor, dims: &[usize], keepdim: bool) -> Result<Tensor> {
+    let dtype = x.dtype();
+    let r = reduce(op, x, dims, keepdim, DType::Bool)?;
+    // PyTorch keeps uint8 for uint8 inputs
+    if dtype == DType::U8 {
+        copy::to_dtype(&r, DType::U8)
+    } else {
+        Ok(r)
+    }
+}
+
+pub(crate) fn any(x: &Tensor) -> Result<Tensor> {
+    truth(ReduceOp::Any, x, &wrap_dims(None, x.dim())?, false)
+}
+
+pub(crate) fn any_dim(x: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
+    truth(
+        ReduceOp::Any,
+        x,
+        &wrap_dims(Some(&[dim]), x.dim())?,
+        keepdim,
+    )
+}
+
+pub(crate) fn any_dims(x: &Tensor, dims: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+    truth(ReduceOp::Any, x, &wrap_dims(dims, x.dim())?, keepdim)
+}
+
+pub(crate) fn all(x: &Tensor) -> Result<Tensor> {
+    truth(ReduceOp::All, x, &wrap_dims(None, x.dim())?, false)
+}
+
+pub(crate) fn all_dim(x: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
+    truth(
+        ReduceOp::All,
+        x,
+        &wrap_dims(Some(&[dim]), x.dim())?,
+        keepdim,
+    )
+}
+
+fn arg_reduce(max: bool, x: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
+    let name = if max { "argmax" } else { "argmin" };
+    let Some(dim) = dim else {
+        // over all elements in row-major order
+        if x.numel() == 0 {
+            return Err(Error::index(format!(
+                "{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify \
+                 the reduction dim with the 'dim' argument."
+            )));
+        }
+        let flat = copy::to_contiguous(x)?;
+        let flat = flat.view_as(
+            Dims::from_slice(&[x.numel()]),
+            Dims::from_slice(&[1]),
+            flat.storage_offset(),
+        );
+        let r = arg_reduce(max, &flat, Some(0), false)?;
+        let sizes = if keepdim {
+            Dims::from_elem(1, x.dim())
+        } else {
+            Dims::new()
+        };
+        let strides = layout::contiguous_strides(&sizes);
+        return Ok(r.view_as(sizes, strides, 0));
+    };
+    let d = wrap_dim(dim, x.dim())?;
+    let dims: SmallVec<[usize; 5]> = if x.dim() == 0 {
+        SmallVec::new()
+    } else {
+        SmallVec::from_slice(&[d])
+    };
+    check_not_empty(x, &dims, name)?;
+    let out = reduced(x, &dims, keepdim, DType::I64)?;
+    if out.kept.storage().has_data() {
+        if x.dim() == 0 {
+            copy::fill_(&out.kept, Scalar::Int(0))?;
+            return Ok(out.result);
+        }
+        let _read = access::read(&[x])?;
+        // SAFETY: out is fresh and has x's sizes with 1 at the reduced dimension.
+        unsafe { kernels::arg_reduce(max, out.kept.strided()?, x.strided()?, d)? };
+    }
+    Ok(out.result)
+}
+
+pub(crate) fn argmax(x: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
+    arg_reduce(true, x, dim, keepdim)
+}
+
+pub(crate) fn argmin(x: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
+    arg_reduce(false, x, dim, keepdim)
+}
+
+/// Values and positions of the extremes along a dimension.
+fn extreme(max: bool, x: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let index = arg_reduce(max, x, Some(dim), true)?;
+    let values = if x.dim() == 0 {
+        copy::clone_contiguous(x)?
+    } else {
+        super::index::gather(x, dim, &index, false)?
+    };
+    if keepdim || x.dim() == 0 {
+        return Ok((values, index));
+    }
+    Ok((
+        super::view::squeeze_dim(&values, dim)?,
+        super::view::squeeze_dim(&index, dim)?,
+    ))
+}
+
+pub(crate) fn max_dim(x: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    extreme(true, x, dim, keepdim)
+}
+
+pub(crate) fn min_dim(x: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    extreme(false, x, dim, keepdim)
+}
+
+/// Variance over dimensions, divided by `n - correction` (1 when not given).
+pub(crate) fn var_correction(
+    x: &Tensor,
+    dims: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<Tensor> {
+    if !x.dtype().is_floating() {
+        return Err(Error::runtime(
+            "std and var only support floating point and complex dtypes",
+        ));
+    }
+    let dims = wrap_dims(dims, x.dim())?;
+    let correction = correction.map_or(1.0, Scalar::as_f64);
+    let n: i64 = dims.iter().map(|d| x.sizes()[*d]).product();
+    let wide = x.dtype().opmath();
+    let xw = copy::to_dtype(x, wide)?;
+    let total = reduce(ReduceOp::Sum, &xw, &dims, true, wide)?;
+    let mean = super::pointwise::div_scalar(&total, Scalar::Float(n as f64))?;
+    let centred = super::pointwise::sub(&xw, &mean, Scalar::Int(1))?;
+    let squares = super::pointwise::mul(&centred, &centred)?;
+    let total = reduce(ReduceOp::Sum, &squares, &dims, keepdim, wide)?;
+    let divisor = (n as f64 - correction).max(0.0);
+    let var = super::pointwise::div_scalar(&total, Scalar::Float(divisor))?;
+    copy::to_dtype(&var, x.dtype())
+}
+
+pub(crate) fn var(x: &Tensor, unbiased: bool) -> Result<Tensor> {
+    crate::ops::aten::var_correction(x, None, Some(Scalar::Int(i64::from(unbiased))), false)
+}
+
+pub(crate) fn var_dim(
+    x: &Tensor,
+    dims: Option<&[i64]>,
+    unbiased: bool,
+    keepdim: bool,
+) -> Result<Tensor> {
+    crate::ops::aten::var_correction(x, dims, Some(Scalar::Int(i64::from(unbiased))), keepdim)
+}
+
+pub(crate) fn std_correction(
+    x: &Tensor,
+    dims: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<Tensor> {
+    crate::ops::aten::sqrt(&crate::ops::aten::var_correction(
+        x, dims, correction, keepdim,
+    )?)
+}
+
+/// `log(sum(exp(x)))` over dimensions, stable.
+pub(crate) fn logsumexp(x: &Tensor, dims: &[i64], keepdim: bool) -> Result<Tensor> {
+    use crate::ops::aten;
+    let x = if x.dtype().is_floating() {
+        x.clone()
+    } else {
+        aten::to_dtype(x, float_of(x.dtype()), false, false, None)?
+    };
+    if x.numel() == 0 {
+        return aten::log(&aten::sum_dim_int_list(
+            &aten::exp(&x)?,
+            Some(dims),
+            keepdim,
+            None,
+        )?);
+    }
+    let top = aten::amax(&x, dims, true)?;
+    let infinite = aten::eq_scalar(&aten::abs(&top)?, Scalar::Float(f64::INFINITY))?;
+    let top = aten::masked_fill_scalar(&top, &infinite, Scalar::Float(0.0))?;
+    let e = aten::exp(&aten::sub_tensor(&x, &top, Scalar::Int(1))?)?;
+    let s = aten::log(&aten::sum_dim_int_list(&e, Some(dims), keepdim, None)?)?;
+    let top = if keepdim {
+        top
+    } else {
+        aten::squeeze_dims(&top, dims)?
+    };
+    aten::add_tensor(&s, &top, Scalar::Int(1))
+}

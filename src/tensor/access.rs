@@ -1,0 +1,173 @@
+//! Taking operands for the length of a kernel call: borrow guards, pointers, overlap checks.
+
+use super::Tensor;
+use super::storage::{ReadGuard, WriteGuard};
+use crate::error::{Error, ErrorKind, Result};
+use smallvec::SmallVec;
+use straightline_passes::ir::layout;
+use straightline_runtime::cpu::kernels::Strided;
+
+impl Tensor {
+    /// The address of the first element.
+    ///
+    /// Fails for tensors without data: Meta tensors, and those that stand for values while a
+    /// function is being captured.
+    #[inline]
+    pub(crate) fn data_ptr(&self) -> Result<*mut u8> {
+        match self.storage().ptr() {
+            Some(p) => {
+                // wrapping_add: a zero-element view may point past the end, and is never read
+                Ok(p.wrapping_add(self.storage_offset() as usize * self.dtype().size()))
+            }
+            None => Err(self.no_data_error()),
+        }
+    }
+
+    #[cold]
+    fn no_data_error(&self) -> Error {
+        if self.device().is_meta() {
+            return Error::device(
+                "a meta tensor has a shape and no data: make the tensor on `cpu` to compute with it",
+            );
+        }
+        Error::new(ErrorKind::DataDependent {
+            what: "this operation".into(),
+        })
+    }
+
+    /// The tensor as a kernel operand, in its own shape.
+    #[inline]
+    pub(crate) fn strided(&self) -> Result<Strided<'_>> {
+        Ok(Strided {
+            ptr: self.data_ptr()?,
+            dtype: self.dtype(),
+            sizes: self.sizes(),
+            strides: self.strides(),
+        })
+    }
+
+    /// The tensor as a kernel operand with other sizes and strides (broadcast, for instance).
+    #[inline]
+    pub(crate) fn strided_as<'a>(
+        &self,
+        sizes: &'a [i64],
+        strides: &'a [i64],
+    ) -> Result<Strided<'a>> {
+        Ok(Strided {
+            ptr: self.data_ptr()?,
+            dtype: self.dtype(),
+            sizes,
+            strides,
+        })
+    }
+}
+
+/// Shared access to several tensors.
+pub(crate) type ReadGuards<'a> = SmallVec<[ReadGuard<'a>; 4]>;
+
+/// Takes shared access to the operands.
+#[inline]
+pub(crate) fn read<'a>(tensors: &[&'a Tensor]) -> Result<ReadGuards<'a>> {
+    let mut guards = ReadGuards::new();
+    for t in tensors {
+        guards.push(t.storage().read()?);
+    }
+    Ok(guards)
+}
+
+/// Exclusive access to `out` and shared access to the inputs in other storages.
+pub(crate) struct Writing<'a> {
+    _write: WriteGuard<'a>,
+    _reads: ReadGuards<'a>,
+}
+
+/// Takes exclusive access to `out` and shared access to `inputs`, which must not partly overlap
+/// it (see [`detach_overlaps`]).
+pub(crate) fn write<'a>(out: &'a Tensor, inputs: &[&'a Tensor]) -> Result<Writing<'a>> {
+    check_no_internal_overlap(out)?;
+    let write = out.storage().write()?;
+    let mut reads = ReadGuards::new();
+    for t in inputs {
+        if !t.shares_storage_with(out) {
+            reads.push(t.storage().read()?);
+        }
+    }
+    Ok(Writing {
+        _write: write,
+        _reads: reads,
+    })
+}
+
+/// A written tensor must have each element at an address of its own.
+fn check_no_internal_overlap(out: &Tensor) -> Result<()> {
+    let overlaps = out
+        .sizes()
+        .iter()
+        .zip(out.strides())
+        .any(|(size, stride)| *size > 1 && *stride == 0);
+    if overlaps {
+        return Err(Error::runtime(
+            "unsupported operation: more than one element of the written-to tensor refers to a \
+             single memory location. Please clone() the tensor before performing the operation.",
+        ));
+    }
+    Ok(())
+}
+
+/// How an input lies to the tensor that is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Overlap {
+    /// No byte in common.
+    None,
+    /// The very same elements: element-wise in-place operation is safe.
+    Full,
+    /// Some elements in common at different positions.
+    Partial,
+    /// Ranges meet, but with gaps: not decided.
+    Unknown,
+}
+
+/// Compares the address ranges of two tensors.
+pub(crate) fn overlap(a: &Tensor, b: &Tensor) -> Overlap {
+    if !a.shares_storage_with(b) || a.numel() == 0 || b.numel() == 0 {
+        return Overlap::None;
+    }
+    if a.storage_offset() == b.storage_offset()
+        && a.sizes() == b.sizes()
+        && a.strides() == b.strides()
+        && a.dtype() == b.dtype()
+    {
+        return Overlap::Full;
+    }
+    let range = |t: &Tensor| {
+        let size = t.dtype().size() as i64;
+        (
+            t.storage_offset() * size,
+            layout::storage_extent(t.sizes(), t.strides(), t.storage_offset()) * size,
+        )
+    };
+    let ((a0, a1), (b0, b1)) = (range(a), range(b));
+    if a1 <= b0 || b1 <= a0 {
+        return Overlap::None;
+    }
+    let dense = |t: &Tensor| layout::is_non_overlapping_and_dense(t.sizes(), t.strides());
+    if dense(a) && dense(b) {
+        Overlap::Partial
+    } else {
+        Overlap::Unknown
+    }
+}
+
+/// Makes an input safe to read while `out` is written: itself where that is safe, a copy where the
+/// ranges meet without being the same, an error where PyTorch gives one.
+pub(crate) fn detach_overlap(out: &Tensor, input: &Tensor) -> Result<Tensor> {
+    match overlap(out, input) {
+        Overlap::None | Overlap::Full => Ok(input.clone()),
+        Overlap::Unknown => crate::ops::copy::clone_contiguous(input),
+        Overlap::Partial => Err(Error::runtime(
+            "unsupported operation: some elements of the input tensor and the written-to tensor \
+             refer to a single memory location. Please clone() the tensor before performing the \
+             operation.",
+        )),
+    }
+}

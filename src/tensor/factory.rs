@@ -1,0 +1,160 @@
+//! Tensors from data, and data from tensors.
+
+use super::{Element, Tensor, access};
+use crate::error::{Error, ErrorKind, Result};
+use straightline_passes::ir::{DType, Device, Scalar, layout};
+
+impl Tensor {
+    /// A CPU tensor with a copy of the elements, row-major.
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let t = Tensor::from_slice(&[1i64, 2, 3, 4, 5, 6], &[2, 3])?;
+    /// assert_eq!(t.sizes(), [2, 3]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    pub fn from_slice<T: Element>(data: &[T], sizes: &[i64]) -> Result<Tensor> {
+        if sizes.iter().any(|s| *s < 0) {
+            return Err(Error::shape(format!(
+                "sizes {sizes:?} must not be negative"
+            )));
+        }
+        if layout::numel(sizes) != data.len() as i64 {
+            return Err(Error::shape(format!(
+                "sizes {sizes:?} hold {} elements, and {} were given",
+                layout::numel(sizes),
+                data.len()
+            )));
+        }
+        let t = Tensor::allocate_contiguous(T::DTYPE, Device::CPU, sizes)?;
+        // SAFETY: the storage is fresh, ours alone and data.len() elements long; T is the
+        // element type, so its size and alignment (64) suit.
+        unsafe {
+            std::ptr::copy_nonoverlapping(data.as_ptr(), t.data_ptr()?.cast::<T>(), data.len());
+        }
+        Ok(t.mark_made_during_capture())
+    }
+
+    /// A CPU tensor of one dimension with a copy of the elements.
+    pub fn from_vec<T: Element>(data: impl AsRef<[T]>) -> Result<Tensor> {
+        let data = data.as_ref();
+        Tensor::from_slice(data, &[data.len() as i64])
+    }
+
+    /// A 0-dim CPU tensor of the number's default dtype (`bool`, `i64`, `f32`).
+    pub fn scalar(value: impl Into<Scalar>) -> Result<Tensor> {
+        let value = value.into();
+        Tensor::scalar_of(value, value.default_dtype())
+    }
+
+    /// A 0-dim CPU tensor of a dtype.
+    pub(crate) fn scalar_of(value: Scalar, dtype: DType) -> Result<Tensor> {
+        match dtype {
+            DType::F32 => Tensor::from_slice(&[value.as_f64() as f32], &[]),
+            DType::F64 => Tensor::from_slice(&[value.as_f64()], &[]),
+            DType::F16 => Tensor::from_slice(&[half::f16::from_f64(value.as_f64())], &[]),
+            DType::BF16 => Tensor::from_slice(&[half::bf16::from_f64(value.as_f64())], &[]),
+            DType::I64 => Tensor::from_slice(&[value.as_i64()], &[]),
+            DType::I32 => Tensor::from_slice(&[value.as_i64() as i32], &[]),
+            DType::I16 => Tensor::from_slice(&[value.as_i64() as i16], &[]),
+            DType::I8 => Tensor::from_slice(&[value.as_i64() as i8], &[]),
+            DType::U8 => Tensor::from_slice(&[value.as_i64() as u8], &[]),
+            DType::Bool => Tensor::from_slice(&[value.as_bool()], &[]),
+        }
+    }
+
+    /// A copy of the elements in row-major order.
+    ///
+    /// # Errors
+    /// `T` must be the tensor's own element type (use [`Tensor::to_dtype`] first), and the tensor
+    /// must have data.
+    #[track_caller]
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        let at = std::panic::Location::caller();
+        self.read_elements("to_vec()")
+            .map_err(|e| e.with_location(at))
+    }
+
+    fn read_elements<T: Element>(&self, what: &str) -> Result<Vec<T>> {
+        if T::DTYPE != self.dtype() {
+            return Err(Error::dtype(format!(
+                "the tensor's elements are {}, not {}: convert with `to_dtype` first",
+                self.dtype(),
+                T::DTYPE
+            )));
+        }
+        self.check_has_data(what)?;
+        let t = if self.is_contiguous() {
+            self.clone()
+        } else {
+            crate::ops::copy::clone_contiguous(self)?
+        };
+        let n = t.numel() as usize;
+        let _guard = access::read(&[&t])?;
+        let p = t.data_ptr()?.cast::<T>();
+        let mut out = Vec::with_capacity(n);
+        // SAFETY: p points at n contiguous elements of type T, which the guard keeps from being
+        // written; out has room for n. Every byte pattern that kernels store in a bool is 0 or 1.
+        unsafe {
+            std::ptr::copy_nonoverlapping(p, out.as_mut_ptr(), n);
+            out.set_len(n);
+        }
+        Ok(out)
+    }
+
+    /// The only element of a one-element tensor.
+    ///
+    /// ```
+    /// use straightline::{Scalar, Tensor};
+    /// assert_eq!(Tensor::from_vec([2.5f64])?.item()?, Scalar::Float(2.5));
+    /// assert!(Tensor::from_vec([1f32, 2.0])?.item().is_err());
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// More or fewer than one element; no data to read, as while a function is being captured.
+    #[track_caller]
+    pub fn item(&self) -> Result<Scalar> {
+        let at = std::panic::Location::caller();
+        self.read_item().map_err(|e| e.with_location(at))
+    }
+
+    pub(crate) fn read_item(&self) -> Result<Scalar> {
+        if self.numel() != 1 {
+            return Err(Error::runtime(format!(
+                "a Tensor with {} elements cannot be converted to Scalar",
+                self.numel()
+            )));
+        }
+        macro_rules! get {
+            ($t:ty, $wrap:expr) => {
+                self.read_elements::<$t>("item()").map(|v| $wrap(v[0]))
+            };
+        }
+        match self.dtype() {
+            DType::F32 => get!(f32, |x| Scalar::Float(f64::from(x))),
+            DType::F64 => get!(f64, Scalar::Float),
+            DType::F16 => get!(half::f16, |x: half::f16| Scalar::Float(x.to_f64())),
+            DType::BF16 => get!(half::bf16, |x: half::bf16| Scalar::Float(x.to_f64())),
+            DType::I64 => get!(i64, Scalar::Int),
+            DType::I32 => get!(i32, |x| Scalar::Int(i64::from(x))),
+            DType::I16 => get!(i16, |x| Scalar::Int(i64::from(x))),
+            DType::I8 => get!(i8, |x| Scalar::Int(i64::from(x))),
+            DType::U8 => get!(u8, |x| Scalar::Int(i64::from(x))),
+            DType::Bool => get!(bool, Scalar::Bool),
+        }
+    }
+
+    /// Fails where the tensor has no data to read, naming what wanted it.
+    pub(crate) fn check_has_data(&self, what: &str) -> Result<()> {
+        if self.storage().has_data() {
+            return Ok(());
+        }
+        if self.device().is_meta() {
+            return Err(Error::device(format!(
+                "{what} on a meta tensor: it has a shape and no data"
+            )));
+        }
+        Err(Error::new(ErrorKind::DataDependent { what: what.into() }))
+    }
+}

@@ -1,0 +1,13 @@
+//! The convenient form of the operators: `Tensor` methods with PyTorch's names and defaults.
+//!
+//! Each calls the typed wrapper of [`crate::ops::aten`] that its documentation names, which goes
+//! through the dispatcher. Methods ending in `_` write in place and return a handle to the same
+//! tensor.
+
+mod binary;
+mod make;
+mod product;
+mod reduce;
+mod select;
+mod shape;
+mod unary;

@@ -1,0 +1,335 @@
+//! Tensors: a shared storage seen through sizes and strides.
+//!
+//! | file | what |
+//! |---|---|
+//! | `storage` | the bytes, their borrow state and version |
+//! | `access` | taking operands for the length of a kernel call |
+//! | `factory` | tensors from data, and data from tensors |
+//! | `methods` | the hand-written part of `Tensor`'s interface; operators add the rest |
+//! | `operators` | `+ - * /` on references |
+//! | `display` | printing as PyTorch prints |
+//! | `generator` | random number generators |
+//! | `safetensors` | loading and saving |
+
+pub(crate) mod access;
+mod display;
+mod element;
+mod factory;
+mod generator;
+mod methods;
+mod operators;
+mod safetensors;
+pub(crate) mod storage;
+
+pub use element::Element;
+pub use generator::{Generator, manual_seed};
+pub use safetensors::{load_safetensors, save_safetensors};
+
+use crate::dispatch::DispatchKeySet;
+use crate::error::Result;
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use storage::Storage;
+use straightline_passes::ir::graph::TensorMeta;
+use straightline_passes::ir::{DType, Device, DeviceType, Dims, layout};
+
+/// An n-dimensional array of one dtype on one device.
+///
+/// A tensor is a handle: cloning shares the data, and a view shares the storage of its base.
+/// In-place operators are seen through every handle.
+///
+/// ```
+/// use straightline::Tensor;
+/// let x = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0], &[2, 2])?;
+/// let y = (&x.t()? + 1.0)?;
+/// assert_eq!(y.to_vec::<f32>()?, [2.0, 4.0, 3.0, 5.0]);
+/// # Ok::<(), straightline::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Tensor(Arc<TensorImpl>);
+
+/// What a mode attaches to the tensors it makes (the functional wrapper's alias state, the graph
+/// value that a traced tensor stands for).
+pub(crate) type Extra = Arc<dyn Any + Send + Sync>;
+
+/// The mark of tensors made from data while a function is captured: they are constants of the
+/// graph, and writes to them do not outlive a call.
+struct MadeDuringCapture(u64);
+
+pub(crate) struct TensorImpl {
+    keys: DispatchKeySet,
+    dtype: DType,
+    device: Device,
+    contiguous: bool,
+    wrapped_number: bool,
+    requires_grad: AtomicBool,
+    offset: i64,
+    numel: i64,
+    sizes: Dims,
+    strides: Dims,
+    storage: Storage,
+    extra: Option<Extra>,
+}
+
+impl Tensor {
+    /// The general constructor; checks nothing.
+    pub(crate) fn build(
+        storage: Storage,
+        dtype: DType,
+        device: Device,
+        sizes: Dims,
+        strides: Dims,
+        offset: i64,
+    ) -> Tensor {
+        Tensor::build_with(
+            storage,
+            dtype,
+            device,
+            sizes,
+            strides,
+            offset,
+            DispatchKeySet::for_device(device.kind),
+            None,
+        )
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn build_with(
+        storage: Storage,
+        dtype: DType,
+        device: Device,
+        sizes: Dims,
+        strides: Dims,
+        offset: i64,
+        keys: DispatchKeySet,
+        extra: Option<Extra>,
+    ) -> Tensor {
+        let numel = layout::numel(&sizes);
+        let contiguous = layout::is_contiguous(&sizes, &strides);
+        debug_assert!(
+            layout::storage_extent(&sizes, &strides, offset) as usize * dtype.size()
+                <= storage.bytes()
+        );
+        Tensor(Arc::new(TensorImpl {
+            keys,
+            dtype,
+            device,
+            contiguous,
+            wrapped_number: false,
+            requires_grad: AtomicBool::new(false),
+            offset,
+            numel,
+            sizes,
+            strides,
+            storage,
+            extra,
+        }))
+    }
+
+    /// A tensor with fresh, unset memory (no memory on the Meta device).
+    pub(crate) fn allocate(
+        dtype: DType,
+        device: Device,
+        sizes: Dims,
+        strides: Dims,
+    ) -> Result<Tensor> {
+        let elements = layout::storage_extent(&sizes, &strides, 0);
+        let bytes = usize::try_from(elements)
+            .ok()
+            .and_then(|n| n.checked_mul(dtype.size()))
+            .filter(|n| *n <= isize::MAX as usize)
+            .ok_or_else(|| {
+                crate::Error::shape(format!(
+                    "a tensor of sizes {:?} has more bytes than can be addressed",
+                    sizes.as_slice()
+                ))
+            })?;
+        let storage = match device.kind {
+            DeviceType::Cpu => Storage::allocate(bytes)?,
+            DeviceType::Meta => Storage::without_data(bytes),
+            _ => {
+                return Err(crate::Error::device(format!(
+                    "no allocator for device `{device}`: only `cpu` and `meta` tensors can be made"
+                )));
+            }
+        };
+        Ok(Tensor::build(storage, dtype, device, sizes, strides, 0))
+    }
+
+    /// [`Tensor::allocate`] in row-major order.
+    pub(crate) fn allocate_contiguous(
+        dtype: DType,
+        device: Device,
+        sizes: &[i64],
+    ) -> Result<Tensor> {
+        Tensor::allocate(
+            dtype,
+            device,
+            Dims::from_slice(sizes),
+            layout::contiguous_strides(sizes),
+        )
+    }
+
+    /// Another tensor over the same storage. The caller has checked that it fits.
+    pub(crate) fn view_as(&self, sizes: Dims, strides: Dims, offset: i64) -> Tensor {
+        Tensor::build_with(
+            self.0.storage.clone(),
+            self.0.dtype,
+            self.0.device,
+            sizes,
+            strides,
+            offset,
+            self.0.keys,
+            None,
+        )
+    }
+
+    /// The same tensor, marked as a number that was wrapped into a 0-dim tensor: it takes part in
+    /// type promotion as a scalar does.
+    pub(crate) fn into_wrapped_number(self) -> Tensor {
+        let i = &*self.0;
+        Tensor(Arc::new(TensorImpl {
+            keys: i.keys,
+            dtype: i.dtype,
+            device: i.device,
+            contiguous: i.contiguous,
+            wrapped_number: true,
+            requires_grad: AtomicBool::new(false),
+            offset: i.offset,
+            numel: i.numel,
+            sizes: i.sizes.clone(),
+            strides: i.strides.clone(),
+            storage: i.storage.clone(),
+            extra: i.extra.clone(),
+        }))
+    }
+
+    /// The dispatch keys of this tensor.
+    #[inline]
+    pub fn key_set(&self) -> DispatchKeySet {
+        self.0.keys
+    }
+
+    /// The element type.
+    #[inline]
+    pub fn dtype(&self) -> DType {
+        self.0.dtype
+    }
+
+    /// Where the tensor lives.
+    #[inline]
+    pub fn device(&self) -> Device {
+        self.0.device
+    }
+
+    /// The size of each dimension.
+    #[inline]
+    pub fn sizes(&self) -> &[i64] {
+        &self.0.sizes
+    }
+
+    /// The stride of each dimension, in elements.
+    #[inline]
+    pub fn strides(&self) -> &[i64] {
+        &self.0.strides
+    }
+
+    /// The position of the first element in the storage, in elements.
+    #[inline]
+    pub fn storage_offset(&self) -> i64 {
+        self.0.offset
+    }
+
+    /// The number of dimensions.
+    #[inline]
+    pub fn dim(&self) -> usize {
+        self.0.sizes.len()
+    }
+
+    /// The number of elements.
+    #[inline]
+    pub fn numel(&self) -> i64 {
+        self.0.numel
+    }
+
+    /// Whether the elements lie in row-major order without gaps.
+    #[inline]
+    pub fn is_contiguous(&self) -> bool {
+        self.0.contiguous
+    }
+
+    /// Whether this 0-dim tensor stands for a bare number in type promotion.
+    #[inline]
+    pub fn is_wrapped_number(&self) -> bool {
+        self.0.wrapped_number
+    }
+
+    /// Whether gradients are wanted for this tensor.
+    #[inline]
+    pub fn requires_grad(&self) -> bool {
+        self.0.requires_grad.load(Ordering::Relaxed)
+    }
+
+    /// The number of writes that the storage has seen.
+    pub fn version(&self) -> u64 {
+        self.0.storage.version()
+    }
+
+    /// Whether two tensors share their storage.
+    pub fn shares_storage_with(&self, other: &Tensor) -> bool {
+        self.0.storage.same(&other.0.storage)
+    }
+
+    /// Whether two handles are the same tensor.
+    pub fn is_same(&self, other: &Tensor) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    pub(crate) fn id(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
+    }
+
+    #[inline]
+    pub(crate) fn storage(&self) -> &Storage {
+        &self.0.storage
+    }
+
+    /// The capture during which this tensor was made from data, if any.
+    pub(crate) fn made_during_capture(&self) -> Option<u64> {
+        self.extra()
+            .and_then(|e| e.downcast_ref::<MadeDuringCapture>())
+            .map(|m| m.0)
+    }
+
+    /// Marks a tensor made from data while this thread captures a function.
+    pub(crate) fn mark_made_during_capture(self) -> Tensor {
+        let Some(capture) = crate::modes::tracer::current() else {
+            return self;
+        };
+        let i = &*self.0;
+        Tensor::build_with(
+            i.storage.clone(),
+            i.dtype,
+            i.device,
+            i.sizes.clone(),
+            i.strides.clone(),
+            i.offset,
+            i.keys,
+            Some(Arc::new(MadeDuringCapture(capture))),
+        )
+    }
+
+    pub(crate) fn extra(&self) -> Option<&Extra> {
+        self.0.extra.as_ref()
+    }
+
+    pub(crate) fn meta(&self) -> TensorMeta {
+        TensorMeta {
+            dtype: self.0.dtype,
+            sizes: self.0.sizes.clone(),
+            strides: self.0.strides.clone(),
+            device: self.0.device,
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Loading and saving named tensors in the safetensors format.
+
+use super::{Tensor, access};
+use crate::error::{Error, Result};
+use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+use std::collections::BTreeMap;
+use std::path::Path;
+use straightline_passes::ir::{DType, Device};
+
+fn dtype_from(d: Dtype) -> Option<DType> {
+    Some(match d {
+        Dtype::F32 => DType::F32,
+        Dtype::F64 => DType::F64,
+        Dtype::F16 => DType::F16,
+        Dtype::BF16 => DType::BF16,
+        Dtype::I64 => DType::I64,
+        Dtype::I32 => DType::I32,
+        Dtype::I16 => DType::I16,
+        Dtype::I8 => DType::I8,
+        Dtype::U8 => DType::U8,
+        Dtype::BOOL => DType::Bool,
+        _ => return None,
+    })
+}
+
+fn dtype_to(d: DType) -> Dtype {
+    match d {
+        DType::F32 => Dtype::F32,
+        DType::F64 => Dtype::F64,
+        DType::F16 => Dtype::F16,
+        DType::BF16 => Dtype::BF16,
+        DType::I64 => Dtype::I64,
+        DType::I32 => Dtype::I32,
+        DType::I16 => Dtype::I16,
+        DType::I8 => Dtype::I8,
+        DType::U8 => Dtype::U8,
+        DType::Bool => Dtype::BOOL,
+    }
+}
+
+/// Loads every tensor of a safetensors file onto the CPU.
+///
+/// # Errors
+/// [`crate::ErrorKind::File`] with the path and the reason: no such file, a damaged header, a
+/// truncated body, a dtype that is not supported (the tensor is named).
+///
+/// ```no_run
+/// let weights = straightline::load_safetensors("model.safetensors")?;
+/// println!("{}", weights["wte.weight"]);
+/// # Ok::<(), straightline::Error>(())
+/// ```
+pub fn load_safetensors(path: impl AsRef<Path>) -> Result<BTreeMap<String, Tensor>> {
+    let path = path.as_ref();
+    let file = std::fs::File::open(path).map_err(|e| Error::file(path, e))?;
+    // SAFETY: the map is read once below and dropped; another process that truncates the file
+    // meanwhile is the known risk of every memory map, and is documented by memmap2.
+    let map = unsafe { memmap2::Mmap::map(&file) }.map_err(|e| Error::file(path, e))?;
+    parse(&map).map_err(|message| Error::file(path, message))
+}
+
+impl Tensor {
+    /// Every tensor of a safetensors file held in memory (weights embedded with `include_bytes!`).
+    ///
+    /// # Errors
+    /// As [`load_safetensors`].
+    pub fn parse_safetensors(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>> {
+        parse(bytes).map_err(|message| Error::file(Path::new("<bytes>"), message))
+    }
+}
+
+fn parse(bytes: &[u8]) -> std::result::Result<BTreeMap<String, Tensor>, String> {
+    let file = SafeTensors::deserialize(bytes)
+        .map_err(|e| format!("not a valid safetensors file: {e}"))?;
+    let mut out = BTreeMap::new();
+    for (name, view) in file.tensors() {
+        let dtype = dtype_from(view.dtype()).ok_or_else(|| {
+            format!(
+                "tensor `{name}` has dtype {:?}, which is not supported: convert it to one of \
+                 f32 f64 f16 bf16 i64 i32 i16 i8 u8 bool",
+                view.dtype()
+            )
+        })?;
+        let sizes: Vec<i64> = view.shape().iter().map(|s| *s as i64).collect();
+        let t = Tensor::allocate_contiguous(dtype, Device::CPU, &sizes)
+            .map_err(|e| format!("tensor `{name}`: {e}"))?;
+        let data = view.data();
+        debug_assert_eq!(data.len(), t.numel() as usize * dtype.size());
+        if dtype == DType::Bool && data.iter().any(|b| *b > 1) {
+            return Err(format!(
+                "tensor `{name}` is bool and holds bytes other than 0 and 1"
+            ));
+        }
+        let p = t.data_ptr().map_err(|e| e.to_string())?;
+        // SAFETY: the storage is fresh, ours alone, and as long as the data (the crate has
+        // checked the data's length against the shape).
+        unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), p, data.len()) };
+        out.insert(name, t);
+    }
+    Ok(out)
+}
+
+/// Saves named tensors; each is written in row-major order.
+///
+/// # Errors
+/// A tensor without data, or a file that cannot be written.
+///
+/// ```
+/// use straightline::{Tensor, load_safetensors, save_safetensors};
+/// let dir = tempfile::tempdir().unwrap();
+/// let path = dir.path().join("w.safetensors");
+/// let w = Tensor::from_slice(&[1f32, 2.0], &[2])?;
+/// save_safetensors(&path, [("w", &w)])?;
+/// assert_eq!(load_safetensors(&path)?["w"].to_vec::<f32>()?, [1.0, 2.0]);
+/// # Ok::<(), straightline::Error>(())
+/// ```
+pub fn save_safetensors<'a, N: AsRef<str>>(
+    path: impl AsRef<Path>,
+    tensors: impl IntoIterator<Item = (N, &'a Tensor)>,
+) -> Result<()> {
+    let path = path.as_ref();
+    let mut data: Vec<(String, DType, Vec<usize>, Vec<u8>)> = Vec::new();
+    for (name, t) in tensors {
+        t.check_has_data("save_safetensors")?;
+        let t = crate::ops::copy::to_contiguous(t)?;
+        let n = t.numel() as usize * t.dtype().size();
+        let _guard = access::read(&[&t])?;
+        // SAFETY: the tensor is contiguous, so n bytes from its first element are its own, and
+        // the guard keeps them from being written.
+        let bytes = unsafe { std::slice::from_raw_parts(t.data_ptr()?, n) }.to_vec();
+        let sizes = t.sizes().iter().map(|s| *s as usize).collect();
+        data.push((name.as_ref().to_string(), t.dtype(), sizes, bytes));
+    }
+    let views: Vec<(&str, TensorView<'_>)> = data
+        .iter()
+        .map(|(name, dtype, sizes, bytes)| {
+            TensorView::new(dtype_to(*dtype), sizes.clone(), bytes)
+                .map(|v| (name.as_str(), v))
+                .map_err(|e| Error::file(path, format!("tensor `{name}`: {e}")))
+        })
+        .collect::<Result<_>>()?;
+    let bytes = safetensors::serialize(views, None).map_err(|e| Error::file(path, e))?;
+    std::fs::write(path, bytes).map_err(|e| Error::file(path, e))
+}
