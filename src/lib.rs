@@ -1,4 +1,27 @@
-//! straightline
+//! Wrap a tensor function in [`compile()`]. The first call captures what the dispatcher sees; every later
+//! call runs straight-line machine code, with dispatch resolved once.
+//!
+//! ```
+#![doc = include_str!("../examples/quickstart.rs")]
+//! ```
+//!
+//! # Where to start
+//!
+//! - [`Tensor`] has the operators as methods; [`ops::aten`] has all of them with all their arguments.
+//! - [`compile()`] and [`Compiled`]: what is captured, when it compiles again, and
+//!   [`explain`](Compiled::explain), which says why. [`CompileOptions`] sets bounds and fallbacks.
+//! - [`TensorTree`]: what compiled functions take and give. Derive it for your own structs.
+//! - The stages of a compilation print: [`Traced`] (the graph), [`Lowered`] (loops and memory),
+//!   [`Executable`] (machine code).
+//! - [`dispatch`]: keys, operators, and [`Library`](dispatch::Library), through which operators of your
+//!   own come in.
+//! - [`Error`] names the operator, the operands and your line.
+//!
+//! # Seeing what happens
+//!
+//! `STRAIGHTLINE_LOG=debug` lets the command line print log messages (crate `tracing`) to standard error. In the
+//! library, [`dispatch::capture`] collects the dispatcher's calls and [`dispatch::dump_table`] prints an
+//! operator's table. `ARCHITECTURE.md` in the repository has the plan of the house.
 extern crate self as straightline;
 
 pub mod compile;
@@ -17,3 +40,8 @@ pub use straightline_derive::TensorTree;
 pub use straightline_passes::ir::{DType, Device, DeviceType, Layout, MemoryFormat, Scalar};
 pub use straightline_runtime::cpu::threads::{num_threads, set_num_threads};
 pub use tensor::{Element, Generator, Tensor, load_safetensors, manual_seed, save_safetensors};
+
+/// The README's code, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
