@@ -99,7 +99,7 @@ pub enum ErrorKind {
     #[error(
         "{what} needs the tensor's data, which does not exist while a function is being captured; \
          move the read outside `compile()`, express it with tensor operators (`where`, `gather`), \
-         or allow `Options::eager_fallback`"
+         or allow `CompileOptions::eager_fallback`"
     )]
     DataDependent {
         /// What wanted the data.
