@@ -50,7 +50,12 @@ pub(crate) fn register() -> crate::Result<()> {
 /// assert_eq!(y.to_vec::<f32>()?, [11.0, 22.0]);
 /// # Ok::<(), straightline::Error>(())
 /// ```
-#[allow(clippy::let_unit_value)]
+#[allow(
+    clippy::let_unit_value,
+    clippy::type_complexity,
+    clippy::useless_conversion,
+    reason = "generated: one form of code for all signatures"
+)]
 pub mod aten {
     use crate::dispatch::{BackendComponent, DispatchKey, DispatchKeySet, Library, TypedOp};
     use crate::error::{Error, Result};
