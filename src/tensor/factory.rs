@@ -47,6 +47,24 @@ impl Tensor {
         Tensor::scalar_of(value, value.default_dtype())
     }
 
+    /// A bare number where an operator wants a tensor: a 0-dim `bool`, `i64` or `f64` CPU tensor
+    /// that takes part in type promotion as a number does.
+    ///
+    /// ```
+    /// use straightline::{DType, Tensor};
+    /// let x = Tensor::from_vec([1f32])?;
+    /// assert_eq!(x.add(&Tensor::wrapped_number(2.0)?)?.dtype(), DType::F32);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    pub fn wrapped_number(value: impl Into<Scalar>) -> Result<Tensor> {
+        let value = value.into();
+        let dtype = match value {
+            Scalar::Float(_) => DType::F64,
+            other => other.default_dtype(),
+        };
+        Ok(Tensor::scalar_of(value, dtype)?.into_wrapped_number())
+    }
+
     /// A 0-dim CPU tensor of a dtype.
     pub(crate) fn scalar_of(value: Scalar, dtype: DType) -> Result<Tensor> {
         match dtype {

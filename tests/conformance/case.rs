@@ -1,0 +1,211 @@
+//! Reading a conformance case: JSON to values of the dispatcher.
+
+use serde_json::Value as Json;
+use straightline::dispatch::Value;
+use straightline::ops::aten;
+use straightline::{DType, Device, MemoryFormat, Scalar, Tensor};
+use straightline_passes::ir::schema::{FunctionSchema, SchemaType};
+
+/// Why a case is not run.
+pub type Skip = String;
+
+/// A call with what PyTorch made of it.
+pub struct Case {
+    pub op: String,
+    pub id: String,
+    /// The boxed arguments in schema order.
+    pub stack: Vec<Value>,
+    /// The path of each argument: `args.0`, `kwargs.dtype`.
+    pub paths: Vec<String>,
+    pub json: Json,
+}
+
+pub fn decode_base64(text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() * 3 / 4);
+    let (mut bits, mut have) = (0u32, 0);
+    for c in text.bytes() {
+        let v = match c {
+            b'A'..=b'Z' => c - b'A',
+            b'a'..=b'z' => c - b'a' + 26,
+            b'0'..=b'9' => c - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => break,
+        };
+        bits = (bits << 6) | u32::from(v);
+        have += 6;
+        if have >= 8 {
+            have -= 8;
+            out.push((bits >> have) as u8);
+        }
+    }
+    out
+}
+
+pub fn dtype(name: &str) -> Result<DType, Skip> {
+    DType::from_name(name).ok_or_else(|| format!("dtype {name}"))
+}
+
+/// A contiguous tensor of the bytes.
+pub fn storage(dtype: DType, bytes: &[u8]) -> straightline::Result<Tensor> {
+    macro_rules! make {
+        ($t:ty) => {{
+            let v: Vec<$t> = bytes
+                .chunks_exact(size_of::<$t>())
+                .map(|c| <$t>::from_le_bytes(c.try_into().expect("chunk size")))
+                .collect();
+            Tensor::from_vec(v)
+        }};
+    }
+    match dtype {
+        DType::F32 => make!(f32),
+        DType::F64 => make!(f64),
+        DType::F16 => make!(half::f16),
+        DType::BF16 => make!(half::bf16),
+        DType::I64 => make!(i64),
+        DType::I32 => make!(i32),
+        DType::I16 => make!(i16),
+        DType::I8 => make!(i8),
+        DType::U8 => make!(u8),
+        DType::Bool => Tensor::from_vec(bytes.iter().map(|b| *b != 0).collect::<Vec<bool>>()),
+    }
+}
+
+pub fn ints(j: &Json) -> Vec<i64> {
+    j.as_array()
+        .map(|a| a.iter().filter_map(Json::as_i64).collect())
+        .unwrap_or_default()
+}
+
+pub fn text<'a>(j: &'a Json, key: &str) -> &'a str {
+    j[key].as_str().unwrap_or("")
+}
+
+impl Case {
+    pub fn parse(line: &str) -> Result<Case, Skip> {
+        let json: Json = serde_json::from_str(line).map_err(|e| e.to_string())?;
+        let schema = FunctionSchema::parse(text(&json, "schema")).map_err(|e| e.to_string())?;
+        let mut case = Case {
+            op: text(&json, "op").to_string(),
+            id: text(&json, "id").to_string(),
+            stack: Vec::new(),
+            paths: Vec::new(),
+            json: Json::Null,
+        };
+        let positional = json["args"].as_array().cloned().unwrap_or_default();
+        for (i, arg) in schema.args.iter().enumerate() {
+            let (j, path) = match positional.get(i) {
+                Some(j) => (j, format!("args.{i}")),
+                None => (&json["kwargs"][&arg.name], format!("kwargs.{}", arg.name)),
+            };
+            let value = case.value(j, &arg.ty)?;
+            case.stack.push(value);
+            case.paths.push(path);
+        }
+        case.json = json;
+        Ok(case)
+    }
+
+    /// The tensor at a path of an argument met so far: `args.0`, `args.1.2`.
+    pub fn at(&self, path: &str) -> Option<&Tensor> {
+        if let Some(i) = self.paths.iter().position(|p| p == path) {
+            return self.stack[i].as_tensor();
+        }
+        let (list, k) = path.rsplit_once('.')?;
+        let i = self.paths.iter().position(|p| p == list)?;
+        match &self.stack[i] {
+            Value::TensorList(l) => l.get(k.parse::<usize>().ok()?),
+            Value::OptionalTensorList(l) => l.get(k.parse::<usize>().ok()?)?.as_ref(),
+            _ => None,
+        }
+    }
+
+    fn tensor(&self, j: &Json) -> Result<Tensor, Skip> {
+        let (size, stride) = (ints(&j["size"]), ints(&j["stride"]));
+        let offset = j["offset"].as_i64();
+        let base = match j["storage_of"].as_str() {
+            Some(path) => self
+                .at(path)
+                .cloned()
+                .ok_or_else(|| format!("storage of {path}"))?,
+            None => {
+                let dtype = dtype(text(j, "t"))?;
+                storage(dtype, &decode_base64(text(j, "data"))).map_err(|e| e.to_string())?
+            }
+        };
+        aten::as_strided(&base, &size, &stride, offset).map_err(|e| e.to_string())
+    }
+
+    fn value(&self, j: &Json, ty: &SchemaType) -> Result<Value, Skip> {
+        if j.is_null() {
+            return Ok(Value::None);
+        }
+        if j["t"].is_string() {
+            return self.tensor(j).map(Value::Tensor);
+        }
+        let object = j.as_object().ok_or("not an object")?;
+        let (kind, v) = object.iter().next().ok_or("an empty object")?;
+        Ok(match kind.as_str() {
+            "i" => Value::Int(v.as_i64().ok_or("int")?),
+            "b" => Value::Bool(v.as_bool().ok_or("bool")?),
+            "f" => Value::Double(float(v)?),
+            "s" => Value::String(v.as_str().ok_or("string")?.to_string()),
+            "dtype" => Value::DType(dtype(v.as_str().ok_or("dtype")?)?),
+            "device" => Value::Device(Device::CPU),
+            "layout" if v == "strided" => Value::Layout(straightline::Layout::Strided),
+            "memory_format" => Value::MemoryFormat(match v.as_str() {
+                Some("contiguous_format") => MemoryFormat::Contiguous,
+                Some("preserve_format") => MemoryFormat::Preserve,
+                Some("channels_last") => MemoryFormat::ChannelsLast,
+                Some("channels_last_3d") => MemoryFormat::ChannelsLast3d,
+                other => return Err(format!("memory format {other:?}")),
+            }),
+            "wrapped_number" => {
+                let Some(s) = self.value(v, &SchemaType::Scalar)?.as_scalar() else {
+                    return Err("a wrapped number that is not a number".into());
+                };
+                Value::Tensor(Tensor::wrapped_number(s).map_err(|e| e.to_string())?)
+            }
+            "list" => self.list(v, ty)?,
+            other => return Err(format!("a value of kind {other}")),
+        })
+    }
+
+    fn list(&self, v: &Json, ty: &SchemaType) -> Result<Value, Skip> {
+        let items = v.as_array().ok_or("list")?;
+        let element = match ty.unwrap_optional() {
+            SchemaType::List(t, _) => (**t).clone(),
+            other => return Err(format!("a list where the schema says {other}")),
+        };
+        let values = items
+            .iter()
+            .map(|j| self.value(j, &element))
+            .collect::<Result<Vec<_>, _>>()?;
+        let scalars = || values.iter().filter_map(Value::as_scalar);
+        Ok(match &element {
+            SchemaType::Tensor => {
+                Value::TensorList(values.iter().filter_map(Value::as_tensor).cloned().collect())
+            }
+            SchemaType::Optional(_) => Value::OptionalTensorList(
+                values.iter().map(|v| v.as_tensor().cloned()).collect(),
+            ),
+            SchemaType::Float => Value::DoubleList(scalars().map(Scalar::as_f64).collect()),
+            SchemaType::Bool => Value::BoolList(scalars().map(Scalar::as_bool).collect()),
+            SchemaType::Int | SchemaType::SymInt => {
+                Value::IntList(scalars().map(Scalar::as_i64).collect())
+            }
+            SchemaType::Scalar => Value::ScalarList(scalars().collect()),
+            other => return Err(format!("a list of {other}")),
+        })
+    }
+}
+
+pub fn float(v: &Json) -> Result<f64, Skip> {
+    match v.as_str() {
+        Some("inf") => Ok(f64::INFINITY),
+        Some("-inf") => Ok(f64::NEG_INFINITY),
+        Some("nan") => Ok(f64::NAN),
+        Some(s) => s.parse().map_err(|_| format!("float {s}")),
+        None => v.as_f64().ok_or_else(|| "float".to_string()),
+    }
+}
