@@ -27,6 +27,7 @@ fn scalar_operand(s: Scalar) -> Operand {
 pub(crate) fn promote(tensors: &[&Tensor]) -> Result<DType> {
     if let [a, b] = tensors
         && a.dtype() == b.dtype()
+        && !(a.is_wrapped_number() && b.is_wrapped_number())
     {
         return Ok(a.dtype());
     }

@@ -82,6 +82,14 @@ fn channels_last(sizes: &[i64], rank: usize) -> Result<Dims> {
     Ok(out)
 }
 
+/// Whether the strides of a 4-D tensor are NHWC and not row-major as well.
+fn is_channels_last(t: &Tensor) -> bool {
+    t.dim() == 4
+        && !t.is_contiguous()
+        && channels_last(t.sizes(), 4)
+            .is_ok_and(|s| (0..4).all(|d| t.sizes()[d] == 1 || t.strides()[d] == s[d]))
+}
+
 pub(crate) fn clone(t: &Tensor, format: Option<MemoryFormat>) -> Result<Tensor> {
     let strides = format_strides(t, format)?;
     let out = Tensor::allocate(t.dtype(), t.device(), Dims::from_slice(t.sizes()), strides)?;
@@ -129,10 +137,25 @@ pub(crate) fn copy_(dst: &Tensor, src: &Tensor, _non_blocking: bool) -> Result<T
 
 /// The functional form of `copy_`: the values of `src` in the shape and dtype of `dst`.
 pub(crate) fn copy(dst: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Tensor> {
-    let strides = preserved(dst);
-    let sizes = Dims::from_slice(dst.sizes());
-    let out = Tensor::allocate(dst.dtype(), dst.device(), sizes, strides)?;
-    copy_(&out, src, non_blocking)
+    copy_(&like_with_strides(dst)?, src, non_blocking)
+}
+
+/// Fresh memory with the very strides of a tensor, gaps included, unless its elements overlap.
+fn like_with_strides(t: &Tensor) -> Result<Tensor> {
+    let overlaps = (0..t.dim()).any(|d| t.strides()[d] == 0 && t.sizes()[d] > 1);
+    let strides = if overlaps {
+        preserved(t)
+    } else {
+        Dims::from_slice(t.strides())
+    };
+    Tensor::allocate(t.dtype(), t.device(), Dims::from_slice(t.sizes()), strides)
+}
+
+/// A copy that a scatter writes into.
+fn clone_with_strides(t: &Tensor) -> Result<Tensor> {
+    let out = like_with_strides(t)?;
+    copy_into_fresh(&out, t)?;
+    Ok(out)
 }
 
 pub(crate) fn to_copy(
@@ -252,7 +275,7 @@ pub(crate) fn slice_scatter(
     end: Option<i64>,
     step: i64,
 ) -> Result<Tensor> {
-    let out = clone_contiguous(t)?;
+    let out = clone_with_strides(t)?;
     let view = super::view::slice(&out, dim, start, end, step)?;
     if view.sizes() != src.sizes() {
         return Err(Error::shape(format!(
@@ -267,7 +290,7 @@ pub(crate) fn slice_scatter(
 
 /// Functional write at an index of a dimension: the inverse of `select`.
 pub(crate) fn select_scatter(t: &Tensor, src: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
-    let out = clone_contiguous(t)?;
+    let out = clone_with_strides(t)?;
     let view = super::view::select(&out, dim, index)?;
     if view.sizes() != src.sizes() {
         return Err(Error::shape(format!(
@@ -314,7 +337,12 @@ pub(crate) fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     let all: Vec<&Tensor> = tensors.iter().collect();
     check_devices(&all)?;
     let dtype = super::common::promote(&all)?;
-    let out = Tensor::allocate_contiguous(dtype, shaped.device(), &sizes)?;
+    let strides = if tensors.iter().all(|t| !skip(t) && is_channels_last(t)) {
+        channels_last(&sizes, 4)?
+    } else {
+        layout::contiguous_strides(&sizes)
+    };
+    let out = Tensor::allocate(dtype, shaped.device(), sizes, strides)?;
     let mut at = 0;
     for t in tensors.iter().filter(|t| !skip(t)) {
         let n = t.sizes()[dim];

@@ -73,6 +73,17 @@ pub(crate) fn index_select(x: &Tensor, dim: i64, index: &Tensor) -> Result<Tenso
         ));
     }
     let out = Tensor::allocate_contiguous(x.dtype(), x.device(), &sizes)?;
+    if out.storage().has_data() && out.numel() == 0 {
+        // nothing to copy, but a bad index is still one
+        let size = x.sizes().get(d).copied().unwrap_or(1);
+        let indices = copy::to_dtype(index, DType::I64)?.to_vec::<i64>()?;
+        if let Some(bad) = indices.iter().find(|i| **i < 0 || **i >= size) {
+            return Err(Error::index(format!(
+                "index_select(): index {bad} is out of bounds for dimension {d} with size {size}"
+            )));
+        }
+        return Ok(out);
+    }
     if out.storage().has_data() {
         // 0-dim operands are seen as one-element vectors
         let as_vector = |t: &Tensor| {

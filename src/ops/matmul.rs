@@ -195,7 +195,8 @@ pub(crate) fn baddbmm(
 ) -> Result<Tensor> {
     check_3d(a, b)?;
     check_dtypes(a, addend)?;
-    check_scales(a.dtype(), beta, alpha)?;
+    // unlike addmm, PyTorch converts the factors here
+    let (beta, alpha) = (beta.cast(a.dtype()), alpha.cast(a.dtype()));
     let sizes = [a.sizes()[0], a.sizes()[1], b.sizes()[2]];
     let addend = super::view::expand(addend, &sizes, true)?;
     let out = Tensor::allocate_contiguous(a.dtype(), a.device(), &sizes)?;
@@ -319,11 +320,6 @@ pub(crate) fn scaled_dot_product_attention(
             )));
         }
     }
-    if dropout != 0.0 {
-        return Err(Error::not_implemented(
-            "scaled_dot_product_attention with dropout_p > 0: apply dropout outside, or pass 0.0",
-        ));
-    }
     if mask.is_some() && causal {
         return Err(Error::runtime(
             "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True",
@@ -361,7 +357,11 @@ pub(crate) fn scaled_dot_product_attention(
             aten::add_tensor(&scores, mask, Scalar::Int(1))?
         };
     }
-    aten::matmul(&aten::softmax_int(&scores, -1, None)?, &v)
+    let mut weights = aten::softmax_int(&scores, -1, None)?;
+    if dropout != 0.0 {
+        weights = aten::dropout(&weights, dropout, true)?;
+    }
+    aten::matmul(&weights, &v)
 }
 
 /// Grouped-query attention: each key/value head serves several query heads.

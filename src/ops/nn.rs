@@ -1,6 +1,6 @@
 //! Softmax and normalisation.
 
-use super::common::{float_of, wrap_dim};
+use super::common::wrap_dim;
 use super::copy;
 use crate::error::{Error, Result};
 use crate::ops::aten;
@@ -48,11 +48,10 @@ fn check_half_to_float(half_to_float: bool) -> Result<()> {
 }
 
 fn softmax_input(x: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
-    let dtype = dtype.unwrap_or(float_of(x.dtype()));
-    if x.dtype() == dtype {
-        return Ok(x.clone());
+    match dtype {
+        Some(dtype) if dtype != x.dtype() => aten::to_dtype(x, dtype, false, false, None),
+        _ => Ok(x.clone()),
     }
-    aten::to_dtype(x, dtype, false, false, None)
 }
 
 pub(crate) fn softmax_int(x: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
@@ -199,7 +198,7 @@ pub(crate) fn dropout(x: &Tensor, p: f64, train: bool) -> Result<Tensor> {
             "dropout probability has to be between 0 and 1, but got {p}"
         )));
     }
-    if !train || p == 0.0 {
+    if !train || p == 0.0 || x.numel() == 0 {
         return Ok(x.clone());
     }
     if p == 1.0 {

@@ -598,13 +598,36 @@ fn special_power(a: &Tensor, exponent: Scalar, dtype: DType) -> Option<Result<Te
     })
 }
 
+/// Exponents 0 and 1, for which even bool tensors have a power.
+fn trivial_power(a: &Tensor, exponent: Scalar) -> Option<Result<Tensor>> {
+    let e = exponent.as_f64();
+    if e != 0.0 && e != 1.0 {
+        return None;
+    }
+    let dtype = promote_scalar(a, exponent);
+    Some(match e {
+        0.0 => result(Dims::from_slice(a.sizes()), dtype, &[a])
+            .and_then(|out| copy::fill_(&out, Scalar::Int(1))),
+        _ => result(Dims::from_slice(a.sizes()), dtype, &[a])
+            .and_then(|out| copy::copy_(&out, a, false)),
+    })
+}
+
 pub(crate) fn pow_scalar(a: &Tensor, exponent: Scalar) -> Result<Tensor> {
+    if let Some(r) = trivial_power(a, exponent) {
+        return r;
+    }
     let dtype = check_pow(promote_scalar(a, exponent), exponent.as_f64() < 0.0)?;
     special_power(a, exponent, dtype)
         .unwrap_or_else(|| binary_scalar(BinaryOp::Pow, a, exponent, dtype))
 }
 
 pub(crate) fn pow_scalar_(a: &Tensor, exponent: Scalar) -> Result<Tensor> {
+    if let Some(r) = trivial_power(a, exponent) {
+        let r = r?;
+        check_can_cast(r.dtype(), a.dtype())?;
+        return copy::copy_(a, &r, false);
+    }
     let dtype = check_pow(promote_scalar(a, exponent), exponent.as_f64() < 0.0)?;
     check_can_cast(dtype, a.dtype())?;
     match special_power(a, exponent, dtype) {
@@ -614,14 +637,16 @@ pub(crate) fn pow_scalar_(a: &Tensor, exponent: Scalar) -> Result<Tensor> {
 }
 
 pub(crate) fn pow_base(base: Scalar, exponent: &Tensor) -> Result<Tensor> {
+    let dtype = promote_scalar(exponent, base);
+    if base.as_f64() == 1.0 && dtype != DType::Bool {
+        let out = Tensor::allocate_contiguous(dtype, exponent.device(), exponent.sizes())?;
+        return copy::fill_(&out, Scalar::Int(1));
+    }
     let dtype = check_pow(promote_scalar(exponent, base), false)?;
     let base = Tensor::scalar_of(base, dtype)?.into_wrapped_number();
-    binary(
-        BinaryOp::Pow,
-        &super::factory::on_device_of(&base, exponent)?,
-        exponent,
-        dtype,
-    )
+    let base = super::factory::on_device_of(&base, exponent)?;
+    // PyTorch gives this overload a row-major result, whatever the exponent's layout
+    copy::to_contiguous(&binary(BinaryOp::Pow, &base, exponent, dtype)?)
 }
 
 macro_rules! logical_functions {
@@ -753,19 +778,24 @@ pub(crate) fn masked_fill(x: &Tensor, mask: &Tensor, value: Scalar) -> Result<Te
             mask.dtype().torch_name()
         )));
     }
-    check_can_cast_value(value, x.dtype())?;
+    check_fits(value, x.dtype())?;
     let sizes = broadcast(&[x, mask])?;
-    let out = result(sizes, x.dtype(), &[x, mask])?;
+    let out = Tensor::allocate_contiguous(x.dtype(), x.device(), &sizes)?;
     if out.storage().has_data() {
         run_select(&out, mask, &Tensor::scalar_of(value, x.dtype())?, x)?;
     }
     Ok(out)
 }
 
-fn check_can_cast_value(value: Scalar, dtype: DType) -> Result<()> {
-    if value.category() > dtype.category() {
-        return Err(Error::dtype(format!(
-            "value cannot be converted to type {} without overflow or loss",
+/// A number must be within the range of an integer type; its fraction may be lost.
+fn check_fits(value: Scalar, dtype: DType) -> Result<()> {
+    if !dtype.is_integral() {
+        return Ok(());
+    }
+    let whole = value.as_f64().trunc();
+    if whole.is_nan() || value.cast(dtype).as_f64() != whole {
+        return Err(Error::runtime(format!(
+            "value cannot be converted to type {} without overflow",
             dtype.torch_name()
         )));
     }

@@ -176,6 +176,11 @@ pub(crate) fn all_dim(x: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
 
 fn arg_reduce(max: bool, x: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
     let name = if max { "argmax" } else { "argmin" };
+    if x.dtype() == DType::Bool {
+        return Err(Error::dtype(format!(
+            "{name}(): does not support bool input"
+        )));
+    }
     let Some(dim) = dim else {
         // over all elements in row-major order
         if x.numel() == 0 {
@@ -229,7 +234,12 @@ pub(crate) fn argmin(x: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tens
 
 /// Values and positions of the extremes along a dimension.
 fn extreme(max: bool, x: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let index = arg_reduce(max, x, Some(dim), true)?;
+    // bool has positions here, though argmax refuses it
+    let comparable = match x.dtype() {
+        DType::Bool => copy::to_dtype(x, DType::U8)?,
+        _ => x.clone(),
+    };
+    let index = arg_reduce(max, &comparable, Some(dim), true)?;
     let values = if x.dim() == 0 {
         copy::clone_contiguous(x)?
     } else {

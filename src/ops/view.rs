@@ -1,6 +1,6 @@
 //! Views: other sizes and strides over the same storage.
 
-use super::common::wrap_dim;
+use super::common::{wrap_dim, wrap_dims};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use straightline_passes::ir::{Dims, MemoryFormat, layout};
@@ -116,6 +116,9 @@ pub(crate) fn flatten(t: &Tensor, start: i64, end: i64) -> Result<Tensor> {
     }
     if t.dim() == 0 {
         return crate::ops::aten::reshape(t, &[1]);
+    }
+    if s == e {
+        return Ok(t.clone());
     }
     let mut sizes = Dims::from_slice(&t.sizes()[..s]);
     sizes.push(t.sizes()[s..=e].iter().product());
@@ -311,10 +314,10 @@ pub(crate) fn squeeze_dim(t: &Tensor, dim: i64) -> Result<Tensor> {
 }
 
 pub(crate) fn squeeze_dims(t: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    let dims = dims
-        .iter()
-        .map(|d| wrap_dim(*d, t.dim()))
-        .collect::<Result<Vec<usize>>>()?;
+    if dims.is_empty() {
+        return Ok(squeeze_where(t, |_| false));
+    }
+    let dims = wrap_dims(Some(dims), t.dim())?;
     Ok(squeeze_where(t, |i| dims.contains(&i)))
 }
 

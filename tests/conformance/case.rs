@@ -183,12 +183,16 @@ impl Case {
             .collect::<Result<Vec<_>, _>>()?;
         let scalars = || values.iter().filter_map(Value::as_scalar);
         Ok(match &element {
-            SchemaType::Tensor => {
-                Value::TensorList(values.iter().filter_map(Value::as_tensor).cloned().collect())
-            }
-            SchemaType::Optional(_) => Value::OptionalTensorList(
-                values.iter().map(|v| v.as_tensor().cloned()).collect(),
+            SchemaType::Tensor => Value::TensorList(
+                values
+                    .iter()
+                    .filter_map(Value::as_tensor)
+                    .cloned()
+                    .collect(),
             ),
+            SchemaType::Optional(_) => {
+                Value::OptionalTensorList(values.iter().map(|v| v.as_tensor().cloned()).collect())
+            }
             SchemaType::Float => Value::DoubleList(scalars().map(Scalar::as_f64).collect()),
             SchemaType::Bool => Value::BoolList(scalars().map(Scalar::as_bool).collect()),
             SchemaType::Int | SchemaType::SymInt => {

@@ -86,10 +86,17 @@ pub fn results(case: &Case, outs: &[Value], level: Level) -> Result<(), String> 
     let random = case.json["nondeterministic"] == true;
     for (i, w) in want.iter().enumerate() {
         let v = got.next().ok_or_else(|| format!("result {i} is missing"))?;
-        let list = w["list"].as_array().cloned().unwrap_or_else(|| vec![w.clone()]);
+        let list = w["list"]
+            .as_array()
+            .cloned()
+            .unwrap_or_else(|| vec![w.clone()]);
         let tensors: Vec<&Tensor> = v.tensors().collect();
         if tensors.len() != list.len() {
-            return Err(format!("result {i}: {} tensors, {} expected", tensors.len(), list.len()));
+            return Err(format!(
+                "result {i}: {} tensors, {} expected",
+                tensors.len(),
+                list.len()
+            ));
         }
         for (k, (t, w)) in tensors.iter().zip(&list).enumerate() {
             one(case, t, w, tol, level, random, i).map_err(|e| format!("result {}: {e}", i + k))?;
@@ -129,8 +136,8 @@ fn one(
     if random || weak {
         return Ok(());
     }
-    let expected = storage(t.dtype(), &decode_base64(text(w, "values")))
-        .map_err(|e| e.to_string())?;
+    let expected =
+        storage(t.dtype(), &decode_base64(text(w, "values"))).map_err(|e| e.to_string())?;
     same_values(t, &expected, tol)
 }
 
@@ -144,7 +151,8 @@ pub fn mutations(case: &Case) -> Result<(), String> {
     }
     for (path, w) in mutated {
         let t = case.at(path).ok_or_else(|| format!("no argument {path}"))?;
-        let want = storage(t.dtype(), &decode_base64(text(w, "data"))).map_err(|e| e.to_string())?;
+        let want =
+            storage(t.dtype(), &decode_base64(text(w, "data"))).map_err(|e| e.to_string())?;
         let whole = straightline::ops::aten::as_strided(t, &[want.numel()], &[1], Some(0))
             .map_err(|e| e.to_string())?;
         same_values(&whole, &want, Tolerance::of(&case.json))

@@ -95,9 +95,9 @@ fn with_tensors(stack: &[Value], tensors: &mut dyn Iterator<Item = Tensor>) -> V
         .map(|v| match v {
             Value::Tensor(t) => Value::Tensor(next(t)),
             Value::TensorList(l) => Value::TensorList(l.iter().map(&mut next).collect()),
-            Value::OptionalTensorList(l) => Value::OptionalTensorList(
-                l.iter().map(|t| t.as_ref().map(&mut next)).collect(),
-            ),
+            Value::OptionalTensorList(l) => {
+                Value::OptionalTensorList(l.iter().map(|t| t.as_ref().map(&mut next)).collect())
+            }
             other => other.clone(),
         })
         .collect()
@@ -108,9 +108,10 @@ fn compiled(case: &Case) -> Result<(), String> {
     let template = case.stack.clone();
     let inputs: Vec<Tensor> = template.iter().flat_map(Value::tensors).cloned().collect();
     let writes = op.schema().is_some_and(|s| s.is_mutable());
-    let shared = inputs.iter().enumerate().any(|(i, a)| {
-        inputs[i + 1..].iter().any(|b| a.shares_storage_with(b))
-    });
+    let shared = inputs
+        .iter()
+        .enumerate()
+        .any(|(i, a)| inputs[i + 1..].iter().any(|b| a.shares_storage_with(b)));
     if writes && shared {
         return Ok(()); // refused by design: a written argument must not share its memory
     }
@@ -249,5 +250,9 @@ fn errors() {
         println!("    {f}");
     }
     assert!(passed > 0);
-    assert!(failures.is_empty(), "{} calls should fail and do not", failures.len());
+    assert!(
+        failures.is_empty(),
+        "{} calls should fail and do not",
+        failures.len()
+    );
 }
