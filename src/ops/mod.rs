@@ -38,7 +38,7 @@ pub(crate) fn register() -> crate::Result<()> {
     Ok(())
 }
 
-/// The operators as typed functions: `aten::add.Tensor` is [`aten::add_tensor`](aten::add_tensor).
+/// The operators as typed functions: `aten::add.Tensor` is [`aten::add_tensor`].
 ///
 /// Each takes every argument of its schema and goes through the dispatcher. `Tensor`'s methods are
 /// the convenient form.

@@ -1,6 +1,6 @@
 //! Matrix products: `out = beta * addend + alpha * (a @ b)` for every numeric dtype and any strides.
 //!
-//! [`gemm`] and [`bmm`] take raw strided views and choose a kernel by dtype, shape and layout.
+//! [`gemm()`] and [`bmm`] take raw strided views and choose a kernel by dtype, shape and layout.
 //!
 //! Numerics: f32 and f64 accumulate in their own type, with fused multiply-adds; f16 and bf16 are widened
 //! to f32, accumulated there and rounded once, after `alpha` and `beta`; integers wrap. `alpha` and `beta` apply to the
@@ -26,7 +26,7 @@
 //! thread pool, by panels of columns first.
 //!
 //! Measured on one Sapphire Rapids core (AVX-512; 225 GFLOP/s peak), f32, thread CPU clock, medians, as time relative to crate `gemm`
-//! 0.19 with `x86-v4` on the same layout. "Chosen" is what [`gemm`] picks, "packed" is [`matmul_packed`]. Runs varied by
+//! 0.19 with `x86-v4` on the same layout. "Chosen" is what [`gemm()`] picks, "packed" is [`matmul_packed`]. Runs varied by
 //! some 10 %, more where memory is the limit and other jobs share it.
 //!
 //! | m, k, n | crate us | NN chosen | NN packed | crate NT us | NT chosen | NT packed | packed GFLOP/s |
@@ -168,7 +168,7 @@ pub type Batched<M> = (M, isize);
 ///
 /// # Safety
 ///
-/// As [`gemm`], for each matrix of the batch; the results of different matrices must not overlap.
+/// As [`gemm()`], for each matrix of the batch; the results of different matrices must not overlap.
 pub unsafe fn bmm(
     dtype: DType,
     batch: usize,

@@ -1,4 +1,4 @@
-//! The functions: each a builder over [`Prims`](super::Prims) that serves both widths.
+//! The functions: each a builder over [`Prims`] that serves both widths.
 //!
 //! A function branches on the width alone, never on data, so the operation sequence is the same for every call. [`Fn1`]
 //! and [`Fn2`] name the functions as values.
