@@ -60,6 +60,31 @@ pub struct Traced {
 }
 
 impl Traced {
+    /// A graph that was read or built instead of captured, to look at its later stages: there are
+    /// no tensors for its parameters.
+    ///
+    /// ```
+    /// use straightline::Traced;
+    /// use straightline_passes::ir::graph::Graph;
+    /// let graph = Graph::parse("graph(%x: f32[2]) {\n  %0: f32[2] = aten::relu(%x)\n  return %0\n}")?;
+    /// let loops = Traced::from_graph(graph).lower()?.to_string();
+    /// assert!(loops.contains("relu"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn from_graph(graph: Graph) -> Traced {
+        let inputs = graph.inputs().iter();
+        Traced {
+            inputs: inputs.map(|n| graph.meta((*n).into()).clone()).collect(),
+            parameters: Vec::new(),
+            outputs: (0..graph.outputs().len())
+                .map(OutputSource::Value)
+                .collect(),
+            mutations: Vec::new(),
+            roots: graph.outputs().to_vec(),
+            graph,
+        }
+    }
+
     /// The captured graph.
     pub fn graph(&self) -> &Graph {
         &self.graph

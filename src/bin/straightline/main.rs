@@ -1,7 +1,99 @@
-//! cli
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the generate command will use it")
-)]
+//! The command line of straightline: what the library does, made visible.
+//!
+//! | command | shows |
+//! |---|---|
+//! | `generate` | sentences by a small language model, eager and compiled (the default) |
+//! | `bench` | workloads timed eager and compiled |
+//! | `dump` | one stage of a compilation: graph, loops, machine code, plan |
+//! | `trace` | the dispatcher's calls |
+//! | `ops` | registered operators and their tables |
+//! | `explain` | guards, kernels, fusion decisions, timings |
+//!
+//! Results go to standard output, progress and errors to standard error. The exit code is 1 for an
+//! error, 2 for a command line that cannot be understood. `STRAIGHTLINE_LOG` filters log messages (`debug`,
+//! `straightline_passes=trace`).
+
+mod bench;
+mod commands;
+mod error;
+mod generate;
 mod grammar;
-fn main() {}
+mod models;
+mod workloads;
+
+use clap::{Parser, Subcommand};
+use commands::{dump, explain, ops, trace};
+use error::{CliError, Result};
+use std::io::Write;
+use std::process::ExitCode;
+use tracing_subscriber::EnvFilter;
+
+/// A c10 dispatcher with eager tensors, and compile(): captured graphs become machine code
+#[derive(Debug, Parser)]
+#[command(name = "straightline", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Generates sentences with the embedded model, eager and compiled (the default)
+    Generate(generate::Arguments),
+    Bench(bench::Options),
+    Dump(dump::Options),
+    Trace(trace::Options),
+    Ops(ops::Options),
+    Explain(explain::Options),
+}
+
+fn main() -> ExitCode {
+    let command = match Cli::parse().command {
+        Some(command) => command,
+        None => {
+            let default = Cli::parse_from(["straightline", "generate"]).command;
+            default.expect("the command line names a command")
+        }
+    };
+    start_log();
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let result = run(&command, &mut out);
+    // what there is comes before the error message
+    let flushed = out.flush().map_err(CliError::from);
+    match result.and(flushed) {
+        Ok(()) => ExitCode::SUCCESS,
+        // the reader has seen enough
+        Err(e) if e.is_closed_pipe() => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("error: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: &Command, out: &mut dyn Write) -> Result<()> {
+    match command {
+        Command::Generate(arguments) => generate::run(arguments, out),
+        Command::Bench(options) => bench::run(options, out),
+        Command::Dump(options) => dump::run(options, out),
+        Command::Trace(options) => trace::run(options, out),
+        Command::Ops(options) => ops::run(options, out),
+        Command::Explain(options) => explain::run(options, out),
+    }
+}
+
+/// Warnings and errors are always shown; the variable asks for more, or less.
+fn start_log() {
+    let filter = std::env::var("STRAIGHTLINE_LOG").unwrap_or_else(|_| "warn".to_owned());
+    let (filter, wrong) = match EnvFilter::try_new(&filter) {
+        Ok(filter) => (filter, None),
+        Err(e) => (EnvFilter::new("warn"), Some(e)),
+    };
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+    if let Some(e) = wrong {
+        tracing::warn!("STRAIGHTLINE_LOG cannot be understood and is ignored: {e}");
+    }
+}

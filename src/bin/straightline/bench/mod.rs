@@ -191,20 +191,15 @@ fn dispatches(call: impl FnOnce() -> straightline::Result<()>) -> Result<u64> {
     Ok(call_count() - before)
 }
 
-/// Measures up to three times while others use the processors; the quietest measurement counts.
+/// Measures up to three times while others use the processors; the quietest measurement counts. A
+/// quick measurement is made once.
 fn quietest(
     budget: Budget,
     mut run: impl FnMut(usize) -> straightline::Result<()>,
 ) -> Result<(Timing, Option<f64>)> {
-    // a short measurement spans few ticks of the counters
-    let enough = if budget.total > Budget::QUICK.total {
-        0.06
-    } else {
-        0.12
-    };
     let mut best: Option<(Timing, f64)> = None;
-    for attempt in 0..3 {
-        if attempt > 0 {
+    for _ in 0..budget.attempts {
+        if best.is_some() {
             quiet::wait();
         }
         let meter = quiet::Meter::start();
@@ -215,11 +210,11 @@ fn quietest(
         if best.is_none_or(|(_, least)| foreign < least) {
             best = Some((timing, foreign));
         }
-        if foreign <= enough {
+        if foreign <= quiet::ENOUGH {
             break;
         }
     }
-    let (timing, foreign) = best.expect("three attempts give a best one");
+    let (timing, foreign) = best.expect("a budget has at least one attempt");
     Ok((timing, Some((foreign * 1e3).round() / 1e3)))
 }
 

@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 /// `/proc` counts in units of 1/100 s on every platform that Linux user space sees (`USER_HZ`).
 const TICKS_PER_SECOND: f64 = 100.0;
 
+/// A foreign share that does not disturb a measurement.
+pub(crate) const ENOUGH: f64 = 0.06;
+
 /// A reading of the counters.
 pub(crate) struct Meter {
     cpus: Vec<usize>,
@@ -37,13 +40,13 @@ impl Meter {
     }
 }
 
-/// Waits until others leave the processors alone, three seconds at most.
+/// Waits until others leave the processors alone, a second at most.
 pub(crate) fn wait() {
     let start = Instant::now();
-    while start.elapsed() < Duration::from_secs(3) {
+    while start.elapsed() < Duration::from_secs(1) {
         let Some(meter) = Meter::start() else { return };
-        std::thread::sleep(Duration::from_millis(300));
-        if meter.foreign().is_none_or(|f| f < 0.08) {
+        std::thread::sleep(Duration::from_millis(200));
+        if meter.foreign().is_none_or(|f| f <= ENOUGH) {
             return;
         }
     }

@@ -170,7 +170,7 @@ pub(super) fn table(pairs: &[Pair], threads: usize) -> String {
     if pairs.iter().any(|p| {
         [&p.eager, &p.compiled]
             .iter()
-            .any(|r| r.foreign.is_some_and(|f| f > 0.06))
+            .any(|r| r.foreign.is_some_and(|f| f > super::quiet::ENOUGH))
     }) {
         text.push_str(
             "some rows were measured while others used the processors: --json gives the share\n",
