@@ -259,6 +259,14 @@ fn wrong_graph_files_are_named_with_their_line() {
     let error = failure(&["dump", &path], 1);
     assert!(error.contains("aten::add.Tensor"), "{error}");
 
+    let unknown = GRAPH.replace("aten::gelu", "aten::nonsense");
+    let (_folder, path) = graph_file(&unknown);
+    let error = failure(&["dump", &path, "--stage", "plan"], 1);
+    assert!(
+        error.contains("graph.sl") && error.contains("aten::nonsense"),
+        "{error}"
+    );
+
     let error = failure(&["dump", "/nowhere/graph.sl"], 1);
     assert!(error.contains("/nowhere/graph.sl"), "{error}");
 }

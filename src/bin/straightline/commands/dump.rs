@@ -59,7 +59,18 @@ impl fmt::Display for Stage {
 }
 
 pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
-    let text = render(&traced(options)?, options.stage, options.format)?;
+    let path = Path::new(&options.what);
+    let text = if path.extension().is_some_and(|e| e == "sl") || path.is_file() {
+        let traced = Traced::from_graph(read(path)?);
+        render(&traced, options.stage, options.format).map_err(|e| match e {
+            // nothing else in the message says which graph it is about
+            CliError::Library(e) => file_error(path, e.to_string()),
+            e => e,
+        })?
+    } else {
+        let program = workloads::one(&options.what)?.require(&options.setting)?;
+        render(&program.compile().trace()?, options.stage, options.format)?
+    };
     out.write_all(text.as_bytes())?;
     if !text.ends_with('\n') {
         writeln!(out)?;
@@ -67,24 +78,18 @@ pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// A workload is captured; a file is read and verified.
-fn traced(options: &Options) -> Result<Traced> {
-    let path = Path::new(&options.what);
-    if path.extension().is_some_and(|e| e == "sl") || path.is_file() {
-        return Ok(Traced::from_graph(read(path)?));
-    }
-    let program = workloads::one(&options.what)?.require(&options.setting)?;
-    Ok(program.compile().trace()?)
-}
-
-fn read(path: &Path) -> Result<Graph> {
-    let file_error = |message: String| CliError::File {
+fn file_error(path: &Path, message: String) -> CliError {
+    CliError::File {
         path: path.display().to_string(),
         message,
-    };
-    let text = std::fs::read_to_string(path).map_err(|e| file_error(e.to_string()))?;
-    let graph = Graph::parse(&text).map_err(|e| file_error(e.to_string()))?;
-    verify(&graph).map_err(|e| file_error(e.to_string()))?;
+    }
+}
+
+/// Reads and verifies a graph.
+fn read(path: &Path) -> Result<Graph> {
+    let text = std::fs::read_to_string(path).map_err(|e| file_error(path, e.to_string()))?;
+    let graph = Graph::parse(&text).map_err(|e| file_error(path, e.to_string()))?;
+    verify(&graph).map_err(|e| file_error(path, e.to_string()))?;
     Ok(graph)
 }
 
