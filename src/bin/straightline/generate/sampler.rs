@@ -28,15 +28,19 @@ pub(super) fn sample(logits: &[f32], temperature: f64, u: f64) -> usize {
         return logits.iter().position(|&x| x == largest).unwrap_or(0);
     }
     let weight = |&x: &f32| (f64::from(x - largest) / temperature).exp();
-    let mut rest = u * logits.iter().map(weight).sum::<f64>();
-    for (token, x) in logits.iter().enumerate() {
-        rest -= weight(x);
+    let weights: Vec<f64> = logits.iter().map(weight).collect();
+    let mut rest = u * weights.iter().sum::<f64>();
+    for (token, weight) in weights.iter().enumerate() {
+        rest -= weight;
         if rest < 0.0 {
             return token;
         }
     }
     // Rounding left a crumb: the last token that has any weight.
-    logits.iter().rposition(|x| weight(x) > 0.0).unwrap_or(0)
+    weights
+        .iter()
+        .rposition(|&weight| weight > 0.0)
+        .unwrap_or(0)
 }
 
 #[cfg(test)]
