@@ -37,7 +37,7 @@ pub(crate) fn promote(tensors: &[&Tensor]) -> Result<DType> {
 
 /// PyTorch's `result_type` of a tensor and a number.
 pub(crate) fn promote_scalar(t: &Tensor, s: Scalar) -> DType {
-    result_type([operand(t), scalar_operand(s)].into_iter()).unwrap_or(t.dtype())
+    result_type([operand(t), scalar_operand(s)]).unwrap_or(t.dtype())
 }
 
 /// Operators that compute in floating point turn integers into the default float type.
