@@ -7,20 +7,20 @@ use straightline::{DType, Device, MemoryFormat, Scalar, Tensor};
 use straightline_passes::ir::schema::{FunctionSchema, SchemaType};
 
 /// Why a case is not run.
-pub type Skip = String;
+pub(crate) type Skip = String;
 
 /// A call with what PyTorch made of it.
-pub struct Case {
-    pub op: String,
-    pub id: String,
+pub(crate) struct Case {
+    pub(crate) op: String,
+    pub(crate) id: String,
     /// The boxed arguments in schema order.
-    pub stack: Vec<Value>,
+    pub(crate) stack: Vec<Value>,
     /// The path of each argument: `args.0`, `kwargs.dtype`.
-    pub paths: Vec<String>,
-    pub json: Json,
+    pub(crate) paths: Vec<String>,
+    pub(crate) json: Json,
 }
 
-pub fn decode_base64(text: &str) -> Vec<u8> {
+pub(crate) fn decode_base64(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() * 3 / 4);
     let (mut bits, mut have) = (0u32, 0);
     for c in text.bytes() {
@@ -42,12 +42,12 @@ pub fn decode_base64(text: &str) -> Vec<u8> {
     out
 }
 
-pub fn dtype(name: &str) -> Result<DType, Skip> {
+pub(crate) fn dtype(name: &str) -> Result<DType, Skip> {
     DType::from_name(name).ok_or_else(|| format!("dtype {name}"))
 }
 
 /// A contiguous tensor of the bytes.
-pub fn storage(dtype: DType, bytes: &[u8]) -> straightline::Result<Tensor> {
+pub(crate) fn storage(dtype: DType, bytes: &[u8]) -> straightline::Result<Tensor> {
     macro_rules! make {
         ($t:ty) => {{
             let v: Vec<$t> = bytes
@@ -71,18 +71,18 @@ pub fn storage(dtype: DType, bytes: &[u8]) -> straightline::Result<Tensor> {
     }
 }
 
-pub fn ints(j: &Json) -> Vec<i64> {
+pub(crate) fn ints(j: &Json) -> Vec<i64> {
     j.as_array()
         .map(|a| a.iter().filter_map(Json::as_i64).collect())
         .unwrap_or_default()
 }
 
-pub fn text<'a>(j: &'a Json, key: &str) -> &'a str {
+pub(crate) fn text<'a>(j: &'a Json, key: &str) -> &'a str {
     j[key].as_str().unwrap_or("")
 }
 
 impl Case {
-    pub fn parse(line: &str) -> Result<Case, Skip> {
+    pub(crate) fn parse(line: &str) -> Result<Case, Skip> {
         let json: Json = serde_json::from_str(line).map_err(|e| e.to_string())?;
         let schema = FunctionSchema::parse(text(&json, "schema")).map_err(|e| e.to_string())?;
         let mut case = Case {
@@ -107,7 +107,7 @@ impl Case {
     }
 
     /// The tensor at a path of an argument met so far: `args.0`, `args.1.2`.
-    pub fn at(&self, path: &str) -> Option<&Tensor> {
+    pub(crate) fn at(&self, path: &str) -> Option<&Tensor> {
         if let Some(i) = self.paths.iter().position(|p| p == path) {
             return self.stack[i].as_tensor();
         }
@@ -204,7 +204,7 @@ impl Case {
     }
 }
 
-pub fn float(v: &Json) -> Result<f64, Skip> {
+pub(crate) fn float(v: &Json) -> Result<f64, Skip> {
     match v.as_str() {
         Some("inf") => Ok(f64::INFINITY),
         Some("-inf") => Ok(f64::NEG_INFINITY),

@@ -7,13 +7,13 @@ use straightline::{DType, Tensor};
 
 /// Tolerance of a case.
 #[derive(Clone, Copy)]
-pub struct Tolerance {
+pub(crate) struct Tolerance {
     rtol: f64,
     atol: f64,
 }
 
 impl Tolerance {
-    pub fn of(case: &Json) -> Tolerance {
+    pub(crate) fn of(case: &Json) -> Tolerance {
         Tolerance {
             rtol: case["tol"]["rtol"].as_f64().unwrap_or(0.0),
             atol: case["tol"]["atol"].as_f64().unwrap_or(0.0),
@@ -71,7 +71,7 @@ fn same_shape(got: &Tensor, want: &Json, strides: bool) -> Result<(), String> {
 
 /// What is checked of the results.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Level {
+pub(crate) enum Level {
     /// Dtype, sizes, strides.
     Shape,
     /// The values and which argument is handed back, too.
@@ -79,7 +79,7 @@ pub enum Level {
 }
 
 /// The results of a call, lists laid flat as the case's outputs are.
-pub fn results(case: &Case, outs: &[Value], level: Level) -> Result<(), String> {
+pub(crate) fn results(case: &Case, outs: &[Value], level: Level) -> Result<(), String> {
     let want = case.json["outs"].as_array().cloned().unwrap_or_default();
     let mut got = outs.iter();
     let tol = Tolerance::of(&case.json);
@@ -142,7 +142,7 @@ fn one(
 }
 
 /// The storages of arguments after the call.
-pub fn mutations(case: &Case) -> Result<(), String> {
+pub(crate) fn mutations(case: &Case) -> Result<(), String> {
     let Some(mutated) = case.json["mutated"].as_object() else {
         return Ok(());
     };

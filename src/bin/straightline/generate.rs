@@ -56,6 +56,9 @@ fn temperature(text: &str) -> std::result::Result<f64, String> {
     }
 }
 
+/// Token ids to logits: the eager model or the compiled one.
+type Model<'a> = &'a dyn Fn(&Tensor) -> straightline::Result<Tensor>;
+
 /// The embedded model with its grammar, eager and compiled.
 struct Generator {
     grammar: Grammar,
@@ -102,7 +105,7 @@ impl Generator {
     /// compile for. Attention is causal: what stands behind a position does not change its logits.
     fn sentence(
         &self,
-        model: &dyn Fn(&Tensor) -> straightline::Result<Tensor>,
+        model: Model<'_>,
         beginning: &[i64],
         temperature: f64,
         seed: u64,
@@ -140,7 +143,7 @@ impl Mode {
     fn round(
         &mut self,
         generator: &Generator,
-        model: &dyn Fn(&Tensor) -> straightline::Result<Tensor>,
+        model: Model<'_>,
         arguments: &Arguments,
         beginning: &[i64],
     ) -> Result<()> {

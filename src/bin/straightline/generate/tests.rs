@@ -1,4 +1,4 @@
-use super::{Arguments, Generator, run};
+use super::{Arguments, Generator, Model, run};
 use crate::error::Result;
 use clap::Parser;
 use serde::Deserialize;
@@ -46,8 +46,7 @@ fn logits_and_greedy_sentences_are_the_golden_ones() -> Result<()> {
     let generator = Generator::embedded()?;
     let eager = |ids: &Tensor| generator.model.logits(ids);
     let compiled = |ids: &Tensor| generator.compiled.call(ids);
-    let models: [(&str, &dyn Fn(&Tensor) -> straightline::Result<Tensor>); 2] =
-        [("eager", &eager), ("compiled", &compiled)];
+    let models: [(&str, Model<'_>); 2] = [("eager", &eager), ("compiled", &compiled)];
     for (name, model) in models {
         for case in golden().cases {
             let at = format!("{name}, {:?}", case.prompt);
