@@ -171,6 +171,31 @@ impl Tensor {
         )
     }
 
+    /// Fresh, unset CPU memory in the shape of a row-major CPU tensor: what most element-wise
+    /// operators need. Everything known of the other tensor is taken over, not worked out again.
+    #[inline]
+    pub(crate) fn allocate_like_contiguous(like: &Tensor, dtype: DType) -> Result<Tensor> {
+        const KEYS: DispatchKeySet = DispatchKeySet::for_device(DeviceType::Cpu);
+        let i = &*like.0;
+        debug_assert!(i.contiguous && i.device.is_cpu());
+        let storage = Storage::allocate(i.numel as usize * dtype.size())?;
+        Ok(Tensor(Arc::new(TensorImpl {
+            keys: KEYS,
+            dtype,
+            device: Device::CPU,
+            contiguous: true,
+            wrapped_number: false,
+            requires_grad: AtomicBool::new(false),
+            offset: 0,
+            numel: i.numel,
+            sizes: Dims::from_slice(&i.sizes),
+            // not the other's: a dimension of size 1 may have any stride and still be row-major
+            strides: layout::contiguous_strides(&i.sizes),
+            storage,
+            extra: None,
+        })))
+    }
+
     /// Another tensor over the same storage. The caller has checked that it fits.
     pub(crate) fn view_as(&self, sizes: Dims, strides: Dims, offset: i64) -> Tensor {
         Tensor::build_with(

@@ -8,6 +8,7 @@ mod binary;
 mod make;
 mod product;
 mod reduce;
+mod rounding;
 mod select;
 mod shape;
 mod unary;

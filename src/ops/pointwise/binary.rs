@@ -1,0 +1,343 @@
+//! Arithmetic and bits of two operands.
+
+use super::{ScalarCell, cast, result, strides_as, zeros};
+use crate::error::{Error, Result};
+use crate::ops::common::{
+    broadcast, check_can_cast, check_devices, float_of, promote, promote_scalar,
+};
+use crate::ops::copy;
+use crate::tensor::{Tensor, access};
+use straightline_passes::ir::{DType, Dims, Scalar};
+use straightline_passes::schedule::loops::BinaryOp;
+use straightline_runtime::cpu::kernels;
+
+fn run_binary(op: BinaryOp, out: &Tensor, a: &Tensor, b: &Tensor) -> Result<()> {
+    let sizes = out.sizes();
+    if a.sizes() == sizes && b.sizes() == sizes {
+        // SAFETY: operands are held by the caller (out exclusively), have out's sizes and dtype.
+        unsafe { kernels::binary(op, out.strided()?, a.strided()?, b.strided()?)? };
+    } else {
+        let (sa, sb) = (strides_as(a, sizes), strides_as(b, sizes));
+        // SAFETY: as above; broadcast strides never reach beyond the operand's own elements.
+        unsafe {
+            kernels::binary(
+                op,
+                out.strided()?,
+                a.strided_as(sizes, &sa)?,
+                b.strided_as(sizes, &sb)?,
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// `op` on two tensors, computed and delivered in `dtype`.
+#[inline]
+pub(super) fn binary(op: BinaryOp, a: &Tensor, b: &Tensor, dtype: DType) -> Result<Tensor> {
+    // The common case first: same dtype, same sizes, both row-major.
+    if a.dtype() == dtype
+        && b.dtype() == dtype
+        && a.is_contiguous()
+        && b.is_contiguous()
+        && a.sizes() == b.sizes()
+        && a.device().is_cpu()
+        && b.device().is_cpu()
+        && a.storage().has_data()
+    {
+        let out = Tensor::allocate_like_contiguous(a, dtype)?;
+        let guards = (a.storage().read()?, b.storage().read()?);
+        // SAFETY: out is fresh; a and b are held shared; sizes and dtypes are equal.
+        unsafe { kernels::binary(op, out.strided()?, a.strided()?, b.strided()?)? };
+        drop(guards);
+        return Ok(out);
+    }
+    binary_slow(op, a, b, dtype)
+}
+
+fn binary_slow(op: BinaryOp, a: &Tensor, b: &Tensor, dtype: DType) -> Result<Tensor> {
+    check_devices(&[a, b])?;
+    let sizes = broadcast(&[a, b])?;
+    let out = result(sizes, dtype, &[a, b])?;
+    if out.storage().has_data() {
+        let (a, b) = (cast(a, dtype)?, cast(b, dtype)?);
+        let _reads = access::read(&[&a, &b])?;
+        run_binary(op, &out, &a, &b)?;
+    }
+    Ok(out)
+}
+
+pub(super) fn binary_scalar(op: BinaryOp, a: &Tensor, s: Scalar, dtype: DType) -> Result<Tensor> {
+    let out = result(Dims::from_slice(a.sizes()), dtype, &[a])?;
+    if out.storage().has_data() {
+        let a = cast(a, dtype)?;
+        let cell = ScalarCell::new(s, dtype);
+        let z = zeros(a.dim());
+        let _reads = access::read(&[&a])?;
+        // SAFETY: out is fresh, a is held shared, the cell outlives the call and is read only.
+        unsafe {
+            kernels::binary(
+                op,
+                out.strided()?,
+                a.strided()?,
+                cell.strided(a.sizes(), &z),
+            )?;
+        }
+    }
+    Ok(out)
+}
+
+/// In-place: `a = op(a, b)`, computed in `dtype`.
+pub(super) fn binary_inplace(op: BinaryOp, a: &Tensor, b: &Tensor, dtype: DType) -> Result<Tensor> {
+    check_can_cast(dtype, a.dtype())?;
+    check_devices(&[a, b])?;
+    check_inplace_shape(a, b)?;
+    if a.dtype() != dtype {
+        return copy::copy_(a, &binary(op, a, b, dtype)?, false);
+    }
+    if a.storage().has_data() {
+        let b = access::detach_overlap(a, &cast(b, dtype)?)?;
+        let _guard = access::write(a, &[&b])?;
+        run_binary(op, a, a, &b)?;
+    }
+    Ok(a.clone())
+}
+
+pub(super) fn check_inplace_shape(a: &Tensor, b: &Tensor) -> Result<()> {
+    let sizes = broadcast(&[a, b])?;
+    if sizes.as_slice() != a.sizes() {
+        return Err(Error::shape(format!(
+            "output with shape {:?} doesn't match the broadcast shape {:?}",
+            a.sizes(),
+            sizes.as_slice()
+        )));
+    }
+    Ok(())
+}
+
+pub(super) fn scalar_inplace(op: BinaryOp, a: &Tensor, s: Scalar, dtype: DType) -> Result<Tensor> {
+    check_can_cast(dtype, a.dtype())?;
+    if a.dtype() != dtype {
+        return copy::copy_(a, &binary_scalar(op, a, s, dtype)?, false);
+    }
+    if a.storage().has_data() {
+        let cell = ScalarCell::new(s, dtype);
+        let z = zeros(a.dim());
+        let _guard = access::write(a, &[])?;
+        // SAFETY: a is held exclusively, element by element; the cell outlives the call.
+        unsafe {
+            kernels::binary(op, a.strided()?, a.strided()?, cell.strided(a.sizes(), &z))?;
+        }
+    }
+    Ok(a.clone())
+}
+
+fn is_one(s: Scalar) -> bool {
+    matches!(s, Scalar::Int(1)) || matches!(s, Scalar::Float(x) if x == 1.0)
+}
+
+fn check_alpha(dtype: DType, alpha: Scalar) -> Result<()> {
+    if matches!(alpha, Scalar::Float(_)) && !dtype.is_floating() {
+        return Err(Error::dtype(
+            "For integral input tensors, argument alpha must not be a floating point number.",
+        ));
+    }
+    if matches!(alpha, Scalar::Bool(_)) && dtype != DType::Bool {
+        return Err(Error::dtype(
+            "Boolean alpha only supported for Boolean results.",
+        ));
+    }
+    Ok(())
+}
+
+/// `b * alpha` in the result's dtype.
+pub(super) fn scaled(b: &Tensor, alpha: Scalar, dtype: DType) -> Result<Tensor> {
+    check_alpha(dtype, alpha)?;
+    binary_scalar(BinaryOp::Mul, b, alpha, dtype)
+}
+
+pub(crate) fn add(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    let dtype = promote(&[a, b])?;
+    if is_one(alpha) {
+        return binary(BinaryOp::Add, a, b, dtype);
+    }
+    binary(BinaryOp::Add, a, &scaled(b, alpha, dtype)?, dtype)
+}
+
+pub(crate) fn add_(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    let dtype = promote(&[a, b])?;
+    if is_one(alpha) {
+        return binary_inplace(BinaryOp::Add, a, b, dtype);
+    }
+    binary_inplace(BinaryOp::Add, a, &scaled(b, alpha, dtype)?, dtype)
+}
+
+fn scale_scalar(a: &Tensor, b: Scalar, alpha: Scalar) -> Result<(Scalar, DType)> {
+    let dtype = promote_scalar(a, b);
+    check_alpha(dtype, alpha)?;
+    let b = match (b, alpha) {
+        (b, alpha) if is_one(alpha) => b,
+        (Scalar::Int(b), Scalar::Int(alpha)) => Scalar::Int(b.wrapping_mul(alpha)),
+        (b, alpha) => Scalar::Float(b.as_f64() * alpha.as_f64()),
+    };
+    Ok((b, dtype))
+}
+
+pub(crate) fn add_scalar(a: &Tensor, b: Scalar, alpha: Scalar) -> Result<Tensor> {
+    let (b, dtype) = scale_scalar(a, b, alpha)?;
+    binary_scalar(BinaryOp::Add, a, b, dtype)
+}
+
+pub(crate) fn add_scalar_(a: &Tensor, b: Scalar, alpha: Scalar) -> Result<Tensor> {
+    let (b, dtype) = scale_scalar(a, b, alpha)?;
+    scalar_inplace(BinaryOp::Add, a, b, dtype)
+}
+
+fn check_sub(a: DType, b: DType) -> Result<()> {
+    if a == DType::Bool && b == DType::Bool {
+        return Err(Error::dtype(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead.",
+        ));
+    }
+    if a == DType::Bool || b == DType::Bool {
+        return Err(Error::dtype(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.",
+        ));
+    }
+    Ok(())
+}
+
+pub(crate) fn sub(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    check_sub(a.dtype(), b.dtype())?;
+    let dtype = promote(&[a, b])?;
+    if is_one(alpha) {
+        return binary(BinaryOp::Sub, a, b, dtype);
+    }
+    binary(BinaryOp::Sub, a, &scaled(b, alpha, dtype)?, dtype)
+}
+
+pub(crate) fn sub_(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    check_sub(a.dtype(), b.dtype())?;
+    let dtype = promote(&[a, b])?;
+    if is_one(alpha) {
+        return binary_inplace(BinaryOp::Sub, a, b, dtype);
+    }
+    binary_inplace(BinaryOp::Sub, a, &scaled(b, alpha, dtype)?, dtype)
+}
+
+pub(crate) fn sub_scalar(a: &Tensor, b: Scalar, alpha: Scalar) -> Result<Tensor> {
+    check_sub(a.dtype(), b.default_dtype())?;
+    let (b, dtype) = scale_scalar(a, b, alpha)?;
+    binary_scalar(BinaryOp::Sub, a, b, dtype)
+}
+
+pub(crate) fn sub_scalar_(a: &Tensor, b: Scalar, alpha: Scalar) -> Result<Tensor> {
+    check_sub(a.dtype(), b.default_dtype())?;
+    let (b, dtype) = scale_scalar(a, b, alpha)?;
+    scalar_inplace(BinaryOp::Sub, a, b, dtype)
+}
+
+pub(crate) fn rsub(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    sub(b, a, alpha)
+}
+
+pub(crate) fn rsub_scalar(a: &Tensor, b: Scalar, alpha: Scalar) -> Result<Tensor> {
+    check_sub(a.dtype(), b.default_dtype())?;
+    let dtype = promote_scalar(a, b);
+    let b = Tensor::scalar_of(b, dtype)?.into_wrapped_number();
+    sub(&crate::ops::factory::on_device_of(&b, a)?, a, alpha)
+}
+
+macro_rules! binary_functions {
+    ($($name:ident $inplace:ident $scalar:ident $scalar_inplace:ident $op:ident $dtype:expr),* $(,)?) => {$(
+        pub(crate) fn $name(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+            binary(BinaryOp::$op, a, b, $dtype(promote(&[a, b])?, stringify!($name))?)
+        }
+        pub(crate) fn $inplace(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+            binary_inplace(BinaryOp::$op, a, b, $dtype(promote(&[a, b])?, stringify!($name))?)
+        }
+        pub(crate) fn $scalar(a: &Tensor, b: Scalar) -> Result<Tensor> {
+            binary_scalar(BinaryOp::$op, a, b, $dtype(promote_scalar(a, b), stringify!($name))?)
+        }
+        pub(crate) fn $scalar_inplace(a: &Tensor, b: Scalar) -> Result<Tensor> {
+            scalar_inplace(BinaryOp::$op, a, b, $dtype(promote_scalar(a, b), stringify!($name))?)
+        }
+    )*};
+}
+
+fn any_type(d: DType, _: &str) -> Result<DType> {
+    Ok(d)
+}
+
+fn to_float(d: DType, _: &str) -> Result<DType> {
+    Ok(float_of(d))
+}
+
+pub(super) fn numbers(d: DType, name: &str) -> Result<DType> {
+    if d == DType::Bool {
+        return Err(Error::dtype(format!(
+            "`{name}` is not implemented for bool tensors"
+        )));
+    }
+    Ok(d)
+}
+
+fn integers(d: DType, name: &str) -> Result<DType> {
+    if d.is_floating() {
+        return Err(Error::dtype(format!(
+            "`{name}` is for integer and bool tensors, not {d}"
+        )));
+    }
+    Ok(d)
+}
+
+binary_functions!(
+    mul mul_ mul_scalar mul_scalar_ Mul any_type,
+    div div_ div_scalar div_scalar_ Div to_float,
+    fmod fmod_ fmod_scalar fmod_scalar_ Fmod numbers,
+    remainder remainder_ remainder_scalar remainder_scalar_ Remainder numbers,
+    bitwise_and bitwise_and_ bitwise_and_scalar bitwise_and_scalar_ BitwiseAnd integers,
+    bitwise_or bitwise_or_ bitwise_or_scalar bitwise_or_scalar_ BitwiseOr integers,
+    bitwise_xor bitwise_xor_ bitwise_xor_scalar bitwise_xor_scalar_ BitwiseXor integers,
+);
+
+pub(crate) fn atan2(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    binary(BinaryOp::Atan2, a, b, float_of(promote(&[a, b])?))
+}
+
+pub(crate) fn atan2_(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    binary_inplace(BinaryOp::Atan2, a, b, float_of(promote(&[a, b])?))
+}
+
+pub(crate) fn maximum(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    binary(BinaryOp::Maximum, a, b, promote(&[a, b])?)
+}
+
+pub(crate) fn minimum(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    binary(BinaryOp::Minimum, a, b, promote(&[a, b])?)
+}
+
+fn rounding(mode: Option<&str>, dtype: DType) -> Result<(BinaryOp, DType)> {
+    match mode {
+        None => Ok((BinaryOp::Div, float_of(dtype))),
+        Some("floor") => Ok((BinaryOp::FloorDiv, numbers(dtype, "div")?)),
+        Some("trunc") => Ok((BinaryOp::TruncDiv, numbers(dtype, "div")?)),
+        Some(other) => Err(Error::runtime(format!(
+            "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{other}'"
+        ))),
+    }
+}
+
+pub(crate) fn div_mode(a: &Tensor, b: &Tensor, mode: Option<&str>) -> Result<Tensor> {
+    let (op, dtype) = rounding(mode, promote(&[a, b])?)?;
+    binary(op, a, b, dtype)
+}
+
+pub(crate) fn div_mode_(a: &Tensor, b: &Tensor, mode: Option<&str>) -> Result<Tensor> {
+    let (op, dtype) = rounding(mode, promote(&[a, b])?)?;
+    binary_inplace(op, a, b, dtype)
+}
+
+pub(crate) fn div_scalar_mode(a: &Tensor, b: Scalar, mode: Option<&str>) -> Result<Tensor> {
+    let (op, dtype) = rounding(mode, promote_scalar(a, b))?;
+    binary_scalar(op, a, b, dtype)
+}

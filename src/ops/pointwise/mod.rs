@@ -1,0 +1,93 @@
+//! Element-wise operators: arithmetic, comparison, mathematics, `where`, `clamp`.
+//!
+//! Each function here is the CPU kernel and, on tensors without data, the shape function: it
+//! allocates its result and runs the raw kernel if there is memory to run on. The arithmetic itself
+//! is in the runtime's kernels, which share their vocabulary (`UnaryOp`, `BinaryOp` ...) and
+//! their mathematics with the code generator.
+
+//!
+//! | file | what |
+//! |---|---|
+//! | `unary` | functions of one operand |
+//! | `binary` | arithmetic and bits of two operands |
+//! | `power` | powers and logic |
+//! | `select` | comparison, `where`, masks, clamping |
+
+mod binary;
+mod power;
+mod select;
+mod unary;
+
+pub(crate) use binary::*;
+pub(crate) use power::*;
+pub(crate) use select::*;
+pub(crate) use unary::*;
+
+use super::common::result_strides;
+use super::copy;
+use crate::error::Result;
+use crate::tensor::Tensor;
+use straightline_passes::ir::{DType, Dims, Scalar, layout};
+use straightline_runtime::cpu::kernels::Strided;
+
+/// A number in memory, as a kernel operand that is broadcast to any shape.
+pub(crate) struct ScalarCell {
+    bytes: [u64; 1],
+    dtype: DType,
+}
+
+impl ScalarCell {
+    pub(crate) fn new(value: Scalar, dtype: DType) -> ScalarCell {
+        let bits = match dtype {
+            DType::F32 => u64::from((value.as_f64() as f32).to_bits()),
+            DType::F64 => value.as_f64().to_bits(),
+            DType::F16 => u64::from(half::f16::from_f64(value.as_f64()).to_bits()),
+            DType::BF16 => u64::from(half::bf16::from_f64(value.as_f64()).to_bits()),
+            DType::Bool => u64::from(value.as_bool()),
+            // two's complement: the low bytes are the narrow value (little endian)
+            _ => value.as_i64() as u64,
+        };
+        ScalarCell {
+            bytes: [bits.to_le()],
+            dtype,
+        }
+    }
+
+    pub(crate) fn strided<'a>(&self, sizes: &'a [i64], zeros: &'a [i64]) -> Strided<'a> {
+        Strided {
+            ptr: self.bytes.as_ptr().cast_mut().cast::<u8>(),
+            dtype: self.dtype,
+            sizes,
+            strides: zeros,
+        }
+    }
+}
+
+/// A result tensor for element-wise operands, in PyTorch's layout.
+pub(super) fn result(sizes: Dims, dtype: DType, operands: &[&Tensor]) -> Result<Tensor> {
+    let strides = result_strides(&sizes, operands);
+    let device = operands
+        .iter()
+        .find(|t| t.dim() > 0 || !t.device().is_cpu())
+        .unwrap_or(&operands[0])
+        .device();
+    Tensor::allocate(dtype, device, sizes, strides)
+}
+
+/// The operand's strides when read as `sizes`.
+pub(super) fn strides_as(t: &Tensor, sizes: &[i64]) -> Dims {
+    layout::broadcast_strides(t.sizes(), t.strides(), sizes)
+}
+
+pub(super) fn zeros(rank: usize) -> Dims {
+    Dims::from_elem(0, rank)
+}
+
+/// The operand in another dtype; wrapped numbers and 0-dim tensors too.
+pub(super) fn cast(t: &Tensor, dtype: DType) -> Result<Tensor> {
+    if t.dtype() == dtype {
+        Ok(t.clone())
+    } else {
+        copy::to_dtype(t, dtype)
+    }
+}

@@ -1,0 +1,128 @@
+//! Powers, logic, and what is composed of arithmetic.
+
+use super::binary::{binary, binary_inplace, binary_scalar, scalar_inplace, scaled};
+use super::unary::unary;
+use super::{cast, result};
+use crate::error::{Error, Result};
+use crate::ops::common::{check_can_cast, promote, promote_scalar};
+use crate::ops::copy;
+use crate::tensor::Tensor;
+use straightline_passes::ir::{DType, Dims, Scalar};
+use straightline_passes::schedule::loops::{BinaryOp, UnaryOp};
+
+fn check_pow(dtype: DType, negative_exponent: bool) -> Result<DType> {
+    if dtype == DType::Bool {
+        return Err(Error::dtype("`pow` is not implemented for bool tensors"));
+    }
+    if !dtype.is_floating() && negative_exponent {
+        return Err(Error::runtime(
+            "Integers to negative integer powers are not allowed.",
+        ));
+    }
+    Ok(dtype)
+}
+
+pub(crate) fn pow_tensor(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    let dtype = check_pow(promote(&[a, b])?, false)?;
+    binary(BinaryOp::Pow, a, b, dtype)
+}
+
+pub(crate) fn pow_tensor_(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    let dtype = check_pow(promote(&[a, b])?, false)?;
+    binary_inplace(BinaryOp::Pow, a, b, dtype)
+}
+
+/// The exponents that PyTorch computes without `pow`.
+fn special_power(a: &Tensor, exponent: Scalar, dtype: DType) -> Option<Result<Tensor>> {
+    if !dtype.is_floating() {
+        return (exponent.as_f64() == 2.0).then(|| binary(BinaryOp::Mul, a, a, dtype));
+    }
+    Some(match exponent.as_f64() {
+        0.5 => unary(UnaryOp::Sqrt, a, dtype),
+        2.0 => binary(BinaryOp::Mul, a, a, dtype),
+        -0.5 => unary(UnaryOp::Rsqrt, a, dtype),
+        -1.0 => unary(UnaryOp::Reciprocal, a, dtype),
+        _ => return None,
+    })
+}
+
+/// Exponents 0 and 1, for which even bool tensors have a power.
+fn trivial_power(a: &Tensor, exponent: Scalar) -> Option<Result<Tensor>> {
+    let e = exponent.as_f64();
+    if e != 0.0 && e != 1.0 {
+        return None;
+    }
+    let dtype = promote_scalar(a, exponent);
+    Some(match e {
+        0.0 => result(Dims::from_slice(a.sizes()), dtype, &[a])
+            .and_then(|out| copy::fill_(&out, Scalar::Int(1))),
+        _ => result(Dims::from_slice(a.sizes()), dtype, &[a])
+            .and_then(|out| copy::copy_(&out, a, false)),
+    })
+}
+
+pub(crate) fn pow_scalar(a: &Tensor, exponent: Scalar) -> Result<Tensor> {
+    if let Some(r) = trivial_power(a, exponent) {
+        return r;
+    }
+    let dtype = check_pow(promote_scalar(a, exponent), exponent.as_f64() < 0.0)?;
+    special_power(a, exponent, dtype)
+        .unwrap_or_else(|| binary_scalar(BinaryOp::Pow, a, exponent, dtype))
+}
+
+pub(crate) fn pow_scalar_(a: &Tensor, exponent: Scalar) -> Result<Tensor> {
+    if let Some(r) = trivial_power(a, exponent) {
+        let r = r?;
+        check_can_cast(r.dtype(), a.dtype())?;
+        return copy::copy_(a, &r, false);
+    }
+    let dtype = check_pow(promote_scalar(a, exponent), exponent.as_f64() < 0.0)?;
+    check_can_cast(dtype, a.dtype())?;
+    match special_power(a, exponent, dtype) {
+        Some(r) => copy::copy_(a, &r?, false),
+        None => scalar_inplace(BinaryOp::Pow, a, exponent, dtype),
+    }
+}
+
+pub(crate) fn pow_base(base: Scalar, exponent: &Tensor) -> Result<Tensor> {
+    let dtype = promote_scalar(exponent, base);
+    if base.as_f64() == 1.0 && dtype != DType::Bool {
+        let out = Tensor::allocate_contiguous(dtype, exponent.device(), exponent.sizes())?;
+        return copy::fill_(&out, Scalar::Int(1));
+    }
+    let dtype = check_pow(promote_scalar(exponent, base), false)?;
+    let base = Tensor::scalar_of(base, dtype)?.into_wrapped_number();
+    let base = crate::ops::factory::on_device_of(&base, exponent)?;
+    // PyTorch gives this overload a row-major result, whatever the exponent's layout
+    copy::to_contiguous(&binary(BinaryOp::Pow, &base, exponent, dtype)?)
+}
+
+macro_rules! logical_functions {
+    ($($name:ident $op:ident),* $(,)?) => {$(
+        pub(crate) fn $name(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+            binary(BinaryOp::$op, &cast(a, DType::Bool)?, &cast(b, DType::Bool)?, DType::Bool)
+        }
+    )*};
+}
+logical_functions!(logical_and LogicalAnd, logical_or LogicalOr, logical_xor LogicalXor);
+
+pub(crate) fn square(x: &Tensor) -> Result<Tensor> {
+    crate::ops::aten::pow_tensor_scalar(x, Scalar::Int(2))
+}
+
+pub(crate) fn addcmul(x: &Tensor, a: &Tensor, b: &Tensor, value: Scalar) -> Result<Tensor> {
+    let dtype = promote(&[x, a, b])?;
+    let product = binary(BinaryOp::Mul, &scaled(a, value, dtype)?, b, dtype)?;
+    binary(BinaryOp::Add, x, &product, dtype)
+}
+
+pub(crate) fn addcdiv(x: &Tensor, a: &Tensor, b: &Tensor, value: Scalar) -> Result<Tensor> {
+    let dtype = promote(&[x, a, b])?;
+    if !dtype.is_floating() {
+        return Err(Error::dtype(
+            "Integer division with addcdiv is no longer supported",
+        ));
+    }
+    let quotient = binary(BinaryOp::Div, &scaled(a, value, dtype)?, b, dtype)?;
+    binary(BinaryOp::Add, x, &quotient, dtype)
+}

@@ -1,0 +1,227 @@
+//! Comparison, `where`, masks, clamping.
+
+use super::binary::{binary, binary_scalar, check_inplace_shape, numbers};
+use super::{ScalarCell, cast, result, strides_as, zeros};
+use crate::error::{Error, Result};
+use crate::ops::common::{broadcast, check_can_cast, check_devices, promote, promote_scalar};
+use crate::ops::{copy, factory};
+use crate::tensor::{Tensor, access};
+use straightline_passes::ir::{DType, Dims, Scalar};
+use straightline_passes::schedule::loops::{BinaryOp, CompareOp};
+use straightline_runtime::cpu::kernels;
+
+pub(super) fn compare(op: CompareOp, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    check_devices(&[a, b])?;
+    let dtype = promote(&[a, b])?;
+    let sizes = broadcast(&[a, b])?;
+    let out = result(sizes, DType::Bool, &[a, b])?;
+    if out.storage().has_data() {
+        let (a, b) = (cast(a, dtype)?, cast(b, dtype)?);
+        let (sa, sb) = (strides_as(&a, out.sizes()), strides_as(&b, out.sizes()));
+        let _reads = access::read(&[&a, &b])?;
+        // SAFETY: out is fresh; a and b are held shared and of one dtype; strides broadcast.
+        unsafe {
+            kernels::compare(
+                op,
+                out.strided()?,
+                a.strided_as(out.sizes(), &sa)?,
+                b.strided_as(out.sizes(), &sb)?,
+            )?;
+        }
+    }
+    Ok(out)
+}
+
+fn compare_scalar(op: CompareOp, a: &Tensor, s: Scalar) -> Result<Tensor> {
+    let dtype = promote_scalar(a, s);
+    let out = result(Dims::from_slice(a.sizes()), DType::Bool, &[a])?;
+    if out.storage().has_data() {
+        let a = cast(a, dtype)?;
+        let cell = ScalarCell::new(s, dtype);
+        let z = zeros(a.dim());
+        let _reads = access::read(&[&a])?;
+        // SAFETY: out is fresh; a is held shared; the cell outlives the call.
+        unsafe {
+            kernels::compare(
+                op,
+                out.strided()?,
+                a.strided()?,
+                cell.strided(a.sizes(), &z),
+            )?;
+        }
+    }
+    Ok(out)
+}
+
+macro_rules! comparisons {
+    ($($name:ident $scalar:ident $op:ident),* $(,)?) => {$(
+        pub(crate) fn $name(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+            compare(CompareOp::$op, a, b)
+        }
+        pub(crate) fn $scalar(a: &Tensor, b: Scalar) -> Result<Tensor> {
+            compare_scalar(CompareOp::$op, a, b)
+        }
+    )*};
+}
+comparisons!(eq eq_scalar Eq, ne ne_scalar Ne, lt lt_scalar Lt, le le_scalar Le, gt gt_scalar Gt,
+    ge ge_scalar Ge);
+
+pub(crate) fn where_self(cond: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    if cond.dtype() != DType::Bool && cond.dtype() != DType::U8 {
+        return Err(Error::dtype(format!(
+            "where expected condition to be a boolean tensor, but got a tensor with dtype {}",
+            cond.dtype().torch_name()
+        )));
+    }
+    check_devices(&[cond, a, b])?;
+    let dtype = promote(&[a, b])?;
+    let sizes = broadcast(&[cond, a, b])?;
+    let out = result(sizes, dtype, &[cond, a, b])?;
+    if out.storage().has_data() {
+        let cond = cast(cond, DType::Bool)?;
+        let (a, b) = (cast(a, dtype)?, cast(b, dtype)?);
+        run_select(&out, &cond, &a, &b)?;
+    }
+    Ok(out)
+}
+
+fn run_select(out: &Tensor, cond: &Tensor, a: &Tensor, b: &Tensor) -> Result<()> {
+    let sizes = out.sizes();
+    let (sc, sa, sb) = (
+        strides_as(cond, sizes),
+        strides_as(a, sizes),
+        strides_as(b, sizes),
+    );
+    let _reads = access::read(&[cond, a, b])?;
+    // SAFETY: out is fresh; the others are held shared; a, b and out have one dtype, cond is
+    // bool; strides broadcast.
+    unsafe {
+        kernels::select(
+            out.strided()?,
+            cond.strided_as(sizes, &sc)?,
+            a.strided_as(sizes, &sa)?,
+            b.strided_as(sizes, &sb)?,
+        )?;
+    }
+    Ok(())
+}
+
+fn wrapped(s: Scalar, like: &Tensor) -> Result<Tensor> {
+    let t = Tensor::scalar_of(s, s.default_dtype())?.into_wrapped_number();
+    factory::on_device_of(&t, like)
+}
+
+pub(crate) fn where_scalar_self(cond: &Tensor, a: Scalar, b: &Tensor) -> Result<Tensor> {
+    where_self(cond, &wrapped(a, b)?, b)
+}
+
+pub(crate) fn where_scalar_other(cond: &Tensor, a: &Tensor, b: Scalar) -> Result<Tensor> {
+    where_self(cond, a, &wrapped(b, a)?)
+}
+
+pub(crate) fn masked_fill(x: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
+    if mask.dtype() != DType::Bool {
+        return Err(Error::dtype(format!(
+            "masked_fill only supports boolean masks, but got dtype {}",
+            mask.dtype().torch_name()
+        )));
+    }
+    check_fits(value, x.dtype())?;
+    let sizes = broadcast(&[x, mask])?;
+    let out = Tensor::allocate_contiguous(x.dtype(), x.device(), &sizes)?;
+    if out.storage().has_data() {
+        run_select(&out, mask, &Tensor::scalar_of(value, x.dtype())?, x)?;
+    }
+    Ok(out)
+}
+
+/// A number must be within the range of an integer type; its fraction may be lost.
+fn check_fits(value: Scalar, dtype: DType) -> Result<()> {
+    if !dtype.is_integral() {
+        return Ok(());
+    }
+    let whole = value.as_f64().trunc();
+    if whole.is_nan() || value.cast(dtype).as_f64() != whole {
+        return Err(Error::runtime(format!(
+            "value cannot be converted to type {} without overflow",
+            dtype.torch_name()
+        )));
+    }
+    Ok(())
+}
+
+pub(crate) fn masked_fill_(x: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
+    check_inplace_shape(x, mask)?;
+    copy::copy_(x, &masked_fill(x, mask, value)?, false)
+}
+
+pub(crate) fn masked_fill_tensor(x: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
+    if value.dim() != 0 {
+        return Err(Error::shape(format!(
+            "masked_fill only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
+            value.dim()
+        )));
+    }
+    crate::ops::aten::where_self(mask, &crate::ops::copy::to_dtype(value, x.dtype())?, x)
+}
+
+fn clamp_dtype(x: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<DType> {
+    if min.is_none() && max.is_none() {
+        return Err(Error::runtime(
+            "torch.clamp: At least one of 'min' or 'max' must not be None",
+        ));
+    }
+    let mut dtype = x.dtype();
+    for s in [min, max].into_iter().flatten() {
+        dtype = DType::promote(dtype, promote_scalar(x, s));
+    }
+    numbers(dtype, "clamp")
+}
+
+pub(crate) fn clamp(x: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
+    let dtype = clamp_dtype(x, min, max)?;
+    let mut out = cast(x, dtype)?;
+    if let Some(min) = min {
+        out = binary_scalar(BinaryOp::Maximum, &out, min, dtype)?;
+    }
+    if let Some(max) = max {
+        out = binary_scalar(BinaryOp::Minimum, &out, max, dtype)?;
+    }
+    Ok(out)
+}
+
+pub(crate) fn clamp_(x: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
+    let dtype = clamp_dtype(x, min, max)?;
+    check_can_cast(dtype, x.dtype())?;
+    copy::copy_(x, &clamp(x, min, max)?, false)
+}
+
+pub(crate) fn clamp_tensor(
+    x: &Tensor,
+    min: Option<&Tensor>,
+    max: Option<&Tensor>,
+) -> Result<Tensor> {
+    let operands: Vec<&Tensor> = [Some(x), min, max].into_iter().flatten().collect();
+    if operands.len() == 1 {
+        return Err(Error::runtime(
+            "torch.clamp: At least one of 'min' or 'max' must not be None",
+        ));
+    }
+    let dtype = numbers(promote(&operands)?, "clamp")?;
+    let mut out = x.clone();
+    if let Some(min) = min {
+        out = binary(BinaryOp::Maximum, &out, min, dtype)?;
+    }
+    if let Some(max) = max {
+        out = binary(BinaryOp::Minimum, &out, max, dtype)?;
+    }
+    Ok(out)
+}
+
+pub(crate) fn clamp_min(x: &Tensor, min: Scalar) -> Result<Tensor> {
+    clamp(x, Some(min), None)
+}
+
+pub(crate) fn clamp_max(x: &Tensor, max: Scalar) -> Result<Tensor> {
+    clamp(x, None, Some(max))
+}

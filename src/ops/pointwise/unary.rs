@@ -1,0 +1,165 @@
+//! Functions of one operand.
+
+use super::{cast, result};
+use crate::error::{Error, Result};
+use crate::ops::common::{check_can_cast, float_of};
+use crate::ops::copy;
+use crate::tensor::{Tensor, access};
+use straightline_passes::ir::{DType, Dims};
+use straightline_passes::schedule::loops::{CompareOp, UnaryOp};
+use straightline_runtime::cpu::kernels;
+
+pub(super) fn unary_into(op: UnaryOp, out: &Tensor, x: &Tensor) -> Result<()> {
+    if !out.storage().has_data() {
+        return Ok(());
+    }
+    let _reads = access::read(&[x])?;
+    // SAFETY: out is fresh (or exclusively held by the caller), x is held shared; both have the
+    // same sizes, and their strides stay within their storages.
+    unsafe { kernels::unary(op, out.strided()?, x.strided()?)? };
+    Ok(())
+}
+
+pub(super) fn unary(op: UnaryOp, x: &Tensor, dtype: DType) -> Result<Tensor> {
+    if x.dtype() == dtype && x.is_contiguous() && x.device().is_cpu() && x.storage().has_data() {
+        let out = Tensor::allocate_like_contiguous(x, dtype)?;
+        unary_into(op, &out, x)?;
+        return Ok(out);
+    }
+    let x = cast(x, dtype)?;
+    let out = result(Dims::from_slice(x.sizes()), dtype, &[&x])?;
+    unary_into(op, &out, &x)?;
+    Ok(out)
+}
+
+fn unary_bool(op: UnaryOp, x: &Tensor) -> Result<Tensor> {
+    let out = result(Dims::from_slice(x.sizes()), DType::Bool, &[x])?;
+    unary_into(op, &out, x)?;
+    Ok(out)
+}
+
+fn unary_inplace(op: UnaryOp, x: &Tensor, dtype: DType) -> Result<Tensor> {
+    check_can_cast(dtype, x.dtype())?;
+    if dtype != x.dtype() {
+        return copy::copy_(x, &unary(op, x, dtype)?, false);
+    }
+    if x.storage().has_data() {
+        let _guard = access::write(x, &[])?;
+        // SAFETY: x is held exclusively; element i is read before element i is written.
+        unsafe { kernels::unary(op, x.strided()?, x.strided()?)? };
+    }
+    Ok(x.clone())
+}
+
+/// Functions that compute in floating point: integers become `f32`.
+macro_rules! float_functions {
+    ($($name:ident $inplace:ident $op:ident),* $(,)?) => {$(
+        pub(crate) fn $name(x: &Tensor) -> Result<Tensor> {
+            unary(UnaryOp::$op, x, float_of(x.dtype()))
+        }
+        pub(crate) fn $inplace(x: &Tensor) -> Result<Tensor> {
+            unary_inplace(UnaryOp::$op, x, float_of(x.dtype()))
+        }
+    )*};
+}
+float_functions!(
+    sqrt sqrt_ Sqrt, rsqrt rsqrt_ Rsqrt, reciprocal reciprocal_ Reciprocal, exp exp_ Exp,
+    exp2 exp2_ Exp2, expm1 expm1_ Expm1, log log_ Log, log2 log2_ Log2, log10 log10_ Log10,
+    log1p log1p_ Log1p, sin sin_ Sin, cos cos_ Cos, tan tan_ Tan, asin asin_ Asin,
+    acos acos_ Acos, atan atan_ Atan, sinh sinh_ Sinh, cosh cosh_ Cosh, asinh asinh_ Asinh,
+    acosh acosh_ Acosh, atanh atanh_ Atanh, tanh tanh_ Tanh, sigmoid sigmoid_ Sigmoid,
+    erf erf_ Erf, erfc erfc_ Erfc,
+);
+
+/// Functions that keep the dtype; some refuse `bool`.
+macro_rules! same_type_functions {
+    ($($name:ident $inplace:ident $op:ident $bool_ok:expr),* $(,)?) => {$(
+        pub(crate) fn $name(x: &Tensor) -> Result<Tensor> {
+            check_bool($bool_ok, x, stringify!($name))?;
+            unary(UnaryOp::$op, x, x.dtype())
+        }
+        pub(crate) fn $inplace(x: &Tensor) -> Result<Tensor> {
+            check_bool($bool_ok, x, stringify!($name))?;
+            unary_inplace(UnaryOp::$op, x, x.dtype())
+        }
+    )*};
+}
+same_type_functions!(
+    neg neg_ Neg false, abs abs_ Abs true, sign sign_ Sign true, floor floor_ Floor false,
+    ceil ceil_ Ceil false, round round_ Round false, trunc trunc_ Trunc false,
+    relu relu_ Relu false, bitwise_not bitwise_not_ BitwiseNot true,
+);
+
+fn check_bool(ok: bool, x: &Tensor, name: &str) -> Result<()> {
+    if !ok && x.dtype() == DType::Bool {
+        return Err(Error::dtype(format!(
+            "`{name}` on a bool tensor is not supported: use `logical_not`, or convert first"
+        )));
+    }
+    if name == "bitwise_not" && x.dtype().is_floating() {
+        return Err(Error::dtype(
+            "`bitwise_not` is for integer and bool tensors".to_string(),
+        ));
+    }
+    Ok(())
+}
+
+pub(crate) fn isnan(x: &Tensor) -> Result<Tensor> {
+    if x.dtype().is_floating() {
+        unary_bool(UnaryOp::IsNan, x)
+    } else {
+        super::select::compare(CompareOp::Ne, x, x)
+    }
+}
+
+pub(crate) fn isinf(x: &Tensor) -> Result<Tensor> {
+    if x.dtype().is_floating() {
+        unary_bool(UnaryOp::IsInf, x)
+    } else {
+        super::select::compare(CompareOp::Ne, x, x)
+    }
+}
+
+pub(crate) fn logical_not(x: &Tensor) -> Result<Tensor> {
+    unary_bool(UnaryOp::LogicalNot, x)
+}
+
+fn check_floating(x: &Tensor, name: &str) -> Result<()> {
+    if x.dtype().is_floating() {
+        return Ok(());
+    }
+    Err(Error::dtype(format!(
+        "`{name}` takes a floating-point tensor, not {}: convert with `to_dtype` first",
+        x.dtype()
+    )))
+}
+
+fn gelu_op(approximate: &str) -> Result<UnaryOp> {
+    match approximate {
+        "none" => Ok(UnaryOp::GeluErf),
+        "tanh" => Ok(UnaryOp::GeluTanh),
+        other => Err(Error::value(format!(
+            "approximate argument must be either none or tanh, not `{other}`"
+        ))),
+    }
+}
+
+pub(crate) fn gelu(x: &Tensor, approximate: &str) -> Result<Tensor> {
+    check_floating(x, "gelu")?;
+    unary(gelu_op(approximate)?, x, x.dtype())
+}
+
+pub(crate) fn gelu_(x: &Tensor, approximate: &str) -> Result<Tensor> {
+    check_floating(x, "gelu_")?;
+    unary_inplace(gelu_op(approximate)?, x, x.dtype())
+}
+
+pub(crate) fn silu(x: &Tensor) -> Result<Tensor> {
+    check_floating(x, "silu")?;
+    unary(UnaryOp::Silu, x, x.dtype())
+}
+
+pub(crate) fn silu_(x: &Tensor) -> Result<Tensor> {
+    check_floating(x, "silu_")?;
+    unary_inplace(UnaryOp::Silu, x, x.dtype())
+}
