@@ -146,8 +146,8 @@ fn tensor(storage: Storage, meta: &TensorMeta, offset: i64) -> Tensor {
         storage,
         meta.dtype,
         meta.device,
-        meta.sizes.clone(),
-        meta.strides.clone(),
+        &meta.sizes,
+        &meta.strides,
         offset,
     )
 }

@@ -8,6 +8,7 @@
 //! | `methods` | the hand-written part of `Tensor`'s interface; operators add the rest |
 //! | `operators` | `+ - * /` on references |
 //! | `display` | printing as PyTorch prints |
+//! | `shape` | sizes and strides; building a tensor in place |
 //! | `generator` | random number generators |
 //! | `safetensors` | loading and saving |
 
@@ -19,6 +20,7 @@ mod generator;
 mod methods;
 mod operators;
 mod safetensors;
+mod shape;
 pub(crate) mod storage;
 
 pub use element::Element;
@@ -27,6 +29,7 @@ pub use safetensors::{load_safetensors, save_safetensors};
 
 use crate::dispatch::DispatchKeySet;
 use crate::error::Result;
+use shape::{Parts, Shape, keys_of};
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,65 +69,55 @@ pub(crate) struct TensorImpl {
     requires_grad: AtomicBool,
     offset: i64,
     numel: i64,
-    sizes: Dims,
-    strides: Dims,
+    shape: Shape,
     storage: Storage,
     extra: Option<Extra>,
 }
 
 impl Tensor {
     /// The general constructor; checks nothing.
+    #[inline]
     pub(crate) fn build(
         storage: Storage,
         dtype: DType,
         device: Device,
-        sizes: Dims,
-        strides: Dims,
+        sizes: impl AsRef<[i64]>,
+        strides: impl AsRef<[i64]>,
         offset: i64,
     ) -> Tensor {
-        Tensor::build_with(
-            storage,
-            dtype,
-            device,
-            sizes,
-            strides,
-            offset,
-            DispatchKeySet::for_device(device.kind),
-            None,
-        )
+        let keys = keys_of(device.kind);
+        Tensor::build_with(storage, dtype, device, sizes, strides, offset, keys, None)
     }
 
     #[allow(clippy::too_many_arguments)]
+    #[inline]
     pub(crate) fn build_with(
         storage: Storage,
         dtype: DType,
         device: Device,
-        sizes: Dims,
-        strides: Dims,
+        sizes: impl AsRef<[i64]>,
+        strides: impl AsRef<[i64]>,
         offset: i64,
         keys: DispatchKeySet,
         extra: Option<Extra>,
     ) -> Tensor {
-        let numel = layout::numel(&sizes);
-        let contiguous = layout::is_contiguous(&sizes, &strides);
+        let (sizes, strides) = (sizes.as_ref(), strides.as_ref());
         debug_assert!(
-            layout::storage_extent(&sizes, &strides, offset) as usize * dtype.size()
+            layout::storage_extent(sizes, strides, offset) as usize * dtype.size()
                 <= storage.bytes()
         );
-        Tensor(Arc::new(TensorImpl {
-            keys,
+        let parts = Parts {
+            storage,
             dtype,
             device,
-            contiguous,
-            wrapped_number: false,
-            requires_grad: AtomicBool::new(false),
+            keys,
             offset,
-            numel,
-            sizes,
-            strides,
-            storage,
+            numel: layout::numel(sizes),
+            contiguous: layout::is_contiguous(sizes, strides),
+            wrapped_number: false,
             extra,
-        }))
+        };
+        Tensor::place(parts, sizes, strides)
     }
 
     /// A tensor with fresh, unset memory (no memory on the Meta device).
@@ -175,25 +168,25 @@ impl Tensor {
     /// operators need. Everything known of the other tensor is taken over, not worked out again.
     #[inline]
     pub(crate) fn allocate_like_contiguous(like: &Tensor, dtype: DType) -> Result<Tensor> {
-        const KEYS: DispatchKeySet = DispatchKeySet::for_device(DeviceType::Cpu);
         let i = &*like.0;
         debug_assert!(i.contiguous && i.device.is_cpu());
-        let storage = Storage::allocate(i.numel as usize * dtype.size())?;
-        Ok(Tensor(Arc::new(TensorImpl {
-            keys: KEYS,
+        let parts = Parts {
+            storage: Storage::allocate(i.numel as usize * dtype.size())?,
             dtype,
             device: Device::CPU,
-            contiguous: true,
-            wrapped_number: false,
-            requires_grad: AtomicBool::new(false),
+            keys: keys_of(DeviceType::Cpu),
             offset: 0,
             numel: i.numel,
-            sizes: Dims::from_slice(&i.sizes),
-            // not the other's: a dimension of size 1 may have any stride and still be row-major
-            strides: layout::contiguous_strides(&i.sizes),
-            storage,
+            contiguous: true,
+            wrapped_number: false,
             extra: None,
-        })))
+        };
+        let sizes = i.shape.sizes();
+        // not the other's strides: a dimension of size 1 may have any and still be row-major
+        Ok(match sizes {
+            [_] => Tensor::place(parts, sizes, &[1]),
+            _ => Tensor::place(parts, sizes, &layout::contiguous_strides(sizes)),
+        })
     }
 
     /// Another tensor over the same storage. The caller has checked that it fits.
@@ -214,20 +207,18 @@ impl Tensor {
     /// type promotion as a scalar does.
     pub(crate) fn into_wrapped_number(self) -> Tensor {
         let i = &*self.0;
-        Tensor(Arc::new(TensorImpl {
-            keys: i.keys,
+        let parts = Parts {
+            storage: i.storage.clone(),
             dtype: i.dtype,
             device: i.device,
-            contiguous: i.contiguous,
-            wrapped_number: true,
-            requires_grad: AtomicBool::new(false),
+            keys: i.keys,
             offset: i.offset,
             numel: i.numel,
-            sizes: i.sizes.clone(),
-            strides: i.strides.clone(),
-            storage: i.storage.clone(),
+            contiguous: i.contiguous,
+            wrapped_number: true,
             extra: i.extra.clone(),
-        }))
+        };
+        Tensor::place(parts, i.shape.sizes(), i.shape.strides())
     }
 
     /// The dispatch keys of this tensor.
@@ -251,13 +242,13 @@ impl Tensor {
     /// The size of each dimension.
     #[inline]
     pub fn sizes(&self) -> &[i64] {
-        &self.0.sizes
+        self.0.shape.sizes()
     }
 
     /// The stride of each dimension, in elements.
     #[inline]
     pub fn strides(&self) -> &[i64] {
-        &self.0.strides
+        self.0.shape.strides()
     }
 
     /// The position of the first element in the storage, in elements.
@@ -269,7 +260,7 @@ impl Tensor {
     /// The number of dimensions.
     #[inline]
     pub fn dim(&self) -> usize {
-        self.0.sizes.len()
+        self.0.shape.rank()
     }
 
     /// The number of elements.
@@ -337,8 +328,8 @@ impl Tensor {
             i.storage.clone(),
             i.dtype,
             i.device,
-            i.sizes.clone(),
-            i.strides.clone(),
+            i.shape.sizes(),
+            i.shape.strides(),
             i.offset,
             i.keys,
             Some(Arc::new(MadeDuringCapture(capture))),
@@ -352,8 +343,8 @@ impl Tensor {
     pub(crate) fn meta(&self) -> TensorMeta {
         TensorMeta {
             dtype: self.0.dtype,
-            sizes: self.0.sizes.clone(),
-            strides: self.0.strides.clone(),
+            sizes: Dims::from_slice(self.sizes()),
+            strides: Dims::from_slice(self.strides()),
             device: self.0.device,
         }
     }
