@@ -298,6 +298,8 @@ proptest! {
                     .map(|()| int(&stack));
                 match model(registered, slot) {
                     Some(key) => assert_eq!(got.unwrap(), key as i64, "{registered:?} at {slot}"),
+                    // the modes' own fallbacks, which do real work
+                    None if matches!(slot, K::Functionalize | K::Tracer) => {}
                     None => assert!(got.is_err(), "{registered:?} at {slot}"),
                 }
             }
