@@ -58,6 +58,12 @@ fn generate() -> Result<(), String> {
             return Err(format!("`{}` is declared twice", entry.func));
         }
         op.wrapper(&mut wrappers);
+        // the dispatcher's dumps name the line of the schema
+        let line = text
+            .lines()
+            .position(|l| l.strip_prefix("- func: ") == Some(entry.func.as_str()))
+            .map_or(0, |i| i + 1);
+        let _ = writeln!(register, "    library.at({SOURCE:?}, {line});");
         op.registration(&mut register);
     }
     let out = format!(

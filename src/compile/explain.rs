@@ -5,7 +5,7 @@ use super::options::CompileEvent;
 use super::stages::Executable;
 use std::fmt;
 use std::time::Duration;
-use straightline_passes::schedule::loops::{Extern, FusionDecision, Step};
+use straightline_passes::schedule::loops::{Activation, Extern, FusionDecision, Matmul, Step};
 
 /// One kernel or extern call of a variant.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +41,25 @@ pub struct VariantExplanation {
     pub code_bytes: usize,
 }
 
+/// The product and what was folded into it.
+fn matmul_ops(m: &Matmul) -> Vec<String> {
+    let batched = m.out.sizes.len() > 2;
+    let mut ops = vec![if batched { "aten::bmm" } else { "aten::mm" }.to_string()];
+    if m.bias.is_some() {
+        ops.push("+bias".into());
+    }
+    if m.activation != Activation::None {
+        ops.push(format!("+{:?}", m.activation));
+    }
+    if m.residual.is_some() {
+        ops.push("+residual".into());
+    }
+    if m.pack_b {
+        ops.push("(packed weights)".into());
+    }
+    ops
+}
+
 impl VariantExplanation {
     pub(super) fn new(number: usize, guards: &Guards, code: Option<&Executable>) -> Self {
         let Some(code) = code else {
@@ -66,10 +85,10 @@ impl VariantExplanation {
                     generated: true,
                     ops: k.ops.iter().map(ToString::to_string).collect(),
                 },
-                Step::Extern(Extern::Matmul(_)) => StepExplanation {
+                Step::Extern(Extern::Matmul(m)) => StepExplanation {
                     name: "matmul".into(),
                     generated: false,
-                    ops: vec!["aten::mm".into()],
+                    ops: matmul_ops(m),
                 },
                 Step::Extern(Extern::Op { op, .. }) => StepExplanation {
                     name: op.to_string(),

@@ -32,7 +32,6 @@ mod view;
 /// Defines the operators and registers their kernels; called once, by the dispatcher itself.
 pub(crate) fn register() -> crate::Result<()> {
     let mut library = crate::dispatch::Library::new("aten")?;
-    library.at("src/ops/native_functions.yaml", 0);
     aten::register(&mut library)?;
     library.leak();
     Ok(())

@@ -407,7 +407,8 @@ impl Planner<'_> {
                 .or_else(|| step_of_group.get(&fate?.group?).copied());
             let reason = match fate {
                 _ if !demands.live[v.i()] => "not needed, or folded into a matrix product",
-                _ if self.p.def(v).is_view() => "a view: index arithmetic",
+                _ if self.p.def(v).is_view() && step.is_none() => "a view: index arithmetic",
+                _ if self.p.def(v).is_view() => "a view of what this step computes",
                 Some(f) => &f.reason,
                 None => "the same as its operand, or known without computing",
             };
