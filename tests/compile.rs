@@ -102,6 +102,57 @@ fn views_and_joins() {
     );
 }
 
+type Function = fn(&Tensor) -> Result<Tensor>;
+
+/// f32 and f64; row-major, transposed, stepped, broadcast and empty inputs; NaN and infinities.
+#[test]
+fn every_layout_and_special_values() {
+    let functions: [Function; 9] = [
+        |x| x.gelu()?.mul(&x.sigmoid()?)?.add(&x.tanh()?),
+        |x| x.exp()?.add_scalar(1.0)?.log()?.sqrt(),
+        |x| x.softmax(-1),
+        |x| x.log_softmax(0),
+        |x| x.layer_norm(&[6], None, None, 1e-5),
+        |x| x.sum_dim(&[0], true)?.add(x),
+        |x| x.mean_dim(&[1], true)?.sub(x)?.square(),
+        |x| x.matmul(&x.t()?)?.relu(),
+        |x| Tensor::where_self(&x.gt_scalar(0.0)?, &x.neg()?, &x.exp()?),
+    ];
+    for dtype in [DType::F32, DType::F64] {
+        let base = randn(&[6, 6]).to_dtype(dtype).unwrap();
+        let big = randn(&[12, 12]).to_dtype(dtype).unwrap();
+        let special = base.copied().unwrap();
+        for (i, v) in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 1e30]
+            .into_iter()
+            .enumerate()
+        {
+            let row = special.select(0, i as i64).unwrap();
+            row.select(0, i as i64).unwrap().fill_(v).unwrap();
+        }
+        let inputs = [
+            base.t().unwrap(),
+            big.slice(0, 1, 12, 2).unwrap().slice(1, 0, 12, 2).unwrap(),
+            base.select(0, 0).unwrap().expand(&[4, 6]).unwrap(),
+            Tensor::zeros(&[0, 6], dtype, Device::CPU).unwrap(),
+            special.t().unwrap(),
+            special,
+            base,
+        ];
+        for (i, f) in functions.into_iter().enumerate() {
+            for (k, x) in inputs.iter().enumerate() {
+                // amax over no rows is an error in both worlds
+                let Ok(want) = f(x) else {
+                    assert!(compile(f).call(x).is_err(), "function {i} of input {k}");
+                    continue;
+                };
+                let got = compile(f).call(x).unwrap();
+                println!("function {i}, input {k}, {dtype}");
+                close(&got, &want);
+            }
+        }
+    }
+}
+
 #[test]
 fn writes_become_functional() {
     check(
@@ -288,4 +339,48 @@ fn index_out_of_range_in_a_replay_is_an_error() {
     f.call(&Tensor::from_vec([0i64, 4]).unwrap()).unwrap();
     let err = f.call(&Tensor::from_vec([0i64, 5]).unwrap()).unwrap_err();
     assert!(matches!(err.kind(), ErrorKind::Index(_)), "{err}");
+}
+
+/// The number of generated kernels and of extern calls.
+fn steps(
+    f: impl Fn(&Tensor) -> Result<Tensor> + Send + Sync + 'static,
+    x: &Tensor,
+) -> (usize, usize) {
+    let f = compile(f);
+    f.call(x).unwrap();
+    let why = f.explain();
+    let v = &why.variants[0];
+    (v.kernels(), v.steps.len() - v.kernels())
+}
+
+#[test]
+fn fusion_is_what_it_should_be() {
+    let x = randn(&[8, 32]);
+    let chain = |x: &Tensor| -> Result<Tensor> {
+        let mut y = x.clone();
+        for _ in 0..50 {
+            y = y.mul(x)?.add_scalar(1)?;
+        }
+        Ok(y)
+    };
+    assert_eq!(steps(chain, &x), (1, 0));
+    assert_eq!(steps(|x| x.softmax(-1), &x), (1, 0));
+    assert_eq!(steps(|x| x.layer_norm(&[32], None, None, 1e-5), &x), (1, 0));
+    assert_eq!(
+        steps(|x| x.gelu()?.mul(&x.sigmoid()?)?.add(&x.tanh()?), &x),
+        (1, 0)
+    );
+    let (w, b) = (randn(&[16, 32]), randn(&[16]));
+    assert_eq!(
+        steps(move |x| x.linear(&w, Some(&b))?.gelu(), &x),
+        (0, 1),
+        "bias and activation belong to the product"
+    );
+    let table = randn(&[10, 32]);
+    let ids = Tensor::from_vec([1i64, 3]).unwrap();
+    assert_eq!(
+        steps(move |i| table.embedding(i)?.softmax(-1), &ids),
+        (1, 0),
+        "a gather belongs to what follows"
+    );
 }
