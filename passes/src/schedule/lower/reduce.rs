@@ -14,6 +14,14 @@ const SPLIT_FROM: i64 = 1 << 16;
 const FEW_RESULTS: i64 = 8;
 /// How many partial results one is cut into, at most.
 const MAX_PARTS: i64 = 64;
+/// A reduction of columns is cut into parts of at most this many rows (a page each, and the first
+/// level of the address cache has about a hundred), and of no fewer than the other.
+const MAX_ROWS: i64 = 64;
+const MIN_ROWS: i64 = 16;
+/// Rows of fewer elements share pages.
+const WIDE_ROW: i64 = 512;
+/// Smaller matrices stay in the second-level cache.
+const COLUMNS_FROM: i64 = 1 << 19;
 
 fn identity(op: ReduceOp) -> Option<Scalar> {
     Some(match op {
@@ -173,6 +181,43 @@ impl Lowerer<'_> {
                 let part = self.p.push(dtype, &partial_sizes, def);
                 self.p.values[part.i()].barrier = true;
                 (part, smallvec![lead])
+            }
+            _ => self.partial_columns(op, x, dims, results),
+        }
+    }
+
+    /// Cuts a long reduction over the first dimensions in two, so that each part reads rows that
+    /// the processor's address cache covers: a column of thousands of distant rows misses at every
+    /// element.
+    fn partial_columns(
+        &mut self,
+        op: ReduceOp,
+        x: V,
+        dims: SmallVec<[usize; 2]>,
+        results: &[i64],
+    ) -> (V, SmallVec<[usize; 2]>) {
+        let leading = dims.iter().enumerate().all(|(i, d)| i == *d);
+        let count: i64 = dims.iter().map(|d| self.p.sizes(x)[*d]).product();
+        let width: i64 = results.iter().product();
+        let rows = (MIN_ROWS..=MAX_ROWS).rev().find(|r| count % r == 0);
+        match rows {
+            Some(rows)
+                if leading
+                    && count >= 4 * MAX_ROWS
+                    && width >= WIDE_ROW
+                    && count * width >= COLUMNS_FROM =>
+            {
+                let parts = count / rows;
+                let cut: Dims = [parts, rows].iter().chain(results).copied().collect();
+                let partial_sizes: Dims = [parts].iter().chain(results).copied().collect();
+                let src = self.p.reshape(x, &cut);
+                let dtype = self.p.dtype(x);
+                let dims: SmallVec<[usize; 2]> = smallvec![1];
+                let part = self
+                    .p
+                    .push(dtype, &partial_sizes, Def::Reduce { op, src, dims });
+                self.p.values[part.i()].barrier = true;
+                (part, smallvec![0])
             }
             _ => (x, dims),
         }

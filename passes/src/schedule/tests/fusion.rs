@@ -370,3 +370,19 @@ fn a_transformer_layer_copies_nothing() {
         assert_eq!(count(&plan), (3, 8), "{}", plan.summary());
     }
 }
+
+#[test]
+fn long_columns_are_summed_in_parts() {
+    let kernels = |rows: i64, columns: i64| {
+        let mut b = B::default();
+        let x = b.input(&[rows, columns]);
+        let sum = b.keep("aten::sum.dim_IntList", x, 0);
+        let plan = b.schedule(&[sum]);
+        crate::schedule::verify_schedule(&plan).unwrap();
+        count(&plan)
+    };
+    assert_eq!(kernels(4096, 4096), (2, 0));
+    // a prime number of rows cannot be cut evenly; a small matrix need not be
+    assert_eq!(kernels(4099, 4096), (1, 0));
+    assert_eq!(kernels(64, 64), (1, 0));
+}
