@@ -176,6 +176,7 @@ impl Lowered {
             keep_clif: keep,
             keep_asm: keep,
             externs: externs::registry(&self.schedule)?,
+            ..PlanOptions::default()
         };
         let plan = Plan::compile(self.schedule.clone(), &options)
             .map_err(|e| Error::compile(e.to_string()))?;

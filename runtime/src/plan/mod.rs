@@ -87,6 +87,8 @@ pub struct PlanOptions {
     pub keep_clif: bool,
     /// Keep the disassembly ([`Plan::asm`]).
     pub keep_asm: bool,
+    /// Use Cranelift's 128-bit vectors only, where wider ones would run the inner loops.
+    pub narrow: bool,
     /// The runtime kernels that [`Extern::Op`](straightline_passes::schedule::loops::Extern::Op) steps name.
     pub externs: Arc<ExternRegistry>,
 }
@@ -133,6 +135,7 @@ impl Plan {
         let jit_options = JitOptions {
             keep_clif: options.keep_clif,
             keep_asm: options.keep_asm,
+            wide: !options.narrow,
         };
         let code = timings.time("codegen", || jit::compile(&schedule, &calls, jit_options))?;
         Ok(Plan {

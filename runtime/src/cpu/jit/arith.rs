@@ -12,7 +12,7 @@ use straightline_passes::schedule::loops::{BinaryOp, CompareOp, ReduceOp, UnaryO
 /// Code that runs when an integer divisor is zero; given the truth value of that.
 pub(crate) type OnZero<'c, 'a, 'f> = dyn FnMut(&mut Emit<'a, 'f>, Value) + 'c;
 
-fn math_function(op: UnaryOp) -> Option<Fn1> {
+pub(crate) fn math_function(op: UnaryOp) -> Option<Fn1> {
     Some(match op {
         UnaryOp::Rsqrt => Fn1::Rsqrt,
         UnaryOp::Reciprocal => Fn1::Reciprocal,

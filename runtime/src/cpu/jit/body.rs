@@ -12,13 +12,22 @@ use straightline_passes::ir::{DType, Scalar};
 use straightline_passes::schedule::loops::{AxisId, Index, Inst, Mem, Op, Val, Vectorize};
 
 /// Results of the instructions emitted so far.
-struct Values<'v> {
+pub(crate) struct Values<'v> {
     local: Vec<Option<Lanes>>,
     invariants: &'v [Option<Invariant>],
     vector: bool,
 }
 
-impl Values<'_> {
+impl<'v> Values<'v> {
+    /// Nothing emitted yet but what does not change.
+    pub(crate) fn uniform_only(len: usize, invariants: &'v [Option<Invariant>]) -> Values<'v> {
+        Values {
+            local: vec![None; len],
+            invariants,
+            vector: false,
+        }
+    }
+
     fn get(&self, e: &mut Emit<'_, '_>, v: Val) -> Lanes {
         if let Some(l) = self.local[v.0 as usize] {
             return l;
@@ -279,6 +288,23 @@ impl Nest<'_, '_, '_, '_> {
             per_lane,
             element,
             varying,
+        }
+    }
+
+    /// The address of the body's first lane, of an access whose dynamic terms are the same in all lanes.
+    pub(crate) fn first_address(
+        &mut self,
+        s: usize,
+        i: usize,
+        mem: Mem,
+        index: &Index,
+        values: &Values<'_>,
+    ) -> Value {
+        let place = self.locate(s, i, mem, index, values, 0);
+        debug_assert!(place.varying.is_empty());
+        match place.offset {
+            0 => place.base,
+            offset => self.e.b.ins().iadd_imm_s(place.base, offset),
         }
     }
 

@@ -1,14 +1,16 @@
 //! Functions: the entry of a schedule and the kernels it calls.
 
 use super::JitError;
-use super::analyse::KernelFacts;
+use super::analyse::{KernelFacts, StageFacts};
 use super::constants::ConstantPool;
 use super::emit::{Emit, mem};
 use super::memory::{Code, CodeBuilder};
 use super::nest::{ArgLayout, Context, Nest, Units};
 use super::status::Status;
+use super::x86::strip_of;
+use crate::cpu::math::Isa;
 use crate::cpu::threads::sl_parallel_for;
-use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, Value, types};
+use cranelift_codegen::ir::{AbiParam, FuncRef, Function, InstBuilder, Signature, Value, types};
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_module::{FuncId, Module};
@@ -31,6 +33,8 @@ pub struct JitOptions {
     pub keep_clif: bool,
     /// The disassembly of each function.
     pub keep_asm: bool,
+    /// Use vectors wider than Cranelift's where the machine has them.
+    pub wide: bool,
 }
 
 /// What a step that is not a kernel calls: `f(descriptor, context)`; it reports failure through the status.
@@ -129,6 +133,7 @@ struct Unit<'s> {
     pool: ConstantPool,
     call_conv: CallConv,
     x64: bool,
+    wide: bool,
     clif: String,
     asm: String,
     code_bytes: usize,
@@ -154,6 +159,10 @@ pub fn compile(
         pool: ConstantPool::default(),
         call_conv: isa.default_call_conv(),
         x64: isa.name() == "x64",
+        wide: options.wide
+            && isa.name() == "x64"
+            && isa.default_call_conv() == CallConv::SystemV
+            && crate::cpu::math::isa() == Isa::Avx512,
         clif: String::new(),
         asm: String::new(),
         code_bytes: 0,
@@ -209,7 +218,10 @@ impl Unit<'_> {
                 reach.push(Reach::Inline);
                 continue;
             };
-            let f = KernelFacts::of(kernel);
+            let mut f = KernelFacts::of(kernel);
+            if self.wide {
+                self.strips(i, kernel, &mut f)?;
+            }
             let work = (kernel.points().max(0) as u64).saturating_mul(kernel.work_per_point);
             let parallel = work >= PARALLEL_WORK && Units::of(kernel).count > 1;
             reach.push(if !parallel && inline {
@@ -234,6 +246,13 @@ impl Unit<'_> {
                     Reach::Call(id) | Reach::Parallel(id) => {
                         Some(unit.builder.module().declare_func_in_func(*id, b.func))
                     }
+                })
+                .collect();
+            let strips: Vec<_> = facts
+                .iter()
+                .map(|f| {
+                    f.as_ref()
+                        .map_or(Vec::new(), |f| unit.strip_refs(f, b.func))
                 })
                 .collect();
             let (call_conv, x64) = (unit.call_conv, unit.x64);
@@ -285,7 +304,8 @@ impl Unit<'_> {
                                 e.b.ins().call(func, &[run, zero, n]);
                             }
                             (_, None) => {
-                                Nest::new(&mut e, schedule, kernel, f, &unit.layout, i, cx)
+                                let (strips, layout) = (&strips[i], &unit.layout);
+                                Nest::new(&mut e, schedule, kernel, f, strips, layout, i, cx)
                                     .units(None)?;
                             }
                         }
@@ -308,14 +328,59 @@ impl Unit<'_> {
         sig.params.extend([AbiParam::new(types::I64); 3]);
         let schedule = self.schedule;
         self.function(&format!("kernel_{step}"), sig, |unit, b, params| {
+            let strips = unit.strip_refs(facts, b.func);
             let (call_conv, x64) = (unit.call_conv, unit.x64);
             let mut e = Emit::new(b, &mut unit.pool, x64, call_conv);
             let cx = context(&mut e, params[0]);
-            Nest::new(&mut e, schedule, kernel, facts, &unit.layout, step, cx)
+            let layout = &unit.layout;
+            Nest::new(&mut e, schedule, kernel, facts, &strips, layout, step, cx)
                 .units(Some((params[1], params[2])))?;
             e.b.ins().return_(&[]);
             Ok(())
         })
+    }
+
+    /// Generates the strips of a kernel's stages.
+    fn strips(
+        &mut self,
+        step: usize,
+        kernel: &Kernel,
+        facts: &mut KernelFacts,
+    ) -> Result<(), JitError> {
+        for (s, f) in facts.stages.iter_mut().enumerate() {
+            let Some((mut strip, code)) = strip_of(kernel, s, f) else {
+                continue;
+            };
+            let name = format!("strip_{step}_{s}");
+            let mut sig = Signature::new(self.call_conv);
+            sig.params.extend([AbiParam::new(types::I64); 2]);
+            let id = self.builder.declare(&name, &sig)?;
+            self.builder.define_bytes(&name, id, &code)?;
+            self.code_bytes += code.len();
+            if self.options.keep_asm {
+                let _ = writeln!(self.asm, "; {name}: {} bytes, AVX-512", code.len());
+                for line in code.chunks(32) {
+                    for byte in line {
+                        let _ = write!(self.asm, "{byte:02x}");
+                    }
+                    self.asm.push('\n');
+                }
+            }
+            strip.function = Some(id);
+            f.strip = Some(strip);
+        }
+        Ok(())
+    }
+
+    /// The strips of a kernel as a function under construction refers to them.
+    fn strip_refs(&mut self, facts: &KernelFacts, func: &mut Function) -> Vec<Option<FuncRef>> {
+        let module = self.builder.module();
+        let strip = |s: &StageFacts| s.strip.as_ref().and_then(|s| s.function);
+        facts
+            .stages
+            .iter()
+            .map(|s| strip(s).map(|id| module.declare_func_in_func(id, func)))
+            .collect()
     }
 
     /// Builds and compiles one function.

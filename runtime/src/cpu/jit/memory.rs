@@ -51,6 +51,18 @@ impl CodeBuilder {
             .map_err(|e| JitError::codegen(name, &e))
     }
 
+    /// The body of a declared function as machine code that refers to nothing outside itself.
+    pub(crate) fn define_bytes(
+        &mut self,
+        name: &str,
+        id: FuncId,
+        code: &[u8],
+    ) -> Result<(), JitError> {
+        self.module()
+            .define_function_bytes(id, 64, code, &[])
+            .map_err(|e| JitError::codegen(name, &e))
+    }
+
     /// Makes the code executable.
     pub(crate) fn finish(mut self) -> Result<Code, JitError> {
         self.module()

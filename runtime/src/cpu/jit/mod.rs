@@ -10,6 +10,7 @@
 //! | `analyse` | invariant values, address shapes, unrolling: decided before emission |
 //! | `nest`, `reduce`, `body` | loops of a kernel; reductions; one pass over a body's instructions |
 //! | `arith`, `convert`, `access`, `math` | operations, casts, memory formats, the math functions |
+//! | `x86`, `wide` | 512-bit inner loops; how they are called |
 //! | `emit`, `lanes`, `constants` | registers: what a value is and how it is moved |
 //! | `isa`, `memory`, `scratch`, `status` | the host, executable memory, scratch rows, error reports |
 
@@ -30,6 +31,8 @@ mod reduce;
 mod scratch;
 mod status;
 mod verify;
+mod wide;
+mod x86;
 
 #[cfg(test)]
 mod interp;

@@ -6,7 +6,7 @@ use super::emit::Emit;
 use super::lanes::{LANES, Lanes};
 use super::reduce::Accumulators;
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Value, types};
+use cranelift_codegen::ir::{FuncRef, InstBuilder, StackSlotData, StackSlotKind, Value, types};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use straightline_passes::schedule::loops::{
@@ -112,6 +112,8 @@ pub(crate) struct Nest<'e, 'a, 'f, 'k> {
     pub(crate) schedule: &'k Schedule,
     pub(crate) kernel: &'k Kernel,
     pub(crate) facts: &'k KernelFacts,
+    /// Per stage, its strip.
+    pub(crate) strips: &'k [Option<FuncRef>],
     pub(crate) step: usize,
     pub(crate) cx: Context,
     /// Current values of the open axes; an axis of extent one that is not looped over has none (it is 0).
@@ -134,6 +136,7 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
         schedule: &'k Schedule,
         kernel: &'k Kernel,
         facts: &'k KernelFacts,
+        strips: &'k [Option<FuncRef>],
         layout: &ArgLayout,
         step: usize,
         cx: Context,
@@ -176,6 +179,7 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
             schedule,
             kernel,
             facts,
+            strips,
             step,
             cx,
             axis: HashMap::new(),
@@ -277,6 +281,9 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
             }
         };
         self.lane_axis = Some(last.id);
+        if self.facts.stages.iter().any(|s| s.strip.is_some()) {
+            return self.strip_unit(last, range, ranges);
+        }
         let u = self.grid_unroll();
         let step = u * LANES;
         let invariants = (0..self.kernel.stages.len())
@@ -290,11 +297,7 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
             let tail = last.extent - main - rest;
             return self.groups_static(main + rest, tail, 1, false, &invariants);
         }
-        let index = range.expect("more than one range");
-        let begin = self.e.b.ins().imul_imm_s(index, RANGE);
-        let end = self.e.b.ins().iadd_imm_s(begin, RANGE);
-        let limit = self.e.i64(last.extent);
-        let end = self.e.b.ins().smin(end, limit);
+        let (begin, end) = self.range_bounds(range, last.extent);
         let len = self.e.b.ins().isub(end, begin);
         let main = self.e.b.ins().band_imm_s(len, -step);
         let main = self.e.b.ins().iadd(begin, main);
@@ -303,6 +306,36 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
             return Ok(());
         }
         self.groups(main, end, 1, false, &invariants)
+    }
+
+    /// The elements of a row's range.
+    fn range_bounds(&mut self, range: Option<Value>, extent: i64) -> (Value, Value) {
+        let index = range.expect("more than one range");
+        let begin = self.e.b.ins().imul_imm_s(index, RANGE);
+        let end = self.e.b.ins().iadd_imm_s(begin, RANGE);
+        let limit = self.e.i64(extent);
+        (begin, self.e.b.ins().smin(end, limit))
+    }
+
+    /// A unit of a kernel whose only stage is a strip.
+    fn strip_unit(
+        &mut self,
+        last: Axis,
+        range: Option<Value>,
+        ranges: i64,
+    ) -> Result<(), JitError> {
+        let invariants = self.invariants(0, false)?;
+        let (begin, len) = if ranges == 1 {
+            (self.e.i64(0), self.e.i64(last.extent))
+        } else {
+            let (begin, end) = self.range_bounds(range, last.extent);
+            (begin, self.e.b.ins().isub(end, begin))
+        };
+        let saved = self.address.clone();
+        self.enter(last.id, begin);
+        self.call_strip(0, &invariants, len)?;
+        self.address = saved;
+        Ok(())
     }
 
     /// Repetitions of the body per vector group of a grid kernel.

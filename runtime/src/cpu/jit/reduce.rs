@@ -4,12 +4,15 @@ use super::JitError;
 use super::analyse::unroll;
 use super::arith::accumulator;
 use super::lanes::{Kind, LANES, Lanes};
-use super::nest::{Nest, sum_block};
+use super::nest::{Invariant, Nest, sum_block};
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, Value};
+use cranelift_codegen::ir::{InstBuilder, Value, types};
 use smallvec::{SmallVec, smallvec};
 use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::{AxisId, Op, ReduceOp, Val};
+
+/// The chains of additions that a block of a strip is counted for: a multiple of every strip's step.
+const STRIP_SUMS: i64 = 64;
 
 /// The running state of a stage's reductions: for each repetition of the body, for each reduction, its values
 /// (one; for an arg-reduction the extreme and its position).
@@ -197,6 +200,9 @@ impl Nest<'_, '_, '_, '_> {
         let (cost, wide) = (facts.cost, facts.wide);
         let has_reduce = !facts.reduces.is_empty();
         self.lane_axis = Some(axis);
+        if facts.strip.is_some() {
+            return self.strip_row(s, axis, extent, totals);
+        }
         let invariants = self.invariants(s, vector)?;
         let mut totals = totals;
         let mut done = 0;
@@ -247,6 +253,105 @@ impl Nest<'_, '_, '_, '_> {
             })?;
         }
         Ok(totals)
+    }
+
+    /// The innermost loop of a stage that is a strip; long float sums are added up in blocks.
+    fn strip_row(
+        &mut self,
+        s: usize,
+        axis: AxisId,
+        extent: i64,
+        mut totals: Accumulators,
+    ) -> Result<Accumulators, JitError> {
+        let invariants = self.invariants(s, false)?;
+        let block = sum_block(extent / STRIP_SUMS) * STRIP_SUMS;
+        let mut done = 0;
+        if extent >= 2 * block && self.sums_floats(s) {
+            done = extent / block * block;
+            totals = self.strip_blocks(s, axis, &invariants, (done, block), totals)?;
+        }
+        let rest = extent - done;
+        if rest > 0 {
+            totals = self.span(axis, done, rest, rest, totals, |n, totals| {
+                n.strip_part(s, &invariants, rest, totals)
+            })?;
+        }
+        Ok(totals)
+    }
+
+    /// `0..end` of a row in blocks: their sums are added up in `f64`, of which there are few enough.
+    fn strip_blocks(
+        &mut self,
+        s: usize,
+        axis: AxisId,
+        invariants: &[Option<Invariant>],
+        (end, block): (i64, i64),
+        mut totals: Accumulators,
+    ) -> Result<Accumulators, JitError> {
+        let kernel = self.kernel;
+        let ops: SmallVec<[ReduceOp; 2]> = self.facts.stages[s]
+            .reduces
+            .iter()
+            .map(|&r| match kernel.stages[s].body[r].op {
+                Op::Reduce(op, _) => op,
+                _ => unreachable!("strips have no arg-reductions"),
+            })
+            .collect();
+        let mut start: SmallVec<[Value; 2]> = SmallVec::new();
+        for (k, &op) in ops.iter().enumerate() {
+            let v = totals.items[k][0].one();
+            start.push(match op {
+                ReduceOp::Sum => self.e.b.ins().fpromote(types::F64, v),
+                _ => v,
+            });
+        }
+        let (b, e) = (self.e.i64(0), self.e.i64(end));
+        let l = self.e.begin_loop(b, e, block, &start, false);
+        let saved = self.address.clone();
+        self.enter(axis, l.index);
+        let n = self.e.i64(block);
+        let parts = self.call_strip(s, invariants, n)?;
+        self.address = saved;
+        let mut next: SmallVec<[Value; 2]> = SmallVec::new();
+        for ((&op, &part), &total) in ops.iter().zip(&parts).zip(&l.carried) {
+            next.push(if op == ReduceOp::Sum {
+                let part = self.e.b.ins().fpromote(types::F64, part);
+                self.e.b.ins().fadd(total, part)
+            } else {
+                let [total, part] = [total, part].map(|v| Lanes::scalar(Kind::F32, v));
+                self.e.reduce_step(op, total, part).one()
+            });
+        }
+        let out = self.e.end_loop(&l, &next);
+        for (k, &op) in ops.iter().enumerate() {
+            let v = match op {
+                ReduceOp::Sum => self.e.b.ins().fdemote(types::F32, out[k]),
+                _ => out[k],
+            };
+            totals.items[k][0] = Lanes::scalar(Kind::F32, v);
+        }
+        Ok(totals)
+    }
+
+    fn strip_part(
+        &mut self,
+        s: usize,
+        invariants: &[Option<Invariant>],
+        len: i64,
+        totals: &mut Accumulators,
+    ) -> Result<(), JitError> {
+        let kernel = self.kernel;
+        let len = self.e.i64(len);
+        let parts = self.call_strip(s, invariants, len)?;
+        for (k, &part) in parts.iter().enumerate() {
+            let Op::Reduce(op, _) = kernel.stages[s].body[self.facts.stages[s].reduces[k]].op
+            else {
+                unreachable!("strips have no arg-reductions")
+            };
+            let part = Lanes::scalar(Kind::F32, part);
+            totals.items[k][0] = self.e.reduce_step(op, totals.items[k][0], part);
+        }
+        Ok(())
     }
 
     /// `begin..begin + len` of an axis in steps, accumulators carried.

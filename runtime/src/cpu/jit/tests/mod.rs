@@ -4,6 +4,7 @@ mod pointwise;
 mod random;
 mod reductions;
 mod scheduled;
+mod strips;
 
 use super::interp::{self, Memory, Stop, from_bytes, to_bytes};
 use crate::plan::{ArgPtr, Plan, PlanError, PlanOptions};
@@ -186,7 +187,13 @@ impl Case {
 
     /// Runs the generated code on a copy of the memory.
     pub(super) fn compiled(&self) -> Result<Memory, PlanError> {
+        self.compiled_by(false)
+    }
+
+    /// The same, with 512-bit strips or `narrow`: with Cranelift's vectors alone.
+    fn compiled_by(&self, narrow: bool) -> Result<Memory, PlanError> {
         let options = PlanOptions {
+            narrow,
             keep_clif: std::env::var_os("JIT_DUMP").is_some(),
             keep_asm: std::env::var_os("JIT_DUMP").is_some(),
             ..PlanOptions::default()
@@ -244,7 +251,20 @@ impl Case {
 
     /// Both agree: bit for bit, or within `tolerance` of the larger magnitude where one is given.
     pub(super) fn check(&self, tolerance: f64) {
-        let (got, want) = (self.compiled(), self.interpreted());
+        self.check_emitter(tolerance, false);
+        self.check_emitter(tolerance, true);
+    }
+
+    /// Both emitters give the same bits.
+    pub(super) fn check_same(&self) {
+        match (self.compiled_by(false), self.compiled_by(true)) {
+            (Ok(wide), Ok(narrow)) => self.compare(&wide, &narrow, 0.0),
+            (wide, narrow) => panic!("{:?}, {:?}", wide.err(), narrow.err()),
+        }
+    }
+
+    fn check_emitter(&self, tolerance: f64, narrow: bool) {
+        let (got, want) = (self.compiled_by(narrow), self.interpreted());
         match (got, want) {
             (Ok(got), Ok(want)) => self.compare(&got, &want, tolerance),
             (Err(PlanError::IndexOutOfRange { index, .. }), Err(Stop::Index(_))) => {

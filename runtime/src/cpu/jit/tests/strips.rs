@@ -1,0 +1,335 @@
+//! 512-bit strips against the interpreter and against Cranelift's loops.
+
+use super::*;
+use crate::cpu::math::{Isa, isa};
+
+const F: DType = DType::F32;
+
+/// The number of strips that the kernel's stages got.
+fn strips(c: &Case) -> usize {
+    let options = PlanOptions {
+        keep_asm: true,
+        ..PlanOptions::default()
+    };
+    let plan = Plan::compile(c.schedule.clone(), &options).expect("compiles");
+    plan.asm().expect("kept").matches("; strip_").count()
+}
+
+fn expect_strips(c: &Case, want: usize) {
+    let want = if isa() == Isa::Avx512 { want } else { 0 };
+    assert_eq!(strips(c), want, "{:#?}", c.schedule);
+}
+
+fn numbers(seed: u64, n: i64) -> Vec<Scalar> {
+    let mut rng = Rng(seed);
+    (0..n).map(|_| rng.element(F)).collect()
+}
+
+fn unary(op: UnaryOp, v: u32) -> Inst {
+    let dtype = match op {
+        UnaryOp::IsNan | UnaryOp::IsInf => DType::Bool,
+        _ => F,
+    };
+    inst(dtype, Op::Unary(op, Val(v)))
+}
+
+fn binary(op: BinaryOp, a: u32, b: u32) -> Inst {
+    inst(F, Op::Binary(op, Val(a), Val(b)))
+}
+
+fn constant(v: f64) -> Inst {
+    inst(F, Op::Const(Scalar::Float(v)))
+}
+
+fn carry(stage: u32, value: u32) -> Inst {
+    let value = Val(value);
+    inst(F, Op::Carry { stage, value })
+}
+
+#[test]
+fn every_length_of_a_pointwise_strip() {
+    for n in (0..=70).chain([128, 129, 1000, 8192, 8193, 12300]) {
+        let mut c = Case::new(&[n], Vectorize::Grid);
+        let x = c.input(F, numbers(n as u64, n));
+        let y = c.input(F, numbers(n as u64 + 1, n));
+        let out = c.output(F, n as usize);
+        let i = || terms(&[(0, 1)]);
+        c.stage(
+            1,
+            &[],
+            vec![
+                load(F, x, i()),
+                load(F, y, i()),
+                constant(0.5),
+                inst(F, Op::Fma(Val(0), Val(2), Val(1))),
+                unary(UnaryOp::GeluErf, 3),
+                unary(UnaryOp::Relu, 1),
+                binary(BinaryOp::Maximum, 4, 5),
+                inst(DType::Bool, Op::Compare(CompareOp::Ge, Val(0), Val(1))),
+                inst(F, Op::Select(Val(7), Val(6), Val(0))),
+                store(F, out, i(), 8),
+            ],
+        );
+        c.check(0.0);
+        c.check_same();
+        expect_strips(&c, usize::from(n >= 16));
+    }
+}
+
+#[test]
+fn short_bodies_are_repeated() {
+    for n in [16, 31, 32, 63, 64, 100, 255, 257, 4097] {
+        let mut c = Case::new(&[3, n], Vectorize::Grid);
+        let x = c.input(F, numbers(n as u64, 3 * n));
+        let b = c.input(F, numbers(7, n));
+        let r = c.input(F, numbers(8, 3));
+        let out = c.output(F, 3 * n as usize);
+        c.stage(
+            2,
+            &[],
+            vec![
+                load(F, x, terms(&[(0, n), (1, 1)])),
+                load(F, b, terms(&[(1, 1)])),
+                load(F, r, terms(&[(0, 1)])),
+                binary(BinaryOp::Add, 0, 1),
+                binary(BinaryOp::Mul, 3, 2),
+                store(F, out, terms(&[(0, n), (1, 1)]), 4),
+            ],
+        );
+        c.check(0.0);
+        c.check_same();
+        expect_strips(&c, 1);
+    }
+}
+
+#[test]
+fn every_function_gives_the_bits_of_the_narrow_code() {
+    use UnaryOp::*;
+    let special = [
+        f32::NAN,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        f32::MIN_POSITIVE,
+        1e-42,
+        -1e-42,
+        f32::MAX,
+        f32::MIN,
+        88.7,
+        -87.4,
+        -103.9,
+        127.5,
+        -149.0,
+        0.5,
+        2.5,
+        -3.5,
+    ];
+    let mut rng = Rng(5);
+    let mut values: Vec<Scalar> = special.iter().map(|&x| Scalar::Float(x.into())).collect();
+    // all exponents, random fractions
+    values.extend((0..2000).map(|_| {
+        let x = f32::from_bits(rng.next() as u32);
+        Scalar::Float(x.into())
+    }));
+    values.extend((0..2000).map(|k| Scalar::Float(k as f64 * 0.05 - 50.0).cast(F)));
+    let n = values.len() as i64;
+    for op in [
+        Neg, Abs, Sign, Sqrt, Rsqrt, Reciprocal, Exp, Exp2, Expm1, Log, Log2, Log10, Log1p, Asin,
+        Acos, Atan, Sinh, Cosh, Asinh, Acosh, Atanh, Tanh, Sigmoid, Erf, Erfc, Floor, Ceil, Round,
+        Trunc, Relu, GeluErf, GeluTanh, Silu,
+    ] {
+        let mut c = Case::new(&[n], Vectorize::Grid);
+        let x = c.input(F, values.clone());
+        let out = c.output(F, n as usize);
+        c.stage(
+            1,
+            &[],
+            vec![
+                load(F, x, terms(&[(0, 1)])),
+                unary(op, 0),
+                store(F, out, terms(&[(0, 1)]), 1),
+            ],
+        );
+        c.check(0.0);
+        c.check_same();
+        expect_strips(&c, 1);
+    }
+}
+
+#[test]
+fn truth_values_and_comparisons() {
+    use CompareOp::*;
+    let n = 500;
+    for op in [Eq, Ne, Lt, Le, Gt, Ge] {
+        let mut c = Case::new(&[n], Vectorize::Grid);
+        let x = c.input(F, numbers(1, n));
+        let y = c.input(F, numbers(2, n));
+        let out = c.output(F, n as usize);
+        let truth = |op, a, b| inst(DType::Bool, Op::Binary(op, Val(a), Val(b)));
+        c.stage(
+            1,
+            &[],
+            vec![
+                load(F, x, terms(&[(0, 1)])),
+                load(F, y, terms(&[(0, 1)])),
+                inst(DType::Bool, Op::Compare(op, Val(0), Val(1))),
+                unary(UnaryOp::IsNan, 0),
+                unary(UnaryOp::IsInf, 1),
+                truth(BinaryOp::LogicalOr, 3, 4),
+                truth(BinaryOp::LogicalXor, 5, 2),
+                inst(DType::Bool, Op::Unary(UnaryOp::LogicalNot, Val(6))),
+                truth(BinaryOp::LogicalAnd, 7, 2),
+                inst(F, Op::Cast(Val(8))),
+                inst(DType::Bool, Op::Cast(Val(0))),
+                inst(F, Op::Select(Val(10), Val(9), Val(1))),
+                binary(BinaryOp::TruncDiv, 11, 1),
+                binary(BinaryOp::Minimum, 12, 0),
+                store(F, out, terms(&[(0, 1)]), 13),
+            ],
+        );
+        c.check(0.0);
+        c.check_same();
+        expect_strips(&c, 1);
+    }
+}
+
+#[test]
+fn what_does_not_qualify_runs_as_before() {
+    let n = 100;
+    let case = |body: &dyn Fn(u32, u32) -> Vec<Inst>| {
+        let mut c = Case::new(&[n], Vectorize::Grid);
+        let x = c.input(F, numbers(3, 2 * n));
+        let out = c.output(F, n as usize);
+        let body = body(x, out);
+        c.stage(1, &[], body);
+        c.check(0.0);
+        expect_strips(&c, 0);
+    };
+    let one = || terms(&[(0, 1)]);
+    // a stride, a call, an index
+    case(&|x, o| vec![load(F, x, terms(&[(0, 2)])), store(F, o, one(), 0)]);
+    case(&|x, o| {
+        vec![
+            load(F, x, one()),
+            unary(UnaryOp::Sin, 0),
+            store(F, o, one(), 1),
+        ]
+    });
+    case(&|x, o| {
+        vec![
+            load(F, x, one()),
+            inst(DType::I64, Op::AxisIndex(AxisId(0))),
+            inst(F, Op::Cast(Val(1))),
+            binary(BinaryOp::Add, 0, 2),
+            store(F, o, one(), 3),
+        ]
+    });
+}
+
+/// A softmax over rows whose exponentials are kept in a scratch row.
+fn softmax(m: i64, n: i64, x: Vec<Scalar>) -> Case {
+    let mut c = Case::new(&[m], Vectorize::Stage);
+    let x = c.input(F, x);
+    let out = c.output(F, (m * n) as usize);
+    c.kernel().scratch.push(Scratch {
+        dtype: F,
+        len: n as usize,
+    });
+    let row = |axis: u32| terms(&[(0, n), (axis, 1)]);
+    let scratch = Mem::Scratch(0);
+    c.stage(
+        1,
+        &[n],
+        vec![
+            load(F, x, row(1)),
+            inst(F, Op::Reduce(ReduceOp::Max, Val(0))),
+        ],
+    );
+    c.stage(
+        2,
+        &[n],
+        vec![
+            load(F, x, row(2)),
+            carry(0, 1),
+            binary(BinaryOp::Sub, 0, 1),
+            unary(UnaryOp::Exp, 2),
+            inst(
+                F,
+                Op::Store {
+                    mem: scratch,
+                    index: terms(&[(2, 1)]),
+                    value: Val(3),
+                },
+            ),
+            inst(F, Op::Reduce(ReduceOp::Sum, Val(3))),
+        ],
+    );
+    c.stage(
+        3,
+        &[n],
+        vec![
+            inst(
+                F,
+                Op::Load {
+                    mem: scratch,
+                    index: terms(&[(3, 1)]),
+                },
+            ),
+            carry(1, 5),
+            binary(BinaryOp::Div, 0, 1),
+            store(F, out, row(3), 2),
+        ],
+    );
+    c
+}
+
+#[test]
+fn softmax_rows_of_every_length() {
+    for n in (1..=70).chain([255, 1000, 20000]) {
+        let mut rng = Rng(n as u64);
+        let x = (0..3 * n)
+            .map(|_| Scalar::Float(rng.below(4000) as f64 * 0.01 - 20.0).cast(F))
+            .collect();
+        let c = softmax(3, n, x);
+        c.check(2e-6);
+        expect_strips(&c, if n >= 16 { 3 } else { 0 });
+    }
+}
+
+#[test]
+fn extremes_see_a_nan_in_any_lane() {
+    for n in [16, 37, 64, 130] {
+        for at in 0..n {
+            for op in [ReduceOp::Max, ReduceOp::Min] {
+                let mut x: Vec<Scalar> = (0..n).map(|k| Scalar::Float(k as f64)).collect();
+                x[at as usize] = Scalar::Float(f64::NAN);
+                let mut c = Case::new(&[1], Vectorize::Stage);
+                let x = c.input(F, x);
+                let out = c.output(F, 1);
+                let reduce = inst(F, Op::Reduce(op, Val(0)));
+                c.stage(1, &[n], vec![load(F, x, terms(&[(1, 1)])), reduce]);
+                c.stage(2, &[], vec![carry(0, 1), store(F, out, terms(&[]), 0)]);
+                c.check(0.0);
+            }
+        }
+    }
+}
+
+#[test]
+fn sums_of_long_rows_stay_accurate() {
+    // a tenth has an error in f32 that a single chain of additions would let grow
+    let n = 1_000_003;
+    let mut c = Case::new(&[1], Vectorize::Stage);
+    let x = c.input(F, vec![Scalar::Float(0.1).cast(F); n as usize]);
+    let out = c.output(F, 1);
+    let sum = inst(F, Op::Reduce(ReduceOp::Sum, Val(0)));
+    c.stage(1, &[n], vec![load(F, x, terms(&[(1, 1)])), sum]);
+    c.stage(2, &[], vec![carry(0, 1), store(F, out, terms(&[]), 0)]);
+    let got = c.compiled().expect("runs")[out as usize][0].as_f64();
+    let want = f64::from(0.1f32) * n as f64;
+    assert!((got / want - 1.0).abs() < 1e-6, "{got} for {want}");
+    expect_strips(&c, 1);
+}
