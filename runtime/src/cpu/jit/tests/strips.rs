@@ -333,3 +333,55 @@ fn sums_of_long_rows_stay_accurate() {
     assert!((got / want - 1.0).abs() < 1e-6, "{got} for {want}");
     expect_strips(&c, 1);
 }
+
+#[test]
+fn values_that_go_to_the_stack_come_back() {
+    // 45 values are alive at once
+    let (n, many) = (83, 45u32);
+    let mut c = Case::new(&[n], Vectorize::Grid);
+    let x = c.input(F, numbers(11, n));
+    let y = c.input(F, numbers(12, n));
+    let out = c.output(F, n as usize);
+    let mut body = vec![load(F, x, terms(&[(0, 1)])), load(F, y, terms(&[(0, 1)]))];
+    for k in 0..many {
+        body.push(constant(f64::from(k) * 0.25 - 3.0));
+        let at = body.len() as u32 - 1;
+        body.push(inst(F, Op::Fma(Val(0), Val(at), Val(1))));
+    }
+    let value = |k: u32| Val(3 + 2 * k);
+    let mut sum = value(many - 1);
+    for k in 0..many {
+        body.push(inst(F, Op::Fma(value(k), value(many - 1 - k), sum)));
+        sum = Val(body.len() as u32 - 1);
+    }
+    body.push(store(F, out, terms(&[(0, 1)]), sum.0));
+    c.stage(1, &[], body);
+    c.check(0.0);
+    c.check_same();
+    expect_strips(&c, 1);
+}
+
+#[test]
+fn as_many_streams_as_there_are_registers() {
+    for streams in 2..=12u32 {
+        let n = 75;
+        let mut c = Case::new(&[4, n], Vectorize::Grid);
+        let mut body = Vec::new();
+        for k in 1..streams {
+            let x = c.input(F, numbers(u64::from(k), 4 * n));
+            body.push(load(F, x, terms(&[(0, n), (1, 1)])));
+            if k > 1 {
+                let last = body.len() as u32 - 1;
+                let sum = if k == 2 { 0 } else { last - 1 };
+                body.push(binary(BinaryOp::Add, sum, last));
+            }
+        }
+        let out = c.output(F, 4 * n as usize);
+        let last = body.len() as u32 - 1;
+        body.push(store(F, out, terms(&[(0, n), (1, 1)]), last));
+        c.stage(2, &[], body);
+        c.check(0.0);
+        c.check_same();
+        expect_strips(&c, usize::from(streams <= 10));
+    }
+}
