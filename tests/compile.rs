@@ -388,6 +388,9 @@ fn fusion_is_what_it_should_be() {
 #[test]
 fn long_column_sums_agree() {
     // positive numbers: what cancels has no correct digits to compare
-    check(|x| x.sum_dim(&[0], false), &randn(&[1024, 1000]).abs().unwrap());
+    check(
+        |x| x.sum_dim(&[0], false),
+        &randn(&[1024, 1000]).abs().unwrap(),
+    );
     check(|x| x.amax(&[0], true), &randn(&[1040, 800]));
 }

@@ -50,7 +50,7 @@ use straightline_passes::ir::{DType, Device, DeviceType, Dims, layout};
 /// # Ok::<(), straightline::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Tensor(Arc<TensorImpl>);
+pub struct Tensor(triomphe::Arc<TensorImpl>);
 
 /// What a mode attaches to the tensors it makes (the functional wrapper's alias state, the graph
 /// value that a traced tensor stands for).
@@ -299,11 +299,11 @@ impl Tensor {
 
     /// Whether two handles are the same tensor.
     pub fn is_same(&self, other: &Tensor) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        triomphe::Arc::ptr_eq(&self.0, &other.0)
     }
 
     pub(crate) fn id(&self) -> usize {
-        Arc::as_ptr(&self.0) as usize
+        triomphe::Arc::as_ptr(&self.0) as usize
     }
 
     #[inline]

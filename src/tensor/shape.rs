@@ -8,9 +8,9 @@ use super::{Extra, Tensor, TensorImpl};
 use crate::dispatch::DispatchKeySet;
 use crate::tensor::storage::Storage;
 use std::mem::MaybeUninit;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use straightline_passes::ir::{DType, Device, DeviceType};
+use triomphe::UniqueArc;
 
 /// Dimensions that are held without a heap allocation.
 const INLINE: usize = 5;
@@ -89,8 +89,8 @@ impl Tensor {
     pub(super) fn place(parts: Parts, sizes: &[i64], strides: &[i64]) -> Tensor {
         debug_assert_eq!(sizes.len(), strides.len());
         let rank = sizes.len();
-        let cell = Arc::<TensorImpl>::new_uninit();
-        let p = Arc::as_ptr(&cell).cast_mut().cast::<TensorImpl>();
+        let mut cell = UniqueArc::<TensorImpl>::new_uninit();
+        let p = UniqueArc::as_mut_ptr(&mut cell).cast::<TensorImpl>();
         // SAFETY: the allocation is ours alone until it is returned; every field is written
         // below exactly once before `assume_init`; the inline parts have room for five.
         unsafe {
@@ -116,7 +116,7 @@ impl Tensor {
                 let heap = [sizes, strides].concat().into_boxed_slice();
                 (&raw mut (*p).shape.heap).write(Some(heap));
             }
-            Tensor(cell.assume_init())
+            Tensor(UniqueArc::assume_init(cell).shareable())
         }
     }
 }

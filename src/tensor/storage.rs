@@ -6,9 +6,10 @@
 //! beside a writer, is an error ([`ErrorKind::Busy`]), never undefined behaviour.
 
 use crate::error::{ErrorKind, Result};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use straightline_runtime::memory::{Block, allocate};
+// no weak count: dropping the last handle is one atomic operation less
+use triomphe::Arc;
 
 /// Reference-counted bytes.
 #[derive(Clone)]
