@@ -7,7 +7,7 @@
 //!
 //! | file | operators |
 //! |---|---|
-//! | `pointwise` | arithmetic, comparison, mathematics, `where`, `clamp` |
+//! | `pointwise/` | arithmetic, comparison, mathematics, `where`, `clamp` |
 //! | `reduce` | `sum`, `mean`, `amax`, `argmax`, `var` ... |
 //! | `nn` | softmax, layer norm, rms norm, dropout |
 //! | `matmul` | `mm`, `bmm`, `addmm`, `matmul`, `linear`, attention |

@@ -86,8 +86,8 @@ pub(super) fn estimate(m: usize, n: usize, k: usize, size: usize) -> usize {
 }
 
 /// Estimate from which a product is split over threads. Waking a parked worker costs 2-28 us, handing a chunk to a spinning one
-/// well under 1 us.
-pub(super) const PARALLEL_NS: usize = 6000;
+/// well under 1 us: a small model that alternates short products with other work finds it parked again at each.
+pub(super) const PARALLEL_NS: usize = 12_000;
 
 impl<T: Float> Product<'_, T> {
     /// Runs the product, split over threads where that is worth it.

@@ -22,7 +22,7 @@
 //! | f16, bf16 | any | widened copies, then as above |
 //! | integers | any | rows of sums, four steps of `k` at a time |
 //!
-//! A result with contiguous columns is computed as the transposed product. Products of more than some 6 us are split over the
+//! A result with contiguous columns is computed as the transposed product. Products of more than some 12 us are split over the
 //! thread pool, by panels of columns first.
 //!
 //! Measured on one Sapphire Rapids core (AVX-512; 225 GFLOP/s peak), f32, thread CPU clock, medians, as time relative to crate `gemm`
