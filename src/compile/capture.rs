@@ -2,12 +2,13 @@
 
 use super::stages::{Mutation, OutputSource, Traced};
 use super::tree::TensorTree;
-use crate::dispatch::{DispatchKey, DispatchKeySet, IncludeGuard, TlsKeySets};
+use crate::dispatch::{DispatchKey, DispatchKeySet, IncludeGuard, TlsKeySets, operator};
 use crate::error::{Error, Result};
 use crate::modes::{functionalize, tracer};
 use crate::tensor::Tensor;
 use straightline_passes::ir::MemoryFormat;
 use straightline_passes::ir::graph::{Graph, NodeKind, ValueRef};
+use straightline_passes::ir::schema::FunctionSchema;
 
 /// What capture gives: the graph with its surroundings, and the structure of the result.
 pub(super) struct Captured<O> {
@@ -198,24 +199,9 @@ fn root(graph: &Graph, mut v: ValueRef) -> ValueRef {
     }
 }
 
+/// Whether the operator's result is a view, as its schema says. `_unsafe_view` promises none, since
+/// its operand is not used again, and is one all the same.
 fn is_view(op: &str) -> bool {
-    let name = op.strip_prefix("aten::").unwrap_or(op);
-    matches!(
-        name.split('.').next().unwrap_or(name),
-        "view"
-            | "_unsafe_view"
-            | "reshape"
-            | "permute"
-            | "transpose"
-            | "t"
-            | "expand"
-            | "slice"
-            | "select"
-            | "squeeze"
-            | "unsqueeze"
-            | "diagonal"
-            | "as_strided"
-            | "alias"
-            | "detach"
-    )
+    op == "aten::_unsafe_view"
+        || operator(op).is_ok_and(|op| op.schema().is_some_and(FunctionSchema::is_view))
 }

@@ -261,7 +261,7 @@ pub(crate) fn kernel() -> Kernel {
             op.call_boxed_for_key(DispatchKey::CompositeImplicitAutograd, stack)
         } else if schema.is_mutable() {
             write(op, schema, stack)
-        } else if is_view(schema) {
+        } else if schema.is_view() {
             view(op, schema, stack)
         } else {
             functional(op, schema, stack)
@@ -279,13 +279,6 @@ fn is_composite(op: OperatorHandle) -> bool {
 /// Excludes this key and those above it (but not the tracer) for the calls below.
 fn below() -> ExcludeGuard {
     ExcludeGuard::new(DispatchKey::Functionalize)
-}
-
-fn is_view(schema: &FunctionSchema) -> bool {
-    schema
-        .returns
-        .iter()
-        .any(|r| r.alias.as_ref().is_some_and(|a| !a.is_empty() && !a.write))
 }
 
 fn unwrap_value(v: &Value) -> Result<Value> {
