@@ -6,6 +6,7 @@
 //! | `access` | taking operands for the length of a kernel call |
 //! | `factory` | tensors from data, and data from tensors |
 //! | `methods` | the hand-written part of `Tensor`'s interface; operators add the rest |
+//! | `opaque` | tensors with a payload instead of memory |
 //! | `operators` | `+ - * /` on references |
 //! | `display` | printing as PyTorch prints |
 //! | `shape` | sizes and strides; building a tensor in place |
@@ -18,6 +19,7 @@ mod element;
 mod factory;
 mod generator;
 mod methods;
+mod opaque;
 mod operators;
 mod safetensors;
 mod shape;
@@ -25,6 +27,7 @@ pub(crate) mod storage;
 
 pub use element::Element;
 pub use generator::{Generator, manual_seed};
+pub use opaque::OpaqueBuilder;
 pub use safetensors::{load_safetensors, save_safetensors};
 
 use crate::dispatch::DispatchKeySet;

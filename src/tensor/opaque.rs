@@ -1,0 +1,198 @@
+//! Tensors without memory of their own: a shape, a key set, and a payload that kernels understand.
+//!
+//! A backend from outside, a wrapper subclass, a sparse tensor: each is a tensor to the dispatcher,
+//! and what it holds is known only to the kernels at its keys (c10's `OpaqueTensorImpl`).
+
+use super::Tensor;
+use super::storage::Storage;
+use crate::dispatch::DispatchKeySet;
+use crate::error::{Error, Result};
+use std::any::Any;
+use std::sync::Arc;
+use straightline_passes::ir::{DType, Device, Dims, layout};
+
+/// Makes tensors that carry a payload instead of memory; [`Tensor::opaque`] starts one.
+///
+/// Sizes, dtype and device are what callers see. Strides are row-major and the keys those of a
+/// dense tensor of the device, unless set.
+///
+/// ```
+/// use straightline::dispatch::DispatchKey;
+/// use straightline::{DType, Device, DeviceType, Tensor};
+///
+/// struct Handle(u32);
+///
+/// let device = Device::new(DeviceType::PrivateUse1);
+/// let t = Tensor::opaque(Handle(7), &[2, 3], DType::F32, device).build()?;
+/// assert_eq!(t.sizes(), [2, 3]);
+/// assert!(t.key_set().has(DispatchKey::PrivateUse1));
+/// assert_eq!(t.payload::<Handle>().map(|h| h.0), Some(7));
+/// // the data is the backend's business
+/// assert!(t.to_vec::<f32>().is_err());
+/// # Ok::<(), straightline::Error>(())
+/// ```
+#[must_use = "`build` makes the tensor"]
+pub struct OpaqueBuilder {
+    payload: Arc<dyn Any + Send + Sync>,
+    sizes: Dims,
+    strides: Option<Dims>,
+    dtype: DType,
+    device: Device,
+    keys: DispatchKeySet,
+}
+
+impl std::fmt::Debug for OpaqueBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OpaqueBuilder")
+            .field("sizes", &self.sizes.as_slice())
+            .field("dtype", &self.dtype)
+            .field("device", &self.device)
+            .field("keys", &self.keys)
+            .finish_non_exhaustive()
+    }
+}
+
+impl OpaqueBuilder {
+    /// The strides that callers see.
+    pub fn strides(mut self, strides: &[i64]) -> Self {
+        self.strides = Some(Dims::from_slice(strides));
+        self
+    }
+
+    /// The dispatch keys, all of them, instead of those of a dense tensor of the device.
+    pub fn keys(mut self, keys: DispatchKeySet) -> Self {
+        self.keys = keys;
+        self
+    }
+
+    /// Makes the tensor.
+    ///
+    /// # Errors
+    ///
+    /// A negative size, more elements than can be counted, or strides of another length.
+    pub fn build(self) -> Result<Tensor> {
+        crate::ops::common::check_sizes(&self.sizes)?;
+        let strides = match self.strides {
+            Some(s) if s.len() != self.sizes.len() => {
+                return Err(Error::shape(format!(
+                    "{} strides for {} sizes: an opaque tensor needs one for each",
+                    s.len(),
+                    self.sizes.len()
+                )));
+            }
+            Some(s) => s,
+            None => layout::contiguous_strides(&self.sizes),
+        };
+        let bytes = extent(&self.sizes, &strides)
+            .and_then(|n| n.checked_mul(self.dtype.size()))
+            .ok_or_else(|| {
+                Error::shape(format!(
+                    "strides {:?} are negative or reach further than can be addressed",
+                    strides.as_slice()
+                ))
+            })?;
+        Ok(Tensor::build_with(
+            Storage::without_data(bytes),
+            self.dtype,
+            self.device,
+            self.sizes,
+            strides,
+            0,
+            self.keys,
+            Some(self.payload),
+        ))
+    }
+}
+
+/// [`layout::storage_extent`] of strides that nobody has checked yet.
+fn extent(sizes: &[i64], strides: &[i64]) -> Option<usize> {
+    if sizes.contains(&0) {
+        return Some(0);
+    }
+    let last = sizes
+        .iter()
+        .zip(strides)
+        .try_fold(0i64, |at, (size, stride)| {
+            at.checked_add((size - 1).checked_mul(*stride).filter(|n| *n >= 0)?)
+        })?;
+    usize::try_from(last.checked_add(1)?).ok()
+}
+
+impl Tensor {
+    /// Begins a tensor that carries `payload` instead of memory: for backends and wrappers whose
+    /// kernels know what to do with it. See [`OpaqueBuilder`].
+    pub fn opaque<T: Any + Send + Sync>(
+        payload: T,
+        sizes: &[i64],
+        dtype: DType,
+        device: Device,
+    ) -> OpaqueBuilder {
+        OpaqueBuilder {
+            payload: Arc::new(payload),
+            sizes: Dims::from_slice(sizes),
+            strides: None,
+            dtype,
+            device,
+            keys: DispatchKeySet::for_device(device.kind),
+        }
+    }
+
+    /// The payload of an opaque tensor, if it is a `T`.
+    pub fn payload<T: Any + Send + Sync>(&self) -> Option<&T> {
+        self.extra().and_then(|e| e.downcast_ref())
+    }
+
+    /// The same tensor with other dispatch keys: shape, memory and payload are shared.
+    #[allow(dead_code, reason = "the keys that need it are on their way")]
+    pub(crate) fn with_keys(&self, keys: DispatchKeySet) -> Tensor {
+        let t = Tensor::build_with(
+            self.0.storage.clone(),
+            self.0.dtype,
+            self.0.device,
+            self.0.shape.sizes(),
+            self.0.shape.strides(),
+            self.0.offset,
+            keys,
+            self.0.extra.clone(),
+        );
+        if self.is_wrapped_number() {
+            t.into_wrapped_number()
+        } else {
+            t
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dispatch::DispatchKey;
+
+    #[test]
+    fn a_bad_shape_is_an_error() {
+        let build = |sizes: &[i64], strides: Option<&[i64]>| {
+            let b = Tensor::opaque((), sizes, DType::F32, Device::META);
+            match strides {
+                Some(s) => b.strides(s).build(),
+                None => b.build(),
+            }
+        };
+        assert!(build(&[2, -1], None).is_err());
+        assert!(build(&[i64::MAX, 2], None).is_err());
+        assert!(build(&[2, 2], Some(&[1])).is_err());
+        assert!(build(&[2, 2], Some(&[i64::MAX, 1])).is_err());
+        assert!(build(&[2, 2], Some(&[-2, 1])).is_err());
+        assert_eq!(build(&[2, 2], Some(&[1, 2])).unwrap().strides(), [1, 2]);
+    }
+
+    #[test]
+    fn other_keys_keep_memory_and_payload() {
+        let t = Tensor::from_vec([1f32, 2.0]).unwrap();
+        let n = t.with_keys(t.key_set().add(DispatchKey::Negative));
+        assert!(n.shares_storage_with(&t) && n.key_set().has(DispatchKey::Negative));
+        let o = Tensor::opaque(5u8, &[], DType::F32, Device::META)
+            .build()
+            .unwrap();
+        assert_eq!(o.with_keys(DispatchKeySet::EMPTY).payload::<u8>(), Some(&5));
+    }
+}
