@@ -1,6 +1,11 @@
-//! Turns `src/ops/native_functions.yaml` into the module `ops::aten`: a typed, documented wrapper
+//! Turns the files of `src/ops/native_functions` into the module `ops::aten`: a typed, documented wrapper
 //! for each operator, and the function that registers them all.
 
+#[allow(dead_code)]
+#[path = "src/dispatch/key.rs"]
+mod key;
+
+use key::DispatchKey;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -8,7 +13,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use straightline_passes::ir::schema::{FunctionSchema, SchemaType};
 
-const SOURCE: &str = "src/ops/native_functions.yaml";
+const SOURCES: &str = "src/ops/native_functions";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -21,50 +26,54 @@ struct Entry {
     doc: Option<String>,
 }
 
-/// The dispatch keys that an entry may name.
-const KEYS: &[&str] = &[
-    "CPU",
-    "CUDA",
-    "Meta",
-    "CompositeImplicitAutograd",
-    "CompositeExplicitAutograd",
-    "CompositeExplicitAutogradNonFunctional",
-    "BackendSelect",
-    "Autograd",
-    "ADInplaceOrView",
-];
-
 fn main() -> ExitCode {
-    println!("cargo::rerun-if-changed={SOURCE}");
+    println!("cargo::rerun-if-changed={SOURCES}");
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=src/dispatch/key.rs");
     match generate() {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            println!("cargo::error={SOURCE}: {}", e.replace('\n', " "));
+            println!("cargo::error={}", e.replace('\n', " "));
             ExitCode::FAILURE
         }
     }
 }
 
+/// The files of operators, in the order of their names.
+fn sources() -> Result<Vec<PathBuf>, String> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(SOURCES)
+        .map_err(|e| format!("{SOURCES}: {e}"))?
+        .map(|entry| entry.map(|e| e.path()).map_err(|e| e.to_string()))
+        .collect::<Result<_, _>>()?;
+    files.retain(|f| f.extension().is_some_and(|e| e == "yaml"));
+    files.sort();
+    Ok(files)
+}
+
 fn generate() -> Result<(), String> {
-    let text = std::fs::read_to_string(SOURCE).map_err(|e| e.to_string())?;
-    let entries: Vec<Entry> = serde_saphyr::from_str(&text).map_err(|e| e.to_string())?;
     let mut wrappers = String::new();
     let mut register = String::new();
     let mut seen = BTreeSet::new();
-    for entry in &entries {
-        let op = Op::new(entry).map_err(|e| format!("in `{}`: {e}", entry.func))?;
-        if !seen.insert(op.function.clone()) {
-            return Err(format!("`{}` is declared twice", entry.func));
+    for file in sources()? {
+        let file = file.to_str().ok_or("a file name that is not UTF-8")?;
+        let of_file = |e: String| format!("{file}: {e}");
+        let text = std::fs::read_to_string(file).map_err(|e| of_file(e.to_string()))?;
+        let entries: Vec<Entry> =
+            serde_saphyr::from_str(&text).map_err(|e| of_file(e.to_string()))?;
+        for entry in &entries {
+            let op = Op::new(entry).map_err(|e| of_file(format!("in `{}`: {e}", entry.func)))?;
+            if !seen.insert(op.function.clone()) {
+                return Err(of_file(format!("`{}` is declared twice", entry.func)));
+            }
+            op.wrapper(&mut wrappers);
+            // the dispatcher's dumps name the line of the schema
+            let line = text
+                .lines()
+                .position(|l| l.strip_prefix("- func: ") == Some(entry.func.as_str()))
+                .map_or(0, |i| i + 1);
+            let _ = writeln!(register, "    library.at({file:?}, {line});");
+            op.registration(&mut register);
         }
-        op.wrapper(&mut wrappers);
-        // the dispatcher's dumps name the line of the schema
-        let line = text
-            .lines()
-            .position(|l| l.strip_prefix("- func: ") == Some(entry.func.as_str()))
-            .map_or(0, |i| i + 1);
-        let _ = writeln!(register, "    library.at({SOURCE:?}, {line});");
-        op.registration(&mut register);
     }
     let out = format!(
         "{wrappers}\n\
@@ -73,6 +82,13 @@ fn generate() -> Result<(), String> {
     );
     let dir = std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?;
     std::fs::write(PathBuf::from(dir).join("aten.rs"), out).map_err(|e| e.to_string())
+}
+
+/// Whether the dispatcher has a key of this name that kernels can be registered at.
+fn is_key(name: &str) -> bool {
+    DispatchKey::ALL
+        .iter()
+        .any(|k| k.name() == name && (k.is_runtime() || k.is_alias()))
 }
 
 struct Param {
@@ -137,8 +153,8 @@ impl<'a> Op<'a> {
         let mut kernels = Vec::new();
         for (keys, kernel) in &entry.dispatch {
             for key in keys.split(',').map(str::trim) {
-                if !KEYS.contains(&key) {
-                    return Err(format!("`{key}` is not one of the dispatch keys {KEYS:?}"));
+                if !is_key(key) {
+                    return Err(format!("`{key}` is no dispatch key that kernels can have"));
                 }
                 kernels.push((key.to_string(), kernel.clone()));
             }
@@ -251,7 +267,9 @@ impl<'a> Op<'a> {
             self.entry.func, self.entry.tags
         );
         for (key, kernel) in &self.kernels {
-            let kernel = if key == "BackendSelect" {
+            let kernel = if kernel == "fallthrough" {
+                "crate::dispatch::Kernel::fallthrough()".to_string()
+            } else if key == "BackendSelect" {
                 let (signature, values) = (self.signature(), self.values());
                 format!(
                     "{{\n        #[allow(clippy::too_many_arguments)]\n        fn select({signature}) -> Result<{}> {{ {}.redispatch(device_keys({kernel}), ({values})) }}\n        select\n    }}",

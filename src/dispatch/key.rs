@@ -5,7 +5,7 @@
 //! have a meaning only at registration, where they stand for many runtime keys.
 //!
 //! This file depends on nothing but the standard library and the device vocabulary, because the
-//! build script includes it to check `native_functions.yaml`.
+//! build script includes it to check `native_functions/`.
 
 use std::fmt;
 use straightline_passes::ir::DeviceType;

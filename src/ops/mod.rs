@@ -1,4 +1,4 @@
-//! The operators: schemas in `native_functions.yaml`, kernels in one file per family.
+//! The operators: schemas in `native_functions/`, kernels in one file per family.
 //!
 //! A kernel function here serves the `CPU` and the `Meta` key alike: it works out the result's
 //! dtype, sizes and strides (the shape function), allocates, and where there is memory calls the
@@ -16,7 +16,7 @@
 //! | `index` | `embedding`, `index_select`, `gather` |
 //! | `factory` | `empty`, `full`, `arange`, random numbers |
 //!
-//! To add one: a schema entry in the yaml file, a function here, and a lowering (or a
+//! To add one: a schema entry in the family's yaml file, a function here, and a lowering (or a
 //! decomposition) in the passes crate if it is to be fused. CONTRIBUTING.md walks through it.
 
 pub(crate) mod common;
