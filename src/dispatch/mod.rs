@@ -49,6 +49,7 @@ pub use key::{BackendComponent, DispatchKey, ParseKeyError};
 pub use keyset::{DispatchKeySet, NUM_RUNTIME_ENTRIES};
 pub use library::Library;
 pub use operator::{OperatorHandle, TypedHandle, TypedOp};
+pub use table::{Provenance, rule_for};
 pub use tls::{ExcludeGuard, ForceKeySetGuard, IncludeGuard, TlsKeySets, call_count};
 pub use trace::{TRACE_VARIABLE, TraceGuard, capture};
 pub use value::{Stack, Value};

@@ -5,22 +5,33 @@ use super::keyset::{DispatchKeySet, NUM_RUNTIME_ENTRIES};
 use super::operator::Record;
 use std::sync::LazyLock;
 
-/// Why a slot holds what it holds; the words are those of the dump.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Provenance {
+/// Why a slot of an operator's table holds what it holds: the rule that chose it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Provenance {
+    /// A kernel registered at this very key.
     Kernel,
+    /// `CompositeExplicitAutogradNonFunctional` or `CompositeExplicitAutograd`.
     DefaultBackend,
+    /// `CompositeImplicitAutogradNestedTensor`.
     Nested,
+    /// `AutogradOther` of a composite that has a kernel for one of the backends behind that key:
+    /// neither would be right for all of them, so calls raise an error.
     AmbiguousAutogradOther,
+    /// `CompositeImplicitAutograd`.
     Math,
+    /// The alias `Autograd`.
     Autograd,
+    /// `FuncTorchBatchedDecomposition`.
     Batched,
+    /// The key's fallback, which serves every operator.
     Fallback,
+    /// Nothing; calls raise an error.
     Missing,
 }
 
 impl Provenance {
-    pub(super) fn label(self) -> &'static str {
+    /// The words of [`dump_table`](super::dump_table).
+    pub fn label(self) -> &'static str {
         match self {
             Provenance::Kernel => "kernel",
             Provenance::DefaultBackend => "default backend kernel",
@@ -87,50 +98,87 @@ impl Active {
         slot: &Slot,
         fallback: Option<&'static Record>,
     ) -> (Option<&'static Record>, Provenance) {
-        let undefined = slot.key == DispatchKey::Undefined;
-        if !undefined && let Some(k) = self.at(slot.key) {
-            return (Some(k), Provenance::Kernel);
+        let (key, why) = slot.serve(|k| self.at(k).is_some(), fallback.is_some());
+        match why {
+            Provenance::Fallback => (fallback, why),
+            _ => (key.and_then(|k| self.at(k)), why),
         }
-        if slot.in_ceanf
-            && let Some(k) = self.at(DispatchKey::CompositeExplicitAutogradNonFunctional)
-        {
-            return (Some(k), Provenance::DefaultBackend);
+    }
+}
+
+impl Slot {
+    /// The registration that serves the slot, and the rule that chose it.
+    fn serve(
+        &self,
+        has: impl Fn(DispatchKey) -> bool,
+        has_fallback: bool,
+    ) -> (Option<DispatchKey>, Provenance) {
+        use DispatchKey as K;
+        let undefined = self.key == K::Undefined;
+        if !undefined && has(self.key) {
+            return (Some(self.key), Provenance::Kernel);
         }
-        let cea = self.at(DispatchKey::CompositeExplicitAutograd);
-        if slot.in_cea
-            && let Some(k) = cea
-        {
-            return (Some(k), Provenance::DefaultBackend);
+        for (reached, alias) in [
+            (self.in_ceanf, K::CompositeExplicitAutogradNonFunctional),
+            (self.in_cea, K::CompositeExplicitAutograd),
+        ] {
+            if reached && has(alias) {
+                return (Some(alias), Provenance::DefaultBackend);
+            }
         }
-        if slot.in_ciant
-            && let Some(k) = self.at(DispatchKey::CompositeImplicitAutogradNestedTensor)
-        {
-            return (Some(k), Provenance::Nested);
+        if self.in_ciant && has(K::CompositeImplicitAutogradNestedTensor) {
+            let alias = K::CompositeImplicitAutogradNestedTensor;
+            return (Some(alias), Provenance::Nested);
         }
-        if slot.in_cia
-            && let Some(k) = self.at(DispatchKey::CompositeImplicitAutograd)
-        {
-            let direct = slot.behind_autograd.iter().any(|b| self.at(*b).is_some());
-            if slot.key == DispatchKey::AutogradOther && direct {
+        if self.in_cia && has(K::CompositeImplicitAutograd) {
+            let direct = self.behind_autograd.iter().any(|b| has(*b));
+            if self.key == K::AutogradOther && direct {
                 return (None, Provenance::AmbiguousAutogradOther);
             }
-            if !direct && cea.is_none() {
-                return (Some(k), Provenance::Math);
+            if !direct && !has(K::CompositeExplicitAutograd) {
+                return (Some(K::CompositeImplicitAutograd), Provenance::Math);
             }
         }
-        if slot.in_autograd
-            && let Some(k) = self.at(DispatchKey::Autograd)
-        {
-            return (Some(k), Provenance::Autograd);
+        if self.in_autograd && has(K::Autograd) {
+            return (Some(K::Autograd), Provenance::Autograd);
         }
-        if slot.key == DispatchKey::FuncTorchBatched
-            && let Some(k) = self.at(DispatchKey::FuncTorchBatchedDecomposition)
-        {
-            return (Some(k), Provenance::Batched);
+        if self.key == K::FuncTorchBatched && has(K::FuncTorchBatchedDecomposition) {
+            return (Some(K::FuncTorchBatchedDecomposition), Provenance::Batched);
         }
-        match fallback {
-            Some(k) if !undefined => (Some(k), Provenance::Fallback),
-            _ => (None, Provenance::Missing),
+        if has_fallback && !undefined {
+            return (None, Provenance::Fallback);
         }
+        (None, Provenance::Missing)
+    }
+}
+
+/// The rules alone: which registration of an operator serves a call at `slot`, given the keys that
+/// have a kernel (`registered`, aliases included) and whether the slot's key has a fallback.
+///
+/// The tables of all operators are made by this function; nothing else goes into them. `slot` is
+/// `Undefined` or a runtime key; other keys have no slot and nothing serves them.
+///
+/// ```
+/// use straightline::dispatch::{DispatchKey as K, Provenance, rule_for};
+///
+/// // a composite, and a kernel of its own for one backend
+/// let registered = |key| matches!(key, K::CompositeImplicitAutograd | K::CPU);
+/// let composite = Some(K::CompositeImplicitAutograd);
+/// assert_eq!(rule_for(K::CPU, registered, false), (Some(K::CPU), Provenance::Kernel));
+/// assert_eq!(rule_for(K::CUDA, registered, false), (composite, Provenance::Math));
+/// assert_eq!(rule_for(K::AutogradCUDA, registered, true), (composite, Provenance::Math));
+/// // the kernel takes the composite away from the autograd key above it
+/// assert_eq!(rule_for(K::AutogradCPU, registered, true), (None, Provenance::Fallback));
+/// ```
+pub fn rule_for(
+    slot: DispatchKey,
+    registered: impl Fn(DispatchKey) -> bool,
+    has_fallback: bool,
+) -> (Option<DispatchKey>, Provenance) {
+    let found = &SLOTS[DispatchKeySet::from(slot).table_index()];
+    if found.key == slot {
+        found.serve(registered, has_fallback)
+    } else {
+        (None, Provenance::Missing)
     }
 }
