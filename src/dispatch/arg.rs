@@ -30,7 +30,7 @@ pub(super) mod sealed {
 /// A type that a typed kernel takes.
 pub trait Arg: sealed::Sealed {
     /// The type with the lifetime of a call.
-    type Item<'a>: 'a;
+    type Item<'a>: Copy + 'a;
 
     /// The schema type.
     fn ty() -> SchemaType;

@@ -17,7 +17,7 @@ pub(super) type Erased = unsafe fn();
 /// The argument list of a typed operator: a tuple of [`Arg`]s, 0 to 16 of them.
 pub trait Args: super::arg::sealed::Sealed {
     /// The arguments with the lifetime of a call.
-    type Items<'a>: 'a;
+    type Items<'a>: Copy + 'a;
     /// How many there are.
     const COUNT: usize;
 

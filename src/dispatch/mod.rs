@@ -14,6 +14,7 @@
 //! | `dispatcher` | the registry of operators and fallbacks |
 //! | `library` | the way in: definitions and kernels, taken back on drop |
 //! | `tls`, `trace` | the thread's key sets and its trace |
+//! | `record` | observers of calls: what a profiler registers |
 //! | `dump` | registrations and tables as text |
 //! | `builtin` | what this crate registers for itself |
 //!
@@ -33,6 +34,7 @@ mod key_tests;
 mod keyset;
 mod library;
 mod operator;
+mod record;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -49,6 +51,10 @@ pub use key::{BackendComponent, DispatchKey, ParseKeyError};
 pub use keyset::{DispatchKeySet, NUM_RUNTIME_ENTRIES};
 pub use library::Library;
 pub use operator::{OperatorHandle, TypedHandle, TypedOp};
+pub use record::{
+    DisableRecordGuard, GlobalObserver, Observer, RecordFunction, RecordGuard, RecordScope,
+    ThreadObserver, record_function, record_scope, thread_id,
+};
 pub use table::{Provenance, rule_for};
 pub use tls::{ExcludeGuard, ForceKeySetGuard, IncludeGuard, TlsKeySets, call_count};
 pub use trace::{TRACE_VARIABLE, TraceGuard, capture};

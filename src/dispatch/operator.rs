@@ -6,6 +6,7 @@ use super::error::{DispatchError, MissingKernel, Site};
 use super::kernel::{Args, Erased, Kernel, Signature};
 use super::key::{BackendComponent, DispatchKey};
 use super::keyset::{DispatchKeySet, NUM_RUNTIME_ENTRIES};
+use super::record::{self, Observation};
 use super::table::{Active, Provenance, SLOTS};
 use super::tls;
 use super::trace::{Entry, Scope};
@@ -117,6 +118,8 @@ pub(super) struct OperatorEntry {
     mask_by_backend: [AtomicU64; 16],
     definition: AtomicPtr<Definition>,
     name: OperatorName,
+    /// Whether calls are shown to observers.
+    observed: bool,
     /// The types of the typed kernels, remembered for good by the first kernel or handle.
     signature: OnceLock<(Signature, Site)>,
     kernels: Mutex<Kernels>,
@@ -129,6 +132,7 @@ impl OperatorEntry {
             mask: AtomicU64::new(DispatchKeySet::FULL.raw()),
             mask_by_backend: std::array::from_fn(|_| AtomicU64::new(DispatchKeySet::FULL.raw())),
             definition: AtomicPtr::new(ptr::null_mut()),
+            observed: record::is_observed(&name),
             name,
             signature: OnceLock::new(),
             kernels: Mutex::default(),
@@ -327,8 +331,48 @@ impl OperatorHandle {
             record = self.0.lookup(keys);
             tries += 1;
         }
-        let _scope = self.scope(special, Entry::CallBoxed, keys);
+        if special {
+            return self.call_boxed_special(keys, record, stack);
+        }
         record.kernel.call_boxed(self, keys, stack)
+    }
+
+    /// A call that may have to be traced or observed.
+    #[cold]
+    #[inline(never)]
+    fn call_boxed_special(
+        self,
+        keys: DispatchKeySet,
+        record: &'static Record,
+        stack: &mut Stack,
+    ) -> Result<()> {
+        let _scope = self.scope(true, Entry::CallBoxed, keys);
+        let (base, count) = match self.schema() {
+            Some(s) => (stack.len().saturating_sub(s.args.len()), s.args.len()),
+            None => (0, stack.len()),
+        };
+        let observation =
+            self.observe(keys, || stack[base..].iter().take(count).cloned().collect());
+        record.kernel.call_boxed(self, keys, stack)?;
+        if let Some(mut o) = observation
+            && o.wants_outputs()
+        {
+            o.set_outputs(stack.get(base..).unwrap_or(&[]).to_vec());
+        }
+        Ok(())
+    }
+
+    /// Tells the observers that a call begins, if there are any and they may see it.
+    fn observe(
+        self,
+        keys: DispatchKeySet,
+        inputs: impl FnOnce() -> Vec<Value>,
+    ) -> Option<Observation> {
+        let watched = record::observed_everywhere() || tls::reasons() & tls::OBSERVED != 0;
+        if !(watched && self.0.observed) {
+            return None;
+        }
+        Observation::of_call(self, keys, inputs)
     }
 
     /// Calls the kernel for a given key set: neither the thread's sets nor the operator's masks
@@ -382,7 +426,8 @@ impl OperatorHandle {
     }
 
     fn scope(self, special: bool, entry: Entry, keys: DispatchKeySet) -> Option<Scope> {
-        (special && tls::is_traced()).then(|| Scope::enter(entry, &self.0.name, keys))
+        (special && tls::reasons() & tls::TRACED != 0)
+            .then(|| Scope::enter(entry, &self.0.name, keys))
     }
 
     #[cold]
@@ -502,7 +547,19 @@ impl<A: Args + 'static, R: Ret> TypedHandle<A, R> {
     fn call_special(self, full: DispatchKeySet, args: A::Items<'_>) -> Result<R> {
         let keys = self.entry.masked(full);
         let _scope = self.handle().scope(true, Entry::Call, keys);
-        self.run(Some(full), keys, args)
+        let observation = self.handle().observe(keys, || {
+            let mut inputs = Stack::new();
+            A::push(args, &mut inputs);
+            inputs
+        });
+        let out = self.run(Some(full), keys, args)?;
+        let Some(mut observation) = observation.filter(Observation::wants_outputs) else {
+            return Ok(out);
+        };
+        let mut outputs = Stack::new();
+        out.push(&mut outputs);
+        observation.set_outputs(outputs.clone());
+        Ok(R::pop(&mut outputs).expect("a return unboxes from what it was boxed to"))
     }
 
     #[cold]

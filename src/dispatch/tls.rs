@@ -2,29 +2,36 @@
 
 use super::key::DispatchKey;
 use super::keyset::DispatchKeySet;
+use super::record;
 use std::cell::Cell;
 use std::marker::PhantomData;
 
-/// In the word of excluded keys: calls on this thread are traced.
-const TRACED: u64 = 1 << 63;
-/// In the same word: the thread has not looked at the environment yet.
-const FRESH: u64 = 1 << 62;
-const SPECIAL: u64 = TRACED | FRESH;
+/// In the word of excluded keys: this thread has reasons to take the slow road.
+const SLOW: u64 = 1 << 63;
 
-/// The dispatcher's thread-local state. The two spare bits of the excluded word say whether a call
-/// must take the slow road, so that a call tests a word that it needs anyway.
+/// The thread has not looked at the environment yet.
+const FRESH: u8 = 1;
+/// Calls on this thread are traced.
+pub(super) const TRACED: u8 = 1 << 1;
+/// The thread has observers of its own.
+pub(super) const OBSERVED: u8 = 1 << 2;
+
+/// The dispatcher's thread-local state. A spare bit of the excluded word says whether there is any
+/// reason for a call to take the slow road, so that a call tests a word that it needs anyway.
 struct Local {
     included: Cell<u64>,
     excluded: Cell<u64>,
     calls: Cell<u64>,
+    reasons: Cell<u8>,
 }
 
 thread_local! {
     static LOCAL: Local = const {
         Local {
             included: Cell::new(DispatchKeySet::DEFAULT_INCLUDED.raw()),
-            excluded: Cell::new(DispatchKeySet::DEFAULT_EXCLUDED.raw() | FRESH),
+            excluded: Cell::new(DispatchKeySet::DEFAULT_EXCLUDED.raw() | SLOW),
             calls: Cell::new(0),
+            reasons: Cell::new(FRESH),
         }
     };
 }
@@ -52,13 +59,13 @@ impl TlsKeySets {
         LOCAL.with(|l| {
             l.included.set(self.included.raw());
             l.excluded
-                .set(self.excluded.raw() | (l.excluded.get() & SPECIAL));
+                .set(self.excluded.raw() | (l.excluded.get() & SLOW));
         });
     }
 }
 
 /// Counts a call and applies the thread's key sets to those of the arguments. The flag says that
-/// the call may have to be traced.
+/// the call takes the slow road: it may have to be traced or observed.
 #[inline]
 pub(super) fn enter(arguments: DispatchKeySet) -> (DispatchKeySet, bool) {
     LOCAL.with(|l| {
@@ -66,41 +73,56 @@ pub(super) fn enter(arguments: DispatchKeySet) -> (DispatchKeySet, bool) {
         let excluded = l.excluded.get();
         let keys = (arguments | DispatchKeySet::from_raw(l.included.get()))
             - DispatchKeySet::from_raw(excluded);
-        (keys, excluded & SPECIAL != 0)
+        let observed = record::observed_everywhere();
+        (keys, (excluded & SLOW != 0) | observed)
     })
 }
 
-/// Counts a redispatch; the flag is as in [`enter`].
+/// Counts a redispatch. The flag says that it may have to be traced; redispatches are not observed.
 #[inline]
 pub(super) fn enter_redispatch() -> bool {
     LOCAL.with(|l| {
         l.calls.set(l.calls.get() + 1);
-        l.excluded.get() & SPECIAL != 0
+        l.excluded.get() & SLOW != 0
     })
 }
 
-/// Whether calls on this thread are traced; settles the question if the thread is fresh.
+/// Whether the thread has a reason to take the slow road, other threads' reasons aside.
+#[inline]
+pub(super) fn is_slow() -> bool {
+    LOCAL.with(|l| l.excluded.get() & SLOW != 0)
+}
+
+/// Why the thread takes the slow road; looks at the environment if it is fresh.
 #[cold]
-pub(super) fn is_traced() -> bool {
+pub(super) fn reasons() -> u8 {
     LOCAL.with(|l| {
-        let word = l.excluded.get();
-        if word & FRESH != 0 {
+        let reasons = l.reasons.get();
+        if reasons & FRESH != 0 {
             let traced = if super::trace::wanted_by_environment() {
                 TRACED
             } else {
                 0
             };
-            l.excluded.set((word & !FRESH) | traced);
+            l.set_reasons((reasons & !FRESH) | traced);
         }
-        l.excluded.get() & TRACED != 0
+        l.reasons.get()
     })
 }
 
-pub(super) fn set_traced(on: bool) {
-    LOCAL.with(|l| {
-        let word = l.excluded.get() & !SPECIAL;
-        l.excluded.set(word | if on { TRACED } else { 0 });
-    });
+/// Gives the thread a reason to take the slow road, or takes it back.
+pub(super) fn set_reason(reason: u8, on: bool) {
+    let others = reasons() & !reason;
+    LOCAL.with(|l| l.set_reasons(if on { others | reason } else { others }));
+}
+
+impl Local {
+    fn set_reasons(&self, reasons: u8) {
+        self.reasons.set(reasons);
+        let word = self.excluded.get() & !SLOW;
+        self.excluded
+            .set(word | if reasons == 0 { 0 } else { SLOW });
+    }
 }
 
 /// The number of times this thread has entered the dispatcher: calls and redispatches, boxed and

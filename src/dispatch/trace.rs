@@ -99,9 +99,9 @@ pub struct TraceGuard {
 
 impl TraceGuard {
     fn install(sink: Sink) -> TraceGuard {
-        let was_on = tls::is_traced();
+        let was_on = tls::reasons() & tls::TRACED != 0;
         let before = (SINK.replace(sink), DEPTH.replace(0), was_on);
-        tls::set_traced(true);
+        tls::set_reason(tls::TRACED, true);
         TraceGuard {
             before: Some(before),
             on_this_thread: PhantomData,
@@ -120,7 +120,7 @@ impl TraceGuard {
 
     fn restore(&mut self) -> Option<Sink> {
         let (sink, depth, was_on) = self.before.take()?;
-        tls::set_traced(was_on);
+        tls::set_reason(tls::TRACED, was_on);
         DEPTH.set(depth);
         Some(SINK.replace(sink))
     }
