@@ -84,6 +84,9 @@ pub enum ErrorKind {
     /// The dispatcher refused: no kernel, a bad registration, a wrong signature.
     #[error(transparent)]
     Dispatch(#[from] crate::dispatch::DispatchError),
+    /// A backend could not be given its name.
+    #[error(transparent)]
+    BackendName(#[from] crate::dispatch::RenameBackendError),
     /// Another thread is writing (or reading) this storage.
     #[error(
         "the tensor's storage is being {0} by another call; wait for that call or clone the tensor first"

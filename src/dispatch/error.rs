@@ -66,11 +66,12 @@ impl fmt::Display for MissingKernel {
         } else {
             write!(
                 f,
-                "Could not run '{op}' with arguments from the '{key}' backend. Move the tensors to a backend in \
+                "Could not run '{op}' with arguments from the '{backend}' backend. Move the tensors to a backend in \
                  the list below, or register a kernel: \
                  `Library::implementation(\"{ns}\", DispatchKey::{key})?.impl_(\"{op}\", kernel)`. \
                  '{op}' is only available for these backends: [{names}].\n\n{}",
                 self.table,
+                backend = super::backend::backend_name(self.key),
                 key = self.key,
                 ns = op.split("::").next().unwrap_or(""),
             )

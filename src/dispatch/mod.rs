@@ -15,6 +15,7 @@
 //! | `library` | the way in: definitions and kernels, taken back on drop |
 //! | `tls`, `trace` | the thread's key sets and its trace |
 //! | `record` | observers of calls: what a profiler registers |
+//! | `backend` | names of backends from outside |
 //! | `dump` | registrations and tables as text |
 //! | `builtin` | what this crate registers for itself |
 //!
@@ -23,6 +24,7 @@
 
 mod alias;
 mod arg;
+mod backend;
 mod builtin;
 mod dispatcher;
 mod dump;
@@ -43,6 +45,7 @@ mod trace;
 mod value;
 
 pub use arg::{Arg, Ret, RetValue};
+pub use backend::{RenameBackendError, rename_backend};
 pub use dispatcher::{all_operators, dangling_impls, find, find_schema, operator};
 pub use dump::{dump, dump_registrations, dump_table};
 pub use error::{DispatchError, MissingKernel, Site};
