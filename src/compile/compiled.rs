@@ -6,7 +6,7 @@ use super::guards::{GuardMiss, Guards};
 use super::options::{CompileEvent, CompileOptions};
 use super::stages::{Executable, Traced};
 use super::tree::TensorTree;
-use crate::dispatch::TlsKeySets;
+use crate::dispatch::{TlsKeySets, record_function, record_lazily};
 use crate::error::{Error, ErrorKind, Result};
 use crate::modes::tracer;
 use crate::tensor::Tensor;
@@ -127,6 +127,7 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
         let (Some(code), Some(output)) = (&variant.code, &variant.output) else {
             return (self.function)(inputs);
         };
+        let _range = record_lazily(|| format!("compiled variant {}", variant.number));
         let mut results = code.run(leaves)?.into_iter();
         Ok(output.map(&mut |stand_in| results.next().unwrap_or_else(|| stand_in.clone())))
     }
@@ -200,7 +201,12 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
         let number = self.count.load(Ordering::Relaxed);
         // Tensors of the template are stand-ins for structure; meta ones hold no memory.
         let input = inputs.map(&mut tracer::to_meta);
-        let made = capture(&*self.function, inputs).and_then(|captured| {
+        let _range = record_lazily(|| format!("compile variant {number}"));
+        let captured = {
+            let _range = record_function("capture");
+            capture(&*self.function, inputs)
+        };
+        let made = captured.and_then(|captured| {
             let lowered = captured.traced.lower_with(&self.options)?;
             Ok((captured, lowered.compile()?))
         });

@@ -5,6 +5,7 @@
 
 use super::externs;
 use super::options::CompileOptions;
+use crate::dispatch::record_function;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use std::fmt;
@@ -112,9 +113,12 @@ impl Traced {
             fast_math: options.fast_math,
             ..RewriteOptions::default()
         };
+        let range = record_function("rewrite");
         let (graph, report) =
             rewrite(&self.graph, &options).map_err(|e| Error::compile(e.to_string()))?;
         let rewrite_time = begin.elapsed();
+        drop(range);
+        let _range = record_function("schedule");
         let begin = Instant::now();
         let schedule = schedule(&graph, &ScheduleOptions::default())
             .map_err(|e| Error::compile(e.to_string()))?;
@@ -171,6 +175,7 @@ impl Lowered {
 
     /// Generates machine code, keeping its texts for [`Executable::clif`] and [`Executable::asm`].
     pub fn compile_with_text(&self, keep: bool) -> Result<Executable> {
+        let _range = record_function("codegen");
         let begin = Instant::now();
         let options = PlanOptions {
             keep_clif: keep,

@@ -54,6 +54,7 @@ pub use key::{BackendComponent, DispatchKey, ParseKeyError};
 pub use keyset::{DispatchKeySet, NUM_RUNTIME_ENTRIES};
 pub use library::Library;
 pub use operator::{OperatorHandle, TypedHandle, TypedOp};
+pub(crate) use record::record_lazily;
 pub use record::{
     DisableRecordGuard, GlobalObserver, Observer, RecordFunction, RecordGuard, RecordScope,
     ThreadObserver, record_function, record_scope, thread_id,

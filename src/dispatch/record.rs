@@ -96,6 +96,7 @@ pub struct RecordFunction {
     keys: DispatchKeySet,
     id: u64,
     thread: u64,
+    depth: usize,
     sequence: i64,
     inputs: Vec<Value>,
     outputs: Vec<Value>,
@@ -141,6 +142,11 @@ impl RecordFunction {
     /// The thread it runs on, as [`thread_id`] counts.
     pub fn thread_id(&self) -> u64 {
         self.thread
+    }
+
+    /// In how many recorded ranges of its thread it lies.
+    pub fn depth(&self) -> usize {
+        self.depth
     }
 
     /// The autograd sequence number that ties a forward operator to its backward node, or -1 where
@@ -308,6 +314,8 @@ struct Local {
     merged: RefCell<Rc<[Arc<Observer>]>>,
     generation: Cell<u64>,
     disabled: Cell<bool>,
+    /// How many recorded ranges are open.
+    depth: Cell<usize>,
 }
 
 thread_local! {
@@ -316,6 +324,7 @@ thread_local! {
         merged: RefCell::new(Rc::new([])),
         generation: Cell::new(0),
         disabled: Cell::new(false),
+        depth: Cell::new(0),
     };
 }
 
@@ -467,6 +476,7 @@ impl Observation {
             keys,
             id: next_id(),
             thread: thread_id(),
+            depth: LOCAL.with(|l| l.depth.replace(l.depth.get() + 1)),
             sequence,
             inputs: if wanted { inputs() } else { Vec::new() },
             outputs: Vec::new(),
@@ -509,6 +519,8 @@ impl Observation {
 
 impl Drop for Observation {
     fn drop(&mut self) {
+        // fails on a thread that is ending, where nothing is observed any more
+        let _ = LOCAL.try_with(|l| l.depth.set(self.function.depth));
         let _off = DisableRecordGuard::new();
         for (observer, context) in self.told.drain(..) {
             (observer.end)(&self.function, context);
@@ -556,8 +568,19 @@ pub fn record_function(name: &str) -> RecordGuard {
 /// of their own, as the backward pass does.
 #[inline]
 pub fn record_scope(scope: RecordScope, name: &str, sequence: i64) -> RecordGuard {
+    range(scope, || name.into(), sequence)
+}
+
+/// [`record_function`] for a name that takes work to make.
+#[inline]
+pub(crate) fn record_lazily(name: impl FnOnce() -> String) -> RecordGuard {
+    range(RecordScope::UserScope, || name().into(), -1)
+}
+
+#[inline]
+fn range(scope: RecordScope, name: impl FnOnce() -> Box<str>, sequence: i64) -> RecordGuard {
     let observation = if tls::is_slow() | observed_everywhere() {
-        let what = || What::Named(name.into());
+        let what = || What::Named(name());
         Observation::start(what, scope, DispatchKeySet::EMPTY, sequence, Vec::new)
     } else {
         None

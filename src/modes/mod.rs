@@ -5,9 +5,11 @@
 //! |---|---|---|
 //! | `functionalize` | `Functionalize` | turns in-place operators and views into functional ones |
 //! | `tracer` | `Tracer` | records the functional calls into a graph |
+//! | `profiler` | none: an observer of calls | times operators |
 
 pub(crate) mod functionalize;
 mod inverse;
+pub mod profiler;
 pub(crate) mod tracer;
 
 use crate::dispatch::{DispatchKey, Library};

@@ -6,6 +6,7 @@ use super::stats::{Slot, bump, claim_slot, release_slot};
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
 
 /// Every block starts at a multiple of this.
 pub const ALIGNMENT: usize = 64;
@@ -125,6 +126,40 @@ impl Drop for Local {
             release_slot(slot);
         }
     }
+}
+
+/// What this thread has done: differences between two readings on one thread mean something, single
+/// readings do not (a block may be freed on another thread than its own).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ThreadStats {
+    /// Bytes allocated less bytes freed here.
+    pub allocated_bytes: i64,
+    /// Blocks handed out here.
+    pub allocations: i64,
+}
+
+/// The counters of this thread.
+///
+/// ```
+/// use straightline_runtime::memory::{allocate, thread_stats};
+/// let before = thread_stats();
+/// let block = allocate(1000)?;
+/// assert!(thread_stats().allocated_bytes >= before.allocated_bytes + 1000);
+/// drop(block);
+/// assert_eq!(thread_stats().allocated_bytes, before.allocated_bytes);
+/// # Ok::<(), straightline_runtime::memory::OutOfMemory>(())
+/// ```
+pub fn thread_stats() -> ThreadStats {
+    // a thread that is ending has no slot any more
+    LOCAL
+        .try_with(|l| {
+            let slot = l.slot();
+            ThreadStats {
+                allocated_bytes: slot.allocated_bytes.load(Ordering::Relaxed),
+                allocations: slot.allocations.load(Ordering::Relaxed),
+            }
+        })
+        .unwrap_or_default()
 }
 
 /// A block of at least this many bytes, fresh or recycled.

@@ -17,6 +17,8 @@ mod large;
 mod size_class;
 mod stats;
 
-pub use allocator::{ALIGNMENT, Block, OutOfMemory, allocate, empty_cache};
+pub use allocator::{
+    ALIGNMENT, Block, OutOfMemory, ThreadStats, allocate, empty_cache, thread_stats,
+};
 pub use large::{cache_limit, set_cache_limit};
 pub use stats::{Stats, stats};

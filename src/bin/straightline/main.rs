@@ -6,6 +6,7 @@
 //! | `bench` | workloads timed eager and compiled |
 //! | `dump` | one stage of a compilation: graph, loops, machine code, plan |
 //! | `trace` | the dispatcher's calls |
+//! | `profile` | the time and memory of each operator |
 //! | `ops` | registered operators and their tables |
 //! | `explain` | guards, kernels, fusion decisions, timings |
 //!
@@ -22,7 +23,7 @@ mod models;
 mod workloads;
 
 use clap::{Parser, Subcommand};
-use commands::{dump, explain, ops, trace};
+use commands::{dump, explain, ops, profile, trace};
 use error::{CliError, Result};
 use std::io::Write;
 use std::process::ExitCode;
@@ -43,6 +44,7 @@ enum Command {
     Bench(bench::Options),
     Dump(dump::Options),
     Trace(trace::Options),
+    Profile(profile::Options),
     Ops(ops::Options),
     Explain(explain::Options),
 }
@@ -77,6 +79,7 @@ fn run(command: &Command, out: &mut dyn Write) -> Result<()> {
         Command::Bench(options) => bench::run(options, out),
         Command::Dump(options) => dump::run(options, out),
         Command::Trace(options) => trace::run(options, out),
+        Command::Profile(options) => profile::run(options, out),
         Command::Ops(options) => ops::run(options, out),
         Command::Explain(options) => explain::run(options, out),
     }

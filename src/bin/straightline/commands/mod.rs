@@ -4,4 +4,5 @@ pub(crate) mod dump;
 pub(crate) mod explain;
 mod export;
 pub(crate) mod ops;
+pub(crate) mod profile;
 pub(crate) mod trace;
