@@ -271,8 +271,13 @@ impl<'a> Op<'a> {
                 "crate::dispatch::Kernel::fallthrough()".to_string()
             } else if key == "BackendSelect" {
                 let (signature, values) = (self.signature(), self.values());
+                let keys = if self.schema.args.iter().any(|a| a.ty.is_dispatch_relevant()) {
+                    format!("device_and_tensor_keys({kernel}, {})", self.tensors())
+                } else {
+                    format!("device_keys({kernel})")
+                };
                 format!(
-                    "{{\n        #[allow(clippy::too_many_arguments)]\n        fn select({signature}) -> Result<{}> {{ {}.redispatch(device_keys({kernel}), ({values})) }}\n        select\n    }}",
+                    "{{\n        #[allow(clippy::too_many_arguments)]\n        fn select({signature}) -> Result<{}> {{ {}.redispatch({keys}, ({values})) }}\n        select\n    }}",
                     self.returns,
                     self.handle()
                 )

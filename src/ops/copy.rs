@@ -1,7 +1,8 @@
 //! Copies: `copy_`, `clone`, `contiguous`, conversion, `fill_`.
 
 use super::common::{check_devices, wrap_dim};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
+use crate::ops::aten;
 use crate::tensor::{Tensor, access};
 use straightline_passes::ir::{DType, Device, Dims, Layout, MemoryFormat, Scalar, layout};
 use straightline_runtime::cpu::kernels::{self, Triangle};
@@ -91,6 +92,10 @@ fn is_channels_last(t: &Tensor) -> bool {
 }
 
 pub(crate) fn clone(t: &Tensor, format: Option<MemoryFormat>) -> Result<Tensor> {
+    if !has_memory_of_ours(t.device()) {
+        let out = aten::empty_like(t, None, None, None, None, format)?;
+        return aten::copy_(&out, t, false);
+    }
     let strides = format_strides(t, format)?;
     let out = Tensor::allocate(t.dtype(), t.device(), Dims::from_slice(t.sizes()), strides)?;
     copy_into_fresh(&out, t)?;
@@ -108,10 +113,16 @@ pub(crate) fn contiguous(t: &Tensor, format: MemoryFormat) -> Result<Tensor> {
     {
         return Ok(t.clone());
     }
-    crate::ops::aten::clone(t, Some(format))
+    aten::clone(t, Some(format))
 }
 
-pub(crate) fn copy_(dst: &Tensor, src: &Tensor, _non_blocking: bool) -> Result<Tensor> {
+/// Whether the kernels here can reach the elements of tensors on a device: those of other devices
+/// are their backend's.
+pub(super) fn has_memory_of_ours(device: Device) -> bool {
+    device.is_cpu() || device.is_meta()
+}
+
+pub(crate) fn copy_(dst: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Tensor> {
     if dst.is_same(src) {
         return Ok(dst.clone());
     }
@@ -123,8 +134,17 @@ pub(crate) fn copy_(dst: &Tensor, src: &Tensor, _non_blocking: bool) -> Result<T
             dst.sizes()
         )));
     }
-    check_devices(&[dst, src])?;
-    if dst.storage().has_data() {
+    if !has_memory_of_ours(dst.device()) || !has_memory_of_ours(src.device()) {
+        // dispatched: to the backend of either, which knows both
+        aten::_copy_from(src, dst, non_blocking)?;
+        return Ok(dst.clone());
+    }
+    if src.device().is_meta() && !dst.device().is_meta() {
+        return Err(Error::not_implemented(
+            "Cannot copy out of meta tensor; no data!",
+        ));
+    }
+    if !dst.device().is_meta() {
         let src = access::detach_overlap(dst, src)?;
         let strides = layout::broadcast_strides(src.sizes(), src.strides(), dst.sizes());
         let _guard = access::write(dst, &[&src])?;
@@ -161,21 +181,22 @@ fn clone_with_strides(t: &Tensor) -> Result<Tensor> {
 pub(crate) fn to_copy(
     t: &Tensor,
     dtype: Option<DType>,
-    _layout: Option<Layout>,
+    layout: Option<Layout>,
     device: Option<Device>,
-    _pin_memory: Option<bool>,
-    _non_blocking: bool,
+    pin_memory: Option<bool>,
+    non_blocking: bool,
     format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    let dtype = dtype.unwrap_or(t.dtype());
-    let device = device.unwrap_or(t.device());
     let strides = format_strides(t, format)?;
-    let out = Tensor::allocate(dtype, device, Dims::from_slice(t.sizes()), strides)?;
-    if out.storage().has_data() {
-        t.check_has_data("a copy to another device")?;
-        copy_into_fresh(&out, t)?;
-    }
-    Ok(out)
+    let out = aten::empty_strided(
+        t.sizes(),
+        &strides,
+        Some(dtype.unwrap_or(t.dtype())),
+        layout,
+        Some(device.unwrap_or(t.device())),
+        pin_memory,
+    )?;
+    aten::copy_(&out, t, non_blocking)
 }
 
 pub(crate) fn to_dtype_op(
@@ -188,7 +209,7 @@ pub(crate) fn to_dtype_op(
     if !copy && t.dtype() == dtype && format.is_none_or(|f| f == MemoryFormat::Preserve) {
         return Ok(t.clone());
     }
-    crate::ops::aten::_to_copy(t, Some(dtype), None, None, None, non_blocking, format)
+    aten::_to_copy(t, Some(dtype), None, None, None, non_blocking, format)
 }
 
 pub(crate) fn to_device_op(
@@ -199,18 +220,53 @@ pub(crate) fn to_device_op(
     copy: bool,
     format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    if !copy && t.dtype() == dtype && t.device() == device {
+    let (dtype, device) = (Some(dtype), Some(device));
+    to_dtype_layout(t, dtype, None, device, None, non_blocking, copy, format)
+}
+
+#[allow(clippy::too_many_arguments, reason = "the schema's")]
+pub(crate) fn to_dtype_layout(
+    t: &Tensor,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    non_blocking: bool,
+    copy: bool,
+    format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    let stays = dtype.is_none_or(|d| d == t.dtype())
+        && device.is_none_or(|d| d.is_same_as(t.device()))
+        && format.is_none_or(|f| f == MemoryFormat::Preserve);
+    if stays && !copy {
         return Ok(t.clone());
     }
-    crate::ops::aten::_to_copy(
-        t,
-        Some(dtype),
-        None,
-        Some(device),
-        None,
-        non_blocking,
-        format,
-    )
+    aten::_to_copy(t, dtype, layout, device, pin_memory, non_blocking, format)
+}
+
+pub(crate) fn item(t: &Tensor) -> Result<Scalar> {
+    if t.numel() != 1 {
+        return Err(Error::runtime(format!(
+            "a Tensor with {} elements cannot be converted to Scalar",
+            t.numel()
+        )));
+    }
+    aten::_local_scalar_dense(t)
+}
+
+pub(crate) fn local_scalar_dense(t: &Tensor) -> Result<Scalar> {
+    t.read_item()
+}
+
+pub(crate) fn local_scalar_dense_meta(_: &Tensor) -> Result<Scalar> {
+    Err(if crate::modes::tracer::current().is_some() {
+        // what stands for a value while a function is captured
+        Error::new(ErrorKind::DataDependent {
+            what: "item()".into(),
+        })
+    } else {
+        Error::device("item() on a meta tensor: it has a shape and no data")
+    })
 }
 
 pub(crate) fn fill_(t: &Tensor, value: Scalar) -> Result<Tensor> {

@@ -4,9 +4,9 @@ use super::common::check_sizes;
 use super::copy;
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::tensor::{Generator, Tensor};
+use crate::tensor::{Generator, Tensor, access};
 use straightline_passes::ir::{DType, Device, Dims, Layout, MemoryFormat, Scalar, layout};
-use straightline_runtime::cpu::kernels::{self, random};
+use straightline_runtime::cpu::kernels::{self, KernelError, Strided, random};
 
 fn device_or_cpu(device: Option<Device>) -> Device {
     device.unwrap_or(Device::CPU)
@@ -72,6 +72,23 @@ pub(crate) fn empty_strided(
     )
 }
 
+/// A tensor made on the CPU, on the device that was asked for.
+fn on_device(t: Tensor, device: Option<Device>) -> Result<Tensor> {
+    match device {
+        Some(d) if !copy::has_memory_of_ours(d) => {
+            aten::_to_copy(&t, None, None, Some(d), None, false, None)
+        }
+        _ => Ok(t),
+    }
+}
+
+/// Where the elements of a factory are computed: on the device itself if its memory is ours.
+fn computed_on(device: Option<Device>) -> Device {
+    Some(device_or_cpu(device))
+        .filter(|d| copy::has_memory_of_ours(*d))
+        .unwrap_or(Device::CPU)
+}
+
 pub(crate) fn full(
     size: &[i64],
     value: Scalar,
@@ -80,9 +97,9 @@ pub(crate) fn full(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    let dtype = dtype.unwrap_or(value.default_dtype());
-    let t = empty(size, Some(dtype), layout, device, pin_memory, None)?;
-    copy::fill_(&t, value)
+    let dtype = Some(dtype.unwrap_or(value.default_dtype()));
+    let t = aten::empty_memory_format(size, dtype, layout, device, pin_memory, None)?;
+    aten::fill_scalar_(&t, value)
 }
 
 pub(crate) fn zeros(
@@ -92,15 +109,8 @@ pub(crate) fn zeros(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    let dtype = dtype.unwrap_or(DType::F32);
-    full(
-        size,
-        Scalar::Int(0),
-        Some(dtype),
-        layout,
-        device,
-        pin_memory,
-    )
+    let t = aten::empty_memory_format(size, dtype, layout, device, pin_memory, None)?;
+    aten::zero_(&t)
 }
 
 pub(crate) fn ones(
@@ -110,15 +120,8 @@ pub(crate) fn ones(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    let dtype = dtype.unwrap_or(DType::F32);
-    full(
-        size,
-        Scalar::Int(1),
-        Some(dtype),
-        layout,
-        device,
-        pin_memory,
-    )
+    let dtype = Some(dtype.unwrap_or(DType::F32));
+    full(size, Scalar::Int(1), dtype, layout, device, pin_memory)
 }
 
 pub(crate) fn scalar_tensor(
@@ -128,25 +131,22 @@ pub(crate) fn scalar_tensor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    let dtype = dtype.unwrap_or(DType::F32);
-    full(&[], value, Some(dtype), layout, device, pin_memory)
+    let dtype = Some(dtype.unwrap_or(DType::F32));
+    full(&[], value, dtype, layout, device, pin_memory)
 }
 
 pub(crate) fn empty_like(
     t: &Tensor,
     dtype: Option<DType>,
-    _layout: Option<Layout>,
+    layout: Option<Layout>,
     device: Option<Device>,
-    _pin_memory: Option<bool>,
+    pin_memory: Option<bool>,
     format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
     let strides = copy::format_strides(t, format)?;
-    Tensor::allocate(
-        dtype.unwrap_or(t.dtype()),
-        device.unwrap_or(t.device()),
-        Dims::from_slice(t.sizes()),
-        strides,
-    )
+    let dtype = Some(dtype.unwrap_or(t.dtype()));
+    let device = Some(device.unwrap_or(t.device()));
+    aten::empty_strided(t.sizes(), &strides, dtype, layout, device, pin_memory)
 }
 
 pub(crate) fn full_like(
@@ -158,8 +158,8 @@ pub(crate) fn full_like(
     pin_memory: Option<bool>,
     format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    let out = empty_like(t, dtype, layout, device, pin_memory, format)?;
-    copy::fill_(&out, value)
+    let out = aten::empty_like(t, dtype, layout, device, pin_memory, format)?;
+    aten::fill_scalar_(&out, value)
 }
 
 pub(crate) fn zeros_like(
@@ -170,7 +170,8 @@ pub(crate) fn zeros_like(
     pin_memory: Option<bool>,
     format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    full_like(t, Scalar::Int(0), dtype, layout, device, pin_memory, format)
+    let out = aten::empty_like(t, dtype, layout, device, pin_memory, format)?;
+    aten::zero_(&out)
 }
 
 pub(crate) fn ones_like(
@@ -272,142 +273,194 @@ pub(crate) fn arange_start_step(
             "invalid size, possible overflow: {n}"
         )));
     }
-    let t = Tensor::allocate_contiguous(dtype, device_or_cpu(device), &[n as i64])?;
+    let t = Tensor::allocate_contiguous(dtype, computed_on(device), &[n as i64])?;
     if t.storage().has_data() {
         // SAFETY: t is fresh and ours alone.
         unsafe { kernels::arange(t.strided()?, start, step)? };
     }
-    Ok(t)
+    on_device(t, device)
 }
 
 // ---- random numbers ---------------------------------------------------------------------------
 
+fn check_random_dtype(dtype: DType) -> Result<()> {
+    if dtype.is_floating() {
+        return Ok(());
+    }
+    Err(Error::dtype(format!(
+        "random numbers are drawn in floating-point dtypes, not {dtype}"
+    )))
+}
+
 fn random(
     size: &[i64],
     dtype: Option<DType>,
+    layout: Option<Layout>,
     device: Option<Device>,
+    pin_memory: Option<bool>,
     generator: Option<&Generator>,
     normal: bool,
 ) -> Result<Tensor> {
-    check_sizes(size)?;
-    let dtype = dtype.unwrap_or(DType::F32);
-    if !dtype.is_floating() {
-        return Err(Error::dtype(format!(
-            "random numbers are drawn in floating-point dtypes, not {dtype}"
-        )));
+    check_random_dtype(dtype.unwrap_or(DType::F32))?;
+    let t = aten::empty_memory_format(size, dtype, layout, device, pin_memory, None)?;
+    if normal {
+        aten::normal_(&t, 0.0, 1.0, generator)
+    } else {
+        aten::uniform_(&t, 0.0, 1.0, generator)
     }
-    let t = Tensor::allocate_contiguous(dtype, device_or_cpu(device), size)?;
-    fill_random(&t, generator, normal)?;
-    Ok(t)
 }
 
-fn fill_random(t: &Tensor, generator: Option<&Generator>, normal: bool) -> Result<()> {
+pub(crate) fn uniform_(
+    t: &Tensor,
+    from: f64,
+    to: f64,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    let fits = from.is_finite() && to.is_finite() && from <= to;
+    if !fits {
+        return Err(Error::runtime(format!(
+            "uniform_ expects to return a [from, to) range, but found from={from} > to={to}"
+        )));
+    }
+    fill_random(t, generator, |out, seed, offset| {
+        // SAFETY: `fill_random` holds the tensor exclusively.
+        unsafe { random::uniform(out, seed, offset, from, to) }
+    })
+}
+
+pub(crate) fn normal_(
+    t: &Tensor,
+    mean: f64,
+    std: f64,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    if std.is_nan() || std < 0.0 {
+        return Err(Error::runtime(format!(
+            "normal expects std >= 0.0, but found std {std}"
+        )));
+    }
+    fill_random(t, generator, |out, seed, offset| {
+        // SAFETY: `fill_random` holds the tensor exclusively.
+        unsafe { random::normal(out, seed, offset, mean, std) }
+    })
+}
+
+pub(crate) fn uniform(
+    t: &Tensor,
+    from: f64,
+    to: f64,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    let out = aten::empty_like(t, None, None, None, None, None)?;
+    aten::uniform_(&out, from, to, generator)
+}
+
+pub(crate) fn normal_functional(
+    t: &Tensor,
+    mean: f64,
+    std: f64,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    let out = aten::empty_like(t, None, None, None, None, None)?;
+    aten::normal_(&out, mean, std, generator)
+}
+
+/// Fills with numbers of a generator, which moves on by as many as the tensor takes.
+fn fill_random(
+    t: &Tensor,
+    generator: Option<&Generator>,
+    fill: impl FnOnce(Strided<'_>, u64, u64) -> Result<(), KernelError>,
+) -> Result<Tensor> {
+    check_random_dtype(t.dtype())?;
     if t.storage().has_data() {
+        let _guard = access::write(t, &[])?;
         let count = random::counters(t.dtype(), t.numel() as usize);
         let generator = generator.unwrap_or(Generator::default_cpu());
         let (seed, offset) = generator.advance(count);
-        // SAFETY: t is fresh and ours alone.
-        unsafe {
-            if normal {
-                random::normal(t.strided()?, seed, offset, 0.0, 1.0)?;
-            } else {
-                random::uniform(t.strided()?, seed, offset, 0.0, 1.0)?;
-            }
-        }
+        fill(t.strided()?, seed, offset)?;
     }
-    Ok(())
+    Ok(t.clone())
 }
 
 pub(crate) fn rand(
     size: &[i64],
     dtype: Option<DType>,
-    _layout: Option<Layout>,
+    layout: Option<Layout>,
     device: Option<Device>,
-    _pin_memory: Option<bool>,
+    pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    random(size, dtype, device, None, false)
+    random(size, dtype, layout, device, pin_memory, None, false)
 }
 
 pub(crate) fn rand_generator(
     size: &[i64],
     generator: Option<&Generator>,
     dtype: Option<DType>,
-    _layout: Option<Layout>,
+    layout: Option<Layout>,
     device: Option<Device>,
-    _pin_memory: Option<bool>,
+    pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    random(size, dtype, device, generator, false)
+    random(size, dtype, layout, device, pin_memory, generator, false)
 }
 
 pub(crate) fn randn(
     size: &[i64],
     dtype: Option<DType>,
-    _layout: Option<Layout>,
+    layout: Option<Layout>,
     device: Option<Device>,
-    _pin_memory: Option<bool>,
+    pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    random(size, dtype, device, None, true)
+    random(size, dtype, layout, device, pin_memory, None, true)
 }
 
 pub(crate) fn randn_generator(
     size: &[i64],
     generator: Option<&Generator>,
     dtype: Option<DType>,
-    _layout: Option<Layout>,
+    layout: Option<Layout>,
     device: Option<Device>,
-    _pin_memory: Option<bool>,
+    pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    random(size, dtype, device, generator, true)
-}
-
-fn random_like(
-    t: &Tensor,
-    dtype: Option<DType>,
-    device: Option<Device>,
-    format: Option<MemoryFormat>,
-    normal: bool,
-) -> Result<Tensor> {
-    let dtype = dtype.unwrap_or(t.dtype());
-    if !dtype.is_floating() {
-        return Err(Error::dtype(format!(
-            "random numbers are drawn in floating-point dtypes, not {dtype}"
-        )));
-    }
-    let out = empty_like(t, Some(dtype), None, device, None, format)?;
-    fill_random(&out, None, normal)?;
-    Ok(out)
+    random(size, dtype, layout, device, pin_memory, generator, true)
 }
 
 pub(crate) fn rand_like(
     t: &Tensor,
     dtype: Option<DType>,
-    _layout: Option<Layout>,
+    layout: Option<Layout>,
     device: Option<Device>,
-    _pin_memory: Option<bool>,
+    pin_memory: Option<bool>,
     format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    random_like(t, dtype, device, format, false)
+    check_random_dtype(dtype.unwrap_or(t.dtype()))?;
+    let out = aten::empty_like(t, dtype, layout, device, pin_memory, format)?;
+    aten::uniform_(&out, 0.0, 1.0, None)
 }
 
 pub(crate) fn randn_like(
     t: &Tensor,
     dtype: Option<DType>,
-    _layout: Option<Layout>,
+    layout: Option<Layout>,
     device: Option<Device>,
-    _pin_memory: Option<bool>,
+    pin_memory: Option<bool>,
     format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    random_like(t, dtype, device, format, true)
+    check_random_dtype(dtype.unwrap_or(t.dtype()))?;
+    let out = aten::empty_like(t, dtype, layout, device, pin_memory, format)?;
+    aten::normal_(&out, 0.0, 1.0, None)
 }
 
 pub(crate) fn eye(
     n: i64,
     dtype: Option<DType>,
-    layout: Option<Layout>,
+    _layout: Option<Layout>,
     device: Option<Device>,
-    pin_memory: Option<bool>,
+    _pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    let t = zeros(&[n, n], dtype, layout, device, pin_memory)?;
+    check_sizes(&[n, n])?;
+    let dtype = dtype.unwrap_or(DType::F32);
+    let t = Tensor::allocate_contiguous(dtype, computed_on(device), &[n, n])?;
+    copy::zero_(&t)?;
     let strides = layout::contiguous_strides(&[n, n]);
     let diagonal = t.view_as(
         Dims::from_slice(&[n]),
@@ -415,5 +468,5 @@ pub(crate) fn eye(
         0,
     );
     copy::fill_(&diagonal, Scalar::Int(1))?;
-    Ok(t)
+    on_device(t, device)
 }

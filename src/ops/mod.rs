@@ -56,7 +56,9 @@ pub(crate) fn register() -> crate::Result<()> {
     reason = "generated: one form of code for all signatures"
 )]
 pub mod aten {
-    use crate::dispatch::{BackendComponent, DispatchKey, DispatchKeySet, Library, TypedOp};
+    use crate::dispatch::{
+        BackendComponent, DispatchKey, DispatchKeySet, Library, TlsKeySets, TypedOp,
+    };
     use crate::error::{Error, Result};
     use crate::tensor::{Generator, Tensor};
     use std::panic::Location;
@@ -81,5 +83,17 @@ pub mod aten {
         DispatchKey::Dense
             .on_backend(BackendComponent::of(device.kind))
             .into()
+    }
+
+    /// Where the `device` argument of an operator sends a call that has tensors as well: below
+    /// `BackendSelect`, to the highest backend of all of them.
+    fn device_and_tensor_keys<'a>(
+        device: Option<Device>,
+        tensors: impl Iterator<Item = &'a Tensor>,
+    ) -> DispatchKeySet {
+        let keys = tensors.fold(device_keys(device), |keys, t| keys | t.key_set());
+        let thread = TlsKeySets::current();
+        ((keys | thread.included) - thread.excluded)
+            & DispatchKeySet::full_after(DispatchKey::BackendSelect)
     }
 }

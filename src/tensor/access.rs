@@ -105,7 +105,7 @@ fn check_no_internal_overlap(out: &Tensor) -> Result<()> {
         .iter()
         .zip(out.strides())
         .any(|(size, stride)| *size > 1 && *stride == 0);
-    if overlaps {
+    if overlaps && out.numel() > 0 {
         return Err(Error::runtime(
             "unsupported operation: more than one element of the written-to tensor refers to a \
              single memory location. Please clone() the tensor before performing the operation.",

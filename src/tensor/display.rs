@@ -220,15 +220,21 @@ fn list(sizes: &[i64]) -> String {
 
 impl fmt::Display for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.storage().has_data() {
-            return write!(f, "tensor(...{})", self.suffix(false));
-        }
-        if self.numel() == 0 {
+        let elsewhere = !self.device().is_cpu() && !self.device().is_meta();
+        if self.numel() == 0 && (elsewhere || self.storage().has_data()) {
             return write!(f, "tensor([]{})", self.suffix(true));
+        }
+        // what another device holds is read through a copy
+        if !elsewhere && !self.storage().has_data() {
+            return write!(f, "tensor(...{})", self.suffix(false));
         }
         let values = match self.to_scalars() {
             Ok(v) => v,
-            Err(e) => return write!(f, "tensor(<{e}>)"),
+            Err(e) => {
+                let why = e.to_string();
+                let why = why.lines().next().unwrap_or_default();
+                return write!(f, "tensor(<{why}>{})", self.suffix(false));
+            }
         };
         let summarize = self.numel() > THRESHOLD;
         let visible = if summarize {

@@ -101,6 +101,10 @@ impl Tensor {
                 T::DTYPE
             )));
         }
+        if !self.device().is_cpu() && !self.device().is_meta() {
+            let on_cpu = self.to_device(Device::CPU)?;
+            return on_cpu.read_elements(what);
+        }
         self.check_has_data(what)?;
         let t = if self.is_contiguous() {
             self.clone()
@@ -133,17 +137,11 @@ impl Tensor {
     /// More or fewer than one element; no data to read, as while a function is being captured.
     #[track_caller]
     pub fn item(&self) -> Result<Scalar> {
-        let at = std::panic::Location::caller();
-        self.read_item().map_err(|e| e.with_location(at))
+        crate::ops::aten::item(self)
     }
 
+    /// The only element, of a tensor in memory.
     pub(crate) fn read_item(&self) -> Result<Scalar> {
-        if self.numel() != 1 {
-            return Err(Error::runtime(format!(
-                "a Tensor with {} elements cannot be converted to Scalar",
-                self.numel()
-            )));
-        }
         macro_rules! get {
             ($t:ty, $wrap:expr) => {
                 self.read_elements::<$t>("item()").map(|v| $wrap(v[0]))

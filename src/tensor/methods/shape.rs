@@ -240,7 +240,8 @@ impl Tensor {
         aten::to_dtype(self, dtype, false, false, None)
     }
 
-    /// On another device. See [`aten::to_device`].
+    /// On another device; the tensor itself where it is there already. See
+    /// [`aten::to_dtype_layout`].
     ///
     /// ```
     /// use straightline::Tensor;
@@ -250,7 +251,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn to_device(&self, device: Device) -> Result<Tensor> {
-        aten::to_device(self, device, self.dtype(), false, false, None)
+        aten::to_dtype_layout(self, None, None, Some(device), None, false, false, None)
     }
 
     /// The elements on and below a diagonal, zero elsewhere. See [`aten::tril`].
