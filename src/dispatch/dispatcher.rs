@@ -4,11 +4,12 @@ use super::error::{DispatchError, Site};
 use super::kernel::Kernel;
 use super::key::DispatchKey;
 use super::keyset::{DispatchKeySet, NUM_RUNTIME_ENTRIES};
+use super::listener::{self, Listener, Listeners, RegistrationEvent};
 use super::operator::{Definition, OperatorEntry, OperatorHandle, Record, not_found};
 use crate::error::Result;
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{LazyLock, Once, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, LazyLock, Once, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use straightline_passes::ir::schema::{FunctionSchema, OperatorName};
 
 /// The fallback of each slot.
@@ -22,6 +23,7 @@ struct State {
     dirty: Option<HashSet<OperatorHandle>>,
     /// What was deregistered and a concurrent call may still run.
     graveyard: Vec<&'static Record>,
+    listeners: Listeners,
 }
 
 /// The registry behind [`Library`](super::Library). Changes take the lock; calls take none.
@@ -34,6 +36,7 @@ static DISPATCHER: LazyLock<Dispatcher> = LazyLock::new(|| {
         fallbacks: [None; NUM_RUNTIME_ENTRIES],
         dirty: None,
         graveyard: Vec::new(),
+        listeners: Listeners::new(),
     }))
 });
 
@@ -55,6 +58,9 @@ pub(super) fn dispatcher() -> &'static Dispatcher {
             for op in state.dirty.take().unwrap_or_default() {
                 op.0.recompute(&fallbacks);
             }
+            drop(state);
+            // outside the batch, so that their operators can be called at once
+            super::macros::run_static_libraries();
             REGISTERING.set(false);
         });
     }
@@ -84,7 +90,10 @@ pub fn operator(name: &str) -> Result<OperatorHandle> {
 pub(super) fn find_or_error(name: &OperatorName) -> Result<OperatorHandle> {
     match find(name) {
         Some(op) if op.schema().is_some() => Ok(op),
-        found => Err(not_found(name, found.is_some()).into()),
+        found => Err(super::macros::failures(name.namespace())
+            .pop()
+            .unwrap_or_else(|| not_found(name, found.is_some()))
+            .into()),
     }
 }
 
@@ -116,6 +125,18 @@ impl Dispatcher {
 
     pub(super) fn fallbacks(&self) -> Fallbacks {
         self.read().fallbacks
+    }
+
+    /// Adds a listener and gives the operators that are defined so far.
+    pub(super) fn add_listener(&self, listener: Arc<Listener>) -> Vec<OperatorHandle> {
+        let mut state = self.write();
+        state.listeners.push(listener);
+        let all = state.operators.values().copied();
+        all.filter(|op| op.schema().is_some()).collect()
+    }
+
+    pub(super) fn remove_listener(&self, listener: &Arc<Listener>) {
+        self.write().listeners.retain(|l| !Arc::ptr_eq(l, listener));
     }
 
     pub(super) fn add_library(&self, namespace: &str, site: Site) -> Result<()> {
@@ -164,10 +185,18 @@ impl Dispatcher {
             Ok(())
         })();
         state.settle(op);
-        result.map(|()| op)
+        let listeners = state.listeners.clone();
+        drop(state);
+        result.map(|()| {
+            listener::tell(&listeners, RegistrationEvent::Defined(op));
+            op
+        })
     }
 
     pub(super) fn undefine(&self, op: OperatorHandle) {
+        let listeners = self.read().listeners.clone();
+        // while the schema can still be read
+        listener::tell(&listeners, RegistrationEvent::Removed(op));
         let mut state = self.write();
         op.0.set_definition(None);
         state.settle(op);

@@ -45,6 +45,8 @@ pub struct MissingKernel {
     pub available: Vec<DispatchKey>,
     /// The operator's table, as [`dump_table`](super::dump_table) prints it.
     pub table: String,
+    /// Static registrations of the operator's namespace that failed: where the kernel may have been meant to come from.
+    pub failed: Vec<DispatchError>,
 }
 
 impl fmt::Display for MissingKernel {
@@ -52,6 +54,9 @@ impl fmt::Display for MissingKernel {
         let names: Vec<&str> = self.available.iter().map(|k| k.name()).collect();
         let names = names.join(", ");
         let op = &self.op;
+        for failed in &self.failed {
+            writeln!(f, "{failed}")?;
+        }
         if self.key == DispatchKey::Undefined {
             write!(
                 f,
@@ -103,8 +108,11 @@ pub enum DispatchError {
     )]
     FallthroughCalled { op: String, key: DispatchKey },
     #[error(
-        "Only a single TORCH_LIBRARY can be used to register the namespace {namespace}; use a fragment \
-         (`Library::fragment`) for more definitions. First {first}; second {second}"
+        "Only a single TORCH_LIBRARY can be used to register the namespace {namespace}; please put all of your definitions in a \
+         single TORCH_LIBRARY block (`library!`, `Library::new`). If you were trying to specify implementations, use TORCH_LIBRARY_IMPL \
+         (`library_impl!`, `Library::implementation`), which can be repeated; definitions in several places are TORCH_LIBRARY_FRAGMENTs \
+         (`library_fragment!`, `Library::fragment`). \
+         Previous registration was {first}; latest registration was {second}"
     )]
     SecondDefBlock {
         namespace: String,
@@ -184,9 +192,8 @@ pub enum DispatchError {
     #[error("{0}")]
     Schema(#[from] SchemaParseError),
     #[error(
-        "In registration for {op}: expected schema of operator to be \"{expected}\" ({expected_at}), but got inferred schema \
-         \"{inferred}\" ({inferred_at}).\n  operator: {op}\n  expected schema: {expected}\n    {expected_at}\n  \
-         inferred schema: {inferred}\n    {inferred_at}\n  reason: {reason}"
+        "Inferred operator schema for a kernel function doesn't match the expected function schema.\n  operator: {op}\n  \
+         expected schema: {expected}\n    {expected_at}\n  inferred schema: {inferred}\n    {inferred_at}\n  reason: {reason}"
     )]
     SignatureMismatch {
         op: String,
@@ -197,7 +204,7 @@ pub enum DispatchError {
         reason: SchemaMismatch,
     },
     #[error(
-        "Mismatch in kernel signatures\n  operator: {op}\n    kernel 1: {first}\n      {first_at}\n    kernel 2: {second}\n      {second_at}"
+        "Mismatch in kernel signatures\n  operator: {op}\n  kernel 1: {first}\n    {first_at}\n  kernel 2: {second}\n    {second_at}"
     )]
     KernelSignatures {
         op: String,
@@ -207,17 +214,20 @@ pub enum DispatchError {
         second_at: Site,
     },
     #[error(
-        "Tried to access or call an operator with a wrong signature.\n  operator: {op}\n    correct signature: {registered}\n    \
-         accessed/called as: {requested}"
+        "Tried to access or call an operator with a wrong signature.\n  operator: {op}\n  correct signature: {registered}\n    \
+         {registered_at}\n  accessed/called as: {requested}\n    {requested_at}\nThis likely happened in a call to \
+         OperatorHandle::typed::<(Arguments..), Return>(). Please make sure that the types are those of the registration."
     )]
     WrongSignature {
         op: String,
         registered: String,
+        registered_at: Site,
         requested: String,
+        requested_at: Site,
     },
     #[error(
         "Could not find schema for {name}.{overload}{}",
-        if *.implemented { ", but we found an implementation; did you forget to def() the operator?" } else { "." }
+        if *.implemented { " but we found an implementation; did you forget to def() the operator?" } else { "" }
     )]
     NotFound {
         name: String,
@@ -234,6 +244,15 @@ pub enum DispatchError {
         expected: String,
         found: &'static str,
         declaration: String,
+    },
+    #[error(
+        "the registrations of namespace {namespace} that were to run when the dispatcher started failed, and none of that block is \
+         there ({site}): {reason}"
+    )]
+    StaticRegistration {
+        namespace: String,
+        site: Site,
+        reason: String,
     },
     #[error("{op}() takes {want} arguments, but the stack holds {have}")]
     StackUnderflow {

@@ -43,6 +43,113 @@ enum Registration {
 /// assert!(operator("docs_library::scale").is_err());
 /// # Ok::<(), straightline::Error>(())
 /// ```
+///
+/// The macros [`library!`](crate::library!), [`library_fragment!`](crate::library_fragment!) and
+/// [`library_impl!`](crate::library_impl!) write blocks as TORCH_LIBRARY does, and
+/// [`CustomOp`](super::CustomOp) registers an operator with all that belongs to it.
+///
+/// # What a kernel can be
+///
+/// A function or a closure; a closure may have state of its own:
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+/// use straightline::Tensor;
+/// use straightline::dispatch::{DispatchKey, Library};
+///
+/// let calls = Arc::new(AtomicU64::new(0));
+/// let counter = calls.clone();
+/// let mut lib = Library::new("docs_closure")?;
+/// let op = lib.def("f(Tensor x) -> Tensor")?;
+/// lib.impl_at("f", DispatchKey::CPU, move |x: &Tensor| {
+///     counter.fetch_add(1, Relaxed);
+///     Ok(x.clone())
+/// })?;
+/// let x = Tensor::from_vec([1f32])?;
+/// op.typed::<(&Tensor,), Tensor>()?.call((&x,))?;
+/// assert_eq!(calls.load(Relaxed), 1);
+/// # Ok::<(), straightline::Error>(())
+/// ```
+///
+/// A kernel *without a key* serves every backend, and the autograd keys too (`CompositeImplicitAutograd`, the
+/// catch-all of older PyTorch): it is for operators that are made of others.
+///
+/// ```
+/// use straightline::Tensor;
+/// use straightline::dispatch::{DispatchKey, Library, dump};
+///
+/// let mut lib = Library::new("docs_composite")?;
+/// lib.def("mean_of_squares(Tensor x) -> Tensor")?;
+/// lib.impl_("mean_of_squares", |x: &Tensor| (x * x)?.mean(&[], false))?;
+/// // the same in one line, the schema being inferred from the types
+/// let op = lib.def_with("mean_of_cubes", |x: &Tensor| (&(x * x)? * x)?.mean(&[], false))?;
+/// assert!(dump(op).contains("schema: docs_composite::mean_of_cubes(Tensor _0) -> Tensor _0"));
+/// assert!(op.has_kernel(DispatchKey::CompositeImplicitAutograd));
+/// # Ok::<(), straightline::Error>(())
+/// ```
+///
+/// A *boxed* kernel works on the stack and fits any operator: it takes the arguments off and leaves
+/// the returns.
+///
+/// ```
+/// use straightline::Tensor;
+/// use straightline::dispatch::{DispatchKey, Kernel, Library, Value};
+///
+/// let mut lib = Library::new("docs_boxed")?;
+/// let op = lib.def("count(Tensor x, Tensor y) -> int")?;
+/// lib.impl_at("count", DispatchKey::CPU, Kernel::boxed(|op, _keys, stack| {
+///     let arguments = op.schema().map_or(0, |s| s.args.len());
+///     stack.truncate(stack.len() - arguments);
+///     stack.push(Value::Int(arguments as i64));
+///     Ok(())
+/// }))?;
+/// // whoever calls with types is boxed on the way
+/// let x = Tensor::from_vec([1f32])?;
+/// assert_eq!(op.typed::<(&Tensor, &Tensor), i64>()?.call((&x, &x))?, 2);
+/// # Ok::<(), straightline::Error>(())
+/// ```
+///
+/// A kernel whose first argument is a [`DispatchKeySet`](super::DispatchKeySet) *gets the key set* of the call, and can pass it on below
+/// itself:
+///
+/// ```
+/// use straightline::Tensor;
+/// use straightline::dispatch::{DispatchKey, DispatchKeySet, Library};
+///
+/// let mut lib = Library::new("docs_keyset")?;
+/// let op = lib.def("f(Tensor x) -> int")?.typed::<(&Tensor,), i64>()?;
+/// lib.impl_at("f", DispatchKey::CPU, |x: &Tensor| Ok(x.numel()))?;
+/// lib.impl_at("f", DispatchKey::Autograd, move |keys: DispatchKeySet, x: &Tensor| {
+///     Ok(100 + op.redispatch(keys & DispatchKeySet::AFTER_AUTOGRAD, (x,))?)
+/// })?;
+/// assert_eq!(op.call((&Tensor::from_vec([1f32])?,))?, 101);
+/// # Ok::<(), straightline::Error>(())
+/// ```
+///
+/// A *fallback* is the kernel of every operator that has none at a key; a *fallthrough* is a kernel that is
+/// skipped, as if the key were not in the set.
+///
+/// ```
+/// use straightline::Tensor;
+/// use straightline::dispatch::{DispatchKey, DispatchKeySet, IncludeGuard, Kernel, Library, capture};
+///
+/// let mut wild = Library::fallbacks(DispatchKey::TESTING_ONLY_GenericWrapper)?;
+/// wild.fallback(Kernel::boxed(|op, keys, stack| {
+///     let below = DispatchKeySet::full_after(DispatchKey::TESTING_ONLY_GenericWrapper);
+///     op.redispatch_boxed(keys & below, stack)
+/// }))?;
+/// let mut aten = Library::implementation("aten", DispatchKey::TESTING_ONLY_GenericWrapper)?;
+/// aten.fallthrough("neg")?;
+///
+/// let x = Tensor::from_vec([1f32])?;
+/// let _on = IncludeGuard::new(DispatchKey::TESTING_ONLY_GenericWrapper);
+/// let (_, lines) = capture(|| x.abs());
+/// assert_eq!(lines[0], " [call] op=[aten::abs], key=[TESTING_ONLY_GenericWrapper]");
+/// let (_, lines) = capture(|| x.neg());
+/// assert_eq!(lines[0], " [call] op=[aten::neg], key=[CPU]");
+/// # Ok::<(), straightline::Error>(())
+/// ```
 pub struct Library {
     kind: Kind,
     namespace: String,

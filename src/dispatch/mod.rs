@@ -13,6 +13,9 @@
 //! | `operator` | an operator's table and the handles to call it |
 //! | `dispatcher` | the registry of operators and fallbacks |
 //! | `library` | the way in: definitions and kernels, taken back on drop |
+//! | `macros` | `library!` and its siblings: blocks of registrations, also ones that are there from the start |
+//! | `custom_op`, `opcheck` | an operator with all that belongs to it in one go; whether it keeps its word |
+//! | `listener` | being told of definitions |
 //! | `tls`, `trace` | the thread's key sets and its trace |
 //! | `record` | observers of calls: what a profiler registers |
 //! | `backend` | names of backends from outside |
@@ -35,6 +38,9 @@ mod key;
 mod key_tests;
 mod keyset;
 mod library;
+mod listener;
+#[doc(hidden)]
+pub mod macros;
 mod operator;
 mod record;
 mod table;
@@ -53,6 +59,8 @@ pub use kernel::{Args, IntoKernel, Kernel, WithKeySet};
 pub use key::{BackendComponent, DispatchKey, ParseKeyError};
 pub use keyset::{DispatchKeySet, NUM_RUNTIME_ENTRIES};
 pub use library::Library;
+pub use listener::{ListenerGuard, RegistrationEvent, on_registered};
+pub use macros::{init, registration_errors};
 pub use operator::{OperatorHandle, TypedHandle, TypedOp};
 pub(crate) use record::record_lazily;
 pub use record::{

@@ -17,7 +17,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use straightline_passes::ir::schema::{FunctionSchema, OperatorName, SchemaType};
 
 /// A registered kernel. Records are never freed: a call that loaded one may run while it is
@@ -51,7 +51,18 @@ impl Record {
 }
 
 static MISSING: LazyLock<&'static Record> = LazyLock::new(|| {
-    let kernel = Kernel::boxed(|op, keys, _| Err(op.missing_kernel(keys).into()));
+    let kernel = Kernel::boxed(|op, keys, _| {
+        let missing = op.missing_kernel(keys);
+        let report =
+            op.0.report
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone();
+        Err(match report {
+            Some(report) => report(&missing),
+            None => DispatchError::MissingKernel(Box::new(missing)).into(),
+        })
+    });
     Record::new(kernel, Site::caller())
 });
 
@@ -123,7 +134,12 @@ pub(super) struct OperatorEntry {
     /// The types of the typed kernels, remembered for good by the first kernel or handle.
     signature: OnceLock<(Signature, Site)>,
     kernels: Mutex<Kernels>,
+    /// What makes the error of a missing kernel, instead of the dispatcher.
+    report: Mutex<Option<Report>>,
 }
+
+/// Makes the error of a call that found no kernel.
+type Report = Arc<dyn Fn(&MissingKernel) -> crate::Error + Send + Sync>;
 
 impl OperatorEntry {
     pub(super) fn new(name: OperatorName) -> &'static OperatorEntry {
@@ -136,6 +152,7 @@ impl OperatorEntry {
             name,
             signature: OnceLock::new(),
             kernels: Mutex::default(),
+            report: Mutex::default(),
         }))
     }
 
@@ -289,7 +306,7 @@ impl OperatorHandle {
     /// No kernel serves the key.
     pub fn kernel_for(self, key: DispatchKey) -> Result<Kernel> {
         if !self.has_computed_kernel(key) {
-            return Err(self.missing_kernel(key.into()).into());
+            return Err(self.missing(key));
         }
         Ok(self.0.lookup(key.into()).kernel.clone())
     }
@@ -390,7 +407,7 @@ impl OperatorHandle {
         let record = own.or_else(|| dispatcher::dispatcher().fallback(key));
         match record {
             Some(r) => r.kernel.call_boxed(self, self.0.masked(full), stack),
-            None => Err(self.missing_kernel(key.into()).into()),
+            None => Err(self.missing(key)),
         }
     }
 
@@ -404,20 +421,23 @@ impl OperatorHandle {
         let Some(definition) = self.0.definition() else {
             return Err(not_found(self.name(), true).into());
         };
-        let wrong = |registered: String| DispatchError::WrongSignature {
+        let requested_at = Site::caller();
+        let wrong = |registered: String, registered_at| DispatchError::WrongSignature {
             op: self.name().to_string(),
             registered,
+            registered_at,
             requested: Signature::of::<A, R>().to_string(),
+            requested_at,
         };
         if definition
             .schema
             .mismatch(&A::types(), &R::types())
             .is_some()
         {
-            return Err(wrong(definition.schema.to_string()).into());
+            return Err(wrong(definition.schema.to_string(), definition.site).into());
         }
-        if let Some((kept, _)) = self.0.pin(Signature::of::<A, R>(), Site::caller()) {
-            return Err(wrong(kept.to_string()).into());
+        if let Some((kept, site)) = self.0.pin(Signature::of::<A, R>(), requested_at) {
+            return Err(wrong(kept.to_string(), *site).into());
         }
         Ok(TypedHandle {
             entry: self.0,
@@ -430,20 +450,49 @@ impl OperatorHandle {
             .then(|| Scope::enter(entry, &self.0.name, keys))
     }
 
+    /// Lets a function of yours make the error of calls that find no kernel.
+    ///
+    /// ```
+    /// use straightline::dispatch::{Library, operator};
+    /// use straightline::{Error, ErrorKind, Tensor};
+    ///
+    /// let mut lib = Library::new("docs_report")?;
+    /// let op = lib.def("f(Tensor x) -> Tensor")?;
+    /// op.set_missing_kernel_error(|missing| {
+    ///     Error::new(ErrorKind::NotImplemented(format!("install the plugin for {}", missing.key)))
+    /// });
+    /// let x = Tensor::from_vec([1f32])?;
+    /// let error = op.call_boxed(&mut vec![x.into()]).unwrap_err();
+    /// assert!(error.to_string().contains("install the plugin for CPU"));
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    pub fn set_missing_kernel_error(
+        self,
+        report: impl Fn(&MissingKernel) -> crate::Error + Send + Sync + 'static,
+    ) {
+        *self.0.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(report));
+    }
+
     #[cold]
-    fn missing_kernel(self, keys: DispatchKeySet) -> DispatchError {
+    fn missing(self, key: DispatchKey) -> crate::Error {
+        DispatchError::MissingKernel(Box::new(self.missing_kernel(key.into()))).into()
+    }
+
+    #[cold]
+    fn missing_kernel(self, keys: DispatchKeySet) -> MissingKernel {
         let available = SLOTS
             .iter()
             .map(|s| s.key)
             .filter(|k| *k != DispatchKey::Undefined && self.has_computed_kernel(*k))
             .collect();
-        DispatchError::MissingKernel(Box::new(MissingKernel {
+        MissingKernel {
             op: self.name().to_string(),
             key: keys.highest_priority_key(),
             keyset: keys,
             available,
             table: super::dump::dump_table(self),
-        }))
+            failed: super::macros::failures(self.name().namespace()),
+        }
     }
 }
 

@@ -78,7 +78,7 @@ fn refusals() {
         ),
         (
             message(operator("t_refuse::nothing")),
-            "Could not find schema for t_refuse::nothing..",
+            "Could not find schema for t_refuse::nothing.",
         ),
     ] {
         assert!(got.contains(want), "{got}\n  lacks: {want}");

@@ -1,0 +1,77 @@
+//! Being told when operators are defined and when they go.
+
+use super::dispatcher::dispatcher;
+use super::operator::OperatorHandle;
+use std::fmt;
+use std::sync::Arc;
+
+/// What happened to an operator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RegistrationEvent {
+    /// It has a schema now. Kernels may have come before, and may come later.
+    Defined(OperatorHandle),
+    /// It is about to lose its schema, which can still be read.
+    Removed(OperatorHandle),
+}
+
+pub(super) type Listener = dyn Fn(RegistrationEvent) + Send + Sync;
+pub(super) type Listeners = Vec<Arc<Listener>>;
+
+/// Tells all listeners; the dispatcher's lock is not held, so that they may call and register.
+pub(super) fn tell(listeners: &Listeners, event: RegistrationEvent) {
+    for listener in listeners {
+        listener(event);
+    }
+}
+
+/// Ends the listening of [`on_registered`] where it is dropped.
+#[must_use = "listening ends where the guard is dropped"]
+pub struct ListenerGuard(Arc<Listener>);
+
+impl fmt::Debug for ListenerGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ListenerGuard")
+    }
+}
+
+impl Drop for ListenerGuard {
+    fn drop(&mut self) {
+        dispatcher().remove_listener(&self.0);
+    }
+}
+
+/// Calls `listener` for every operator that is defined, those that are there already included, and
+/// for every one that goes. Kernels are not told of.
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+/// use straightline::dispatch::{Library, RegistrationEvent, on_registered};
+///
+/// let seen = Arc::new(Mutex::new(Vec::new()));
+/// let log = seen.clone();
+/// let guard = on_registered(move |event| {
+///     if let RegistrationEvent::Defined(op) = event {
+///         log.lock().expect("no listener panics").push(op.name().to_string());
+///     }
+/// });
+/// // what was there before is told first
+/// assert!(seen.lock().unwrap().contains(&"aten::add.Tensor".to_string()));
+///
+/// let mut lib = Library::new("docs_listener")?;
+/// lib.def("f(Tensor x) -> Tensor")?;
+/// assert_eq!(seen.lock().unwrap().last().unwrap(), "docs_listener::f");
+/// drop(guard);
+/// lib.def("g(Tensor x) -> Tensor")?;
+/// assert_eq!(seen.lock().unwrap().last().unwrap(), "docs_listener::f");
+/// # Ok::<(), straightline::Error>(())
+/// ```
+pub fn on_registered(
+    listener: impl Fn(RegistrationEvent) + Send + Sync + 'static,
+) -> ListenerGuard {
+    let listener: Arc<Listener> = Arc::new(listener);
+    let guard = ListenerGuard(listener.clone());
+    for op in dispatcher().add_listener(listener.clone()) {
+        listener(RegistrationEvent::Defined(op));
+    }
+    guard
+}
