@@ -332,8 +332,18 @@ impl State {
 }
 
 fn check_schema(schema: &FunctionSchema, site: Site, record: &Record) -> Result<()> {
-    let Some(signature) = record.kernel.signature() else {
-        return Ok(()); // a boxed kernel takes what it finds on the stack
+    check_kernel(schema, site, &record.kernel, record.site)
+}
+
+/// Whether a kernel's types are those of a schema; a boxed kernel takes what it finds on the stack.
+pub(super) fn check_kernel(
+    schema: &FunctionSchema,
+    site: Site,
+    kernel: &Kernel,
+    kernel_site: Site,
+) -> Result<()> {
+    let Some(signature) = kernel.signature() else {
+        return Ok(());
     };
     match schema.mismatch(&signature.args, &signature.returns) {
         None => Ok(()),
@@ -342,7 +352,7 @@ fn check_schema(schema: &FunctionSchema, site: Site, record: &Record) -> Result<
             expected: schema.to_string(),
             expected_at: site,
             inferred: signature.to_string(),
-            inferred_at: record.site,
+            inferred_at: kernel_site,
             reason,
         }
         .into()),

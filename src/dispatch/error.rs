@@ -191,6 +191,8 @@ pub enum DispatchError {
     },
     #[error("{0}")]
     Schema(#[from] SchemaParseError),
+    #[error("{0}")]
+    CustomOp(#[from] super::CustomOpError),
     #[error(
         "Inferred operator schema for a kernel function doesn't match the expected function schema.\n  operator: {op}\n  \
          expected schema: {expected}\n    {expected_at}\n  inferred schema: {inferred}\n    {inferred_at}\n  reason: {reason}"

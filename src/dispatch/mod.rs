@@ -29,6 +29,7 @@ mod alias;
 mod arg;
 mod backend;
 mod builtin;
+mod custom_op;
 mod dispatcher;
 mod dump;
 mod error;
@@ -41,6 +42,7 @@ mod library;
 mod listener;
 #[doc(hidden)]
 pub mod macros;
+mod opcheck;
 mod operator;
 mod record;
 mod table;
@@ -52,6 +54,9 @@ mod value;
 
 pub use arg::{Arg, Ret, RetValue};
 pub use backend::{RenameBackendError, rename_backend};
+pub use custom_op::{
+    AutogradFormula, CustomOp, CustomOpBuilder, CustomOpError, OpContext, custom_op,
+};
 pub use dispatcher::{all_operators, dangling_impls, find, find_schema, operator};
 pub use dump::{dump, dump_registrations, dump_table};
 pub use error::{DispatchError, MissingKernel, Site};
@@ -61,6 +66,7 @@ pub use keyset::{DispatchKeySet, NUM_RUNTIME_ENTRIES};
 pub use library::Library;
 pub use listener::{ListenerGuard, RegistrationEvent, on_registered};
 pub use macros::{init, registration_errors};
+pub use opcheck::{CheckFailure, OpCheckReport, opcheck};
 pub use operator::{OperatorHandle, TypedHandle, TypedOp};
 pub(crate) use record::record_lazily;
 pub use record::{
