@@ -209,13 +209,13 @@ pub struct CustomOpBuilder {
 /// let mut op = custom_op("mylib::softplus", softplus).args(["x", "beta"]).register()?;
 /// assert_eq!(op.schema().to_string(), "mylib::softplus(Tensor x, float beta) -> Tensor");
 /// // shapes without data: what `compile()` asks
-/// op.register_fake(|x: &Tensor, _beta: f64| x.empty_like())?;
+/// op.register_fake(|x: &Tensor, _beta: f64| x.zeros_like())?;
 ///
 /// // it is an operator like any other
 /// let typed = op.handle().typed::<(&Tensor, f64), Tensor>()?;
 /// let x = Tensor::from_vec([0f32, 1.0])?;
-/// let compiled = compile(move |x: &Tensor| typed.call((x, 1.0))? + 1.0);
-/// assert_eq!(compiled.call(&x)?.to_vec::<f32>()?, (typed.call((&x, 1.0))? + 1.0)?.to_vec::<f32>()?);
+/// let compiled = compile(move |x: &Tensor| &typed.call((x, 1.0))? + 1.0);
+/// assert_eq!(compiled.call(&x)?.to_vec::<f32>()?, (&typed.call((&x, 1.0))? + 1.0)?.to_vec::<f32>()?);
 ///
 /// let report = opcheck(op.handle(), &[x.into(), 1.0.into()]);
 /// assert!(report.is_success(), "{report}");

@@ -72,6 +72,15 @@ enum Registration {
 /// # Ok::<(), straightline::Error>(())
 /// ```
 ///
+/// A type that stands for no schema type, as `f32` (a schema's `float` is an `f64`), does not compile:
+///
+/// ```compile_fail
+/// use straightline::dispatch::{DispatchKey, Library};
+/// let mut lib = Library::new("docs_f32")?;
+/// lib.impl_at("f", DispatchKey::CPU, |x: f32| Ok(x as f64))?;
+/// # Ok::<(), straightline::Error>(())
+/// ```
+///
 /// A kernel *without a key* serves every backend, and the autograd keys too (`CompositeImplicitAutograd`, the
 /// catch-all of older PyTorch): it is for operators that are made of others.
 ///
@@ -81,9 +90,9 @@ enum Registration {
 ///
 /// let mut lib = Library::new("docs_composite")?;
 /// lib.def("mean_of_squares(Tensor x) -> Tensor")?;
-/// lib.impl_("mean_of_squares", |x: &Tensor| (x * x)?.mean(&[], false))?;
+/// lib.impl_("mean_of_squares", |x: &Tensor| (x * x)?.mean())?;
 /// // the same in one line, the schema being inferred from the types
-/// let op = lib.def_with("mean_of_cubes", |x: &Tensor| (&(x * x)? * x)?.mean(&[], false))?;
+/// let op = lib.def_with("mean_of_cubes", |x: &Tensor| (&(x * x)? * x)?.mean())?;
 /// assert!(dump(op).contains("schema: docs_composite::mean_of_cubes(Tensor _0) -> Tensor _0"));
 /// assert!(op.has_kernel(DispatchKey::CompositeImplicitAutograd));
 /// # Ok::<(), straightline::Error>(())
