@@ -1,6 +1,7 @@
 //! The compiled function: guards, variants, capture on a miss.
 
 use super::capture::capture;
+use super::devices;
 use super::explain::{Explanation, VariantExplanation};
 use super::guards::{GuardMiss, Guards};
 use super::options::{CompileEvent, CompileOptions};
@@ -197,6 +198,7 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
         misses: Vec<GuardMiss>,
         events: &mut Vec<CompileEvent>,
     ) -> Result<&Variant<I, O>> {
+        devices::check_inputs(leaves)?;
         let begin = Instant::now();
         let number = self.count.load(Ordering::Relaxed);
         // Tensors of the template are stand-ins for structure; meta ones hold no memory.
@@ -207,6 +209,7 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
             capture(&*self.function, inputs)
         };
         let made = captured.and_then(|captured| {
+            devices::check_captured(&captured.traced)?;
             let lowered = captured.traced.lower_with(&self.options)?;
             Ok((captured, lowered.compile()?))
         });

@@ -5,6 +5,7 @@
 //! | `tree` | what compiled functions take and give |
 //! | `compiled` | the callable: guards, variants, capture on a miss |
 //! | `capture` | running the function on stand-ins and recording what is dispatched |
+//! | `devices` | refusing what is not on the CPU |
 //! | `guards` | what must be true of a call for a variant to serve it |
 //! | `stages` | `Traced`, `Lowered`, `Executable`: each stage as an object that prints |
 //! | `replay` | calling the plan: borrows, outputs, copy-back |
@@ -14,6 +15,7 @@
 
 mod capture;
 mod compiled;
+mod devices;
 mod explain;
 mod externs;
 mod guards;

@@ -3,6 +3,7 @@
 use super::key::DispatchKey;
 use super::keyset::DispatchKeySet;
 use std::fmt;
+use straightline_passes::ir::Device;
 use straightline_passes::ir::schema::{SchemaMismatch, SchemaParseError};
 
 /// A place in the source where something was registered.
@@ -262,6 +263,17 @@ pub enum DispatchError {
         want: usize,
         have: usize,
     },
+    #[error(
+        "The operator {op} appears to be a view operator, but it has no implementation for the device \"{device}\". View \
+         operators don't support falling back to run on the CPU, since the tensor's storage cannot be shared across devices. \
+         Register a kernel for it at the device's key, or let the fallback copy: `cpu_fallback_with(ViewFallback::Copy)`"
+    )]
+    CpuFallbackView { op: String, device: Device },
+    #[error(
+        "{op}: the CPU fallback copies tensors with this operator, so the backend of `{device}` has to register a kernel \
+         for it: `Library::implementation(\"aten\", key)?.impl_(\"{op}\", kernel)`"
+    )]
+    CpuFallbackPrimitive { op: String, device: Device },
     #[error("a kernel of {op} should have left {want} on the stack and left {got}")]
     Returns {
         op: String,

@@ -18,7 +18,7 @@
 //! | `listener` | being told of definitions |
 //! | `tls`, `trace` | the thread's key sets and its trace |
 //! | `record` | observers of calls: what a profiler registers |
-//! | `backend` | names of backends from outside |
+//! | `backend`, `cpu_fallback` | names of backends from outside; the operators they lack |
 //! | `dump` | registrations and tables as text |
 //! | `builtin` | what this crate registers for itself |
 //!
@@ -29,6 +29,7 @@ mod alias;
 mod arg;
 mod backend;
 mod builtin;
+mod cpu_fallback;
 mod custom_op;
 mod dispatcher;
 mod dump;
@@ -54,6 +55,7 @@ mod value;
 
 pub use arg::{Arg, Ret, RetValue};
 pub use backend::{RenameBackendError, rename_backend};
+pub use cpu_fallback::{ViewFallback, call_on_cpu, cpu_fallback, cpu_fallback_with};
 pub use custom_op::{
     AutogradFormula, CustomOp, CustomOpBuilder, CustomOpError, OpContext, custom_op,
 };

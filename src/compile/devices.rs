@@ -1,0 +1,42 @@
+//! Compiled code runs on the CPU: what is elsewhere is refused by name, before code is made.
+
+use super::stages::Traced;
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+use straightline_passes::ir::Device;
+use straightline_passes::ir::graph::NodeKind;
+
+fn elsewhere(what: &str, device: Device) -> Error {
+    Error::device(format!(
+        "compile() makes code for the CPU, and {what} is on `{device}`: move it with `to_device(Device::CPU)`, or call \
+         the function without `compile()`"
+    ))
+}
+
+/// The arguments of the call.
+pub(super) fn check_inputs(inputs: &[&Tensor]) -> Result<()> {
+    match inputs
+        .iter()
+        .enumerate()
+        .find(|(_, t)| !t.device().is_cpu())
+    {
+        Some((i, t)) => Err(elsewhere(&format!("input {i} ({t:?})"), t.device())),
+        None => Ok(()),
+    }
+}
+
+/// What the function closes over and what it makes.
+pub(super) fn check_captured(traced: &Traced) -> Result<()> {
+    if let Some(t) = traced.parameters.iter().find(|t| !t.device().is_cpu()) {
+        let what = format!("a tensor that the function closes over ({t:?})");
+        return Err(elsewhere(&what, t.device()));
+    }
+    for id in traced.graph.topological() {
+        let node = traced.graph.node(id);
+        let device = node.results.iter().map(|m| m.device).find(|d| !d.is_cpu());
+        if let (NodeKind::Call(call), Some(device)) = (&node.kind, device) {
+            return Err(elsewhere(&format!("the result of `{}`", call.op), device));
+        }
+    }
+    Ok(())
+}
