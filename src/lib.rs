@@ -36,7 +36,7 @@ pub use compile::{
     TensorTree, Traced, compile, compile_with,
 };
 pub use error::{Error, ErrorKind, Operand, Result};
-pub use modes::profiler;
+pub use modes::{autocast, profiler};
 pub use straightline_derive::TensorTree;
 pub use straightline_passes::ir::{DType, Device, DeviceType, Layout, MemoryFormat, Scalar};
 pub use straightline_runtime::cpu::threads::{num_threads, set_num_threads};

@@ -1,6 +1,7 @@
 //! What must be true of a call for a variant to serve it.
 
 use crate::dispatch::TlsKeySets;
+use crate::modes::autocast;
 use crate::tensor::Tensor;
 use std::fmt;
 use straightline_passes::ir::graph::TensorMeta;
@@ -10,6 +11,8 @@ use straightline_passes::ir::graph::TensorMeta;
 pub(super) struct Guards {
     inputs: Vec<InputGuard>,
     tls: TlsKeySets,
+    /// The low precisions, where autocast was on.
+    autocast: u64,
     /// Inputs that the function writes: nothing else may share their memory.
     written: Vec<usize>,
 }
@@ -61,6 +64,7 @@ impl Guards {
         Guards {
             inputs: inputs.iter().map(|t| InputGuard::of(t)).collect(),
             tls,
+            autocast: autocast::fingerprint(tls),
             written,
         }
     }
@@ -70,6 +74,7 @@ impl Guards {
     pub(super) fn hold(&self, inputs: &[&Tensor], tls: TlsKeySets) -> bool {
         self.inputs.len() == inputs.len()
             && self.tls == tls
+            && (self.autocast == 0 || self.autocast == autocast::fingerprint(tls))
             && self.inputs.iter().zip(inputs).all(|(g, t)| g.holds(t))
             && (self.written.is_empty() || self.aliased(inputs).is_none())
     }
@@ -93,6 +98,9 @@ impl Guards {
                 "the thread's dispatch keys are +{} -{}, were +{} -{}",
                 tls.included, tls.excluded, self.tls.included, self.tls.excluded
             );
+        }
+        if self.autocast != autocast::fingerprint(tls) {
+            return "autocast has another low precision".to_string();
         }
         for (i, (g, t)) in self.inputs.iter().zip(inputs).enumerate() {
             let now = InputGuard::of(t);

@@ -76,6 +76,6 @@ pub use record::{
     ThreadObserver, record_function, record_scope, thread_id,
 };
 pub use table::{Provenance, rule_for};
-pub use tls::{ExcludeGuard, ForceKeySetGuard, IncludeGuard, TlsKeySets, call_count};
+pub use tls::{ExcludeGuard, ForceKeySetGuard, IncludeGuard, TlsKeySets, call_count, set_excluded};
 pub use trace::{TRACE_VARIABLE, TraceGuard, capture};
 pub use value::{Stack, Value};

@@ -132,6 +132,26 @@ pub fn call_count() -> u64 {
     LOCAL.with(|l| l.calls.get())
 }
 
+/// Excludes a key on this thread, or stops excluding it, for good; gives whether it was excluded.
+/// For state that is switched, as autocast is; what is entered and left wants a guard.
+///
+/// ```
+/// use straightline::dispatch::{DispatchKey, TlsKeySets, set_excluded};
+/// assert!(set_excluded(DispatchKey::AutocastCPU, false));
+/// assert!(!TlsKeySets::current().excluded.has(DispatchKey::AutocastCPU));
+/// set_excluded(DispatchKey::AutocastCPU, true);
+/// ```
+pub fn set_excluded(key: DispatchKey, on: bool) -> bool {
+    let before = TlsKeySets::current();
+    let excluded = if on {
+        before.excluded.add(key)
+    } else {
+        before.excluded.remove(key)
+    };
+    TlsKeySets { excluded, ..before }.apply();
+    before.excluded.has(key)
+}
+
 macro_rules! guard {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*

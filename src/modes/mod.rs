@@ -3,10 +3,12 @@
 //!
 //! | file | key | what |
 //! |---|---|---|
+//! | `autocast` | `AutocastCPU`, `AutocastCUDA` ... | casts arguments to low precision or to `f32` |
 //! | `functionalize` | `Functionalize` | turns in-place operators and views into functional ones |
 //! | `tracer` | `Tracer` | records the functional calls into a graph |
 //! | `profiler` | none: an observer of calls | times operators |
 
+pub mod autocast;
 pub(crate) mod functionalize;
 mod inverse;
 pub mod profiler;
@@ -24,4 +26,9 @@ pub(crate) fn register() -> Result<()> {
     functionalize.fallback(functionalize::kernel())?;
     functionalize.leak();
     Ok(())
+}
+
+/// Registers the modes' kernels for single operators, which exist by now.
+pub(crate) fn register_operators() -> Result<()> {
+    autocast::register()
 }

@@ -290,6 +290,17 @@ impl Tensor {
         self.0.requires_grad.load(Ordering::Relaxed)
     }
 
+    /// What [`Tensor::requires_grad`] says from now on.
+    #[cfg(test)]
+    pub(crate) fn set_requires_grad(&self, on: bool) {
+        self.0.requires_grad.store(on, Ordering::Relaxed);
+    }
+
+    /// How many handles of this very tensor exist.
+    pub(crate) fn handles(&self) -> usize {
+        triomphe::Arc::strong_count(&self.0)
+    }
+
     /// The number of writes that the storage has seen.
     pub fn version(&self) -> u64 {
         self.0.storage.version()

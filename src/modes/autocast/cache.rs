@@ -1,0 +1,90 @@
+//! The cast cache: a parameter that several operators use is cast once.
+
+use crate::error::Result;
+use crate::modes::tracer;
+use crate::tensor::Tensor;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use straightline_passes::ir::DType;
+
+/// A cast, with the tensor it was made of. The tensor is held, so that its identity stays its own;
+/// who else gave it up is forgotten when the next cast comes in.
+struct Cast {
+    source: Tensor,
+    version: u64,
+    cast: Tensor,
+}
+
+thread_local! {
+    static ENABLED: Cell<bool> = const { Cell::new(true) };
+    static CASTS: RefCell<HashMap<(usize, DType), Cast>> = RefCell::default();
+}
+
+/// Whether casts of parameters are kept on this thread.
+pub fn is_autocast_cache_enabled() -> bool {
+    ENABLED.get()
+}
+
+/// Switches the cache and gives what it was; `None` leaves it.
+pub(super) fn set_enabled(on: Option<bool>) -> bool {
+    let before = ENABLED.get();
+    ENABLED.set(on.unwrap_or(before));
+    before
+}
+
+/// Forgets the casts of this thread. Leaving the outermost autocast does so as well.
+pub fn clear_autocast_cache() {
+    CASTS.take();
+}
+
+/// How many casts are kept.
+#[cfg(test)]
+pub(super) fn len() -> usize {
+    CASTS.with_borrow(HashMap::len)
+}
+
+/// `t` as `dtype`, by `cast`, which is called only if no earlier result can be used.
+///
+/// Kept are casts of parameters: `f32` tensors that want gradients. A parameter written since is
+/// cast again (PyTorch would use the old cast until autocast ends).
+pub(super) fn cached(
+    t: &Tensor,
+    dtype: DType,
+    cast: impl FnOnce(&Tensor) -> Result<Tensor>,
+) -> Result<Tensor> {
+    // a captured function reads its parameters at each call: their casts belong to its graph
+    let keep = ENABLED.get()
+        && t.requires_grad()
+        && t.dtype() == DType::F32
+        && tracer::current().is_none();
+    if !keep {
+        return cast(t);
+    }
+    let key = (t.id(), dtype);
+    let found = CASTS.with_borrow(|casts| {
+        let found = casts.get(&key).filter(|c| c.version == t.version());
+        found.map(|c| c.cast.clone())
+    });
+    if let Some(found) = found {
+        return Ok(found);
+    }
+    let made = cast(t)?;
+    let entry = Cast {
+        source: t.clone(),
+        version: t.version(),
+        cast: made.clone(),
+    };
+    // dropped after the borrow ends
+    let gone: Vec<Cast> = CASTS.with_borrow_mut(|casts| {
+        let gone = casts
+            .iter()
+            .filter(|(_, c)| c.source.handles() == 1)
+            .map(|(key, _)| *key)
+            .collect::<Vec<_>>();
+        let mut gone: Vec<Cast> = gone.iter().filter_map(|key| casts.remove(key)).collect();
+        gone.extend(casts.insert(key, entry));
+        gone
+    });
+    drop(gone);
+    Ok(made)
+}

@@ -1,0 +1,228 @@
+//! Autocast: matrix products in low precision, what overflows in `f32`.
+//!
+//! Every tensor carries the autocast key of its device, and every thread excludes those keys until
+//! it enters [`autocast`]. The operators of PyTorch's lists have a kernel there, which casts
+//! arguments and calls the operator again from the top with its own key excluded; all others fall
+//! through. So casts are ordinary operators: `compile()` captures them.
+//!
+//! | file | what |
+//! |---|---|
+//! | `policy` | what is cast to what: one kernel for each policy |
+//! | `lists` | PyTorch's lists of operators |
+//! | `cache` | casts of parameters, kept until the outermost autocast ends |
+
+mod cache;
+mod lists;
+mod policy;
+#[cfg(test)]
+mod tests;
+
+pub use cache::{clear_autocast_cache, is_autocast_cache_enabled};
+pub use policy::{Policy, autocast_kernel, autocast_operators};
+
+use crate::dispatch::{
+    BackendComponent, DispatchKey, DispatchKeySet, Library, TlsKeySets, find_schema, set_excluded,
+};
+use crate::error::{Error, Result};
+use std::cell::Cell;
+use std::marker::PhantomData;
+use straightline_passes::ir::schema::OperatorName;
+use straightline_passes::ir::{DType, Device, DeviceType};
+
+/// The autocast keys are neighbours: as many as there are.
+const KEYS: usize = 10;
+
+struct State {
+    /// The low precision of each autocast key, from `AutocastCPU` on; `None` is the device's own.
+    dtypes: Cell<[Option<DType>; KEYS]>,
+    depth: Cell<usize>,
+}
+
+thread_local! {
+    static STATE: State = const {
+        State {
+            dtypes: Cell::new([None; KEYS]),
+            depth: Cell::new(0),
+        }
+    };
+}
+
+fn index(key: DispatchKey) -> usize {
+    usize::from(key.value() - DispatchKey::AutocastCPU.value())
+}
+
+fn key_of(device: DeviceType) -> Result<DispatchKey> {
+    let key = DispatchKey::autocast_of(BackendComponent::of(device));
+    key.ok_or_else(|| {
+        Error::value(format!(
+            "there is no autocast for `{}` tensors: name the device that computes, such as \
+             `cpu` or `cuda`",
+            Device::new(device)
+        ))
+    })
+}
+
+/// The low precision at an autocast key on this thread.
+fn dtype_at(key: DispatchKey) -> DType {
+    use DispatchKey as K;
+    let own = match key {
+        K::AutocastCPU | K::AutocastXLA | K::AutocastHPU | K::AutocastMAIA => DType::BF16,
+        _ => DType::F16,
+    };
+    STATE.with(|s| s.dtypes.get()[index(key)].unwrap_or(own))
+}
+
+/// Autocast on this thread, until dropped.
+#[must_use = "autocast ends where the guard is dropped"]
+#[derive(Debug)]
+pub struct Autocast {
+    key: DispatchKey,
+    excluded_before: bool,
+    dtype_before: Option<DType>,
+    cache_before: bool,
+    on_this_thread: PhantomData<*const ()>,
+}
+
+/// How to enter autocast with [`autocast_with`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AutocastOptions {
+    /// The low precision; `None` is that of the autocast around it, or the device's own.
+    pub dtype: Option<DType>,
+    /// Whether operators are cast; `false` switches an autocast around it off.
+    pub enabled: bool,
+    /// Whether casts of parameters are kept; `None` is as around it.
+    pub cache: Option<bool>,
+}
+
+impl Default for AutocastOptions {
+    fn default() -> Self {
+        AutocastOptions {
+            dtype: None,
+            enabled: true,
+            cache: None,
+        }
+    }
+}
+
+/// Enters autocast for the operators on tensors of a device.
+///
+/// ```
+/// use straightline::{DType, DeviceType, Tensor, autocast::autocast};
+/// let x = Tensor::from_slice(&[1f32; 4], &[2, 2])?;
+/// let _on = autocast(DeviceType::Cpu, None)?;
+/// assert_eq!(x.mm(&x)?.dtype(), DType::BF16);
+/// assert_eq!(x.exp()?.dtype(), DType::F32);
+/// # Ok::<(), straightline::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// A device that has no autocast, or a dtype other than `f16` and `bf16`.
+pub fn autocast(device: DeviceType, dtype: Option<DType>) -> Result<Autocast> {
+    autocast_with(
+        device,
+        AutocastOptions {
+            dtype,
+            ..AutocastOptions::default()
+        },
+    )
+}
+
+/// [`autocast`] with options.
+pub fn autocast_with(device: DeviceType, options: AutocastOptions) -> Result<Autocast> {
+    let key = key_of(device)?;
+    if let Some(dtype) = options.dtype
+        && !matches!(dtype, DType::F16 | DType::BF16)
+    {
+        return Err(Error::dtype(format!(
+            "autocast to {dtype} makes no sense: the low precision is `f16` or `bf16`"
+        )));
+    }
+    let dtype_before = STATE.with(|s| {
+        let mut dtypes = s.dtypes.get();
+        let before = dtypes[index(key)];
+        dtypes[index(key)] = options.dtype.or(before);
+        s.dtypes.set(dtypes);
+        s.depth.set(s.depth.get() + 1);
+        before
+    });
+    Ok(Autocast {
+        key,
+        excluded_before: set_excluded(key, !options.enabled),
+        dtype_before,
+        cache_before: cache::set_enabled(options.cache),
+        on_this_thread: PhantomData,
+    })
+}
+
+impl Drop for Autocast {
+    fn drop(&mut self) {
+        set_excluded(self.key, self.excluded_before);
+        cache::set_enabled(Some(self.cache_before));
+        let depth = STATE.with(|s| {
+            let mut dtypes = s.dtypes.get();
+            dtypes[index(self.key)] = self.dtype_before;
+            s.dtypes.set(dtypes);
+            s.depth.set(s.depth.get() - 1);
+            s.depth.get()
+        });
+        if depth == 0 {
+            clear_autocast_cache();
+        }
+    }
+}
+
+/// Whether autocast is on for a device on this thread.
+pub fn is_autocast_enabled(device: DeviceType) -> bool {
+    DispatchKey::autocast_of(BackendComponent::of(device))
+        .is_some_and(|key| !TlsKeySets::current().excluded.has(key))
+}
+
+/// The low precision of a device on this thread, autocast being on or not.
+///
+/// # Errors
+///
+/// The device has no autocast.
+pub fn autocast_dtype(device: DeviceType) -> Result<DType> {
+    key_of(device).map(dtype_at)
+}
+
+/// The settings that matter to a captured function, as a number: 0 where autocast is off.
+#[inline]
+pub(crate) fn fingerprint(tls: TlsKeySets) -> u64 {
+    if tls.excluded.is_superset(DispatchKeySet::AUTOCAST) {
+        0
+    } else {
+        fingerprint_of(tls.excluded)
+    }
+}
+
+#[cold]
+fn fingerprint_of(excluded: DispatchKeySet) -> u64 {
+    DispatchKeySet::AUTOCAST
+        .iter()
+        .filter(|key| !excluded.has(*key))
+        .fold(1, |all, key| {
+            let half = u64::from(dtype_at(key) == DType::F16);
+            all | (1 + half) << (2 * index(key) + 1)
+        })
+}
+
+/// Registers the operators of the lists that exist.
+pub(crate) fn register() -> Result<()> {
+    for device in DeviceType::ALL {
+        let Some(key) = DispatchKey::autocast_of(BackendComponent::of(device)) else {
+            continue;
+        };
+        let mut library = Library::implementation("aten", key)?;
+        for (name, policy) in autocast_operators(device) {
+            let (base, overload) = name.split_once('.').unwrap_or((name, ""));
+            let name_of = OperatorName::new(format!("aten::{base}"), overload);
+            if find_schema(&name_of).is_some() {
+                library.impl_(name, policy::kernel(key, device, policy))?;
+            }
+        }
+        library.leak();
+    }
+    Ok(())
+}
