@@ -1,7 +1,7 @@
 //! Turns the files of `src/ops/native_functions` into the module `ops::aten`: a typed, documented wrapper
 //! for each operator, and the function that registers them all.
 
-#[allow(dead_code)]
+#[allow(dead_code, unreachable_pub, reason = "shared with the crate")]
 #[path = "src/dispatch/key.rs"]
 mod key;
 
@@ -15,15 +15,36 @@ use straightline_passes::ir::schema::{FunctionSchema, SchemaType};
 
 const SOURCES: &str = "src/ops/native_functions";
 
+/// The kernels that know our own memory only, and have a way for other tensors in
+/// `src/ops/composite.rs`.
+const OWN_MEMORY: [&str; 3] = ["pointwise::", "reduce::", "view::"];
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
     func: String,
+    #[serde(default)]
     dispatch: BTreeMap<String, String>,
+    /// Of an `out` variant: the functional variant that its kernels are made of, and the in-place
+    /// one where there is one.
+    #[serde(default)]
+    structured: Vec<String>,
+    /// Of an `out` variant: whether `out` must have the very dtype of the result.
+    #[serde(default)]
+    out_dtype: OutDtype,
     #[serde(default)]
     tags: Vec<String>,
     #[serde(default)]
     doc: Option<String>,
+}
+
+#[derive(Deserialize, Default, PartialEq)]
+#[serde(rename_all = "snake_case")]
+enum OutDtype {
+    /// Any that the result may be converted to.
+    #[default]
+    Castable,
+    Exact,
 }
 
 fn main() -> ExitCode {
@@ -89,6 +110,22 @@ fn is_key(name: &str) -> bool {
     DispatchKey::ALL
         .iter()
         .any(|k| k.name() == name && (k.is_runtime() || k.is_alias()))
+}
+
+/// Where PyTorch's code generator puts autograd kernels: at `Autograd` for every operator that is
+/// not a composite all the way down, and at `ADInplaceOrView` for those of them that write or
+/// alias an argument. Here these keys are passed by until there are such kernels.
+fn autograd_keys(kernels: &[(String, String)], schema: &FunctionSchema) -> Vec<&'static str> {
+    let has = |key: &str| kernels.iter().any(|(k, _)| k == key);
+    if has("CompositeImplicitAutograd") {
+        return Vec::new();
+    }
+    let mut keys = vec!["Autograd"];
+    if schema.is_mutable() || schema.is_view() {
+        keys.push("ADInplaceOrView");
+    }
+    keys.retain(|k| !has(k));
+    keys
 }
 
 struct Param {
@@ -158,6 +195,17 @@ impl<'a> Op<'a> {
                 }
                 kernels.push((key.to_string(), kernel.clone()));
             }
+        }
+        if entry.structured.len() > 2 {
+            return Err(
+                "`structured` names the functional variant and perhaps the in-place one".into(),
+            );
+        }
+        if entry.structured.is_empty() && kernels.iter().any(|(_, k)| k == "composed_out") {
+            return Err("`composed_out` is for `structured` entries".into());
+        }
+        for key in autograd_keys(&kernels, &schema) {
+            kernels.push((key.to_string(), "fallthrough".to_string()));
         }
         Ok(Op {
             entry,
@@ -266,29 +314,78 @@ impl<'a> Op<'a> {
             "    library.def_with_tags({:?}, &{:?})?;",
             self.entry.func, self.entry.tags
         );
+        if !self.entry.structured.is_empty() {
+            let of = &self.entry.structured;
+            let exact = self.entry.out_dtype == OutDtype::Exact;
+            let _ = writeln!(
+                out,
+                "    structured::register(library, {name:?}, &{of:?}, {exact})?;"
+            );
+        }
         for (key, kernel) in &self.kernels {
-            let kernel = if kernel == "fallthrough" {
-                "crate::dispatch::Kernel::fallthrough()".to_string()
-            } else if key == "BackendSelect" {
-                let (signature, values) = (self.signature(), self.values());
-                let keys = if self.schema.args.iter().any(|a| a.ty.is_dispatch_relevant()) {
-                    format!("device_and_tensor_keys({kernel}, {})", self.tensors())
-                } else {
-                    format!("device_keys({kernel})")
-                };
-                format!(
-                    "{{\n        #[allow(clippy::too_many_arguments)]\n        fn select({signature}) -> Result<{}> {{ {}.redispatch({keys}, ({values})) }}\n        select\n    }}",
-                    self.returns,
-                    self.handle()
-                )
-            } else {
-                format!("crate::ops::{kernel}")
+            let kernel = match (kernel.as_str(), key.as_str()) {
+                ("fallthrough", _) => "crate::dispatch::Kernel::fallthrough()".to_string(),
+                ("composed_out", _) => {
+                    format!("structured::composed({:?})", self.entry.structured[0])
+                }
+                (kernel, "BackendSelect") => self.backend_select(kernel),
+                (
+                    kernel,
+                    "CompositeExplicitAutograd" | "CompositeExplicitAutogradNonFunctional",
+                ) => self.composite_explicit(kernel),
+                (kernel, _) => format!("crate::ops::{kernel}"),
             };
             let _ = writeln!(
                 out,
                 "    library.impl_at({name:?}, DispatchKey::{key}, {kernel})?;"
             );
         }
+    }
+
+    /// A kernel at `BackendSelect`: dispatches on the argument `device`.
+    fn backend_select(&self, device: &str) -> String {
+        let (signature, values) = (self.signature(), self.values());
+        let keys = if self.schema.args.iter().any(|a| a.ty.is_dispatch_relevant()) {
+            format!("device_and_tensor_keys({device}, {})", self.tensors())
+        } else {
+            format!("device_keys({device})")
+        };
+        format!(
+            "{{\n        #[allow(clippy::too_many_arguments)]\n        fn select({signature}) -> Result<{}> {{ {}.redispatch({keys}, ({values})) }}\n        select\n    }}",
+            self.returns,
+            self.handle()
+        )
+    }
+
+    /// A kernel for all backends. Some families work on our own memory only: there it is the
+    /// function for such tensors, and those of a backend from outside are taken to other operators.
+    fn composite_explicit(&self, kernel: &str) -> String {
+        let checks: Vec<String> = self
+            .params
+            .iter()
+            .zip(&self.schema.args)
+            .filter(|(_, a)| a.ty == SchemaType::Tensor)
+            .map(|(p, _)| format!("is_foreign({})", p.name))
+            .collect();
+        // a composite of other operators needs no second way
+        if checks.is_empty()
+            || self.entry.dispatch.contains_key("Functionalize")
+            || !OWN_MEMORY.iter().any(|family| kernel.starts_with(family))
+        {
+            return format!("crate::ops::{kernel}");
+        }
+        let (signature, values) = (self.signature(), self.values());
+        format!(
+            "{{\n        #[allow(clippy::too_many_arguments)]\n        \
+             fn composite({signature}) -> Result<{}> {{\n            \
+             if {} {{\n                \
+             return {}.get()?.boxed(({values}), &mut crate::ops::composite::decompose);\n            }}\n            \
+             crate::ops::{kernel}({})\n        }}\n        composite\n    }}",
+            self.returns,
+            checks.join(" || "),
+            self.handle(),
+            values.trim_end_matches(", "),
+        )
     }
 }
 

@@ -228,3 +228,236 @@ fn registered_for_real_they_give_the_same() {
         }
     }
 }
+
+/// The keys at which an operator has kernels, read from the dispatcher's own dump.
+fn registered(op: OperatorHandle) -> Registered {
+    let text = straightline::dispatch::dump(op);
+    let mut out = Registered::new();
+    for line in text.lines().filter(|l| l.ends_with(" ]")) {
+        let (name, rest) = line.split_once(": ").unwrap();
+        let Some(name) = name.split_whitespace().next() else {
+            continue;
+        };
+        if !line.contains("(inactive)") {
+            let flags = rest.rsplit_once('[').unwrap().1;
+            out.insert(
+                key(name.trim_end_matches("[alias]")),
+                flags.contains("fallthrough"),
+            );
+        }
+    }
+    out
+}
+
+/// The default fallbacks that are registered in this process, read off an operator without kernels.
+fn our_fallbacks(slots: &[K]) -> Registered {
+    let mut library = Library::new("fallback_probe").unwrap();
+    let op = library.def("f(Tensor x) -> Tensor").unwrap();
+    let cells = printed(slots, op);
+    slots
+        .iter()
+        .zip(cells)
+        .filter(|(_, c)| *c != NOTHING)
+        .map(|(k, c)| (*k, c.falls))
+        .collect()
+}
+
+fn is_functorch(k: K) -> bool {
+    matches!(
+        k,
+        K::FuncTorchBatched
+            | K::BatchedNestedTensor
+            | K::FuncTorchVmapMode
+            | K::Batched
+            | K::VmapMode
+            | K::FuncTorchGradWrapper
+            | K::FuncTorchDynamicLayerFrontMode
+            | K::FuncTorchDynamicLayerBackMode
+            | K::FuncTorchBatchedDecomposition
+    )
+}
+
+fn is_backend_of_others(k: K) -> bool {
+    let nested = k.functionality() == K::NestedTensor;
+    (k.is_backend() || nested) && !matches!(k, K::CPU | K::Meta)
+}
+
+/// Why a key of an operator has a kernel in PyTorch and not here, or the other way round; `None` if
+/// there is no reason that we know.
+///
+/// A registration is `Some(falls)`, `falls` telling whether it is a fallthrough.
+fn explained(k: K, theirs: Option<bool>, ours: Option<bool>) -> Option<&'static str> {
+    match (theirs, ours) {
+        (Some(_), None) if is_backend_of_others(k) => Some("backend without kernels here"),
+        (None, Some(_)) if is_backend_of_others(k) => Some("backend with more kernels here"),
+        (Some(_), None) if is_functorch(k) => Some("functorch: vmap and grad transforms"),
+        (Some(false), None) if k == K::Tracer => Some("Tracer: one fallback here"),
+        (Some(false), None) if k == K::Functionalize => Some("Functionalize: one fallback here"),
+        (None, Some(false)) if k == K::Functionalize => {
+            Some("Functionalize: a composite that capture takes apart")
+        }
+        (Some(false), Some(true)) if matches!(k, K::Autograd | K::ADInplaceOrView) => {
+            Some("autograd: passed by until it lands")
+        }
+        (Some(_), None) | (Some(false), Some(true)) | (Some(true), Some(false))
+            if matches!(k, K::Conjugate | K::Negative | K::ZeroTensor) =>
+        {
+            Some("Conjugate, Negative, ZeroTensor: other operators handle it themselves")
+        }
+        (Some(_), None) | (None, Some(_)) if k.name().starts_with("Autocast") => {
+            Some("Autocast: other lists")
+        }
+        (Some(_), None)
+            if matches!(
+                k,
+                K::AutogradNestedTensor | K::CompositeImplicitAutogradNestedTensor
+            ) =>
+        {
+            Some("nested tensors: fewer operators")
+        }
+        _ => None,
+    }
+}
+
+/// The part of the table that a slot belongs to, for the counts.
+fn part(slot: K) -> &'static str {
+    match slot.functionality() {
+        K::Undefined => "Undefined",
+        K::Dense if matches!(slot, K::CPU | K::Meta) => "CPU and Meta",
+        K::Dense => "dense tensors of other backends",
+        K::Quantized | K::Sparse | K::SparseCsr | K::NestedTensor => {
+            "quantized, sparse and nested tensors"
+        }
+        K::FPGA | K::Vulkan | K::Metal | K::CustomRNGKeyId | K::MkldnnCPU => "standalone backends",
+        K::AutogradFunctionality | K::AutogradOther => "autograd",
+        K::AutogradNestedTensor => "autograd of nested tensors",
+        K::Conjugate | K::Negative | K::ZeroTensor => "Conjugate, Negative, ZeroTensor",
+        K::ADInplaceOrView => "ADInplaceOrView",
+        K::BackendSelect => "BackendSelect",
+        K::Functionalize => "Functionalize",
+        K::Tracer => "Tracer",
+        k if is_functorch(k) => "functorch",
+        k if k.name().starts_with("Autocast") => "Autocast",
+        _ => "Python and other modes",
+    }
+}
+
+#[derive(Default)]
+struct Count {
+    cells: usize,
+    operators: BTreeSet<String>,
+}
+
+impl Count {
+    fn add(&mut self, cells: usize, operator: &str) {
+        self.cells += cells;
+        self.operators.insert(operator.to_string());
+    }
+}
+
+#[test]
+fn our_tables_are_pytorchs_except_where_we_say_so() {
+    let pytorch = pytorch();
+    let slots = &pytorch.slots;
+    let fallbacks = our_fallbacks(slots);
+    let ours: Vec<OperatorHandle> = all_operators()
+        .into_iter()
+        .filter(|op| op.name().namespace() == Some("aten") && op.schema().is_some())
+        .collect();
+    assert!(ours.len() > 300, "only {} operators", ours.len());
+
+    let mut unexplained = Vec::new();
+    let mut reasons: BTreeMap<&str, Count> = BTreeMap::new();
+    let mut differing: BTreeMap<&str, Count> = BTreeMap::new();
+    let (mut equal, mut same_rule) = (0, 0);
+    for op in &ours {
+        let name = op.name().to_string();
+        let Some(theirs) = pytorch.operators.get(&name) else {
+            unexplained.push(format!("{name}: PyTorch has no such operator"));
+            continue;
+        };
+        let schema = op.schema().unwrap().to_string();
+        if schema != theirs.schema {
+            unexplained.push(format!("{name}: schema\n  {schema}\n  {}", theirs.schema));
+        }
+        let mine = registered(*op);
+        let keys: BTreeSet<K> = mine
+            .keys()
+            .chain(theirs.registered.keys())
+            .copied()
+            .collect();
+        for k in keys {
+            let (t, o) = (theirs.registered.get(&k).copied(), mine.get(&k).copied());
+            if t == o {
+                continue;
+            }
+            match explained(k, t, o) {
+                Some(reason) => reasons.entry(reason).or_default().add(1, &name),
+                None => unexplained.push(format!("{name} at {k}: PyTorch {t:?}, here {o:?}")),
+            }
+        }
+        // The table follows from the registrations. So every cell that differs has one of the
+        // reasons above, or is a matter of the default fallbacks.
+        let cells = printed(slots, *op);
+        assert_eq!(cells, computed(slots, &mine, &fallbacks), "{name}");
+        for ((slot, o), t) in slots.iter().zip(cells).zip(&theirs.cells) {
+            same_rule += usize::from(o.why == t.why);
+            if o == *t {
+                equal += 1;
+                continue;
+            }
+            let by_fallback =
+                |c: &Cell| matches!(c.why, Provenance::Fallback | Provenance::Missing);
+            let count = if by_fallback(&o) && by_fallback(t) {
+                differing.entry("default fallbacks").or_default()
+            } else {
+                differing.entry(part(*slot)).or_default()
+            };
+            count.add(1, &name);
+        }
+    }
+    assert!(
+        unexplained.is_empty(),
+        "{} differences without a reason:\n{}",
+        unexplained.len(),
+        unexplained.join("\n")
+    );
+
+    let all = ours.len() * slots.len();
+    let mut text = format!(
+        "{} operators, {all} cells, {equal} equal to PyTorch's, {same_rule} filled by the same rule\n\nregistrations that differ, and why\n",
+        ours.len()
+    );
+    let table = |text: &mut String, rows: &BTreeMap<&str, Count>| {
+        for (what, count) in rows {
+            *text += &format!("{:6} {:4} {what}\n", count.cells, count.operators.len());
+        }
+    };
+    table(&mut text, &reasons);
+    text += "\ncells that differ for these reasons, and operators, by part of the table\n";
+    table(&mut text, &differing);
+    text += "\nkeys with a default fallback in PyTorch only, or here only, or of another kind\n";
+    for slot in slots {
+        let (t, o) = (pytorch.fallbacks.get(slot), fallbacks.get(slot));
+        let kind = |f: Option<&bool>| match f {
+            None => "none",
+            Some(true) => "fallthrough",
+            Some(false) => "kernel",
+        };
+        if t != o {
+            text += &format!("  {slot}: PyTorch {}, here {}\n", kind(t), kind(o));
+        }
+    }
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/data/dispatch_differences.txt"
+    );
+    if std::env::var_os("UPDATE_DIFFERENCES").is_some() {
+        std::fs::write(path, &text).unwrap();
+    }
+    let kept = std::fs::read_to_string(path).unwrap_or_default();
+    assert_eq!(
+        text, kept,
+        "the differences from PyTorch changed: look, then run with UPDATE_DIFFERENCES=1"
+    );
+}

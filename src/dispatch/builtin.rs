@@ -2,31 +2,38 @@
 
 use super::error::DispatchError;
 use super::kernel::Kernel;
-use super::key::{BackendComponent, DispatchKey as K};
+use super::key::DispatchKey as K;
 use super::library::Library;
 use crate::Result;
 
-/// Keys that every operator falls through unless it has a kernel there. The autograd keys are on
-/// every tensor, so without this no operator could be called. c10 leaves a few of them out (HIP,
-/// VE, IPU, PrivateUse2, PrivateUse3); here all backends are alike, which also keeps the mask of a
-/// plain operator the same for all of them and its calls on the short road.
-fn fallthrough_keys() -> impl Iterator<Item = K> {
-    [
-        K::BackendSelect,
-        K::ADInplaceOrView,
-        K::AutocastCPU,
-        K::AutocastMTIA,
-        K::AutocastMAIA,
-        K::AutocastXPU,
-        K::AutocastMPS,
-        K::AutocastCUDA,
-        K::FuncTorchVmapMode,
-        K::VmapMode,
-        K::AutogradOther,
-    ]
-    .into_iter()
-    .chain(BackendComponent::ALL.map(|b| K::AutogradFunctionality.on_backend(b)))
-}
+/// Keys that every operator falls through unless it has a kernel there: those at which c10 has a
+/// fallback that does nothing, or, at the autograd keys, one that only warns in a backward pass.
+/// Some autograd keys are not among them, as in c10 (HIP, IPU, VE, PrivateUse2, PrivateUse3,
+/// NestedTensor): operators reach those backends by a registration at `Autograd`.
+const FALLTHROUGH: [K; 22] = [
+    K::BackendSelect,
+    K::ADInplaceOrView,
+    K::AutogradOther,
+    K::AutogradCPU,
+    K::AutogradCUDA,
+    K::AutogradXLA,
+    K::AutogradMPS,
+    K::AutogradXPU,
+    K::AutogradHPU,
+    K::AutogradLazy,
+    K::AutogradMTIA,
+    K::AutogradMAIA,
+    K::AutogradPrivateUse1,
+    K::AutogradMeta,
+    K::AutocastCPU,
+    K::AutocastMTIA,
+    K::AutocastMAIA,
+    K::AutocastXPU,
+    K::AutocastMPS,
+    K::AutocastCUDA,
+    K::FuncTorchVmapMode,
+    K::VmapMode,
+];
 
 pub(super) fn register() {
     fallbacks().expect("the default fallbacks are the first to be registered");
@@ -36,7 +43,7 @@ pub(super) fn register() {
 }
 
 fn fallbacks() -> Result<()> {
-    for key in fallthrough_keys() {
+    for key in FALLTHROUGH {
         let mut lib = Library::fallbacks(key)?;
         lib.fallback(Kernel::fallthrough())?;
         lib.leak();

@@ -643,6 +643,19 @@ impl<A: Args + 'static, R: Ret> TypedHandle<A, R> {
                 return unsafe { A::invoke(f, record.functor, keys, args) };
             }
         }
+        self.boxed(args, &mut |op, stack| {
+            record.kernel.call_boxed(op, keys, stack)
+        })
+    }
+
+    /// Runs a function of boxed values on typed arguments.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn boxed(
+        self,
+        args: A::Items<'_>,
+        run: &mut dyn FnMut(OperatorHandle, &mut Stack) -> Result<()>,
+    ) -> Result<R> {
         let mut stack = Stack::new();
         A::push(args, &mut stack);
         let echoes: Vec<(usize, Value)> = match self.entry.definition() {
@@ -653,7 +666,7 @@ impl<A: Args + 'static, R: Ret> TypedHandle<A, R> {
                 .collect(),
             None => Vec::new(),
         };
-        record.kernel.call_boxed(self.handle(), keys, &mut stack)?;
+        run(self.handle(), &mut stack)?;
         // what the schema says is the argument itself is the argument itself
         for (ret, value) in echoes {
             if let Some(slot) = stack.get_mut(ret) {

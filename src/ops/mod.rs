@@ -14,12 +14,15 @@
 //! | `view` | views, `reshape`, `split`, `stack` |
 //! | `copy` | `copy_`, `clone`, `to`, `fill_`, `tril`, `cat`, scatters of slices |
 //! | `index` | `embedding`, `index_select`, `gather` |
+//! | `structured` | variants that write into `out`, and what a backend gets for free by having them |
+//! | `composite` | operators taken apart for tensors of backends from outside |
 //! | `factory` | `empty`, `full`, `arange`, random numbers |
 //!
 //! To add one: a schema entry in the family's yaml file, a function here, and a lowering (or a
 //! decomposition) in the passes crate if it is to be fused. CONTRIBUTING.md walks through it.
 
 pub(crate) mod common;
+pub(crate) mod composite;
 pub(crate) mod copy;
 mod factory;
 mod index;
@@ -27,6 +30,7 @@ mod matmul;
 mod nn;
 mod pointwise;
 mod reduce;
+mod structured;
 mod view;
 
 /// Defines the operators and registers their kernels; called once, by the dispatcher itself.
@@ -56,6 +60,8 @@ pub(crate) fn register() -> crate::Result<()> {
     reason = "generated: one form of code for all signatures"
 )]
 pub mod aten {
+    use super::composite::is_foreign;
+    use super::structured;
     use crate::dispatch::{
         BackendComponent, DispatchKey, DispatchKeySet, Library, TlsKeySets, TypedOp,
     };

@@ -4,7 +4,7 @@ use super::binary::{binary, binary_scalar, check_inplace_shape, numbers};
 use super::{ScalarCell, cast, result, strides_as, zeros};
 use crate::error::{Error, Result};
 use crate::ops::common::{broadcast, check_can_cast, check_devices, promote, promote_scalar};
-use crate::ops::{copy, factory};
+use crate::ops::{aten, copy};
 use crate::tensor::{Tensor, access};
 use straightline_passes::ir::{DType, Dims, Scalar};
 use straightline_passes::schedule::loops::{BinaryOp, CompareOp};
@@ -106,17 +106,17 @@ fn run_select(out: &Tensor, cond: &Tensor, a: &Tensor, b: &Tensor) -> Result<()>
     Ok(())
 }
 
-fn wrapped(s: Scalar, like: &Tensor) -> Result<Tensor> {
-    let t = Tensor::scalar_of(s, s.default_dtype())?.into_wrapped_number();
-    factory::on_device_of(&t, like)
+fn number_beside(s: Scalar, t: &Tensor) -> Result<Tensor> {
+    let dtype = promote_scalar(t, s);
+    aten::scalar_tensor(s, Some(dtype), None, Some(t.device()), None)
 }
 
 pub(crate) fn where_scalar_self(cond: &Tensor, a: Scalar, b: &Tensor) -> Result<Tensor> {
-    where_self(cond, &wrapped(a, b)?, b)
+    aten::where_self(cond, &number_beside(a, b)?, b)
 }
 
 pub(crate) fn where_scalar_other(cond: &Tensor, a: &Tensor, b: Scalar) -> Result<Tensor> {
-    where_self(cond, a, &wrapped(b, a)?)
+    aten::where_self(cond, a, &number_beside(b, a)?)
 }
 
 pub(crate) fn masked_fill(x: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {

@@ -1,0 +1,212 @@
+//! Structured operators: a functional, an in-place and an `out` variant of one computation.
+//!
+//! An entry `structured: [add.Tensor, add_.Tensor]` at the schema of `add.out` registers
+//!
+//! - for `add.out`: a CPU and a Meta kernel, which run the functional variant and write its result
+//!   into `out`; and one at `Functionalize`, which does the same in two calls that capture records;
+//! - for `add.Tensor` and `add_.Tensor`: kernels at `CompositeExplicitAutogradNonFunctional`, which
+//!   ask the Meta kernel for the result's shape, allocate it with `aten::empty_strided`, and call
+//!   `add.out`. A backend that has `empty_strided` and `add.out` thereby has all three.
+//!
+//! PyTorch resizes an `out` of another shape, with a warning unless it is empty. The shape of a
+//! tensor here never changes while others may look at it, so that is an error which says what to
+//! pass instead. An `out` of another dtype gets the converted result where PyTorch allows that;
+//! `out_dtype: exact` marks the operators where it does not.
+
+use super::common::check_can_cast;
+use super::{aten, copy};
+use crate::dispatch::{
+    DispatchError, DispatchKey as K, Kernel, Library, OperatorHandle, Stack, Value, operator,
+};
+use crate::error::{Error, Result};
+use crate::modes::tracer;
+use crate::tensor::Tensor;
+use std::sync::OnceLock;
+use straightline_passes::ir::Device;
+use straightline_passes::ir::schema::FunctionSchema;
+
+/// Registers the kernels that tie `out` to the variants `of`: functional, and perhaps in-place.
+pub(crate) fn register(
+    library: &mut Library,
+    out: &'static str,
+    of: &[&'static str],
+    exact: bool,
+) -> Result<()> {
+    if let [functional, inplace @ ..] = of {
+        let kernel = into_out(functional, exact);
+        library.impl_at(out, K::CPU, kernel.clone())?;
+        library.impl_at(out, K::Meta, kernel)?;
+        library.impl_at(out, K::Functionalize, composed(functional))?;
+        let composite = K::CompositeExplicitAutogradNonFunctional;
+        library.impl_at(functional, composite, through_out(out))?;
+        for name in inplace {
+            library.impl_at(name, composite, in_place_through_out(out))?;
+        }
+    }
+    Ok(())
+}
+
+/// An operator of `aten`, looked up at its first use: the variants register in any order.
+struct Variant {
+    name: &'static str,
+    found: OnceLock<OperatorHandle>,
+}
+
+impl Variant {
+    const fn new(name: &'static str) -> Variant {
+        Variant {
+            name,
+            found: OnceLock::new(),
+        }
+    }
+
+    fn get(&self) -> Result<OperatorHandle> {
+        match self.found.get() {
+            Some(op) => Ok(*op),
+            None => {
+                let op = operator(&format!("aten::{}", self.name))?;
+                Ok(*self.found.get_or_init(|| op))
+            }
+        }
+    }
+}
+
+pub(super) fn schema_of(op: OperatorHandle) -> Result<&'static FunctionSchema> {
+    op.schema().ok_or_else(|| {
+        DispatchError::NotFound {
+            name: op.name().name.clone(),
+            overload: op.name().overload.clone(),
+            implemented: true,
+        }
+        .into()
+    })
+}
+
+/// Takes the operator's arguments off the stack.
+pub(super) fn arguments(op: OperatorHandle, stack: &mut Stack) -> Result<Vec<Value>> {
+    let want = schema_of(op)?.args.len();
+    match stack.len().checked_sub(want) {
+        Some(at) => Ok(stack.split_off(at)),
+        None => Err(DispatchError::StackUnderflow {
+            op: op.name().to_string(),
+            want,
+            have: stack.len(),
+        }
+        .into()),
+    }
+}
+
+/// The arguments of an `out` variant: what goes in, and the tensors to write.
+fn inputs_and_outs(op: OperatorHandle, stack: &mut Stack) -> Result<(Vec<Value>, Vec<Tensor>)> {
+    let mut inputs = arguments(op, stack)?;
+    let outs = schema_of(op)?.args.iter().filter(|a| a.is_out()).count();
+    let outs = inputs.split_off(inputs.len() - outs);
+    Ok((
+        inputs,
+        outs.iter().flat_map(Value::tensors).cloned().collect(),
+    ))
+}
+
+/// Whether `result` may be written into `out`.
+fn check_out(out: &Tensor, result: &Tensor) -> Result<()> {
+    if out.device() != result.device() {
+        return Err(Error::device(format!(
+            "Expected out tensor to be on {}, but found it on {}",
+            result.device(),
+            out.device()
+        )));
+    }
+    check_can_cast(result.dtype(), out.dtype())?;
+    if out.sizes() != result.sizes() {
+        return Err(Error::shape(format!(
+            "`out` has sizes {:?} and the result {:?}: tensors are not resized, so pass \
+             `Tensor::empty` of the result's sizes, or use the variant without `out`",
+            out.sizes(),
+            result.sizes()
+        )));
+    }
+    Ok(())
+}
+
+/// `out` on CPU and Meta: the functional variant's kernel, and a copy.
+fn into_out(functional: &'static str, exact: bool) -> Kernel {
+    let functional = Variant::new(functional);
+    Kernel::boxed(move |op, keys, stack| {
+        let (mut results, outs) = inputs_and_outs(op, stack)?;
+        functional.get()?.redispatch_boxed(keys, &mut results)?;
+        for (out, result) in outs.iter().zip(results.iter().flat_map(Value::tensors)) {
+            if exact && out.dtype() != result.dtype() {
+                return Err(Error::dtype(format!(
+                    "Expected out tensor to have dtype {}, but got {} instead",
+                    result.dtype().torch_name(),
+                    out.dtype().torch_name()
+                )));
+            }
+            check_out(out, result)?;
+            copy::copy_(out, result, false)?;
+        }
+        stack.extend(outs.into_iter().map(Value::Tensor));
+        Ok(())
+    })
+}
+
+/// `out` as a composite, as functionalisation wants it: the functional variant and `copy_`, both
+/// from the top.
+pub(super) fn composed(functional: &'static str) -> Kernel {
+    let functional = Variant::new(functional);
+    Kernel::boxed(move |op, _, stack| {
+        let (mut results, outs) = inputs_and_outs(op, stack)?;
+        functional.get()?.call_boxed(&mut results)?;
+        for (out, result) in outs.iter().zip(results.iter().flat_map(Value::tensors)) {
+            check_out(out, result)?;
+            aten::copy_(out, result, false)?;
+        }
+        stack.extend(outs.into_iter().map(Value::Tensor));
+        Ok(())
+    })
+}
+
+/// What the operator would return, as tensors that have shapes only, and the device of its
+/// arguments.
+pub(super) fn shapes(op: OperatorHandle, args: &[Value]) -> Result<(Vec<Tensor>, Device)> {
+    let (results, _) = tracer::run_meta(op, args)?;
+    let tensors = || args.iter().flat_map(Value::tensors);
+    let device = tensors()
+        .find(|t| t.dim() > 0 || !t.device().is_cpu())
+        .or_else(|| tensors().next())
+        .map_or(Device::CPU, Tensor::device);
+    Ok((
+        results.iter().flat_map(Value::tensors).cloned().collect(),
+        device,
+    ))
+}
+
+/// The functional variant for every backend that has `out`.
+fn through_out(out: &'static str) -> Kernel {
+    let out = Variant::new(out);
+    Kernel::boxed(move |op, _, stack| {
+        let mut args = arguments(op, stack)?;
+        let (shapes, device) = shapes(op, &args)?;
+        for s in shapes {
+            let (dtype, device) = (Some(s.dtype()), Some(device));
+            let fresh = aten::empty_strided(s.sizes(), s.strides(), dtype, None, device, None)?;
+            args.push(fresh.into());
+        }
+        out.get()?.call_boxed(&mut args)?;
+        stack.extend(args);
+        Ok(())
+    })
+}
+
+/// The in-place variant for every backend that has `out`.
+fn in_place_through_out(out: &'static str) -> Kernel {
+    let out = Variant::new(out);
+    Kernel::boxed(move |op, _, stack| {
+        let mut args = arguments(op, stack)?;
+        let target = args[0].clone();
+        args.push(target.clone());
+        out.get()?.call_boxed(&mut args)?;
+        stack.push(target);
+        Ok(())
+    })
+}
