@@ -87,6 +87,9 @@ pub enum ErrorKind {
     /// A backend could not be given its name.
     #[error(transparent)]
     BackendName(#[from] crate::dispatch::RenameBackendError),
+    /// A dispatch mode or a wrapper tensor refused.
+    #[error(transparent)]
+    Mode(#[from] crate::modes::ModeError),
     /// Another thread is writing (or reading) this storage.
     #[error(
         "the tensor's storage is being {0} by another call; wait for that call or clone the tensor first"

@@ -15,6 +15,7 @@
 //!   [`Executable`] (machine code).
 //! - [`dispatch`]: keys, operators, and [`Library`](dispatch::Library), through which operators of your
 //!   own come in.
+//! - [`modes`]: handlers that see every operator call, and tensors that carry their own.
 //! - [`Error`] names the operator, the operands and your line.
 //!
 //! # Seeing what happens
@@ -27,7 +28,7 @@ extern crate self as straightline;
 pub mod compile;
 pub mod dispatch;
 mod error;
-mod modes;
+pub mod modes;
 pub mod ops;
 pub mod tensor;
 

@@ -9,7 +9,7 @@ use super::stages::{Executable, Traced};
 use super::tree::TensorTree;
 use crate::dispatch::{TlsKeySets, record_function, record_lazily};
 use crate::error::{Error, ErrorKind, Result};
-use crate::modes::tracer;
+use crate::modes::{interception, tracer};
 use crate::tensor::Tensor;
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -157,6 +157,15 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
     fn miss(&self, inputs: &I, leaves: &[&Tensor], tls: TlsKeySets) -> Result<O> {
         if tracer::current().is_some() {
             // inside another capture: the operators go into that graph
+            return (self.function)(inputs);
+        }
+        if let Some(by) = interception() {
+            let event = CompileEvent::Intercepted { by };
+            let mut events = self.lock();
+            if events.last() != Some(&event) {
+                record(&mut events, event);
+            }
+            drop(events);
             return (self.function)(inputs);
         }
         let mut events = self.lock();

@@ -62,6 +62,12 @@ pub enum CompileEvent {
         /// The error that capture ended in.
         reason: String,
     },
+    /// Something on the calling thread sees every operator call (a dispatch mode, a resolver), so
+    /// the function ran eagerly and nothing was compiled. Recorded once for calls in a row.
+    Intercepted {
+        /// What it was: ``dispatch mode `CallLogger` ``.
+        by: String,
+    },
 }
 
 impl fmt::Display for CompileEvent {
@@ -88,6 +94,9 @@ impl fmt::Display for CompileEvent {
             }
             CompileEvent::EagerFallback { reason } => {
                 write!(f, "runs eagerly, since it cannot be captured: {reason}")
+            }
+            CompileEvent::Intercepted { by } => {
+                write!(f, "ran eagerly: {by} is active on this thread")
             }
         }
     }

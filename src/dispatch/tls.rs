@@ -55,7 +55,8 @@ impl TlsKeySets {
         })
     }
 
-    fn apply(self) {
+    /// Makes these the thread's key sets; guards that are alive restore theirs when they end.
+    pub(crate) fn apply(self) {
         LOCAL.with(|l| {
             l.included.set(self.included.raw());
             l.excluded

@@ -249,7 +249,12 @@ fn commit(t: &Tensor, new: Tensor) -> Result<()> {
 
 /// The fallback kernel at the `Functionalize` key.
 pub(crate) fn kernel() -> Kernel {
-    Kernel::boxed(|op, _keys, stack| {
+    Kernel::boxed(|op, keys, stack| {
+        // modes and wrapper tensors handle the call as they would in eager execution, and what
+        // they call comes here again
+        if super::handle_captured(op, keys, stack)? {
+            return Ok(());
+        }
         let schema = op.schema().ok_or_else(|| {
             Error::compile(format!(
                 "`{}` has no schema, so it cannot be functionalised",

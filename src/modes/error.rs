@@ -1,0 +1,50 @@
+//! What the modes refuse, and why.
+
+use super::nan_finder::NonFinite;
+
+/// An error of the modes and wrapper tensors.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModeError {
+    /// Everybody who was asked to handle a call declined.
+    #[error(
+        "Multiple dispatch failed for '{op}'; all handlers returned NotImplemented:\n\n{}\n\nForward the call in one of \
+         them (`Call::forward`), or call an operator that they know",
+        .handlers.iter().map(|h| format!("  - {h}")).collect::<Vec<_>>().join("\n")
+    )]
+    AllDeclined {
+        /// The operator.
+        op: String,
+        /// Those who were asked, in that order.
+        handlers: Vec<String>,
+    },
+    /// Handlers call each other without end.
+    #[error(
+        "{op}: handlers of modes and wrapper tensors are nested {limit} deep. A wrapper's handler that calls the operator \
+         on the wrapper again comes back to itself: take the inner tensors out first (`Call::map_tensors`)"
+    )]
+    TooDeep {
+        /// The operator that was called last.
+        op: String,
+        /// The bound.
+        limit: usize,
+    },
+    /// An operator has no such argument.
+    #[error("{op} has no argument `{name}`; it has {known:?}")]
+    NoArgument {
+        /// The operator.
+        op: String,
+        /// The name that was asked for.
+        name: String,
+        /// The names that there are.
+        known: Vec<String>,
+    },
+    /// Something that is for handlers only.
+    #[error(
+        "`reentrant_dispatch` restores the keys that a call had before its handler ran: use it inside a handler"
+    )]
+    NotInHandler,
+    /// A [`NanFinder`](super::NanFinder) that stops at what it finds has found something.
+    #[error("{0}")]
+    NonFinite(Box<NonFinite>),
+}
