@@ -16,6 +16,7 @@
 //! | `index` | `embedding`, `index_select`, `gather` |
 //! | `structured` | variants that write into `out`, and what a backend gets for free by having them |
 //! | `composite` | operators taken apart for tensors of backends from outside |
+//! | `types` | `result_type` |
 //! | `factory` | `empty`, `full`, `arange`, random numbers |
 //!
 //! To add one: a schema entry in the family's yaml file, a function here, and a lowering (or a
@@ -31,6 +32,7 @@ mod nn;
 mod pointwise;
 mod reduce;
 mod structured;
+mod types;
 mod view;
 
 /// Defines the operators and registers their kernels; called once, by the dispatcher itself.
