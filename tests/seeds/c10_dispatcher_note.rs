@@ -167,24 +167,24 @@ fn section_3_3_three_registration_slots() {
     let log = Log::default();
     let mut lib = Library::new("note_3_3").unwrap();
     let f = lib.def("f(Tensor x) -> Tensor").unwrap();
-    let x: Value = on(DeviceType::PrivateUse2).into();
+    let x: Value = on(DeviceType::PrivateUse1).into();
     let run = || {
         f.call_boxed(&mut vec![x.clone()]).unwrap();
         let lines = log.take();
         lines[0].split(' ').next().unwrap().to_string()
     };
-    let mut fallback = Library::fallbacks(K::PrivateUse2).unwrap();
+    let mut fallback = Library::fallbacks(K::PrivateUse1).unwrap();
     fallback.fallback(answers(&log, "fallback")).unwrap();
-    assert_eq!(row(f, K::PrivateUse2).unwrap(), "[backend fallback]");
+    assert_eq!(row(f, K::PrivateUse1).unwrap(), "[backend fallback]");
     assert_eq!(run(), "fallback");
     {
         // the note: "Backend fallback: Middle. Catch-all: Lowest". That was so until about 1.7
         let mut catch_all = Library::fragment("note_3_3").unwrap();
         catch_all.impl_("f", answers(&log, "composite")).unwrap();
-        assert_eq!(row(f, K::PrivateUse2).unwrap(), "[math kernel]");
+        assert_eq!(row(f, K::PrivateUse1).unwrap(), "[math kernel]");
         assert_eq!(run(), "composite");
         // the note's order is to be had: the fallback's kernel, registered for the operator
-        let mut exact = Library::implementation("note_3_3", K::PrivateUse2).unwrap();
+        let mut exact = Library::implementation("note_3_3", K::PrivateUse1).unwrap();
         exact.impl_("f", answers(&log, "exact")).unwrap();
         assert_eq!(run(), "exact");
     }
