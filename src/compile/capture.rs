@@ -1,5 +1,6 @@
 //! Capture: the function runs once on stand-ins, and the tracer records what is dispatched.
 
+use super::flat;
 use super::stages::{Mutation, OutputSource, Traced};
 use super::tree::TensorTree;
 use crate::dispatch::{DispatchKey, DispatchKeySet, IncludeGuard, TlsKeySets, operator};
@@ -37,7 +38,7 @@ pub(super) fn capture<I: TensorTree, O: TensorTree>(
     tracer::start()?;
     let scope = Scope;
     let mut failed = None;
-    let stand_ins = inputs.map(&mut |t| {
+    let stand_ins = flat::map(inputs, &mut |t| {
         functionalize::wrap_leaf(t, true).unwrap_or_else(|e| {
             failed.get_or_insert(e);
             t.clone()
@@ -54,7 +55,7 @@ pub(super) fn capture<I: TensorTree, O: TensorTree>(
         f(&stand_ins)?
     };
     let mut given = Vec::new();
-    stand_ins.visit(&mut |t| given.push(t.clone()));
+    flat::visit(&stand_ins, &mut |t| given.push(t.clone()));
     let traced = finish(&given, &output, inputs)?;
     drop(scope);
     Ok(Captured {
@@ -75,7 +76,7 @@ fn finish<I: TensorTree, O: TensorTree>(
         DispatchKey::Tracer,
     ]));
     let mut results = Vec::new();
-    output.visit(&mut |t| results.push(t.clone()));
+    flat::visit(output, &mut |t| results.push(t.clone()));
     let mut values: Vec<ValueRef> = Vec::new();
     let mut outputs = Vec::new();
     for t in &results {
@@ -116,7 +117,7 @@ fn finish<I: TensorTree, O: TensorTree>(
     let roots = values.iter().map(|v| root(&recording.graph, *v)).collect();
     recording.graph.eliminate_dead_code();
     let mut shapes = Vec::new();
-    inputs.visit(&mut |t| shapes.push(t.meta()));
+    flat::visit(inputs, &mut |t| shapes.push(t.meta()));
     Ok(Traced {
         graph: recording.graph,
         inputs: shapes,

@@ -3,6 +3,7 @@
 use super::capture::capture;
 use super::devices;
 use super::explain::{Explanation, VariantExplanation};
+use super::flat;
 use super::guards::{GuardMiss, Guards};
 use super::options::{CompileEvent, CompileOptions};
 use super::stages::{Executable, Traced};
@@ -82,6 +83,8 @@ struct Variant<I, O> {
     guards: Guards,
     /// The structure of the inputs: static leaves and lengths.
     input: I,
+    /// Whether there are wrapper tensors in it.
+    wrapped: bool,
     /// The structure of the result.
     output: Option<O>,
     /// `None`: runs eagerly.
@@ -115,12 +118,12 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
     /// [`ErrorKind::DataDependent`] and [`ErrorKind::Compile`].
     pub fn call(&self, inputs: &I) -> Result<O> {
         let mut leaves: SmallVec<[&Tensor; 8]> = SmallVec::new();
-        inputs.visit(&mut |t| leaves.push(t));
+        let wrapped = flat::visit(inputs, &mut |t| leaves.push(t));
         let tls = TlsKeySets::current();
-        if let Some(variant) = self.find(inputs, &leaves, tls) {
+        if let Some(variant) = self.find(inputs, &leaves, wrapped, tls) {
             return self.replay(variant, inputs, &leaves);
         }
-        self.miss(inputs, &leaves, tls)
+        self.miss(inputs, &leaves, wrapped, tls)
     }
 
     #[inline]
@@ -130,7 +133,9 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
         };
         let _range = record_lazily(|| format!("compiled variant {}", variant.number));
         let mut results = code.run(leaves)?.into_iter();
-        Ok(output.map(&mut |stand_in| results.next().unwrap_or_else(|| stand_in.clone())))
+        Ok(flat::map(output, &mut |stand_in| {
+            results.next().unwrap_or_else(|| stand_in.clone())
+        }))
     }
 
     fn variants_from_newest(&self) -> impl Iterator<Item = &Variant<I, O>> {
@@ -144,9 +149,19 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
     }
 
     #[inline]
-    fn find(&self, inputs: &I, leaves: &[&Tensor], tls: TlsKeySets) -> Option<&Variant<I, O>> {
+    fn find(
+        &self,
+        inputs: &I,
+        leaves: &[&Tensor],
+        wrapped: bool,
+        tls: TlsKeySets,
+    ) -> Option<&Variant<I, O>> {
+        let same_structure = |v: &Variant<I, O>| match wrapped || v.wrapped {
+            false => inputs.matches(&v.input).is_none(),
+            true => flat::difference(inputs, &v.input).is_none(),
+        };
         self.variants_from_newest()
-            .find(|v| v.guards.hold(leaves, tls) && inputs.matches(&v.input).is_none())
+            .find(|v| v.guards.hold(leaves, tls) && same_structure(v))
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<CompileEvent>> {
@@ -154,7 +169,7 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
     }
 
     #[cold]
-    fn miss(&self, inputs: &I, leaves: &[&Tensor], tls: TlsKeySets) -> Result<O> {
+    fn miss(&self, inputs: &I, leaves: &[&Tensor], wrapped: bool, tls: TlsKeySets) -> Result<O> {
         if tracer::current().is_some() {
             // inside another capture: the operators go into that graph
             return (self.function)(inputs);
@@ -169,7 +184,7 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
             return (self.function)(inputs);
         }
         let mut events = self.lock();
-        if let Some(variant) = self.find(inputs, leaves, tls) {
+        if let Some(variant) = self.find(inputs, leaves, wrapped, tls) {
             drop(events);
             return self.replay(variant, inputs, leaves);
         }
@@ -184,7 +199,7 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
             drop(events);
             return (self.function)(inputs);
         }
-        let variant = self.build(inputs, leaves, misses, &mut events)?;
+        let variant = self.build(inputs, leaves, wrapped, misses, &mut events)?;
         drop(events);
         self.replay(variant, inputs, leaves)
     }
@@ -193,8 +208,7 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
         self.variants_from_newest()
             .map(|v| GuardMiss {
                 variant: v.number,
-                reason: inputs
-                    .matches(&v.input)
+                reason: flat::difference(inputs, &v.input)
                     .unwrap_or_else(|| v.guards.explain_miss(leaves, tls)),
             })
             .collect()
@@ -204,6 +218,7 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
         &self,
         inputs: &I,
         leaves: &[&Tensor],
+        wrapped: bool,
         misses: Vec<GuardMiss>,
         events: &mut Vec<CompileEvent>,
     ) -> Result<&Variant<I, O>> {
@@ -211,7 +226,7 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
         let begin = Instant::now();
         let number = self.count.load(Ordering::Relaxed);
         // Tensors of the template are stand-ins for structure; meta ones hold no memory.
-        let input = inputs.map(&mut tracer::to_meta);
+        let input = flat::map(inputs, &mut tracer::to_meta);
         let _range = record_lazily(|| format!("compile variant {number}"));
         let captured = {
             let _range = record_function("capture");
@@ -242,6 +257,7 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
                     number,
                     guards: Guards::new(leaves, captured.tls, written),
                     input,
+                    wrapped,
                     output: Some(captured.output),
                     code: Some(code),
                     next: std::ptr::null(),
@@ -257,6 +273,7 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
                     number,
                     guards: Guards::new(leaves, TlsKeySets::current(), Vec::new()),
                     input,
+                    wrapped,
                     output: None,
                     code: None,
                     next: std::ptr::null(),

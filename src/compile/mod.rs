@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `tree` | what compiled functions take and give |
+//! | `flat` | looking through wrapper tensors |
 //! | `compiled` | the callable: guards, variants, capture on a miss |
 //! | `capture` | running the function on stand-ins and recording what is dispatched |
 //! | `devices` | refusing what is not on the CPU |
@@ -18,6 +19,7 @@ mod compiled;
 mod devices;
 mod explain;
 mod externs;
+mod flat;
 mod guards;
 mod options;
 mod replay;

@@ -1,8 +1,9 @@
 //! Modes and wrapper tensors together with `compile()`.
 
+use super::wrappers::{Lines, Logged, logged};
 use super::*;
 use crate::compile::{CompileEvent, compile};
-use crate::modes::NanFinder;
+use crate::modes::{NanFinder, TensorSubclass, subclass};
 
 #[test]
 fn a_compiled_function_runs_eagerly_under_a_mode() {
@@ -121,4 +122,161 @@ fn a_finder_inside_a_captured_function_is_refused() {
     let e = f.call(&ones(&[1])).unwrap_err();
     assert!(e.to_string().contains("NanFinder"), "{e}");
     assert_clean();
+}
+
+#[test]
+fn a_wrapper_argument_is_looked_through() {
+    let lines = Lines::default();
+    let x = logged(ones(&[2, 3]), &lines);
+    let w = ones(&[4, 3]);
+    let f = compile(|(x, w): &(Tensor, Tensor)| crate::ops::aten::linear(x, w, None)?.relu());
+    let inputs = (x, w);
+    let graph = f.trace(&inputs).unwrap().to_string();
+    assert!(
+        graph.contains("aten::mm") && graph.contains("aten::relu"),
+        "{graph}"
+    );
+    // the handler saw in capture what it sees in eager execution
+    let captured = std::mem::take(&mut *lines.lock().unwrap());
+    f.eager(&inputs).unwrap();
+    let eager = std::mem::take(&mut *lines.lock().unwrap());
+    assert_eq!(captured, eager);
+    let y = f.call(&inputs).unwrap();
+    lines.lock().unwrap().clear();
+    // a replay rebuilds the wrapper around the computed tensor, and nobody's handler runs
+    let before = crate::dispatch::call_count();
+    let again = f.call(&inputs).unwrap();
+    assert_eq!(crate::dispatch::call_count(), before);
+    assert!(lines.lock().unwrap().is_empty());
+    for y in [y, again] {
+        assert_eq!((y.sizes(), f.variants()), (&[2i64, 4][..], 1));
+        let y = subclass::of::<Logged>(&y).unwrap();
+        assert_eq!(y.inner.to_vec::<f32>().unwrap(), [3.0; 8]);
+    }
+    // plain tensors of the same shapes are another program
+    let plain = (ones(&[2, 3]), ones(&[4, 3]));
+    assert!(!subclass::is_subclass(&f.call(&plain).unwrap()));
+    assert_eq!(f.variants(), 2);
+    let reason = match f.events().last() {
+        Some(CompileEvent::Compiled { misses, .. }) => misses[0].reason.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(reason, "tensor 0: a plain tensor, was a `Logged`");
+    assert!(subclass::is_subclass(&f.call(&inputs).unwrap()));
+    assert_eq!(f.variants(), 2);
+}
+
+#[test]
+fn writes_reach_the_tensor_inside() {
+    let f = compile(|x: &Tensor| {
+        x.add_scalar_(1)?;
+        x.mul_scalar(2)
+    });
+    let lines = Lines::default();
+    let inner = ones(&[2]);
+    let x = logged(inner.clone(), &lines);
+    for n in 1..4 {
+        let y = f.call(&x).unwrap();
+        let y = &subclass::of::<Logged>(&y).unwrap().inner;
+        let want = 1.0 + n as f32;
+        assert_eq!(inner.to_vec::<f32>().unwrap(), [want; 2]);
+        assert_eq!(y.to_vec::<f32>().unwrap(), [2.0 * want; 2]);
+    }
+    assert_eq!(f.variants(), 1);
+}
+
+#[test]
+fn a_closed_over_wrapper_is_a_parameter_read_at_each_call() {
+    let lines = Lines::default();
+    let inner = ones(&[2]);
+    let w = logged(inner.clone(), &lines);
+    let f = compile(move |x: &Tensor| x.mul(&w));
+    let x = ones(&[2]);
+    let value = |y: Tensor| {
+        let y = &subclass::of::<Logged>(&y).unwrap().inner;
+        y.to_vec::<f32>().unwrap()
+    };
+    assert_eq!(value(f.call(&x).unwrap()), [1.0, 1.0]);
+    inner.mul_scalar_(5).unwrap();
+    assert_eq!(value(f.call(&x).unwrap()), [5.0, 5.0]);
+    assert_eq!(f.variants(), 1);
+}
+
+#[test]
+fn wrappers_made_and_opened_inside_leave_no_trace() {
+    let lines = Lines::default();
+    let own = lines.clone();
+    let f = compile(move |x: &Tensor| {
+        let y = logged(x.clone(), &own).relu()?;
+        match subclass::of::<Logged>(&y) {
+            Some(l) => l.inner.add_scalar(1),
+            None => Ok(y),
+        }
+    });
+    let x = Tensor::from_slice(&[-1f32, 2.0], &[2]).unwrap();
+    for _ in 0..2 {
+        assert_eq!(f.call(&x).unwrap().to_vec::<f32>().unwrap(), [1.0, 3.0]);
+    }
+    assert_eq!(lines.lock().unwrap().len(), 1);
+}
+
+#[test]
+fn nested_wrappers_and_modes_compose_in_capture() {
+    let lines = Lines::default();
+    let x = logged(logged(ones(&[2]), &lines), &lines);
+    let modes = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let seen = modes.clone();
+    let f = compile(move |x: &Tensor| {
+        let seen = seen.clone();
+        let _mode = push_mode(from_fn(move |call: Call<'_>| {
+            if call.tensors().any(subclass::is_subclass) {
+                return Ok(Outcome::NotImplemented);
+            }
+            seen.lock().unwrap().push(call.to_string());
+            Ok(call.forward()?.into())
+        }));
+        x.neg()
+    });
+    for _ in 0..2 {
+        let y = f.call(&x).unwrap();
+        let once = &subclass::of::<Logged>(&y).unwrap().inner;
+        let twice = &subclass::of::<Logged>(once).unwrap().inner;
+        assert_eq!(twice.to_vec::<f32>().unwrap(), [-1.0, -1.0]);
+    }
+    assert_eq!(lines.lock().unwrap().len(), 2);
+    assert_eq!(*modes.lock().unwrap(), ["aten::neg(f32[2])"]);
+}
+
+#[test]
+fn another_context_is_another_variant() {
+    /// Multiplies by a number that is part of the program.
+    struct Times(Tensor, f64);
+    impl TensorSubclass for Times {
+        fn dispatch(&self, mut call: Call<'_>) -> Result<Outcome> {
+            call.map_tensors(|t| subclass::of::<Times>(t).map_or(t.clone(), |s| s.0.clone()));
+            let values = call.forward()?;
+            match &values[..] {
+                [crate::dispatch::Value::Tensor(t)] => Ok(t.mul_scalar(self.1)?.into()),
+                _ => Ok(Outcome::NotImplemented),
+            }
+        }
+        fn inner(&self) -> Vec<&Tensor> {
+            vec![&self.0]
+        }
+        fn with_inner(&self, inner: Vec<Tensor>) -> Self {
+            Times(inner[0].clone(), self.1)
+        }
+        fn same_context(&self, other: &Self) -> bool {
+            self.1 == other.1
+        }
+    }
+    let times = |by: f64| subclass::wrap_like(Times(ones(&[2]), by), &ones(&[2])).unwrap();
+    let f = compile(|x: &Tensor| x.relu());
+    for by in [2.0, 3.0, 2.0] {
+        assert_eq!(
+            f.call(&times(by)).unwrap().to_vec::<f32>().unwrap(),
+            [by as f32; 2]
+        );
+    }
+    assert_eq!(f.variants(), 2);
 }

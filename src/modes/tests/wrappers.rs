@@ -7,7 +7,7 @@ use crate::modes::{ModeError, TensorSubclass, register_rule, subclass};
 use std::sync::{Arc, Mutex};
 use straightline_passes::ir::{DType, Device};
 
-type Lines = Arc<Mutex<Vec<String>>>;
+pub(super) type Lines = Arc<Mutex<Vec<String>>>;
 
 /// Logs each call and works on the tensor inside; results are wrapped again.
 pub(super) struct Logged {
