@@ -15,9 +15,16 @@ use straightline_passes::ir::schema::{FunctionSchema, SchemaType};
 
 const SOURCES: &str = "src/ops/native_functions";
 
-/// The kernels that know our own memory only, and have a way for other tensors in
+/// The families of kernels that know our own memory only, and have a way for other tensors in
 /// `src/ops/composite.rs`.
-const OWN_MEMORY: [&str; 3] = ["pointwise::", "reduce::", "view::"];
+const OWN_MEMORY: [&str; 5] = ["index::", "nn::", "pointwise::", "reduce::", "view::"];
+/// The same of a family that has others as well.
+const OWN_MEMORY_ALONE: [&str; 4] = [
+    "copy::copy",
+    "copy::fill",
+    "copy::select_scatter",
+    "copy::slice_scatter",
+];
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -370,7 +377,8 @@ impl<'a> Op<'a> {
         // a composite of other operators needs no second way
         if checks.is_empty()
             || self.entry.dispatch.contains_key("Functionalize")
-            || !OWN_MEMORY.iter().any(|family| kernel.starts_with(family))
+            || !(OWN_MEMORY.iter().any(|family| kernel.starts_with(family))
+                || OWN_MEMORY_ALONE.contains(&kernel))
         {
             return format!("crate::ops::{kernel}");
         }

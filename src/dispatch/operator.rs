@@ -411,6 +411,12 @@ impl OperatorHandle {
         }
     }
 
+    /// Calls the fallback of `key`, if it has one.
+    pub(crate) fn call_fallback(self, key: DispatchKey, stack: &mut Stack) -> Option<Result<()>> {
+        let record = dispatcher::dispatcher().fallback(key)?;
+        Some(record.kernel.call_boxed(self, key.into(), stack))
+    }
+
     /// The operator with its types, for calls without boxing.
     ///
     /// # Errors

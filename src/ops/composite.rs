@@ -11,10 +11,11 @@
 //! | `add.Scalar` and other overloads with a number | the overload with a tensor |
 //! | `abs_`, `add_.Scalar` and other in-place operators | the functional variant and `copy_` |
 //! | `sum`, `mean` over everything | the overload with dimensions |
+//! | others | no others: they go to the fallback of the backend, and without one are an error |
 
 use super::aten;
 use super::structured::{arguments, schema_of, shapes};
-use crate::dispatch::{OperatorHandle, Stack, Value, operator};
+use crate::dispatch::{DispatchKey, OperatorHandle, Stack, Value, operator};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use straightline_passes::ir::DType;
@@ -29,78 +30,74 @@ pub(crate) fn is_foreign(t: &Tensor) -> bool {
 /// Runs an operator by calls of others; arguments and results are on the stack.
 pub(crate) fn decompose(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
     let args = arguments(op, stack)?;
-    let result = parts(op, &args)?;
-    stack.push(result);
-    Ok(())
+    if let Some(result) = parts(op, &args)? {
+        stack.push(result);
+        return Ok(());
+    }
+    let backend = backend_of(op, &args);
+    let no_way = no_way(op, &args);
+    stack.extend(args);
+    op.call_fallback(backend, stack).unwrap_or(Err(no_way))
 }
 
-fn parts(op: OperatorHandle, args: &[Value]) -> Result<Value> {
+fn backend_of(op: OperatorHandle, args: &[Value]) -> DispatchKey {
+    let backend = op.argument_keys(args).highest_backend();
+    DispatchKey::Dense.on_backend(backend)
+}
+
+/// The operator by others; `None` if there is no such way.
+fn parts(op: OperatorHandle, args: &[Value]) -> Result<Option<Value>> {
     let schema = schema_of(op)?;
     let name = op.name().to_string();
     let name = name.trim_start_matches("aten::");
-    let new = |t: Result<Tensor>| t.map(Value::Tensor);
     let (base, overload) = name.split_once('.').unwrap_or((name, ""));
-    match (name, args) {
-        ("sum", [t, dtype]) => {
-            let t = tensor(op, t)?;
-            new(aten::sum_dim_int_list(t, None, false, dtype_of(dtype)))
-        }
-        ("mean", [t, dtype]) => {
-            let t = tensor(op, t)?;
-            new(aten::mean_dim(t, None, false, dtype_of(dtype)))
-        }
+    let [Value::Tensor(of), rest @ ..] = args else {
+        return Ok(None);
+    };
+    let made = match (name, rest) {
+        ("sum", [dtype]) => aten::sum_dim_int_list(of, None, false, dtype_of(dtype))?,
+        ("mean", [dtype]) => aten::mean_dim(of, None, false, dtype_of(dtype))?,
         _ if schema.is_view() || name == "_unsafe_view" => {
             let (shapes, _) = shapes(op, args)?;
             let [shape] = &shapes[..] else {
-                return Err(no_way(op, args));
+                return Ok(None);
             };
-            let of = tensor(op, &args[0])?;
-            new(aten::as_strided(
-                of,
-                shape.sizes(),
-                shape.strides(),
-                Some(shape.storage_offset()),
-            ))
+            let offset = Some(shape.storage_offset());
+            aten::as_strided(of, shape.sizes(), shape.strides(), offset)?
         }
         _ if schema.is_inplace() && base.ends_with('_') => {
-            let functional = join(base.trim_end_matches('_'), overload);
+            let Some(functional) = variant(base.trim_end_matches('_'), overload) else {
+                return Ok(None);
+            };
             let mut inner = args.to_vec();
-            found(op, args, &functional)?.call_boxed(&mut inner)?;
-            let target = tensor(op, &args[0])?;
-            let result = inner.iter().flat_map(Value::tensors).next();
-            new(aten::copy_(
-                target,
-                result.ok_or_else(|| no_way(op, args))?,
-                false,
-            ))
+            functional.call_boxed(&mut inner)?;
+            let Some(result) = inner.iter().flat_map(Value::tensors).next() else {
+                return Ok(None);
+            };
+            aten::copy_(of, result, false)?
         }
         _ if overload.starts_with("Scalar") => {
-            let other = join(base, &overload.replace("Scalar", "Tensor"));
-            let target = found(op, args, &other)?;
+            let Some(with_tensor) = variant(base, &overload.replace("Scalar", "Tensor")) else {
+                return Ok(None);
+            };
             let mut inner = Vec::with_capacity(args.len());
-            for (value, want) in args.iter().zip(&schema_of(target)?.args) {
+            for (value, want) in args.iter().zip(&schema_of(with_tensor)?.args) {
                 inner.push(match (value.as_scalar(), &want.ty) {
                     (Some(s), SchemaType::Tensor) => Tensor::wrapped_number(s)?.into(),
                     _ => value.clone(),
                 });
             }
-            target.call_boxed(&mut inner)?;
-            inner.pop().ok_or_else(|| no_way(op, args))
+            with_tensor.call_boxed(&mut inner)?;
+            return Ok(inner.pop());
         }
-        _ => Err(no_way(op, args)),
-    }
+        _ => return Ok(None),
+    };
+    Ok(Some(made.into()))
 }
 
-fn join(base: &str, overload: &str) -> String {
-    if overload.is_empty() {
-        base.to_string()
-    } else {
-        format!("{base}.{overload}")
-    }
-}
-
-fn found(op: OperatorHandle, args: &[Value], name: &str) -> Result<OperatorHandle> {
-    operator(&format!("aten::{name}")).map_err(|_| no_way(op, args))
+fn variant(base: &str, overload: &str) -> Option<OperatorHandle> {
+    let dot = if overload.is_empty() { "" } else { "." };
+    operator(&format!("aten::{base}{dot}{overload}")).ok()
 }
 
 fn dtype_of(v: &Value) -> Option<DType> {
@@ -110,14 +107,8 @@ fn dtype_of(v: &Value) -> Option<DType> {
     }
 }
 
-fn tensor(op: OperatorHandle, v: &Value) -> Result<&Tensor> {
-    v.as_tensor()
-        .ok_or_else(|| no_way(op, std::slice::from_ref(v)))
-}
-
 fn no_way(op: OperatorHandle, args: &[Value]) -> Error {
-    let keys = op.argument_keys(args);
-    let backend = crate::dispatch::DispatchKey::Dense.on_backend(keys.highest_backend());
+    let (keys, backend) = (op.argument_keys(args), backend_of(op, args));
     Error::not_implemented(format!(
         "`{}` has no kernel for these tensors ({keys}) and does not fall apart into operators that \
          their backend may have: register one, `library.impl_at(\"{}\", DispatchKey::{backend}, ..)`",

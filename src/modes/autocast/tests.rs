@@ -235,7 +235,10 @@ fn parameters_are_cast_once() {
     let x = ones(DType::BF16);
     let casts = |f: &dyn Fn()| {
         let (_, lines) = capture(f);
-        lines.iter().filter(|l| l.contains("_to_copy")).count()
+        lines
+            .iter()
+            .filter(|l| l.contains("[call] op=[aten::_to_copy]"))
+            .count()
     };
     let twice = || {
         x.mm(&w).unwrap();
