@@ -20,8 +20,9 @@ pub enum ModeError {
     },
     /// Handlers call each other without end.
     #[error(
-        "{op}: handlers of modes and wrapper tensors are nested {limit} deep. A wrapper's handler that calls the operator \
-         on the wrapper again comes back to itself: take the inner tensors out first (`Call::map_tensors`)"
+        "{op}: handlers, or decompositions of a resolver, are nested {limit} deep. A wrapper's handler that calls the \
+         operator on the wrapper again comes back to itself: take the inner tensors out first (`Call::map_tensors`). A \
+         decomposition must not call the operator that it stands for"
     )]
     TooDeep {
         /// The operator that was called last.

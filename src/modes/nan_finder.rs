@@ -49,9 +49,9 @@ struct State {
     stops: bool,
 }
 
-/// Finds the first operator that produced NaN or infinity although no operand had one. Clones
-/// share what was found. `nan_to_num` and filling with an infinity on purpose (`full`, masks)
-/// count as operators like any other.
+/// Finds the first operator that produced NaN or infinity although no operand had one, numbers
+/// among the arguments included, so filling with an infinity on purpose is no finding. Memory that
+/// is not set yet (`empty`) is not looked at. Clones share what was found.
 ///
 /// ```
 /// use straightline::modes::NanFinder;
@@ -118,7 +118,8 @@ impl NanFinder {
 
 impl DispatchMode for NanFinder {
     fn dispatch(&self, call: Call<'_>) -> Result<Outcome> {
-        if self.0.first.borrow().is_some() && !self.0.stops {
+        let found = self.0.first.borrow().is_some() && !self.0.stops;
+        if found || is_unset(&call) {
             return Ok(call.forward()?.into());
         }
         let index = self.0.calls.replace(self.0.calls.get() + 1);
@@ -151,6 +152,12 @@ impl DispatchMode for NanFinder {
         }
         Ok(values.into())
     }
+}
+
+/// Whether the results hold nothing yet.
+fn is_unset(call: &Call<'_>) -> bool {
+    let base = call.op().name().base();
+    base.starts_with("empty") || base.starts_with("new_empty")
 }
 
 fn operands_are_bad(call: &Call<'_>) -> Result<bool> {

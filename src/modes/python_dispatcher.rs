@@ -4,11 +4,14 @@
 //! contain it again, first asks the resolver which kernel to run. So a tracer can put a
 //! decomposition in the place of a kernel at one key without registering it for everybody.
 
+use super::ModeError;
+use super::dispatch_mode::MAX_DEPTH;
 use super::stack::{HandlerStack, ModeGuard, sweep};
 use crate::dispatch::{
     DispatchKey, DispatchKeySet, ExcludeGuard, Kernel, OperatorHandle, Stack, operator,
 };
 use crate::error::Result;
+use std::cell::Cell;
 use std::collections::HashMap;
 
 /// Which kernel a call means.
@@ -36,7 +39,8 @@ impl<F: Fn(OperatorHandle, DispatchKeySet) -> Result<Resolution> + 'static> Reso
 }
 
 /// A resolver that puts decompositions in the place of kernels, wherever the call would reach the
-/// operator first.
+/// operator first. What a decomposition calls is looked up as well, so one that calls its own
+/// operator does not end ([`ModeError::TooDeep`]).
 ///
 /// ```
 /// use straightline::modes::python_dispatcher::{Decompositions, enable};
@@ -136,7 +140,39 @@ fn kernel_at(op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> Res
             Err(_) => op.redispatch_boxed(rest, stack),
         },
         Resolution::Key(key) => op.call_boxed_for_key(key, stack),
-        Resolution::Kernel(kernel) => kernel.call_boxed(op, keys, stack),
+        Resolution::Kernel(kernel) => {
+            let _deeper = Deeper::enter(op)?;
+            kernel.call_boxed(op, keys, stack)
+        }
+    }
+}
+
+thread_local! {
+    /// How many kernels that resolvers chose are at work inside each other.
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+/// One such kernel at work.
+struct Deeper;
+
+impl Deeper {
+    fn enter(op: OperatorHandle) -> Result<Deeper> {
+        let depth = DEPTH.get();
+        if depth == MAX_DEPTH {
+            return Err(ModeError::TooDeep {
+                op: op.name().to_string(),
+                limit: MAX_DEPTH,
+            }
+            .into());
+        }
+        DEPTH.set(depth + 1);
+        Ok(Deeper)
+    }
+}
+
+impl Drop for Deeper {
+    fn drop(&mut self) {
+        DEPTH.set(DEPTH.get() - 1);
     }
 }
 

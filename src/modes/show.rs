@@ -40,6 +40,10 @@ fn scalar(x: &Scalar) -> String {
 pub(super) fn value(v: &Value, tensor: &mut dyn FnMut(&Tensor) -> String) -> String {
     match v {
         Value::None => "None".into(),
+        // a bare number that was made a tensor to be passed: still a number to the reader
+        Value::Tensor(t) if t.is_wrapped_number() && t.storage().has_data() => {
+            t.read_item().map_or_else(|_| tensor(t), |x| scalar(&x))
+        }
         Value::Tensor(t) => tensor(t),
         Value::Bool(b) => b.to_string(),
         Value::Int(i) => i.to_string(),

@@ -280,3 +280,19 @@ fn another_context_is_another_variant() {
     }
     assert_eq!(f.variants(), 2);
 }
+
+#[test]
+fn capture_inside_a_handler_is_refused_and_named() {
+    let f = compile(|x: &Tensor| x.relu());
+    let mode = push_mode(from_fn(move |call: Call<'_>| {
+        let x = call.tensors().next().cloned().unwrap_or_else(|| ones(&[1]));
+        let e = f.trace(&x).unwrap_err().to_string();
+        assert!(e.contains("nothing can be captured here"), "{e}");
+        let _again = crate::modes::reentrant_dispatch()?;
+        assert!(f.trace(&x)?.to_string().contains("aten::relu"));
+        Ok(x.into())
+    }));
+    ones(&[1]).abs().unwrap();
+    drop(mode);
+    assert_clean();
+}

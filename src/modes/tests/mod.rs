@@ -3,6 +3,7 @@
 
 mod compile;
 mod modes;
+mod pytorch;
 mod resolver;
 mod shipped;
 mod wrappers;

@@ -140,3 +140,19 @@ fn the_resolver_itself_is_not_intercepted() {
     ones(&[1]).relu().unwrap();
     assert_eq!(taken(&log), ["relu"]);
 }
+
+#[test]
+fn a_decomposition_that_calls_its_own_operator_is_stopped() {
+    let mut table = Decompositions::new();
+    let relu = |x: &Tensor| -> Result<Tensor> { x.relu() };
+    table.add("aten::relu", relu.into_kernel()).unwrap();
+    let guard = enable(table);
+    let e = ones(&[1]).relu().unwrap_err();
+    assert!(
+        e.to_string()
+            .contains("must not call the operator that it stands for"),
+        "{e}"
+    );
+    drop(guard);
+    assert_clean();
+}

@@ -191,3 +191,15 @@ fn the_logger_numbers_tensors_as_it_meets_them() {
     logger.clear();
     assert!(logger.lines().is_empty() && logger.number(&z).is_none());
 }
+
+#[test]
+fn unset_memory_and_infinities_on_purpose_are_no_findings() {
+    let finder = NanFinder::new();
+    let guard = finder.push();
+    let x = ones(&[2]);
+    aten::empty_like(&x, None, None, None, None, None).unwrap();
+    let inf = aten::full_like(&x, f64::INFINITY.into(), None, None, None, None, None).unwrap();
+    inf.exp().unwrap();
+    drop(guard);
+    assert_eq!(finder.first(), None);
+}
