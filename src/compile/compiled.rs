@@ -174,6 +174,10 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
             // inside another capture: the operators go into that graph
             return (self.function)(inputs);
         }
+        if leaves.iter().any(|t| t.has_math_bits()) {
+            // machine code reads memory, which is not what these tensors stand for
+            return (self.function)(inputs);
+        }
         if let Some(by) = interception() {
             let event = CompileEvent::Intercepted { by };
             let mut events = self.lock();

@@ -59,6 +59,7 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
                 ));
             }
             for (t, out) in results.iter().zip(ctx.outputs) {
+                let t = t.resolved().map_err(|e| e.to_string())?;
                 if t.sizes() != out.sizes || t.dtype() != out.dtype {
                     return Err(format!(
                         "the kernel returned {}{:?} where its Meta kernel said {}{:?}",

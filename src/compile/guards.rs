@@ -1,6 +1,6 @@
 //! What must be true of a call for a variant to serve it.
 
-use crate::dispatch::TlsKeySets;
+use crate::dispatch::{DispatchKeySet, TlsKeySets};
 use crate::modes::autocast;
 use crate::tensor::Tensor;
 use std::fmt;
@@ -20,6 +20,7 @@ pub(super) struct Guards {
 #[derive(Clone, Debug, PartialEq)]
 struct InputGuard {
     meta: TensorMeta,
+    keys: DispatchKeySet,
     requires_grad: bool,
     wrapped_number: bool,
 }
@@ -28,6 +29,7 @@ impl InputGuard {
     fn of(t: &Tensor) -> InputGuard {
         InputGuard {
             meta: t.meta(),
+            keys: t.key_set(),
             requires_grad: t.requires_grad(),
             wrapped_number: t.is_wrapped_number(),
         }
@@ -39,6 +41,7 @@ impl InputGuard {
             && self.meta.device == t.device()
             && self.meta.sizes.as_slice() == t.sizes()
             && self.meta.strides.as_slice() == t.strides()
+            && self.keys == t.key_set()
             && self.requires_grad == t.requires_grad()
             && self.wrapped_number == t.is_wrapped_number()
     }
@@ -104,6 +107,9 @@ impl Guards {
         }
         for (i, (g, t)) in self.inputs.iter().zip(inputs).enumerate() {
             let now = InputGuard::of(t);
+            if g.keys != now.keys {
+                return format!("input {i} has keys {}, had {}", now.keys, g.keys);
+            }
             if g.meta.dtype != now.meta.dtype {
                 return format!("input {i} is {}, was {}", now.meta.dtype, g.meta.dtype);
             }

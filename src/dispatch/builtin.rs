@@ -39,7 +39,7 @@ pub(super) fn register() {
     fallbacks().expect("the default fallbacks are the first to be registered");
     crate::modes::register().expect("each mode has a key of its own");
     crate::ops::register().expect("the schemas and kernels fit together: tests load them all");
-    crate::modes::register_operators().expect("kernels that take any operator fit all of them");
+    crate::modes::register_operators();
 }
 
 fn fallbacks() -> Result<()> {

@@ -154,6 +154,12 @@ pub(crate) fn wrap(value: &Tensor) -> Tensor {
 
 /// Wraps a real tensor: an argument, or one that the function closes over.
 pub(crate) fn wrap_leaf(real: &Tensor, input: bool) -> Result<Tensor> {
+    if real.has_math_bits() {
+        return Err(Error::compile(
+            "a captured function cannot use a tensor with the negative, conjugate or zero bit: \
+             resolve it with `clone()` first",
+        ));
+    }
     // An argument is a leaf of its own even when the function also closes over that tensor: a
     // later call may bring another one.
     let known = |l: &Leaves| Some(l.list[*l.by_id.get(&real.id())?].wrapper.clone());

@@ -21,6 +21,8 @@
 //! | `python_dispatcher` | `PythonDispatcher` | a thread chooses its own kernels |
 //! | `flop_counter`, `nan_finder`, `call_logger` | | modes to use |
 //! | `functionalize` | `Functionalize` | turns in-place operators and views into functional ones |
+//! | `math_bits` | `Negative`, `Conjugate` | tensors that stand for the negation or conjugate of their memory |
+//! | `zero_tensor` | `ZeroTensor` | zeros without memory |
 //! | `tracer` | `Tracer` | records the functional calls into a graph |
 //! | `profiler` | none: an observer of calls | times operators |
 
@@ -32,7 +34,9 @@ mod error;
 mod flop_counter;
 pub(crate) mod functionalize;
 mod inverse;
+pub(crate) mod math_bits;
 mod nan_finder;
+mod per_operator;
 pub mod profiler;
 pub mod python_dispatcher;
 mod rules;
@@ -42,6 +46,7 @@ pub mod subclass;
 #[cfg(test)]
 mod tests;
 pub(crate) mod tracer;
+pub(crate) mod zero_tensor;
 
 pub use call::{Call, Outcome};
 pub use call_logger::CallLogger;
@@ -76,12 +81,20 @@ pub(crate) fn register() -> Result<()> {
     let mut resolver = Library::fallbacks(DispatchKey::PythonDispatcher)?;
     resolver.fallback(python_dispatcher::kernel())?;
     resolver.leak();
-    Ok(())
+    math_bits::register()?;
+    zero_tensor::register()
 }
 
-/// Registers the modes' kernels for single operators, which exist by now.
-pub(crate) fn register_operators() -> Result<()> {
-    autocast::register()
+/// Registers the modes' kernels for single operators, which exist by now; those that are defined
+/// later get theirs then.
+pub(crate) fn register_operators() {
+    for kernels in [
+        autocast::kernels_of,
+        math_bits::kernels_of,
+        zero_tensor::kernels_of,
+    ] {
+        per_operator::register(kernels);
+    }
 }
 
 /// The name of a type without its path.

@@ -92,6 +92,9 @@ fn is_channels_last(t: &Tensor) -> bool {
 }
 
 pub(crate) fn clone(t: &Tensor, format: Option<MemoryFormat>) -> Result<Tensor> {
+    if t.has_math_bits() {
+        return super::math_bits::clone(t, format);
+    }
     if !has_memory_of_ours(t.device()) {
         let out = aten::empty_like(t, None, None, None, None, format)?;
         return aten::copy_(&out, t, false);
@@ -123,6 +126,9 @@ pub(super) fn has_memory_of_ours(device: Device) -> bool {
 }
 
 pub(crate) fn copy_(dst: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Tensor> {
+    if dst.has_math_bits() || src.has_math_bits() {
+        return super::math_bits::copy_(dst, src, non_blocking);
+    }
     if dst.is_same(src) {
         return Ok(dst.clone());
     }

@@ -17,6 +17,7 @@
 //! | `structured` | variants that write into `out`, and what a backend gets for free by having them |
 //! | `composite` | operators taken apart for tensors of backends from outside |
 //! | `types` | `result_type` |
+//! | `math_bits` | lazy negation and conjugation, zeros without memory |
 //! | `factory` | `empty`, `full`, `arange`, random numbers |
 //!
 //! To add one: a schema entry in the family's yaml file, a function here, and a lowering (or a
@@ -27,6 +28,7 @@ pub(crate) mod composite;
 pub(crate) mod copy;
 mod factory;
 mod index;
+pub(crate) mod math_bits;
 mod matmul;
 mod nn;
 mod pointwise;

@@ -15,6 +15,8 @@ impl Tensor {
     #[inline]
     pub(crate) fn data_ptr(&self) -> Result<*mut u8> {
         match self.storage().ptr() {
+            // memory that stands for its negation must not be taken for values
+            Some(_) if self.is_neg() => Err(self.no_data_error()),
             Some(p) => {
                 // wrapping_add: a zero-element view may point past the end, and is never read
                 Ok(p.wrapping_add(self.storage_offset() as usize * self.dtype().size()))
@@ -25,6 +27,13 @@ impl Tensor {
 
     #[cold]
     fn no_data_error(&self) -> Error {
+        if self.is_neg() || self.is_zerotensor() {
+            return Error::runtime(
+                "a kernel was given a tensor with the negative or zero bit, which stands for other \
+                 values than its memory has: call the operator instead of redispatching past those \
+                 keys, or resolve the tensor with `clone()`",
+            );
+        }
         if self.device().is_meta() {
             return Error::device(
                 "a meta tensor has a shape and no data: make the tensor on `cpu` to compute with it",

@@ -221,6 +221,12 @@ fn list(sizes: &[i64]) -> String {
 impl fmt::Display for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let elsewhere = !self.device().is_cpu() && !self.device().is_meta();
+        if self.has_math_bits() && self.device().is_cpu() {
+            return match self.resolved() {
+                Ok(values) => values.fmt(f),
+                Err(e) => write!(f, "tensor(<{e}>)"),
+            };
+        }
         if self.numel() == 0 && (elsewhere || self.storage().has_data()) {
             return write!(f, "tensor([]{})", self.suffix(true));
         }

@@ -105,6 +105,9 @@ impl Tensor {
             let on_cpu = self.to_device(Device::CPU)?;
             return on_cpu.read_elements(what);
         }
+        if self.has_math_bits() {
+            return self.resolved()?.read_elements(what);
+        }
         self.check_has_data(what)?;
         let t = if self.is_contiguous() {
             self.clone()

@@ -10,6 +10,7 @@
 //! | `operators` | `+ - * /` on references |
 //! | `display` | printing as PyTorch prints |
 //! | `shape` | sizes and strides; building a tensor in place |
+//! | `math_bits` | tensors that stand for the negation of their memory, or for zeros |
 //! | `generator` | random number generators |
 //! | `safetensors` | loading and saving |
 
@@ -18,6 +19,7 @@ mod display;
 mod element;
 mod factory;
 mod generator;
+mod math_bits;
 mod methods;
 mod opaque;
 mod operators;

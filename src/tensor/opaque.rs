@@ -143,7 +143,6 @@ impl Tensor {
     }
 
     /// The same tensor with other dispatch keys: shape, memory and payload are shared.
-    #[allow(dead_code, reason = "the keys that need it are on their way")]
     pub(crate) fn with_keys(&self, keys: DispatchKeySet) -> Tensor {
         let t = Tensor::build_with(
             self.0.storage.clone(),

@@ -120,8 +120,9 @@ pub fn save_safetensors<'a, N: AsRef<str>>(
     let path = path.as_ref();
     let mut data: Vec<(String, DType, Vec<usize>, Vec<u8>)> = Vec::new();
     for (name, t) in tensors {
+        let t = t.resolved()?;
         t.check_has_data("save_safetensors")?;
-        let t = crate::ops::copy::to_contiguous(t)?;
+        let t = crate::ops::copy::to_contiguous(&t)?;
         let n = t.numel() as usize * t.dtype().size();
         let _guard = access::read(&[&t])?;
         // SAFETY: the tensor is contiguous, so n bytes from its first element are its own, and

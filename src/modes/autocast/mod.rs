@@ -21,12 +21,13 @@ pub use cache::{clear_autocast_cache, is_autocast_cache_enabled};
 pub use policy::{Policy, autocast_kernel, autocast_operators};
 
 use crate::dispatch::{
-    BackendComponent, DispatchKey, DispatchKeySet, Library, TlsKeySets, find_schema, set_excluded,
+    BackendComponent, DispatchKey, DispatchKeySet, Kernel, TlsKeySets, set_excluded,
 };
 use crate::error::{Error, Result};
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::marker::PhantomData;
-use straightline_passes::ir::schema::OperatorName;
+use std::sync::LazyLock;
 use straightline_passes::ir::{DType, Device, DeviceType};
 
 /// The autocast keys are neighbours: as many as there are.
@@ -208,21 +209,22 @@ fn fingerprint_of(excluded: DispatchKeySet) -> u64 {
         })
 }
 
-/// Registers the operators of the lists that exist.
-pub(crate) fn register() -> Result<()> {
-    for device in DeviceType::ALL {
-        let Some(key) = DispatchKey::autocast_of(BackendComponent::of(device)) else {
-            continue;
-        };
-        let mut library = Library::implementation("aten", key)?;
-        for (name, policy) in autocast_operators(device) {
-            let (base, overload) = name.split_once('.').unwrap_or((name, ""));
-            let name_of = OperatorName::new(format!("aten::{base}"), overload);
-            if find_schema(&name_of).is_some() {
-                library.impl_(name, policy::kernel(key, device, policy))?;
+/// The kernels that an operator of `aten` gets, by its name.
+pub(super) fn kernels_of(name: &str) -> Vec<(DispatchKey, Kernel)> {
+    type Entry = (DispatchKey, DeviceType, Policy);
+    static BY_NAME: LazyLock<HashMap<&'static str, Vec<Entry>>> = LazyLock::new(|| {
+        let mut by_name: HashMap<_, Vec<Entry>> = HashMap::new();
+        for device in DeviceType::ALL {
+            if let Ok(key) = key_of(device) {
+                for (name, policy) in autocast_operators(device) {
+                    by_name.entry(name).or_default().push((key, device, policy));
+                }
             }
         }
-        library.leak();
-    }
-    Ok(())
+        by_name
+    });
+    let listed = BY_NAME.get(name).into_iter().flatten();
+    listed
+        .map(|&(key, device, policy)| (key, policy::kernel(key, device, policy)))
+        .collect()
 }

@@ -1,7 +1,8 @@
 use super::*;
-use crate::dispatch::{all_operators, capture, operator};
+use crate::dispatch::{Library, all_operators, capture, operator};
 use crate::ops::aten;
 use crate::tensor::Tensor;
+use straightline_passes::ir::schema::OperatorName;
 
 fn cpu(dtype: Option<DType>) -> Autocast {
     autocast(DeviceType::Cpu, dtype).unwrap()
@@ -60,6 +61,21 @@ fn listed_operators_that_exist_have_a_kernel_and_no_others() {
         }
         assert!(found >= 11);
     }
+}
+
+#[test]
+fn an_operator_that_is_defined_later_gets_its_kernel() {
+    let find = || crate::dispatch::find(&OperatorName::new("aten::conv_tbc", ""));
+    {
+        let mut lib = Library::fragment("aten").unwrap();
+        lib.def("conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor")
+            .unwrap();
+        let op = find().unwrap();
+        for key in [DispatchKey::AutocastCPU, DispatchKey::AutocastCUDA] {
+            assert!(op.has_kernel(key));
+        }
+    }
+    assert!(find().is_none());
 }
 
 type Case = (
@@ -237,7 +253,7 @@ fn parameters_are_cast_once() {
         let (_, lines) = capture(f);
         lines
             .iter()
-            .filter(|l| l.contains("[call] op=[aten::_to_copy]"))
+            .filter(|l| l.contains("[aten::to.dtype]"))
             .count()
     };
     let twice = || {

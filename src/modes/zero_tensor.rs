@@ -1,0 +1,135 @@
+//! `ZeroTensor`: zeros without memory, as gradients often are.
+//!
+//! A product with one stays one, a sum takes the other operand, views of one are ones; every other
+//! operator gets ordinary zeros, and writing one is an error.
+
+use super::math_bits::{MathBit, ZERO};
+use super::tracer;
+use crate::dispatch::{DispatchKey, IntoKernel, Kernel, Library, Value, operator};
+use crate::error::{Error, Result};
+use crate::ops::{aten, math_bits::IMMUTABLE};
+use crate::tensor::Tensor;
+use straightline_passes::ir::{Device, Scalar};
+
+const BIT: MathBit = MathBit {
+    key: DispatchKey::ZeroTensor,
+    name: "zero",
+    resolve: materialize,
+    immutable: Some(IMMUTABLE),
+};
+
+/// Ordinary zeros: one number in memory, seen at every position.
+fn materialize(t: &Tensor) -> Result<Tensor> {
+    let zero = aten::zeros(&[], Some(t.dtype()), None, Some(t.device()), None)?;
+    aten::expand(&zero, t.sizes(), false)
+}
+
+/// What the operator gives for operands of these shapes, without data, and on which device.
+fn shape_of(op: &str, a: &Tensor, b: &Tensor, rest: &[Value]) -> Result<(Tensor, Device)> {
+    let mut stack = vec![
+        Value::Tensor(tracer::to_meta(a)),
+        Value::Tensor(tracer::to_meta(b)),
+    ];
+    stack.extend_from_slice(rest);
+    operator(op)?.redispatch_boxed(DispatchKey::Meta.into(), &mut stack)?;
+    let device = if a.dim() == 0 && a.device().is_cpu() {
+        b.device()
+    } else {
+        a.device()
+    };
+    match stack.pop() {
+        Some(Value::Tensor(out)) => Ok((out, device)),
+        _ => Err(Error::runtime(format!("`{op}` did not return a tensor"))),
+    }
+}
+
+fn zeros_like_shape((out, device): &(Tensor, Device)) -> Result<Tensor> {
+    aten::_efficientzerotensor(out.sizes(), Some(out.dtype()), None, Some(*device), None)
+}
+
+fn mul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    zeros_like_shape(&shape_of("aten::mul.Tensor", a, b, &[])?)
+}
+
+fn mul_scalar(a: &Tensor, b: Scalar) -> Result<Tensor> {
+    aten::mul_tensor(a, &Tensor::wrapped_number(b)?)
+}
+
+fn div(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    let shape = shape_of("aten::div.Tensor", a, b, &[])?;
+    let (out, device) = &shape;
+    // as PyTorch has it: 0/0 is NaN where both are known to be zero, and x/0 infinite for all x
+    let value = match (a.is_zerotensor(), b.is_zerotensor()) {
+        (_, false) => return zeros_like_shape(&shape),
+        (true, true) => f64::NAN,
+        (false, true) => f64::INFINITY,
+    };
+    let value = Scalar::Float(value);
+    aten::full(
+        out.sizes(),
+        value,
+        Some(out.dtype()),
+        None,
+        Some(*device),
+        None,
+    )
+}
+
+fn add(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    sum("aten::add.Tensor", a, b, alpha, alpha)
+}
+
+fn sub(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    let negated = match alpha {
+        Scalar::Bool(b) => Scalar::Int(-i64::from(b)),
+        Scalar::Int(i) => Scalar::Int(-i),
+        Scalar::Float(x) => Scalar::Float(-x),
+    };
+    sum("aten::sub.Tensor", a, b, alpha, negated)
+}
+
+/// `a + factor * b` where at least one is zero.
+fn sum(op: &str, a: &Tensor, b: &Tensor, alpha: Scalar, factor: Scalar) -> Result<Tensor> {
+    let shape = shape_of(op, a, b, &[Value::from(alpha)])?;
+    let (out, device) = &shape;
+    let copy = |t: &Tensor| {
+        let t = aten::expand(t, out.sizes(), false)?;
+        aten::_to_copy(
+            &t,
+            Some(out.dtype()),
+            None,
+            Some(*device),
+            None,
+            false,
+            None,
+        )
+    };
+    match (a.is_zerotensor(), b.is_zerotensor()) {
+        (true, true) => zeros_like_shape(&shape),
+        (true, false) if factor.as_f64() == 1.0 => copy(b),
+        (true, false) => aten::mul_scalar(&copy(b)?, factor),
+        (false, _) => copy(a),
+    }
+}
+
+/// Registers the fallback.
+pub(super) fn register() -> Result<()> {
+    let mut library = Library::fallbacks(BIT.key)?;
+    library.fallback(BIT.fallback())?;
+    library.leak();
+    Ok(())
+}
+
+/// The kernels that an operator of `aten` gets, by its name.
+pub(super) fn kernels_of(name: &str) -> Vec<(DispatchKey, Kernel)> {
+    let kernel = match name {
+        "mul.Tensor" => mul.into_kernel(),
+        "mul.Scalar" => mul_scalar.into_kernel(),
+        "div.Tensor" => div.into_kernel(),
+        "add.Tensor" => add.into_kernel(),
+        "sub.Tensor" => sub.into_kernel(),
+        _ if ZERO.contains(&name) => Kernel::fallthrough(),
+        _ => return Vec::new(),
+    };
+    vec![(BIT.key, kernel)]
+}

@@ -1,0 +1,139 @@
+//! The operators that make, ask for and resolve math bits, and what `clone`, `copy_` and `neg_` do
+//! with tensors that carry one.
+//!
+//! A bit is a dispatch key on the tensor: `Negative`, `Conjugate` or `ZeroTensor`. The kernels at
+//! those keys are in [`crate::modes::math_bits`] and [`crate::modes::zero_tensor`].
+
+use super::{aten, copy, pointwise};
+use crate::dispatch::{DispatchKey, DispatchKeySet};
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+use crate::tensor::storage::Storage;
+use straightline_passes::ir::{DType, Device, Dims, Layout, MemoryFormat, layout};
+
+pub(crate) fn neg_view(t: &Tensor) -> Result<Tensor> {
+    let keys = t.key_set();
+    Ok(t.with_keys(if t.is_neg() {
+        keys.remove(DispatchKey::Negative)
+    } else {
+        keys.add(DispatchKey::Negative)
+    }))
+}
+
+pub(crate) fn resolve_neg(t: &Tensor) -> Result<Tensor> {
+    if t.is_neg() {
+        aten::clone(t, None)
+    } else {
+        Ok(t.clone())
+    }
+}
+
+pub(crate) fn is_neg(t: &Tensor) -> Result<bool> {
+    Ok(t.is_neg())
+}
+
+/// There are no complex dtypes yet, and the others are their own conjugates.
+pub(crate) fn conj_view(t: &Tensor) -> Result<Tensor> {
+    Err(Error::dtype(format!(
+        "_conj is for complex tensors, and this one is {}: `conj` gives a real tensor itself",
+        t.dtype()
+    )))
+}
+
+pub(crate) fn conj(t: &Tensor) -> Result<Tensor> {
+    Ok(t.clone())
+}
+
+pub(crate) fn resolve_conj(t: &Tensor) -> Result<Tensor> {
+    if t.is_conj() {
+        aten::clone(t, None)
+    } else {
+        Ok(t.clone())
+    }
+}
+
+pub(crate) fn is_conj(t: &Tensor) -> Result<bool> {
+    Ok(t.is_conj())
+}
+
+pub(crate) fn conj_copy(t: &Tensor) -> Result<Tensor> {
+    aten::clone(t, None)
+}
+
+pub(crate) fn is_zero(t: &Tensor) -> Result<bool> {
+    Ok(t.is_zerotensor())
+}
+
+pub(crate) fn efficient_zero(
+    size: &[i64],
+    dtype: Option<DType>,
+    _layout: Option<Layout>,
+    device: Option<Device>,
+    _pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    super::common::check_sizes(size)?;
+    let dtype = dtype.unwrap_or(DType::F32);
+    let device = device.unwrap_or(Device::CPU);
+    let bytes = usize::try_from(layout::numel(size))
+        .ok()
+        .and_then(|n| n.checked_mul(dtype.size()))
+        .ok_or_else(|| Error::shape(format!("sizes {size:?} have too many bytes")))?;
+    Ok(Tensor::build_with(
+        Storage::without_data(bytes),
+        dtype,
+        device,
+        Dims::from_slice(size),
+        layout::contiguous_strides(size),
+        0,
+        DispatchKeySet::for_device(device.kind).add(DispatchKey::ZeroTensor),
+        None,
+    ))
+}
+
+pub(crate) const IMMUTABLE: &str = "ZeroTensors are immutable: they have no memory. Use `.clone()` for a zero tensor that can be \
+     written";
+
+/// [`copy::clone`] of a tensor that carries a bit: a copy that carries none.
+pub(super) fn clone(t: &Tensor, format: Option<MemoryFormat>) -> Result<Tensor> {
+    let raw = t.without_math_bits();
+    if t.is_zerotensor() {
+        let strides = copy::format_strides(&raw, format)?;
+        let sizes = Dims::from_slice(t.sizes());
+        return copy::zero_(&Tensor::allocate(t.dtype(), t.device(), sizes, strides)?);
+    }
+    let out = copy::clone(&raw, format)?;
+    if t.is_neg() {
+        pointwise::neg_(&out)?;
+    }
+    Ok(out)
+}
+
+/// [`copy::copy_`] where one of the tensors carries a bit; the destination keeps its own.
+pub(super) fn copy_(dst: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Tensor> {
+    if dst.is_zerotensor() {
+        return Err(Error::runtime(IMMUTABLE));
+    }
+    if dst.is_same(src) {
+        return Ok(dst.clone());
+    }
+    let raw = dst.without_math_bits();
+    let values = if src.is_zerotensor() {
+        clone(src, None)?
+    } else {
+        src.without_math_bits()
+    };
+    copy::copy_(&raw, &values, non_blocking)?;
+    if dst.is_neg() != src.is_neg() {
+        pointwise::neg_(&raw)?;
+    }
+    Ok(dst.clone())
+}
+
+/// Negation in place: of the memory, whether it stands for itself or for its negation.
+pub(crate) fn neg_(t: &Tensor) -> Result<Tensor> {
+    if t.is_neg() {
+        pointwise::neg_(&t.without_math_bits())?;
+        return Ok(t.clone());
+    }
+    pointwise::neg_(t)
+}

@@ -1,0 +1,102 @@
+//! Math bits: a tensor that stands for the negation or the conjugate of its memory, or for zeros
+//! without any.
+//!
+//! The bit is a dispatch key on the tensor, so operators resolve it before they compute. What reads
+//! memory past the dispatcher calls [`Tensor::resolved`]; the pointer to negated memory is not
+//! given out at all.
+
+use super::Tensor;
+use crate::dispatch::{DispatchKey, DispatchKeySet};
+use crate::error::Result;
+use crate::ops::aten;
+use straightline_passes::ir::MemoryFormat;
+
+/// The keys that are bits.
+const BITS: DispatchKeySet = DispatchKeySet::of(&[
+    DispatchKey::Conjugate,
+    DispatchKey::Negative,
+    DispatchKey::ZeroTensor,
+]);
+
+impl Tensor {
+    /// Whether the tensor stands for the negation of its memory.
+    ///
+    /// ```
+    /// use straightline::{Tensor, ops::aten};
+    /// let x = Tensor::from_vec([1f32, -2.0])?;
+    /// let n = aten::_neg_view(&x)?;
+    /// assert!(n.is_neg() && n.shares_storage_with(&x));
+    /// assert_eq!(n.to_vec::<f32>()?, [-1.0, 2.0]);
+    /// assert!(!n.add_scalar(1)?.is_neg());
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[inline]
+    pub fn is_neg(&self) -> bool {
+        self.key_set().has(DispatchKey::Negative)
+    }
+
+    /// Whether the tensor stands for the conjugate of its memory.
+    #[inline]
+    pub fn is_conj(&self) -> bool {
+        self.key_set().has(DispatchKey::Conjugate)
+    }
+
+    /// Whether the tensor stands for zeros and has no memory (`aten::_efficientzerotensor`).
+    #[inline]
+    pub fn is_zerotensor(&self) -> bool {
+        self.key_set().has(DispatchKey::ZeroTensor)
+    }
+
+    /// The tensor itself, or a copy where it is lazily negated. See [`aten::resolve_neg`].
+    ///
+    /// ```
+    /// use straightline::{Tensor, ops::aten};
+    /// let x = Tensor::from_vec([1f32])?;
+    /// assert!(x.resolve_neg()?.is_same(&x));
+    /// assert!(!aten::_neg_view(&x)?.resolve_neg()?.is_neg());
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn resolve_neg(&self) -> Result<Tensor> {
+        aten::resolve_neg(self)
+    }
+
+    /// The conjugate: of a real tensor, itself. See [`aten::conj`].
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let x = Tensor::from_vec([1f32])?;
+    /// assert!(x.conj()?.is_same(&x));
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn conj(&self) -> Result<Tensor> {
+        aten::conj(self)
+    }
+
+    /// The tensor itself, or a copy where it is lazily conjugated. See [`aten::resolve_conj`].
+    #[track_caller]
+    pub fn resolve_conj(&self) -> Result<Tensor> {
+        aten::resolve_conj(self)
+    }
+
+    /// Whether memory and values differ.
+    #[inline]
+    pub(crate) fn has_math_bits(&self) -> bool {
+        !(self.key_set() & BITS).is_empty()
+    }
+
+    /// The memory as it is.
+    pub(crate) fn without_math_bits(&self) -> Tensor {
+        self.with_keys(self.key_set() - BITS)
+    }
+
+    /// The tensor with memory that holds its values, past the dispatcher.
+    pub(crate) fn resolved(&self) -> Result<Tensor> {
+        if self.has_math_bits() {
+            crate::ops::copy::clone(self, Some(MemoryFormat::Contiguous))
+        } else {
+            Ok(self.clone())
+        }
+    }
+}
