@@ -299,14 +299,6 @@ fn explained(k: K, theirs: Option<bool>, ours: Option<bool>) -> Option<&'static 
         (Some(false), Some(true)) if matches!(k, K::Autograd | K::ADInplaceOrView) => {
             Some("autograd: passed by until it lands")
         }
-        (Some(_), None) | (Some(false), Some(true)) | (Some(true), Some(false))
-            if matches!(k, K::Conjugate | K::Negative | K::ZeroTensor) =>
-        {
-            Some("Conjugate, Negative, ZeroTensor: other operators handle it themselves")
-        }
-        (Some(_), None) | (None, Some(_)) if k.name().starts_with("Autocast") => {
-            Some("Autocast: other lists")
-        }
         (Some(_), None)
             if matches!(
                 k,

@@ -9,7 +9,7 @@ use crate::dispatch::{DispatchKey, DispatchKeySet};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use crate::tensor::storage::Storage;
-use straightline_passes::ir::{DType, Device, Dims, Layout, MemoryFormat, layout};
+use straightline_passes::ir::{DType, Device, Dims, Layout, MemoryFormat, Scalar, layout};
 
 pub(crate) fn neg_view(t: &Tensor) -> Result<Tensor> {
     let keys = t.key_set();
@@ -136,4 +136,20 @@ pub(crate) fn neg_(t: &Tensor) -> Result<Tensor> {
         return Ok(t.clone());
     }
     pointwise::neg_(t)
+}
+
+/// [`pointwise::add_scalar`], which `ZeroTensor` lets pass.
+pub(crate) fn add_scalar(a: &Tensor, b: Scalar, alpha: Scalar) -> Result<Tensor> {
+    if a.is_zerotensor() {
+        return aten::add_tensor(a, &Tensor::wrapped_number(b)?, alpha);
+    }
+    pointwise::add_scalar(a, b, alpha)
+}
+
+/// [`pointwise::mul_scalar`], which `ZeroTensor` lets pass.
+pub(crate) fn mul_scalar(a: &Tensor, b: Scalar) -> Result<Tensor> {
+    if a.is_zerotensor() {
+        return aten::mul_tensor(a, &Tensor::wrapped_number(b)?);
+    }
+    pointwise::mul_scalar(a, b)
 }

@@ -35,7 +35,7 @@ mod pointwise;
 mod reduce;
 mod structured;
 mod types;
-mod view;
+pub(crate) mod view;
 
 /// Defines the operators and registers their kernels; called once, by the dispatcher itself.
 pub(crate) fn register() -> crate::Result<()> {

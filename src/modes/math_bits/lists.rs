@@ -100,11 +100,11 @@ pub(in crate::modes) const CONJUGATE: &[&str] = &[
 /// At `Negative` alone.
 pub(in crate::modes) const NEGATIVE: &[&str] = &["neg_"];
 
-/// At `ZeroTensor`. PyTorch has `add.Scalar` and `mul.Scalar` as well, which call the overloads with tensors there;
-/// here they are kernels of their own.
+/// At `ZeroTensor`.
 pub(in crate::modes) const ZERO: &[&str] = &[
     "_conj",
     "_unsafe_view",
+    "add.Scalar",
     "alias",
     "as_strided_",
     "chunk",
@@ -131,6 +131,7 @@ pub(in crate::modes) const ZERO: &[&str] = &[
     "is_floating_point",
     "movedim.int",
     "movedim.intlist",
+    "mul.Scalar",
     "narrow",
     "permute",
     "real",
