@@ -1,11 +1,13 @@
 //! Capture: the function runs once on stand-ins, and the tracer records what is dispatched.
 
 use super::flat;
-use super::stages::{Mutation, OutputSource, Traced};
+use super::results;
+use super::stages::{LeafUse, Mutation, Traced};
 use super::tree::TensorTree;
 use crate::dispatch::{DispatchKey, DispatchKeySet, IncludeGuard, TlsKeySets, operator};
 use crate::error::{Error, Result};
-use crate::modes::{functionalize, tracer};
+use crate::modes::functionalize::{self, InputSlot, Leaf, MergedStorages};
+use crate::modes::tracer;
 use crate::tensor::Tensor;
 use straightline_passes::ir::MemoryFormat;
 use straightline_passes::ir::graph::{Graph, NodeKind, ValueRef};
@@ -29,17 +31,43 @@ impl Drop for Scope {
     }
 }
 
+/// Attempts at capturing: each merges storages that the one before found to be shared.
+const ATTEMPTS: usize = 8;
+
 /// Captures `f` for inputs of these shapes.
+///
+/// Whether tensors that share memory are written is known when `f` has run. If so, `f` runs again,
+/// with one graph node for all of them.
 pub(super) fn capture<I: TensorTree, O: TensorTree>(
     f: &dyn Fn(&I) -> Result<O>,
     inputs: &I,
 ) -> Result<Captured<O>> {
+    let mut merge = MergedStorages::new();
+    for _ in 0..ATTEMPTS {
+        match attempt(f, inputs, &merge)? {
+            Ok(captured) => return Ok(captured),
+            Err(more) => merge = more,
+        }
+    }
+    Err(Error::compile(
+        "the function reaches other memory each time it is captured: it must be deterministic",
+    ))
+}
+
+/// The capture, or the storages that must be merged for it.
+fn attempt<I: TensorTree, O: TensorTree>(
+    f: &dyn Fn(&I) -> Result<O>,
+    inputs: &I,
+    merge: &MergedStorages,
+) -> Result<Result<Captured<O>, MergedStorages>> {
     let tls = TlsKeySets::current();
     tracer::start()?;
+    functionalize::begin(merge.clone());
     let scope = Scope;
-    let mut failed = None;
+    let (mut failed, mut index) = (None, 0);
     let stand_ins = flat::map(inputs, &mut |t| {
-        functionalize::wrap_leaf(t, true).unwrap_or_else(|e| {
+        index += 1;
+        functionalize::wrap_argument(t, index - 1).unwrap_or_else(|e| {
             failed.get_or_insert(e);
             t.clone()
         })
@@ -48,104 +76,105 @@ pub(super) fn capture<I: TensorTree, O: TensorTree>(
         return Err(e);
     }
     let output = {
-        let _on = IncludeGuard::new(DispatchKeySet::of(&[
-            DispatchKey::Functionalize,
-            DispatchKey::Tracer,
-        ]));
-        f(&stand_ins)?
+        let _on = recording();
+        f(&stand_ins)
     };
-    let mut given = Vec::new();
-    flat::visit(&stand_ins, &mut |t| given.push(t.clone()));
-    let traced = finish(&given, &output, inputs)?;
+    if let Some(more) = functionalize::conflicts() {
+        return Ok(Err(more));
+    }
+    let output = output?;
+    let traced = finish(&output, inputs)?;
     drop(scope);
-    Ok(Captured {
+    Ok(Ok(Captured {
         traced,
         output,
         tls,
-    })
+    }))
+}
+
+fn recording() -> IncludeGuard {
+    IncludeGuard::new(DispatchKeySet::of(&[
+        DispatchKey::Functionalize,
+        DispatchKey::Tracer,
+    ]))
 }
 
 /// Sets the graph's outputs: results of the function, then new values of written leaves.
-fn finish<I: TensorTree, O: TensorTree>(
-    stand_ins: &[Tensor],
-    output: &O,
-    inputs: &I,
-) -> Result<Traced> {
-    let _on = IncludeGuard::new(DispatchKeySet::of(&[
-        DispatchKey::Functionalize,
-        DispatchKey::Tracer,
-    ]));
-    let mut results = Vec::new();
-    flat::visit(output, &mut |t| results.push(t.clone()));
+fn finish<I: TensorTree, O: TensorTree>(output: &O, inputs: &I) -> Result<Traced> {
+    let _on = recording();
+    let mut given = Vec::new();
+    flat::visit(output, &mut |t| given.push(t.clone()));
+    let leaves = functionalize::leaves();
     let mut values: Vec<ValueRef> = Vec::new();
-    let mut outputs = Vec::new();
-    for t in &results {
-        outputs.push(match identity(stand_ins, t) {
-            Some(source) => source,
-            None => {
-                values.push(functional_value(t)?);
-                OutputSource::Value(values.len() - 1)
-            }
+    let outputs = results::sources(&given, &leaves, &mut values)?;
+    let mut mutations = Vec::new();
+    for target in written(&leaves) {
+        values.push(functional_value(&target.wrapper)?);
+        mutations.push(Mutation {
+            target: target.owner.clone(),
+            output: values.len() - 1,
         });
     }
-    let leaves = functionalize::leaves();
-    let mut mutations = Vec::new();
-    let (mut input_at, mut parameter_at) = (0, 0);
-    let mut parameters = Vec::new();
-    for leaf in &leaves {
-        let at = if leaf.input {
-            input_at += 1;
-            input_at - 1
-        } else {
-            parameters.push(leaf.real.clone());
-            parameter_at += 1;
-            parameter_at - 1
-        };
-        if functionalize::is_written(&leaf.wrapper) && !leaf.made_inside {
-            values.push(functional_value(&leaf.wrapper)?);
-            mutations.push(Mutation {
-                input: leaf.input,
-                index: at,
-                output: values.len() - 1,
-            });
-        }
-    }
-    check_aliases(&leaves)?;
+    let sources = functionalize::sources();
     let mut recording = tracer::stop()
         .ok_or_else(|| Error::compile("the function being captured ended its own capture"))?;
     recording.graph.set_outputs(&values);
     let roots = values.iter().map(|v| root(&recording.graph, *v)).collect();
     recording.graph.eliminate_dead_code();
+    debug_assert_eq!(mutating_call(&recording.graph), None, "a captured write");
     let mut shapes = Vec::new();
     flat::visit(inputs, &mut |t| shapes.push(t.meta()));
+    let merged = sources
+        .inputs
+        .iter()
+        .any(|s| matches!(s, InputSlot::Merged { .. }));
     Ok(Traced {
         graph: recording.graph,
         inputs: shapes,
-        parameters,
+        slots: if merged { sources.inputs } else { Vec::new() },
+        parameters: sources.parameters,
         outputs,
         mutations,
         roots,
+        leaves: leaves
+            .into_iter()
+            .filter(|leaf| !leaf.made_inside)
+            .map(|leaf| LeafUse {
+                written: functionalize::is_written(&leaf.wrapper),
+                merged: functionalize::is_merged(&leaf),
+                owner: leaf.owner,
+            })
+            .collect(),
     })
 }
 
-/// A result that is an argument or a closed-over tensor itself, handed through.
-fn identity(stand_ins: &[Tensor], t: &Tensor) -> Option<OutputSource> {
-    if let Some(i) = stand_ins.iter().position(|s| s.is_same(t)) {
-        return Some(OutputSource::Input(i));
+/// The leaves to copy new values into, each written place once: a leaf that lies in another one of
+/// the same memory is written with it.
+fn written(leaves: &[Leaf]) -> Vec<&Leaf> {
+    let written: Vec<&Leaf> = leaves
+        .iter()
+        .filter(|leaf| !leaf.made_inside && functionalize::is_written(&leaf.wrapper))
+        .collect();
+    let covers = |a: &Leaf, b: &Leaf| functionalize::covers(&a.wrapper, &b.wrapper);
+    let mut out: Vec<&Leaf> = Vec::new();
+    for leaf in written {
+        if out.iter().any(|o| covers(o, leaf)) {
+            continue;
+        }
+        out.retain(|o| !covers(leaf, o));
+        out.push(leaf);
     }
-    match functionalize::find_leaf(t) {
-        Some(leaf) if leaf.made_inside => None,
-        Some(leaf) => Some(OutputSource::Tensor(leaf.real)),
-        None if functionalize::is_wrapper(t) => None,
-        None if t.made_during_capture().is_some() => None,
-        None => Some(OutputSource::Tensor(t.clone())),
-    }
+    out
 }
 
 /// The graph value of a result; a copy where the result is a leaf that must not be handed out.
-fn functional_value(t: &Tensor) -> Result<ValueRef> {
-    let inner = functionalize::unwrap(t)?;
-    let value = tracer::value_of(&inner)?;
+pub(super) fn functional_value(t: &Tensor) -> Result<ValueRef> {
+    own_value(&functionalize::unwrap(t)?)
+}
+
+/// The graph value of a traced tensor; a copy where it is an input or parameter.
+pub(super) fn own_value(inner: &Tensor) -> Result<ValueRef> {
+    let value = tracer::value_of(inner)?;
     let is_leaf = tracer::with_recording(|r| {
         Ok(matches!(
             r.graph.node(value.node).kind,
@@ -157,31 +186,24 @@ fn functional_value(t: &Tensor) -> Result<ValueRef> {
     }
     let _below = crate::dispatch::ExcludeGuard::new(DispatchKey::Functionalize);
     tracer::value_of(&crate::ops::aten::clone(
-        &inner,
+        inner,
         Some(MemoryFormat::Preserve),
     )?)
 }
 
-/// Two leaves in one memory, one of them written: the functional program cannot tell.
-fn check_aliases(leaves: &[functionalize::Leaf]) -> Result<()> {
-    for (i, a) in leaves.iter().enumerate() {
-        if a.made_inside || !functionalize::is_written(&a.wrapper) {
-            continue;
-        }
-        let other = leaves
-            .iter()
-            .enumerate()
-            .find(|(j, b)| *j != i && a.real.shares_storage_with(&b.real));
-        if let Some((j, _)) = other {
-            return Err(Error::compile(format!(
-                "the function writes a tensor ({:?}) whose memory is also reached through another \
-                 argument or closed-over tensor ({:?}): pass one of them only, and take views of it \
-                 inside the function",
-                a.real, leaves[j].real
-            )));
-        }
-    }
-    Ok(())
+/// A call in the graph that writes to its arguments: there must be none.
+fn mutating_call(graph: &Graph) -> Option<String> {
+    graph
+        .topological()
+        .into_iter()
+        .find_map(|id| match &graph.node(id).kind {
+            NodeKind::Call(call) => operator(&call.op)
+                .ok()
+                .and_then(|op| op.schema())
+                .filter(|s| s.is_mutable())
+                .map(|s| s.name.to_string()),
+            _ => None,
+        })
 }
 
 /// The value whose memory a value shares: views lead back to what they view.

@@ -243,13 +243,6 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
         });
         let variant = match made {
             Ok((captured, code)) => {
-                let written = captured
-                    .traced
-                    .mutations
-                    .iter()
-                    .filter(|m| m.input)
-                    .map(|m| m.index)
-                    .collect();
                 let event = CompileEvent::Compiled {
                     variant: number,
                     misses,
@@ -259,7 +252,7 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
                 record(events, event);
                 Variant {
                     number,
-                    guards: Guards::new(leaves, captured.tls, written),
+                    guards: Guards::new(leaves, captured.tls, Some(&captured.traced)),
                     input,
                     wrapped,
                     output: Some(captured.output),
@@ -275,7 +268,7 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
                 record(events, event);
                 Variant {
                     number,
-                    guards: Guards::new(leaves, TlsKeySets::current(), Vec::new()),
+                    guards: Guards::new(leaves, TlsKeySets::current(), None),
                     input,
                     wrapped,
                     output: None,

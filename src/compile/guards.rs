@@ -1,8 +1,12 @@
 //! What must be true of a call for a variant to serve it.
 
+use super::results::position;
+use super::stages::{LeafUse, Traced};
 use crate::dispatch::{DispatchKeySet, TlsKeySets};
 use crate::modes::autocast;
+use crate::modes::functionalize::{InputSlot, Owner};
 use crate::tensor::Tensor;
+use crate::tensor::access::{self, Overlap};
 use std::fmt;
 use straightline_passes::ir::graph::TensorMeta;
 
@@ -13,8 +17,71 @@ pub(super) struct Guards {
     tls: TlsKeySets,
     /// The low precisions, where autocast was on.
     autocast: u64,
-    /// Inputs that the function writes: nothing else may share their memory.
-    written: Vec<usize>,
+    /// How written memory lies to other memory.
+    aliases: Vec<AliasGuard>,
+    /// Merged memory must be there: an argument, and the bytes from its first element on.
+    reaches: Vec<(usize, std::ops::Range<i64>)>,
+}
+
+/// What was true of an argument and another tensor, one of which is written.
+#[derive(Clone, Debug)]
+struct AliasGuard {
+    argument: usize,
+    other: Owner,
+    /// In one storage, `other` this many bytes after the argument; otherwise they do not overlap.
+    distance: Option<i64>,
+}
+
+impl AliasGuard {
+    fn other<'a>(&'a self, inputs: &[&'a Tensor]) -> Option<&'a Tensor> {
+        match &self.other {
+            Owner::Input(i) => inputs.get(*i).copied(),
+            Owner::Tensor(t) => Some(t),
+            Owner::Merged(_) => None,
+        }
+    }
+
+    #[inline]
+    fn holds(&self, inputs: &[&Tensor]) -> bool {
+        let (a, Some(b)) = (inputs[self.argument], self.other(inputs)) else {
+            return true;
+        };
+        let shared = a.shares_storage_with(b);
+        match self.distance {
+            Some(d) => shared && position(b) - position(a) == d,
+            None => !shared || access::overlap(a, b) == Overlap::None,
+        }
+    }
+}
+
+/// The alias guards of a captured function.
+fn alias_guards(inputs: &[&Tensor], leaves: &[LeafUse]) -> Vec<AliasGuard> {
+    let mut out = Vec::new();
+    for (i, a) in leaves.iter().enumerate() {
+        let Owner::Input(argument) = a.owner else {
+            continue;
+        };
+        for (k, b) in leaves.iter().enumerate() {
+            // a pair of arguments once
+            let seen = matches!(b.owner, Owner::Input(_)) && k <= i;
+            if seen || !(a.written || b.written) || matches!(b.owner, Owner::Merged(_)) {
+                continue;
+            }
+            let mut guard = AliasGuard {
+                argument,
+                other: b.owner.clone(),
+                distance: None,
+            };
+            let (t, Some(other)) = (inputs[argument], guard.other(inputs)) else {
+                continue;
+            };
+            if a.merged && b.merged && t.shares_storage_with(other) {
+                guard.distance = Some(position(other) - position(t));
+            }
+            out.push(guard);
+        }
+    }
+    out
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -63,12 +130,25 @@ impl fmt::Display for GuardMiss {
 }
 
 impl Guards {
-    pub(super) fn new(inputs: &[&Tensor], tls: TlsKeySets, written: Vec<usize>) -> Guards {
+    /// The guards of a captured function; of one that runs eagerly, without `traced`.
+    pub(super) fn new(inputs: &[&Tensor], tls: TlsKeySets, traced: Option<&Traced>) -> Guards {
+        let reaches = |slot: &InputSlot| match slot {
+            InputSlot::Argument(_) => None,
+            InputSlot::Merged {
+                argument,
+                start,
+                meta,
+            } => {
+                let bytes = meta.numel() * meta.dtype.size() as i64;
+                Some((*argument, *start..*start + bytes))
+            }
+        };
         Guards {
             inputs: inputs.iter().map(|t| InputGuard::of(t)).collect(),
             tls,
             autocast: autocast::fingerprint(tls),
-            written,
+            aliases: traced.map_or(Vec::new(), |t| alias_guards(inputs, &t.leaves)),
+            reaches: traced.map_or(Vec::new(), |t| t.slots.iter().filter_map(reaches).collect()),
         }
     }
 
@@ -79,16 +159,17 @@ impl Guards {
             && self.tls == tls
             && (self.autocast == 0 || self.autocast == autocast::fingerprint(tls))
             && self.inputs.iter().zip(inputs).all(|(g, t)| g.holds(t))
-            && (self.written.is_empty() || self.aliased(inputs).is_none())
+            && self.aliases.iter().all(|g| g.holds(inputs))
+            && self.unreachable(inputs).is_none()
     }
 
-    /// A written input that shares its memory with another input.
-    fn aliased(&self, inputs: &[&Tensor]) -> Option<(usize, usize)> {
-        self.written.iter().find_map(|w| {
-            (0..inputs.len())
-                .find(|i| i != w && inputs[*i].shares_storage_with(inputs[*w]))
-                .map(|i| (*w, i))
-        })
+    /// An argument whose storage does not have the bytes that the function reaches.
+    fn unreachable(&self, inputs: &[&Tensor]) -> Option<usize> {
+        let missing = |(i, bytes): &&(usize, std::ops::Range<i64>)| {
+            let (t, at) = (inputs[*i], position(inputs[*i]));
+            at + bytes.start < 0 || at + bytes.end > t.storage().bytes() as i64
+        };
+        self.reaches.iter().find(missing).map(|(i, _)| *i)
     }
 
     /// Why the guards do not hold.
@@ -143,10 +224,25 @@ impl Guards {
                 return format!("input {i} stands for a bare number, or did");
             }
         }
-        match self.aliased(inputs) {
-            Some((w, i)) => {
-                format!("input {w} is written and shares its memory with input {i}")
-            }
+        if let Some(g) = self.aliases.iter().find(|g| !g.holds(inputs)) {
+            let other = match &g.other {
+                Owner::Input(i) => format!("input {i}"),
+                _ => "a closed-over tensor".into(),
+            };
+            return match g.distance {
+                None => format!(
+                    "input {} shares its memory with {other}, and one of them is written",
+                    g.argument
+                ),
+                Some(_) => format!(
+                    "input {} and {other} lie in memory otherwise than before, and one of them is \
+                     written",
+                    g.argument
+                ),
+            };
+        }
+        match self.unreachable(inputs) {
+            Some(i) => format!("the storage of input {i} lacks memory that the function reaches"),
             None => "nothing differs".into(),
         }
     }
@@ -157,17 +253,23 @@ impl fmt::Display for Guards {
         for (i, g) in self.inputs.iter().enumerate() {
             writeln!(
                 f,
-                "  input {i}: {}{:?} strides {:?} on {}{}",
+                "  input {i}: {}{:?} strides {:?} on {}",
                 g.meta.dtype,
                 g.meta.sizes.as_slice(),
                 g.meta.strides.as_slice(),
                 g.meta.device,
-                if self.written.contains(&i) {
-                    ", written: no other input may share its memory"
-                } else {
-                    ""
-                }
             )?;
+        }
+        for g in &self.aliases {
+            let other = match &g.other {
+                Owner::Input(i) => format!("input {i}"),
+                Owner::Tensor(t) => format!("the closed-over {}{:?}", t.dtype(), t.sizes()),
+                Owner::Merged(_) => continue,
+            };
+            match g.distance {
+                None => writeln!(f, "  input {} does not overlap {other}", g.argument)?,
+                Some(d) => writeln!(f, "  input {} has {other} {d} bytes further on", g.argument)?,
+            }
         }
         writeln!(
             f,

@@ -7,6 +7,7 @@
 //! | `compiled` | the callable: guards, variants, capture on a miss |
 //! | `capture` | running the function on stand-ins and recording what is dispatched |
 //! | `devices` | refusing what is not on the CPU |
+//! | `results` | what the results alias: arguments, closed-over tensors, each other |
 //! | `guards` | what must be true of a call for a variant to serve it |
 //! | `stages` | `Traced`, `Lowered`, `Executable`: each stage as an object that prints |
 //! | `replay` | calling the plan: borrows, outputs, copy-back |
@@ -23,6 +24,7 @@ mod flat;
 mod guards;
 mod options;
 mod replay;
+mod results;
 mod stages;
 mod tree;
 

@@ -1,7 +1,9 @@
 //! Replay: the plan runs on the call's tensors, and the dispatcher is not entered.
 
-use super::stages::{Executable, OutputSource};
+use super::results;
+use super::stages::{Executable, OutputSource, ViewOf};
 use crate::error::{Error, Result};
+use crate::modes::functionalize::{InputSlot, Owner};
 use crate::ops::copy;
 use crate::tensor::storage::{ReadGuard, Storage};
 use crate::tensor::{Tensor, access};
@@ -33,7 +35,30 @@ fn argument(t: &Tensor) -> Result<ArgPtr> {
 
 impl Executable {
     /// Runs the plan. The guards have been checked.
-    pub(super) fn run(&self, inputs: &[&Tensor]) -> Result<Results> {
+    pub(super) fn run(&self, arguments: &[&Tensor]) -> Result<Results> {
+        let slots = &self.traced.slots;
+        if slots.is_empty() {
+            return self.run_on(arguments, arguments);
+        }
+        let inputs = slots
+            .iter()
+            .map(|slot| match slot {
+                InputSlot::Argument(i) => Ok(arguments[*i].clone()),
+                InputSlot::Merged {
+                    argument,
+                    start,
+                    meta,
+                } => {
+                    let of = arguments[*argument];
+                    results::view_of(of, results::position(of), *start, meta)
+                }
+            })
+            .collect::<Result<Vec<_>>>()?;
+        self.run_on(arguments, &inputs.iter().collect::<Vec<_>>())
+    }
+
+    /// Runs the plan on the graph's inputs and delivers what it computes.
+    fn run_on(&self, arguments: &[&Tensor], inputs: &[&Tensor]) -> Result<Results> {
         let traced = &self.traced;
         let values = {
             let mut guards: SmallVec<[ReadGuard<'_>; 16]> = SmallVec::new();
@@ -67,22 +92,32 @@ impl Executable {
             self.bind(inputs, &fresh)?
         };
         for m in &traced.mutations {
-            let target = if m.input {
-                inputs[m.index]
-            } else {
-                &traced.parameters[m.index]
+            let target = match &m.target {
+                Owner::Input(i) => arguments[*i],
+                Owner::Tensor(t) => t,
+                Owner::Merged(slot) => inputs[*slot],
             };
             copy_back(target, &values[m.output])?;
         }
-        Ok(traced
-            .outputs
-            .iter()
-            .map(|source| match source {
+        let mut delivered = Results::new();
+        for source in &traced.outputs {
+            let result = match source {
                 OutputSource::Value(i) => values[*i].clone(),
-                OutputSource::Input(i) => inputs[*i].clone(),
+                OutputSource::Input(i) => arguments[*i].clone(),
                 OutputSource::Tensor(t) => t.clone(),
-            })
-            .collect())
+                OutputSource::Same(i) => delivered[*i].clone(),
+                OutputSource::View { of, meta, start } => {
+                    let of = match of {
+                        ViewOf::Value(i) => &values[*i],
+                        ViewOf::Input(i) => arguments[*i],
+                        ViewOf::Tensor(t) => t,
+                    };
+                    results::view_of(of, results::position(of), *start, meta)?
+                }
+            };
+            delivered.push(result);
+        }
+        Ok(delivered)
     }
 
     /// The graph's outputs as tensors.

@@ -7,6 +7,7 @@ use super::externs;
 use super::options::CompileOptions;
 use crate::dispatch::record_function;
 use crate::error::{Error, Result};
+use crate::modes::functionalize::{InputSlot, Owner};
 use crate::tensor::Tensor;
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -25,15 +26,46 @@ pub(super) enum OutputSource {
     Input(usize),
     /// A closed-over tensor itself.
     Tensor(Tensor),
+    /// An earlier result itself.
+    Same(usize),
+    /// A view of memory that others see too.
+    View {
+        /// Whose memory.
+        of: ViewOf,
+        /// Dtype, sizes, strides and device.
+        meta: TensorMeta,
+        /// Where it begins, in bytes from the first element of `of`.
+        start: i64,
+    },
+}
+
+/// What a result is a view of.
+#[derive(Clone, Debug)]
+pub(super) enum ViewOf {
+    /// An output of the graph.
+    Value(usize),
+    /// An argument.
+    Input(usize),
+    /// A closed-over tensor.
+    Tensor(Tensor),
+}
+
+/// A tensor from outside that the function met.
+#[derive(Clone, Debug)]
+pub(super) struct LeafUse {
+    /// Which one.
+    pub(super) owner: Owner,
+    /// Whether its memory is written.
+    pub(super) written: bool,
+    /// Whether it is a view of an input or parameter of the graph that others are views of too.
+    pub(super) merged: bool,
 }
 
 /// A leaf that the function writes: its new value is copied into it after each call.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Mutation {
-    /// An argument; otherwise a parameter.
-    pub(super) input: bool,
-    /// Which one.
-    pub(super) index: usize,
+    /// What is written.
+    pub(super) target: Owner,
     /// The graph output that holds its new value.
     pub(super) output: usize,
 }
@@ -53,11 +85,15 @@ pub(super) struct Mutation {
 pub struct Traced {
     pub(super) graph: Graph,
     pub(super) inputs: Vec<TensorMeta>,
+    /// What the graph's inputs are, where they are not the arguments one by one.
+    pub(super) slots: Vec<InputSlot>,
     pub(super) parameters: Vec<Tensor>,
     pub(super) outputs: Vec<OutputSource>,
     pub(super) mutations: Vec<Mutation>,
     /// For each graph output, the value whose memory it shares.
     pub(super) roots: Vec<ValueRef>,
+    /// The tensors from outside that the function met.
+    pub(super) leaves: Vec<LeafUse>,
 }
 
 impl Traced {
@@ -76,11 +112,13 @@ impl Traced {
         let inputs = graph.inputs().iter();
         Traced {
             inputs: inputs.map(|n| graph.meta((*n).into()).clone()).collect(),
+            slots: Vec::new(),
             parameters: Vec::new(),
             outputs: (0..graph.outputs().len())
                 .map(OutputSource::Value)
                 .collect(),
             mutations: Vec::new(),
+            leaves: Vec::new(),
             roots: graph.outputs().to_vec(),
             graph,
         }

@@ -33,7 +33,6 @@ mod dispatch_mode;
 mod error;
 mod flop_counter;
 pub(crate) mod functionalize;
-mod inverse;
 pub(crate) mod math_bits;
 mod nan_finder;
 mod per_operator;

@@ -178,7 +178,7 @@ fn like_with_strides(t: &Tensor) -> Result<Tensor> {
 }
 
 /// A copy that a scatter writes into.
-fn clone_with_strides(t: &Tensor) -> Result<Tensor> {
+pub(crate) fn clone_with_strides(t: &Tensor) -> Result<Tensor> {
     let out = like_with_strides(t)?;
     copy_into_fresh(&out, t)?;
     Ok(out)
@@ -326,43 +326,6 @@ pub(crate) fn tril(t: &Tensor, diagonal: i64) -> Result<Tensor> {
 
 pub(crate) fn triu(t: &Tensor, diagonal: i64) -> Result<Tensor> {
     triangle(t, diagonal, Triangle::Upper)
-}
-
-/// Functional write into a slice of a dimension: the inverse of `slice`.
-pub(crate) fn slice_scatter(
-    t: &Tensor,
-    src: &Tensor,
-    dim: i64,
-    start: Option<i64>,
-    end: Option<i64>,
-    step: i64,
-) -> Result<Tensor> {
-    let out = clone_with_strides(t)?;
-    let view = super::view::slice(&out, dim, start, end, step)?;
-    if view.sizes() != src.sizes() {
-        return Err(Error::shape(format!(
-            "expected src to have a size equal to the slice of self. src size = {:?}, slice size = {:?}",
-            src.sizes(),
-            view.sizes()
-        )));
-    }
-    copy_(&view, src, false)?;
-    Ok(out)
-}
-
-/// Functional write at an index of a dimension: the inverse of `select`.
-pub(crate) fn select_scatter(t: &Tensor, src: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
-    let out = clone_with_strides(t)?;
-    let view = super::view::select(&out, dim, index)?;
-    if view.sizes() != src.sizes() {
-        return Err(Error::shape(format!(
-            "expected src to have a size equal to the slice of self. src size = {:?}, slice size = {:?}",
-            src.sizes(),
-            view.sizes()
-        )));
-    }
-    copy_(&view, src, false)?;
-    Ok(out)
 }
 
 /// Tensors one after another along a dimension.

@@ -12,7 +12,8 @@
 //! | `nn` | softmax, layer norm, rms norm, dropout |
 //! | `matmul` | `mm`, `bmm`, `addmm`, `matmul`, `linear`, attention |
 //! | `view` | views, `reshape`, `split`, `stack` |
-//! | `copy` | `copy_`, `clone`, `to`, `fill_`, `tril`, `cat`, scatters of slices |
+//! | `alias` | `unfold`, `movedim`, `tensor_split`; inverses of views; functional forms of what overwrites |
+//! | `copy` | `copy_`, `clone`, `to`, `fill_`, `tril`, `cat` |
 //! | `index` | `embedding`, `index_select`, `gather` |
 //! | `structured` | variants that write into `out`, and what a backend gets for free by having them |
 //! | `composite` | operators taken apart for tensors of backends from outside |
@@ -23,6 +24,7 @@
 //! To add one: a schema entry in the family's yaml file, a function here, and a lowering (or a
 //! decomposition) in the passes crate if it is to be fused. CONTRIBUTING.md walks through it.
 
+mod alias;
 pub(crate) mod common;
 pub(crate) mod composite;
 pub(crate) mod copy;

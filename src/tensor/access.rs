@@ -108,7 +108,7 @@ pub(crate) fn write<'a>(out: &'a Tensor, inputs: &[&'a Tensor]) -> Result<Writin
 }
 
 /// A written tensor must have each element at an address of its own.
-fn check_no_internal_overlap(out: &Tensor) -> Result<()> {
+pub(crate) fn check_no_internal_overlap(out: &Tensor) -> Result<()> {
     let overlaps = out
         .sizes()
         .iter()
@@ -173,10 +173,21 @@ pub(crate) fn detach_overlap(out: &Tensor, input: &Tensor) -> Result<Tensor> {
     match overlap(out, input) {
         Overlap::None | Overlap::Full => Ok(input.clone()),
         Overlap::Unknown => crate::ops::copy::clone_contiguous(input),
-        Overlap::Partial => Err(Error::runtime(
-            "unsupported operation: some elements of the input tensor and the written-to tensor \
-             refer to a single memory location. Please clone() the tensor before performing the \
-             operation.",
-        )),
+        Overlap::Partial => Err(partial_overlap()),
+    }
+}
+
+fn partial_overlap() -> Error {
+    Error::runtime(
+        "unsupported operation: some elements of the input tensor and the written-to tensor refer \
+         to a single memory location. Please clone() the tensor before performing the operation.",
+    )
+}
+
+/// The error that [`detach_overlap`] gives.
+pub(crate) fn check_no_partial_overlap(out: &Tensor, input: &Tensor) -> Result<()> {
+    match overlap(out, input) {
+        Overlap::Partial => Err(partial_overlap()),
+        _ => Ok(()),
     }
 }

@@ -65,6 +65,11 @@ impl Storage {
         self.0.version.load(Ordering::Relaxed)
     }
 
+    /// Tells storages apart, as long as they live.
+    pub(crate) fn id(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
+    }
+
     pub(crate) fn same(&self, other: &Storage) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

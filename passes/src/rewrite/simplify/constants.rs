@@ -22,7 +22,7 @@ rules! { Simplify:
          "aten::squeeze.dim", "aten::squeeze.dims", "aten::slice.Tensor", "aten::select.int",
          "aten::clone", "aten::alias", "aten::detach"] => One(fold_view);
     "fold_factory", "a factory of equal elements makes a constant",
-        ["aten::full", "aten::zeros", "aten::ones", "aten::full_like", "aten::zeros_like",
+        ["aten::full", "aten::zero", "aten::zeros", "aten::ones", "aten::full_like", "aten::zeros_like",
          "aten::ones_like", "aten::scalar_tensor", "aten::fill.Scalar"] => One(fold_factory);
     "scalar_operand", "an operator with a constant tensor is the operator with its number",
         ["aten::add.Tensor", "aten::sub.Tensor", "aten::mul.Tensor", "aten::div.Tensor",
@@ -94,7 +94,7 @@ fn fold_view(s: &mut Site<'_>) -> Option<Id> {
 
 fn fold_factory(s: &mut Site<'_>) -> Option<Id> {
     let value = match s.op() {
-        "aten::zeros" | "aten::zeros_like" => Scalar::Int(0),
+        "aten::zero" | "aten::zeros" | "aten::zeros_like" => Scalar::Int(0),
         "aten::ones" | "aten::ones_like" => Scalar::Int(1),
         "aten::full" | "aten::full_like" => s.scalar("fill_value")?,
         "aten::scalar_tensor" => s.scalar("s")?,

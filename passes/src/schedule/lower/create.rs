@@ -12,7 +12,7 @@ impl Lowerer<'_> {
             "aten::new_full" => c.scalar("fill_value", 2)?,
             "aten::fill.Scalar" => c.scalar("value", 1)?,
             "aten::scalar_tensor" => c.scalar("s", 0)?,
-            "aten::zeros" | "aten::zeros_like" | "aten::new_zeros" => Scalar::Int(0),
+            "aten::zero" | "aten::zeros" | "aten::zeros_like" | "aten::new_zeros" => Scalar::Int(0),
             "aten::ones" | "aten::ones_like" | "aten::new_ones" => Scalar::Int(1),
             "aten::arange" => return self.arange(c, Scalar::Int(0), Scalar::Int(1)),
             "aten::arange.start" => return self.arange(c, c.scalar("start", 0)?, Scalar::Int(1)),

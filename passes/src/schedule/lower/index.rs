@@ -65,6 +65,8 @@ impl Lowerer<'_> {
                     .contains(&index)
                     .then(|| self.scatter(c, x, src, dim, index, 1))
             }
+            "aten::diagonal_scatter" => self.diagonal_scatter(c),
+            "aten::as_strided_scatter" => self.as_strided_scatter(c),
             "aten::constant_pad_nd" => self.pad(c),
             _ => None,
         }
@@ -89,7 +91,7 @@ impl Lowerer<'_> {
         self.p.view(x, sizes, map)
     }
 
-    fn pieces(&mut self, c: &CallView, pieces: Vec<Piece>, overlap: bool) -> V {
+    pub(super) fn pieces(&mut self, c: &CallView, pieces: Vec<Piece>, overlap: bool) -> V {
         let mut pieces = pieces;
         pieces.retain(|p| self.p.numel(p.src) > 0);
         if pieces.is_empty() {
@@ -99,7 +101,7 @@ impl Lowerer<'_> {
             .push(c.dtype(), c.sizes(), Def::Pieces { pieces, overlap })
     }
 
-    fn piece(&self, src: V, dim: usize, start: i64, step: i64) -> Piece {
+    pub(super) fn piece(&self, src: V, dim: usize, start: i64, step: i64) -> Piece {
         let rank = self.p.sizes(src).len();
         let mut piece = Piece {
             src,
@@ -142,7 +144,7 @@ impl Lowerer<'_> {
     }
 
     /// The part of `x` with positions `start..end` along a dimension.
-    fn narrow(&mut self, x: V, dim: usize, start: i64, end: i64) -> V {
+    pub(super) fn narrow(&mut self, x: V, dim: usize, start: i64, end: i64) -> V {
         let mut sizes = self.p.get(x).sizes.clone();
         let mut map: Vec<Affine> = (0..sizes.len()).map(Affine::dim).collect();
         map[dim].base = start;
@@ -150,8 +152,17 @@ impl Lowerer<'_> {
         self.p.view(x, &sizes, map)
     }
 
-    fn scatter(&mut self, c: &CallView, x: V, src: V, dim: usize, start: i64, step: i64) -> V {
-        let size = c.sizes()[dim];
+    /// `x` with `src` written from `start` on, each `step`, along a dimension; sizes are the call's.
+    pub(super) fn scatter(
+        &mut self,
+        c: &CallView,
+        x: V,
+        src: V,
+        dim: usize,
+        start: i64,
+        step: i64,
+    ) -> V {
+        let size = self.p.sizes(x)[dim];
         let src = self.p.cast(src, c.dtype());
         let x = self.p.cast(x, c.dtype());
         let len = self.p.sizes(src)[dim];

@@ -8,6 +8,7 @@ mod index;
 mod pointwise;
 mod product;
 mod reduce;
+mod strided;
 mod view;
 
 use super::ScheduleError;
@@ -275,6 +276,7 @@ fn is_alias(op: &str) -> bool {
             | "unsqueeze"
             | "diagonal"
             | "as_strided"
+            | "unfold"
     )
 }
 

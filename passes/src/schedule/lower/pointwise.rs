@@ -94,7 +94,7 @@ impl Lowerer<'_> {
                 let x = self.tensor(c, 0)?;
                 return Some(self.copy(x));
             }
-            "aten::copy" => {
+            "aten::copy" | "aten::fill.Tensor" => {
                 let x = self.tensor(c, 1)?;
                 let x = self.p.cast(x, c.dtype());
                 let x = self.p.expand(x, c.sizes());

@@ -1,7 +1,7 @@
 //! Views: index arithmetic on the source.
 
 use super::{CallView, Lowerer, wrap_dim};
-use crate::ir::{Dims, layout};
+use crate::ir::Dims;
 use crate::schedule::layout::view_strides;
 use crate::schedule::program::{Affine, V};
 
@@ -126,32 +126,24 @@ impl Lowerer<'_> {
                     .collect();
                 Some(self.p.view(x, c.sizes(), map))
             }
-            "aten::as_strided" => {
-                // over storage; known here only where the source is all of its storage in order
-                let m = self.meta(c, 0)?;
-                let (numel, contiguous) = (m.numel(), m.is_contiguous());
-                let strides = c.ints("stride", 2)?;
-                let offset = c.int("storage_offset", 3).unwrap_or(0);
-                let extent = layout::storage_extent(c.sizes(), &strides, offset);
-                if !contiguous || extent > numel || offset < 0 {
-                    return None;
+            "aten::unfold" => {
+                let dim = wrap_dim(c.int("dimension", 1)?, rank)?;
+                let step = c.int("step", 3)?;
+                let mut map = identity();
+                if rank == 0 {
+                    return Some(self.p.keep_dims(x, &[0])).filter(|_| c.sizes() == [1]);
                 }
-                let flat = self.p.reshape(x, &[numel]);
-                let mut at = Affine::at(offset);
-                at.terms = strides
-                    .iter()
-                    .enumerate()
-                    .filter(|(_, s)| **s != 0)
-                    .map(|(d, s)| (d, *s))
-                    .collect();
-                Some(self.p.view(flat, c.sizes(), vec![at]))
+                map[dim].terms[0].1 = step;
+                map[dim].terms.push((rank, 1));
+                Some(self.p.view(x, c.sizes(), map))
             }
+            "aten::as_strided" => self.as_strided(c),
             _ => None,
         }
     }
 
     /// Dimension `i` of the result is dimension `dims[i]` of the source.
-    fn permuted(&mut self, x: V, dims: &[usize]) -> Option<V> {
+    pub(super) fn permuted(&mut self, x: V, dims: &[usize]) -> Option<V> {
         let from = self.p.get(x).sizes.clone();
         if dims.len() != from.len() {
             return None;

@@ -1,0 +1,119 @@
+//! Operators that see the storage of their operand: `as_strided`, its inverse, and that of `diagonal`.
+
+use super::{CallView, Lowerer, wrap_dim};
+use crate::ir::graph::TensorMeta;
+use crate::ir::layout;
+use crate::schedule::program::{Affine, V};
+
+/// The dimensions of a dense tensor from the slowest to the fastest; `None` where its elements do not
+/// fill a block of storage.
+fn storage_order(sizes: &[i64], strides: &[i64]) -> Option<Vec<usize>> {
+    if !layout::is_non_overlapping_and_dense(sizes, strides) {
+        return None;
+    }
+    let mut order: Vec<usize> = (0..sizes.len()).collect();
+    // dimensions of one element lie anywhere
+    order.sort_by_key(|d| (std::cmp::Reverse(strides[*d]), sizes[*d] != 1));
+    Some(order)
+}
+
+/// The one stride between neighbours when the dimensions are walked in `order`.
+fn common_stride(sizes: &[i64], strides: &[i64], order: &[usize]) -> Option<i64> {
+    let mut dims = (order.iter().rev())
+        .map(|d| (sizes[*d], strides[*d]))
+        .filter(|(size, _)| *size != 1);
+    let Some((mut run, stride)) = dims.next() else {
+        return Some(1);
+    };
+    for (size, s) in dims {
+        if s != run * stride {
+            return None;
+        }
+        run *= size;
+    }
+    (stride > 0).then_some(stride)
+}
+
+impl Lowerer<'_> {
+    /// The elements in the order of the storage, where they fill it.
+    fn flattened(&mut self, x: V, meta: &TensorMeta) -> Option<V> {
+        let order = storage_order(&meta.sizes, &meta.strides)?;
+        let x = self.permuted(x, &order)?;
+        Some(self.p.reshape(x, &[meta.numel()]))
+    }
+
+    /// Elements in the order of the storage, as a tensor of that type.
+    fn unflattened(&mut self, flat: V, meta: &TensorMeta) -> Option<V> {
+        let order = storage_order(&meta.sizes, &meta.strides)?;
+        let sizes: Vec<i64> = order.iter().map(|d| meta.sizes[*d]).collect();
+        let x = self.p.reshape(flat, &sizes);
+        let mut back = vec![0; order.len()];
+        for (i, d) in order.into_iter().enumerate() {
+            back[d] = i;
+        }
+        self.permuted(x, &back)
+    }
+
+    pub(super) fn as_strided(&mut self, c: &CallView) -> Option<V> {
+        let (x, m) = (self.tensor(c, 0)?, self.meta(c, 0)?.clone());
+        let strides = c.ints("stride", 2)?;
+        let offset = c.int("storage_offset", 3).unwrap_or(0);
+        let extent = layout::storage_extent(c.sizes(), &strides, offset);
+        if extent > m.numel() || offset < 0 || c.sizes().contains(&0) {
+            return None;
+        }
+        let flat = self.flattened(x, &m)?;
+        let mut at = Affine::at(offset);
+        at.terms = (strides.iter().zip(c.sizes()).enumerate())
+            .filter(|(_, (s, n))| **s != 0 && **n != 1)
+            .map(|(d, (s, _))| (d, *s))
+            .collect();
+        Some(self.p.view(flat, c.sizes(), vec![at]))
+    }
+
+    pub(super) fn as_strided_scatter(&mut self, c: &CallView) -> Option<V> {
+        let (x, m) = (self.tensor(c, 0)?, self.meta(c, 0)?.clone());
+        let src = self.tensor(c, 1)?;
+        let (sizes, strides) = (c.ints("size", 2)?, c.ints("stride", 3)?);
+        let offset = c.int("storage_offset", 4).unwrap_or(0);
+        if sizes.contains(&0) || sizes.len() != strides.len() || offset < 0 {
+            return None;
+        }
+        let mut order: Vec<usize> = (0..sizes.len()).collect();
+        order.sort_by_key(|d| std::cmp::Reverse(strides[*d]));
+        let step = common_stride(&sizes, &strides, &order)?;
+        let flat = self.flattened(x, &m)?;
+        let src = self.permuted(src, &order)?;
+        let src = self.p.reshape(src, &[layout::numel(&sizes)]);
+        let flat = self.scatter(c, flat, src, 0, offset, step);
+        self.unflattened(flat, c.results.first()?)
+    }
+
+    /// The diagonal of a row-major matrix lies in it at equal distances.
+    pub(super) fn diagonal_scatter(&mut self, c: &CallView) -> Option<V> {
+        let (x, src) = (self.tensor(c, 0)?, self.tensor(c, 1)?);
+        let rank = c.sizes().len();
+        let offset = c.int("offset", 2).unwrap_or(0);
+        let a = wrap_dim(c.int("dim1", 3).unwrap_or(0), rank)?;
+        let b = wrap_dim(c.int("dim2", 4).unwrap_or(1), rank)?;
+        if c.sizes().contains(&0) || self.p.sizes(src).contains(&0) {
+            return Some(x);
+        }
+        let mut order: Vec<usize> = (0..rank).filter(|d| *d != a && *d != b).collect();
+        order.extend([a, b]);
+        let (rows, columns) = (c.sizes()[a], c.sizes()[b]);
+        let matrices = self.permuted(x, &order)?;
+        let mut lead: Vec<i64> = order[..rank - 2].iter().map(|d| c.sizes()[*d]).collect();
+        lead.push(rows * columns);
+        let flat = self.p.reshape(matrices, &lead);
+        let start = offset.max(0) + (-offset).max(0) * columns;
+        let flat = self.scatter(c, flat, src, rank - 2, start, columns + 1);
+        let sizes: Vec<i64> = order.iter().map(|d| c.sizes()[*d]).collect();
+        let matrices = self.p.reshape(flat, &sizes);
+        let mut back = vec![0; rank];
+        for (i, d) in order.into_iter().enumerate() {
+            back[d] = i;
+        }
+        self.permuted(matrices, &back)
+    }
+}

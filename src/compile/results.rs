@@ -1,0 +1,134 @@
+//! Where the results of a captured function come from, so that they alias as eager ones do.
+
+use super::capture::{functional_value, own_value};
+use super::stages::{OutputSource, ViewOf};
+use crate::error::{Error, Result};
+use crate::modes::functionalize::{self, Leaf, Owner, Place};
+use crate::tensor::Tensor;
+use std::collections::HashMap;
+use straightline_passes::ir::graph::{TensorMeta, ValueRef};
+use straightline_passes::ir::layout;
+
+/// The source of each result; values that the graph must output are appended to `values`.
+///
+/// - A result that is an argument, a closed-over tensor or an earlier result is that tensor itself.
+/// - A result that lies in the memory of one is made from the real tensor, after the plan has run.
+/// - Results that share the memory of an intermediate are views of that intermediate, which becomes
+///   an output of the graph of its own.
+pub(super) fn sources(
+    results: &[Tensor],
+    leaves: &[Leaf],
+    values: &mut Vec<ValueRef>,
+) -> Result<Vec<OutputSource>> {
+    // data made inside of the function is known by its wrapper
+    let results = &results
+        .iter()
+        .map(functionalize::made_inside)
+        .collect::<Result<Vec<_>>>()?;
+    let places: Vec<Option<Place>> = results.iter().map(functionalize::place).collect();
+    // distinct results by the memory that they lie in
+    let mut sharing: HashMap<usize, usize> = HashMap::new();
+    for (i, place) in places.iter().enumerate() {
+        let repeated = results[..i].iter().any(|t| t.is_same(&results[i]));
+        if let (Some(place), false) = (place, repeated) {
+            *sharing.entry(place.memory).or_default() += 1;
+        }
+    }
+    let mut bases: HashMap<usize, (usize, i64)> = HashMap::new();
+    let mut out = Vec::new();
+    for (i, (t, place)) in results.iter().zip(&places).enumerate() {
+        out.push(if let Some(same) = identity(results, leaves, i) {
+            same
+        } else if let Some((of, at)) = outside(leaves, place.as_ref()) {
+            let place = place.as_ref().expect("it lies in a leaf's memory");
+            OutputSource::View {
+                of,
+                meta: place.meta.clone(),
+                start: place.at - at,
+            }
+        } else if let Some(place) = place.as_ref().filter(|p| sharing[&p.memory] > 1) {
+            let (value, at) = match bases.get(&place.memory) {
+                Some(found) => *found,
+                None => {
+                    let (base, at) = functionalize::whole_base(t)?;
+                    values.push(own_value(&base)?);
+                    bases.insert(place.memory, (values.len() - 1, at));
+                    (values.len() - 1, at)
+                }
+            };
+            OutputSource::View {
+                of: ViewOf::Value(value),
+                meta: place.meta.clone(),
+                start: place.at - at,
+            }
+        } else {
+            values.push(functional_value(t)?);
+            OutputSource::Value(values.len() - 1)
+        });
+    }
+    Ok(out)
+}
+
+/// A result that is an earlier one, an argument or a closed-over tensor itself, handed through.
+fn identity(results: &[Tensor], leaves: &[Leaf], i: usize) -> Option<OutputSource> {
+    let t = &results[i];
+    if let Some(k) = results[..i].iter().position(|r| r.is_same(t)) {
+        return Some(OutputSource::Same(k));
+    }
+    // an argument first: the function may close over the same tensor
+    if let Some(leaf) = leaves.iter().find(|leaf| leaf.wrapper.is_same(t)) {
+        return match &leaf.owner {
+            _ if leaf.made_inside => None,
+            Owner::Input(i) => Some(OutputSource::Input(*i)),
+            Owner::Tensor(t) => Some(OutputSource::Tensor(t.clone())),
+            Owner::Merged(_) => None,
+        };
+    }
+    let plain = !functionalize::is_wrapper(t) && t.made_during_capture().is_none();
+    plain.then(|| OutputSource::Tensor(t.clone()))
+}
+
+/// The leaf in whose memory a result lies, and the leaf's position.
+fn outside(leaves: &[Leaf], place: Option<&Place>) -> Option<(ViewOf, i64)> {
+    let place = place?;
+    leaves.iter().find_map(|leaf| {
+        let same = place.real == Some(leaf.real.storage().id())
+            && !leaf.made_inside
+            && functionalize::place(&leaf.wrapper).is_some_and(|p| p.memory == place.memory);
+        let of = match &leaf.owner {
+            _ if !same => return None,
+            Owner::Input(i) => ViewOf::Input(*i),
+            Owner::Tensor(t) => ViewOf::Tensor(t.clone()),
+            Owner::Merged(_) => return None,
+        };
+        Some((of, position(&leaf.real)))
+    })
+}
+
+/// The position of the first element in the storage, in bytes.
+pub(super) fn position(t: &Tensor) -> i64 {
+    t.storage_offset() * t.dtype().size() as i64
+}
+
+/// The tensor that lies `start` bytes after `at` bytes in the storage of `of`.
+pub(super) fn view_of(of: &Tensor, at: i64, start: i64, meta: &TensorMeta) -> Result<Tensor> {
+    let size = meta.dtype.size() as i64;
+    let first = at + start;
+    let offset = first / size;
+    let end = layout::storage_extent(&meta.sizes, &meta.strides, offset) * size;
+    if first < 0 || first % size != 0 || end > of.storage().bytes() as i64 {
+        return Err(Error::runtime(format!(
+            "a view of {} elements at byte {first} does not fit its storage of {} bytes",
+            meta.dtype,
+            of.storage().bytes()
+        )));
+    }
+    Ok(Tensor::build(
+        of.storage().clone(),
+        meta.dtype,
+        meta.device,
+        &meta.sizes,
+        &meta.strides,
+        offset,
+    ))
+}

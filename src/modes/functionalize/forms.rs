@@ -1,0 +1,131 @@
+//! The functional variant of an operator that writes.
+//!
+//! c10 pairs them by schema: `op_` and `op.out` belong to the overload of `op` that takes the same
+//! arguments, the `out` ones left away; an operator that writes and is neither has `op_functional`.
+//! What the variant returns is first what the operator returns, new values in the place of written
+//! arguments, and then the new values of written arguments that the operator does not return.
+
+use crate::dispatch::{OperatorHandle, all_operators};
+use crate::error::{Error, Result};
+use straightline_passes::ir::schema::{FunctionSchema, OperatorName};
+
+/// Where a result of the functional variant goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Target {
+    /// It is the new value of this argument.
+    Written(usize),
+    /// It is a result and nothing else.
+    Fresh,
+}
+
+/// How to do functionally what an operator does by writing.
+pub(super) struct Form {
+    /// The functional variant.
+    pub(super) op: OperatorHandle,
+    /// The arguments of the original that it takes, in its order.
+    pub(super) args: Vec<usize>,
+    /// What its results are.
+    pub(super) results: Vec<Target>,
+}
+
+/// The functional variant of `op`, found through the schemas.
+pub(super) fn functional_form(op: OperatorHandle, schema: &FunctionSchema) -> Result<Form> {
+    let args: Vec<usize> = (0..schema.args.len())
+        .filter(|i| !schema.args[*i].is_out())
+        .collect();
+    let mut results: Vec<Target> = (0..schema.returns.len())
+        .map(|r| match schema.aliased_argument(r) {
+            Some(i) if schema.args[i].is_write() => Target::Written(i),
+            _ => Target::Fresh,
+        })
+        .collect();
+    for i in 0..schema.args.len() {
+        if schema.args[i].is_write() && !results.contains(&Target::Written(i)) {
+            results.push(Target::Written(i));
+        }
+    }
+    let names = candidates(&schema.name);
+    let fits = |f: &FunctionSchema, same_names: bool| {
+        !f.is_mutable()
+            && !f.is_view()
+            && f.returns.len() == results.len()
+            && f.args.len() == args.len()
+            && f.args.iter().zip(&args).all(|(a, i)| {
+                let b = &schema.args[*i];
+                a.ty == b.ty && (!same_names || a.name == b.name)
+            })
+    };
+    for name in &names {
+        let overloads: Vec<OperatorHandle> = all_operators()
+            .into_iter()
+            .filter(|o| o.name().name == *name)
+            .collect();
+        let find = |same_overload: bool, same_names: bool| {
+            overloads.iter().copied().find(|o| {
+                (!same_overload || o.name().overload == schema.name.overload)
+                    && o.schema().is_some_and(|f| fits(f, same_names))
+            })
+        };
+        let found = find(true, true)
+            .or_else(|| find(false, true))
+            .or_else(|| find(true, false))
+            .or_else(|| find(false, false));
+        if let Some(op) = found {
+            return Ok(Form { op, args, results });
+        }
+    }
+    Err(Error::not_implemented(format!(
+        "`{}` writes its arguments and cannot be captured: there is no functional operator {} that \
+         takes the same arguments; define it, or write the function without this call",
+        op.name(),
+        names
+            .iter()
+            .map(|n| format!("`{n}`"))
+            .collect::<Vec<_>>()
+            .join(" or ")
+    )))
+}
+
+/// The names that the functional variant may have, likeliest first.
+fn candidates(name: &OperatorName) -> Vec<String> {
+    let full = name.name.as_str();
+    let base = match full.rsplit_once("::") {
+        Some((ns, base)) if base.starts_with("__i") && base.ends_with("__") => {
+            format!("{ns}::__{}", &base[3..])
+        }
+        _ if full.ends_with("__") => full.to_string(),
+        _ => full.strip_suffix('_').unwrap_or(full).to_string(),
+    };
+    let functional = format!("{base}_functional");
+    vec![base, functional]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dispatch::operator;
+
+    fn form(name: &str) -> (String, Vec<usize>, Vec<Target>) {
+        let op = operator(name).unwrap();
+        let f = functional_form(op, op.schema().unwrap()).unwrap();
+        (f.op.name().to_string(), f.args, f.results)
+    }
+
+    #[test]
+    fn in_place_operators_have_their_functional_overload() {
+        let written = vec![Target::Written(0)];
+        for (op, functional, args) in [
+            ("aten::add_.Tensor", "aten::add.Tensor", 3),
+            ("aten::pow_.Tensor", "aten::pow.Tensor_Tensor", 2),
+            ("aten::pow_.Scalar", "aten::pow.Tensor_Scalar", 2),
+            ("aten::zero_", "aten::zero", 1),
+            ("aten::copy_", "aten::copy", 3),
+            ("aten::fill_.Scalar", "aten::fill.Scalar", 2),
+        ] {
+            let found = form(op);
+            assert_eq!(found.0, functional, "{op}");
+            assert_eq!(found.1, (0..args).collect::<Vec<_>>());
+            assert_eq!(found.2, written);
+        }
+    }
+}

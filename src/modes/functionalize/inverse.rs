@@ -1,0 +1,175 @@
+//! Writing through a view: from the new value of a view to the new value of its base.
+
+use super::kernels::retry_with_storage;
+use super::storage::{FunctionalStorage, Layout, Update, ViewStep};
+use crate::dispatch::{Value, operator};
+use crate::error::{Error, Result};
+use crate::ops::aten;
+use crate::tensor::Tensor;
+use straightline_passes::ir::layout;
+
+/// One result of a view operator with several, as a view of its own: the step that is replayed.
+///
+/// `layouts` are those of all results.
+pub(super) fn single(step: ViewStep, layouts: &[Layout]) -> Result<ViewStep> {
+    let name = step.op.name().to_string();
+    let (op, rest) = match name.as_str() {
+        "aten::split.Tensor" | "aten::split_with_sizes" => {
+            let dim = int(step.args.get(2)).unwrap_or(0);
+            let rank = layouts[step.output].sizes.len() as i64;
+            let at = dim.rem_euclid(rank.max(1)) as usize;
+            let size = |l: &Layout| l.sizes.get(at).copied().unwrap_or(0);
+            let start: i64 = layouts[..step.output].iter().map(size).sum();
+            let end = start + size(&layouts[step.output]);
+            let range = [dim, start, end, 1].map(Value::Int);
+            ("aten::slice.Tensor", range.to_vec())
+        }
+        "aten::unbind.int" => {
+            let dim = int(step.args.get(1)).unwrap_or(0);
+            let index = [dim, step.output as i64].map(Value::Int);
+            ("aten::select.int", index.to_vec())
+        }
+        _ => return Ok(step),
+    };
+    let mut args = vec![Value::None];
+    args.extend(rest);
+    Ok(ViewStep {
+        op: operator(op)?,
+        args,
+        viewed: 0,
+        output: 0,
+    })
+}
+
+/// The value of a storage's base after an update.
+pub(super) fn updated_base(
+    storage: &FunctionalStorage,
+    base: &Tensor,
+    update: &Update,
+) -> Result<Tensor> {
+    let names: Vec<String> = (update.chain.iter())
+        .map(|s| s.op.name().to_string())
+        .collect();
+    if !names.iter().all(|n| has_inverse(n)) {
+        // where the elements lie is all that one needs to know
+        check_in_base(storage, &update.layout)?;
+        let l = &update.layout;
+        let at = l.offset - storage.layout.offset;
+        return aten::as_strided_scatter(base, &update.new, &l.sizes, &l.strides, Some(at));
+    }
+    let mut values = vec![base.clone()];
+    for step in &update.chain[..update.chain.len().saturating_sub(1)] {
+        let value = step.apply(&values[values.len() - 1])?;
+        values.push(value);
+    }
+    let mut value = update.new.clone();
+    for ((step, name), base) in update.chain.iter().zip(&names).zip(&values).rev() {
+        value = inverse_view(name, &step.args, base, &value)?;
+    }
+    Ok(value)
+}
+
+/// A view at these places can be had of the base: it has all of its elements.
+pub(super) fn check_in_base(storage: &FunctionalStorage, layout: &Layout) -> Result<()> {
+    let base = &storage.layout;
+    if base.dtype != layout.dtype {
+        return Err(Error::not_implemented(format!(
+            "a view of {} memory as {} by its position cannot be captured: use `view.dtype` last",
+            base.dtype, layout.dtype
+        )));
+    }
+    let at = layout.offset - base.offset;
+    let inside = layout.sizes.contains(&0)
+        || (at >= 0
+            && layout::storage_extent(&layout.sizes, &layout.strides, at)
+                <= layout::numel(&base.sizes));
+    match storage.real {
+        _ if base.is_dense() && inside => Ok(()),
+        Some(real) => Err(retry_with_storage(real, layout)),
+        None => Err(Error::runtime(
+            "as_strided reaches memory that the tensor does not have while a function is captured",
+        )),
+    }
+}
+
+/// Whether [`inverse_view`] knows the operator.
+fn has_inverse(op: &str) -> bool {
+    matches!(
+        op,
+        "aten::alias"
+            | "aten::detach"
+            | "aten::lift_fresh"
+            | "aten::view"
+            | "aten::view.dtype"
+            | "aten::squeeze"
+            | "aten::squeeze.dim"
+            | "aten::squeeze.dims"
+            | "aten::unsqueeze"
+            | "aten::t"
+            | "aten::transpose.int"
+            | "aten::permute"
+            | "aten::slice.Tensor"
+            | "aten::select.int"
+            | "aten::diagonal"
+            | "aten::as_strided"
+            | "aten::expand"
+    )
+}
+
+/// The value of `base` after its view by `op(.., base, ..)` has become `new`.
+fn inverse_view(op: &str, args: &[Value], base: &Tensor, new: &Tensor) -> Result<Tensor> {
+    match (op, &args[1..]) {
+        ("aten::alias" | "aten::detach" | "aten::lift_fresh", _) => Ok(new.clone()),
+        ("aten::view.dtype", _) => aten::view_dtype(new, base.dtype()),
+        ("aten::squeeze.dim", [Value::Int(dim)]) if base.dim() == new.dim() + 1 => {
+            aten::unsqueeze(new, *dim)
+        }
+        ("aten::unsqueeze", [Value::Int(dim)]) => aten::squeeze_dim(new, *dim),
+        ("aten::view" | "aten::squeeze" | "aten::squeeze.dim" | "aten::squeeze.dims", _) => {
+            in_sizes(new, base.sizes())
+        }
+        ("aten::t", _) => aten::t(new),
+        ("aten::transpose.int", [Value::Int(a), Value::Int(b)]) => aten::transpose_int(new, *a, *b),
+        ("aten::permute", [Value::IntList(dims)]) => {
+            let rank = dims.len() as i64;
+            let mut back = vec![0; dims.len()];
+            for (to, from) in dims.iter().enumerate() {
+                back[from.rem_euclid(rank) as usize] = to as i64;
+            }
+            aten::permute(new, &back)
+        }
+        ("aten::slice.Tensor", [Value::Int(dim), start, end, Value::Int(step)]) => {
+            aten::slice_scatter(base, new, *dim, int(Some(start)), int(Some(end)), *step)
+        }
+        ("aten::select.int", [Value::Int(dim), Value::Int(index)]) => {
+            aten::select_scatter(base, new, *dim, *index)
+        }
+        ("aten::diagonal", [Value::Int(offset), Value::Int(a), Value::Int(b)]) => {
+            aten::diagonal_scatter(base, new, *offset, *a, *b)
+        }
+        ("aten::as_strided", [Value::IntList(size), Value::IntList(stride), offset]) => {
+            aten::as_strided_scatter(base, new, size, stride, int(Some(offset)))
+        }
+        // what is written repeats nothing: dimensions of one were added or kept
+        ("aten::expand", _) => in_sizes(new, base.sizes()),
+        _ => Err(Error::compile(format!(
+            "the view operator `{op}` was called with arguments that its schema does not have"
+        ))),
+    }
+}
+
+/// The same elements in row-major order under other sizes.
+fn in_sizes(new: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    if new.sizes() == sizes {
+        Ok(new.clone())
+    } else {
+        aten::reshape(new, sizes)
+    }
+}
+
+fn int(v: Option<&Value>) -> Option<i64> {
+    match v {
+        Some(Value::Int(i)) => Some(*i),
+        _ => None,
+    }
+}

@@ -1,0 +1,234 @@
+//! What Functionalize does to a call: by what its schema says of aliases.
+
+use super::forms::{Target, functional_form};
+use super::leaves::{self, as_strided_step};
+use super::storage::{Layout, ViewStep};
+use super::wrapper::{build, replace, unwrap, wrap, wrapped, wrapper_of};
+use super::{below, inverse};
+use crate::dispatch::{DispatchKey, Kernel, OperatorHandle, Stack, Value};
+use crate::error::{Error, Result};
+use crate::modes::tracer;
+use crate::tensor::{Tensor, access};
+use straightline_passes::ir::schema::FunctionSchema;
+
+/// The fallback kernel at the `Functionalize` key.
+pub(crate) fn kernel() -> Kernel {
+    Kernel::boxed(|op, keys, stack| {
+        // modes and wrapper tensors handle the call as they would in eager execution, and what
+        // they call comes here again
+        if crate::modes::handle_captured(op, keys, stack)? {
+            return Ok(());
+        }
+        let schema = op.schema().ok_or_else(|| {
+            Error::compile(format!(
+                "`{}` has no schema, so it cannot be functionalised",
+                op.name()
+            ))
+        })?;
+        if is_composite(op) {
+            // without tensor arguments no autograd key has taken it apart yet
+            op.call_boxed_for_key(DispatchKey::CompositeImplicitAutograd, stack)
+        } else if schema.is_mutable() {
+            write(op, schema, stack)
+        } else if schema.is_view() {
+            view(op, schema, stack)
+        } else {
+            functional(op, schema, stack)
+        }
+    })
+}
+
+/// Whether the operator is defined by calls of other operators only.
+fn is_composite(op: OperatorHandle) -> bool {
+    op.has_kernel(DispatchKey::CompositeImplicitAutograd)
+        && !op.has_kernel(DispatchKey::CPU)
+        && !op.has_kernel(DispatchKey::Meta)
+}
+
+/// A value with `f` done to each of its tensors.
+fn map_tensors(v: &Value, mut f: impl FnMut(&Tensor) -> Result<Tensor>) -> Result<Value> {
+    Ok(match v {
+        Value::Tensor(t) => Value::Tensor(f(t)?),
+        Value::TensorList(l) => Value::TensorList(l.iter().map(f).collect::<Result<_>>()?),
+        Value::OptionalTensorList(l) => Value::OptionalTensorList(
+            l.iter()
+                .map(|t| t.as_ref().map(&mut f).transpose())
+                .collect::<Result<_>>()?,
+        ),
+        other => other.clone(),
+    })
+}
+
+fn functional(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Result<()> {
+    let args = stack.split_off(stack.len() - schema.args.len());
+    let _guard = below();
+    let mut inner = args
+        .iter()
+        .map(|v| map_tensors(v, unwrap))
+        .collect::<Result<Stack>>()?;
+    op.call_boxed(&mut inner)?;
+    for v in &inner {
+        stack.push(map_tensors(v, |t| Ok(wrap(t)))?);
+    }
+    Ok(())
+}
+
+/// A view operator: the result shares the storage of what it views.
+fn view(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Result<()> {
+    let args = stack.split_off(stack.len() - schema.args.len());
+    let viewed = (0..schema.returns.len())
+        .find_map(|r| schema.aliased_argument(r))
+        .filter(|_| schema.returns.len() == 1);
+    let Some((viewed, of)) = viewed.and_then(|i| Some((i, args[i].as_tensor()?))) else {
+        return Err(Error::not_implemented(format!(
+            "`{}` cannot be captured: a view operator must view one tensor and return one value",
+            op.name()
+        )));
+    };
+    let source = wrapped(of)?;
+    let w = wrapper_of(&source).expect("`wrapped` gives wrappers");
+    let _guard = below();
+    // what eager execution would give: the errors, and where the views lie
+    let (shapes, _) = tracer::run_meta(op, &args)?;
+    if op.name().to_string() == "aten::as_strided" {
+        let layout = shapes
+            .iter()
+            .flat_map(Value::tensors)
+            .map(Layout::of)
+            .next()
+            .ok_or_else(|| no_view(op))?;
+        stack.push(Value::Tensor(as_strided(&source, &layout)?));
+        return Ok(());
+    }
+    let mut inner = args
+        .iter()
+        .map(|v| map_tensors(v, unwrap))
+        .collect::<Result<Stack>>()?;
+    let given = inner.clone();
+    op.call_boxed(&mut inner)?;
+    let (value, shape) = match (&inner[..], &shapes[..]) {
+        ([value], [shape]) => (value, shape),
+        _ => return Err(no_view(op)),
+    };
+    let mut at = 0;
+    let layouts: Vec<Layout> = shape.tensors().map(Layout::of).collect();
+    let result = map_tensors(value, |value| {
+        let layout = layouts.get(at).ok_or_else(|| no_view(op))?;
+        let step = ViewStep {
+            op,
+            args: given.clone(),
+            viewed,
+            output: at,
+        };
+        let mut chain = w.chain.clone();
+        chain.push(inverse::single(step, &layouts)?);
+        at += 1;
+        Ok(build(
+            w.storage.clone(),
+            chain,
+            &source,
+            layout,
+            Some(value.clone()),
+        ))
+    })?;
+    stack.push(result);
+    Ok(())
+}
+
+fn no_view(op: OperatorHandle) -> Error {
+    Error::compile(format!(
+        "view operator `{}` did not return what its schema says",
+        op.name()
+    ))
+}
+
+/// `as_strided` looks at the storage, whatever views led to its operand: it is a view of the base.
+fn as_strided(source: &Tensor, layout: &Layout) -> Result<Tensor> {
+    let w = wrapper_of(source).expect("the caller wrapped it");
+    inverse::check_in_base(&w.storage, layout)?;
+    let step = as_strided_step(&w.storage, &layout.sizes, &layout.strides, layout.offset)?;
+    let (base, _) = w.storage.apply_updates()?;
+    let value = step.apply(&base)?;
+    Ok(build(
+        w.storage.clone(),
+        vec![step],
+        source,
+        layout,
+        Some(value),
+    ))
+}
+
+/// An operator that writes: its functional variant, and new values for what it writes.
+fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Result<()> {
+    let mut args = stack.split_off(stack.len() - schema.args.len());
+    for (v, a) in args.iter_mut().zip(&schema.args) {
+        if a.is_write() {
+            *v = map_tensors(v, wrapped)?;
+        }
+    }
+    let _guard = below();
+    // the checks that the operator itself makes: shapes, dtypes
+    tracer::run_meta(op, &args)?;
+    check_overlaps(schema, &args)?;
+    let form = functional_form(op, schema)?;
+    let mut inner = form
+        .args
+        .iter()
+        .map(|i| map_tensors(&args[*i], unwrap))
+        .collect::<Result<Stack>>()?;
+    form.op.call_boxed(&mut inner)?;
+    if inner.len() != form.results.len() {
+        return Err(Error::compile(format!(
+            "`{}` returned {} values, expected {}",
+            form.op.name(),
+            inner.len(),
+            form.results.len()
+        )));
+    }
+    for (i, (target, new)) in form.results.iter().zip(inner).enumerate() {
+        let result = match target {
+            Target::Written(at) => {
+                let old: Vec<&Tensor> = args[*at].tensors().collect();
+                for (t, new) in old.iter().zip(new.tensors()) {
+                    replace(t, new.clone())?;
+                }
+                args[*at].clone()
+            }
+            Target::Fresh => map_tensors(&new, |t| Ok(wrap(t)))?,
+        };
+        if i < schema.returns.len() {
+            stack.push(result);
+        }
+    }
+    Ok(())
+}
+
+/// What kernels check of memory: no element written twice, no other argument half written over.
+fn check_overlaps(schema: &FunctionSchema, args: &[Value]) -> Result<()> {
+    for (i, v) in args.iter().enumerate() {
+        if !schema.args[i].is_write() {
+            continue;
+        }
+        for t in v.tensors() {
+            access::check_no_internal_overlap(t)?;
+            if Layout::of(t).overlaps_itself() {
+                return Err(Error::not_implemented(
+                    "a write to a tensor whose elements overlap in memory cannot be captured: \
+                     clone it first",
+                ));
+            }
+            let others = (0..args.len()).filter(|k| *k != i);
+            for other in others.flat_map(|k| args[k].tensors()) {
+                let other = wrapped(other)?;
+                access::check_no_partial_overlap(t, &other)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Asks for all of a leaf's storage in one node, and stops this attempt at capturing.
+pub(super) fn retry_with_storage(real: usize, layout: &Layout) -> Error {
+    leaves::want(real, layout.bytes());
+    Error::compile("the function reaches memory beside an argument; captured again with it")
+}

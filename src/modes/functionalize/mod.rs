@@ -1,0 +1,47 @@
+//! Functionalisation: programs with views and in-place writes become programs without.
+//!
+//! Each tensor that the captured function sees is a *wrapper*: it has the shape and the strides of
+//! the tensor that eager execution would have, and holds the functional value that stands for its
+//! contents now. Wrappers that alias share a [`storage::FunctionalStorage`], which holds the value
+//! of the base; a view remembers the chain of view operators from the base to itself.
+//!
+//! - A functional operator runs on the values, and its results are new bases.
+//! - A view operator runs on the value, and its result shares the base.
+//! - An in-place operator runs its functional form; the new value is queued as an update of the
+//!   storage. A wrapper that is behind its storage applies the queued updates, each pushed through
+//!   the inverses of its view chain, and replays its own chain on the new base.
+//!
+//! The rules are c10's (`FunctionalTensorWrapper`, `FunctionalStorageImpl`); values below are
+//! traced tensors, so every step is recorded.
+//!
+//! | file | what |
+//! |---|---|
+//! | `storage` | the value of a base, queued updates, generations; chains of views |
+//! | `wrapper` | wrapper tensors: wrap, sync, commit |
+//! | `leaves` | tensors from outside: arguments and closed-over ones, and which share memory |
+//! | `kernels` | what happens to a functional operator, a view, a write |
+//! | `forms` | the functional variant of an operator that writes |
+//! | `inverse` | from the new value of a view to the new value of what it views |
+
+mod forms;
+mod inverse;
+mod kernels;
+mod leaves;
+mod storage;
+mod wrapper;
+
+pub(crate) use kernels::kernel;
+pub(crate) use leaves::{
+    InputSlot, Leaf, MergedStorages, Owner, begin, conflicts, is_merged, leaves, sources,
+    take_leaves, wrap_argument,
+};
+pub(crate) use wrapper::{
+    Place, covers, is_wrapper, is_written, made_inside, place, unwrap, whole_base,
+};
+
+use crate::dispatch::{DispatchKey, ExcludeGuard};
+
+/// Excludes this key and those above it (but not the tracer) for the calls below.
+fn below() -> ExcludeGuard {
+    ExcludeGuard::new(DispatchKey::Functionalize)
+}

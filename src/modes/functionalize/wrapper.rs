@@ -1,0 +1,206 @@
+//! Wrapper tensors: what the captured function holds instead of values.
+
+use super::below;
+use super::leaves;
+use super::storage::{FunctionalStorage, Layout, Update, ViewStep, lock, replay};
+use crate::dispatch::{DispatchKey, DispatchKeySet};
+use crate::error::{Error, Result};
+use crate::modes::tracer;
+use crate::ops::aten;
+use crate::tensor::Tensor;
+use crate::tensor::storage::Storage;
+use std::sync::{Arc, Mutex};
+use straightline_passes::ir::graph::TensorMeta;
+use straightline_passes::ir::layout;
+
+/// What a wrapper carries.
+pub(super) struct Wrapper {
+    pub(super) storage: Arc<FunctionalStorage>,
+    pub(super) chain: Vec<ViewStep>,
+    /// The capture that made it.
+    capture: Option<u64>,
+    current: Mutex<Option<Current>>,
+}
+
+/// The value as of a generation of the storage.
+struct Current {
+    value: Tensor,
+    generation: u64,
+}
+
+pub(super) fn wrapper_of(t: &Tensor) -> Option<&Wrapper> {
+    t.extra().and_then(|e| e.downcast_ref::<Wrapper>())
+}
+
+/// Whether the tensor is a wrapper.
+pub(crate) fn is_wrapper(t: &Tensor) -> bool {
+    wrapper_of(t).is_some()
+}
+
+/// A wrapper of `storage` with this layout; its value is computed when it is needed, unless given.
+pub(super) fn build(
+    storage: Arc<FunctionalStorage>,
+    chain: Vec<ViewStep>,
+    like: &Tensor,
+    layout: &Layout,
+    value: Option<Tensor>,
+) -> Tensor {
+    let stand_in = storage.stand_in.clone();
+    let generation = storage.generation();
+    let wrapper = Wrapper {
+        storage,
+        chain,
+        capture: tracer::current(),
+        current: Mutex::new(value.map(|value| Current { value, generation })),
+    };
+    let keys = DispatchKeySet::for_device(like.device().kind) | DispatchKey::Functionalize.into();
+    let t = Tensor::build_with(
+        stand_in,
+        layout.dtype,
+        like.device(),
+        &layout.sizes,
+        &layout.strides,
+        layout.offset,
+        keys,
+        Some(Arc::new(wrapper)),
+    );
+    if like.is_wrapped_number() {
+        t.into_wrapped_number()
+    } else {
+        t
+    }
+}
+
+/// A wrapper that is a base of its own.
+pub(super) fn wrap(value: &Tensor) -> Tensor {
+    let layout = Layout {
+        offset: 0,
+        ..Layout::of(value)
+    };
+    let extent = layout::storage_extent(value.sizes(), value.strides(), 0);
+    let stand_in = Storage::without_data(extent as usize * value.dtype().size());
+    let storage = FunctionalStorage::new(value.clone(), layout.clone(), stand_in, None);
+    let storage = Arc::new(storage);
+    build(storage, Vec::new(), value, &layout, Some(value.clone()))
+}
+
+/// The wrapper that stands for a tensor: itself, or that of a tensor from outside.
+pub(super) fn wrapped(t: &Tensor) -> Result<Tensor> {
+    match wrapper_of(t) {
+        Some(w) if w.capture.is_some() && w.capture == tracer::current() => Ok(t.clone()),
+        Some(_) => Err(Error::compile(
+            "a tensor that was made while a function was captured is used outside of that capture: \
+             return it from the function instead of keeping it",
+        )),
+        // not seen before: a tensor that the function closes over
+        None => leaves::wrap_closed_over(t),
+    }
+}
+
+/// The tensor, or the wrapper of one that was made from data while capturing.
+pub(crate) fn made_inside(t: &Tensor) -> Result<Tensor> {
+    if !is_wrapper(t) && t.made_during_capture().is_some() {
+        wrapped(t)
+    } else {
+        Ok(t.clone())
+    }
+}
+
+/// The functional value of what the captured function holds, with all writes up to now.
+pub(crate) fn unwrap(t: &Tensor) -> Result<Tensor> {
+    let t = wrapped(t)?;
+    let w = wrapper_of(&t).expect("`wrapped` gives wrappers");
+    let behind = {
+        let current = lock(&w.current);
+        match &*current {
+            Some(c) if c.generation == w.storage.generation() => return Ok(c.value.clone()),
+            _ => w,
+        }
+    };
+    behind.sync()
+}
+
+impl Wrapper {
+    /// Brings the value up to the storage's generation: applies what is queued, replays the views.
+    fn sync(&self) -> Result<Tensor> {
+        let _guard = below();
+        let (base, generation) = self.storage.apply_updates()?;
+        let value = replay(&self.chain, &base)?;
+        *lock(&self.current) = Some(Current {
+            value: value.clone(),
+            generation,
+        });
+        Ok(value)
+    }
+}
+
+/// Gives a wrapper a new value: cast to its dtype, queued at its storage and applied at once.
+pub(super) fn replace(t: &Tensor, new: Tensor) -> Result<()> {
+    let w = wrapper_of(t)
+        .ok_or_else(|| Error::compile("a write to a tensor that is not functional"))?;
+    let mut new = new;
+    if new.dtype() != t.dtype() {
+        new = aten::_to_copy(&new, Some(t.dtype()), None, None, None, false, None)?;
+    }
+    if new.sizes() != t.sizes() {
+        return Err(Error::shape(format!(
+            "output with shape {:?} doesn't match the broadcast shape {:?}",
+            t.sizes(),
+            new.sizes()
+        )));
+    }
+    w.storage.commit_update(Update {
+        new,
+        chain: w.chain.clone(),
+        layout: Layout::of(t),
+    });
+    w.sync().map(drop)
+}
+
+/// Whether the memory behind a wrapper has been written.
+pub(crate) fn is_written(t: &Tensor) -> bool {
+    wrapper_of(t).is_some_and(|w| w.storage.generation() > 0)
+}
+
+/// Where a result lies.
+pub(crate) struct Place {
+    /// Tells apart the memories that the function made or was given.
+    pub(crate) memory: usize,
+    /// The storage of a tensor from outside that it lies in, by its identity.
+    pub(crate) real: Option<usize>,
+    /// Dtype, sizes, strides and device.
+    pub(crate) meta: TensorMeta,
+    /// The first element's position in the storage, in bytes.
+    pub(crate) at: i64,
+}
+
+/// Where a wrapper lies.
+pub(crate) fn place(t: &Tensor) -> Option<Place> {
+    let w = wrapper_of(t)?;
+    Some(Place {
+        memory: Arc::as_ptr(&w.storage) as usize,
+        real: w.storage.real,
+        meta: t.meta(),
+        at: t.storage_offset() * t.dtype().size() as i64,
+    })
+}
+
+/// Whether all elements of `b` are elements of `a`, as far as their layouts show: `a` fills a range of
+/// the same memory that `b` lies in.
+pub(crate) fn covers(a: &Tensor, b: &Tensor) -> bool {
+    let (Some(wa), Some(wb)) = (wrapper_of(a), wrapper_of(b)) else {
+        return false;
+    };
+    let (la, lb) = (Layout::of(a), Layout::of(b));
+    let (ra, rb) = (la.bytes(), lb.bytes());
+    Arc::ptr_eq(&wa.storage, &wb.storage)
+        && (la == lb || (la.is_dense() && ra.start <= rb.start && rb.end <= ra.end))
+}
+
+/// The value of the base that a wrapper views, and the position of its first element in bytes.
+pub(crate) fn whole_base(t: &Tensor) -> Result<(Tensor, i64)> {
+    let w = wrapper_of(t).ok_or_else(|| Error::compile("a result that is not functional"))?;
+    let _guard = below();
+    let (base, _) = w.storage.apply_updates()?;
+    Ok((base, w.storage.layout.bytes().start))
+}
