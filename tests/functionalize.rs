@@ -24,7 +24,12 @@ fn differential(seed: u64) -> Result<(), String> {
             Ok(results)
         })
     };
+    // errors about arguments that overlap, which the program passes over, are not guarded
+    let mut overlap_mattered = false;
     for round in 0..3 {
+        if round == 2 && overlap_mattered {
+            break;
+        }
         let fail = |what: String| format!("seed {seed}, round {round}: {what}");
         let (a, b) = if round == 2 {
             // the arguments apart from each other
@@ -37,12 +42,27 @@ fn differential(seed: u64) -> Result<(), String> {
         let (want, said) = program
             .run(&a, &eager.closed_over)
             .map_err(|e| fail(e.to_string()))?;
+        if std::env::var_os("SEEDS_VERBOSE").is_some() {
+            eprintln!("{said:#?}");
+            eprintln!(
+                "{}",
+                run.trace(&b)
+                    .map_or_else(|e| e.to_string(), |t| t.to_string())
+            );
+            eprintln!(
+                "{}",
+                run.trace(&b)
+                    .and_then(|t| t.lower())
+                    .map_or_else(|e| e.to_string(), |t| t.to_string())
+            );
+        }
         let got = run.call(&b).map_err(|e| {
             fail(format!(
                 "{e}\neager: {said:#?}\ncapture: {:#?}",
                 log.lock().unwrap()
             ))
         })?;
+        overlap_mattered |= said.iter().any(|s| s.contains("and the written-to tensor"));
         let captured = log.lock().unwrap().clone();
         let at = said.iter().zip(&captured).position(|(x, y)| x != y);
         if let Some(i) = at {
@@ -72,12 +92,21 @@ fn differential(seed: u64) -> Result<(), String> {
 }
 
 fn seeds(range: std::ops::Range<u64>) {
-    let failed: Vec<String> = range.filter_map(|seed| differential(seed).err()).collect();
+    let outcome = |seed| {
+        if std::env::var_os("SEEDS_VERBOSE").is_some() {
+            eprintln!("seed {seed}");
+        }
+        match std::panic::catch_unwind(|| differential(seed)) {
+            Ok(result) => result.err(),
+            Err(_) => Some(format!("seed {seed} panics")),
+        }
+    };
+    let failed: Vec<String> = range.filter_map(outcome).collect();
+    let few = failed[..failed.len().min(4)].join("\n\n");
     assert!(
         failed.is_empty(),
-        "{} programs differ:\n{}",
-        failed.len(),
-        failed[..failed.len().min(3)].join("\n\n")
+        "{} programs differ:\n{few}",
+        failed.len()
     );
 }
 

@@ -72,15 +72,21 @@ impl Executable {
                 guards.push(t.storage().read()?);
                 parameter_ptrs.push(argument(t)?);
             }
+            // in the order of the plan's output buffers, which need not be that of the results
+            let mut wanted: SmallVec<[(u32, usize); 4]> = SmallVec::new();
+            for binding in &self.plan.schedule().outputs {
+                if let OutputBinding::Fresh { index, meta } = binding {
+                    let extent = layout::storage_extent(&meta.sizes, &meta.strides, 0);
+                    wanted.push((*index, extent as usize * meta.dtype.size()));
+                }
+            }
+            wanted.sort_unstable();
             let mut fresh: SmallVec<[Storage; 4]> = SmallVec::new();
             let mut output_ptrs: SmallVec<[*mut u8; 4]> = SmallVec::new();
-            for binding in &self.plan.schedule().outputs {
-                if let OutputBinding::Fresh { meta, .. } = binding {
-                    let extent = layout::storage_extent(&meta.sizes, &meta.strides, 0);
-                    let storage = Storage::allocate(extent as usize * meta.dtype.size())?;
-                    output_ptrs.push(storage.ptr().unwrap_or(std::ptr::null_mut()));
-                    fresh.push(storage);
-                }
+            for (_, bytes) in wanted {
+                let storage = Storage::allocate(bytes)?;
+                output_ptrs.push(storage.ptr().unwrap_or(std::ptr::null_mut()));
+                fresh.push(storage);
             }
             // SAFETY: the guards of this variant say that the inputs have the dtypes, sizes and
             // strides that the plan was made for; parameters are the very tensors it was made

@@ -1,14 +1,13 @@
 //! Views beside the everyday ones, the inverses of views (`*_scatter`), and the functional forms of
 //! operators that overwrite.
 
-use super::common::{check_can_cast, wrap_dim};
+use super::common::wrap_dim;
 use super::copy::{clone_with_strides, copy_, fill};
 use super::view;
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::tensor::{Generator, Tensor, access};
+use crate::tensor::Tensor;
 use straightline_passes::ir::{DType, Dims, Scalar};
-use straightline_runtime::cpu::kernels::random;
 
 // ---- views ------------------------------------------------------------------------------------
 
@@ -287,98 +286,4 @@ pub(crate) fn fill_tensor(t: &Tensor, value: &Tensor) -> Result<Tensor> {
 fn fresh_like(t: &Tensor) -> Result<Tensor> {
     let strides = super::copy::format_strides(t, None)?;
     Tensor::allocate(t.dtype(), t.device(), Dims::from_slice(t.sizes()), strides)
-}
-
-/// Draws every element of `t` anew.
-fn draw(t: &Tensor, generator: Option<&Generator>, distribution: Distribution) -> Result<Tensor> {
-    if !t.dtype().is_floating() {
-        check_can_cast(DType::F32, t.dtype())?;
-    }
-    if t.storage().has_data() {
-        let count = random::counters(t.dtype(), t.numel() as usize);
-        let generator = generator.unwrap_or(Generator::default_cpu());
-        let (seed, offset) = generator.advance(count);
-        let _guard = access::write(t, &[])?;
-        // SAFETY: t is held exclusively.
-        unsafe {
-            match distribution {
-                Distribution::Normal(mean, std) => {
-                    random::normal(t.strided()?, seed, offset, mean, std)?;
-                }
-                Distribution::Uniform(from, to) => {
-                    random::uniform(t.strided()?, seed, offset, from, to)?;
-                }
-            }
-        }
-    }
-    Ok(t.clone())
-}
-
-#[derive(Clone, Copy)]
-enum Distribution {
-    /// Mean and standard deviation.
-    Normal(f64, f64),
-    /// From and to.
-    Uniform(f64, f64),
-}
-
-impl Distribution {
-    fn normal(mean: f64, std: f64) -> Result<Distribution> {
-        // a NaN is refused too
-        if std >= 0.0 {
-            Ok(Distribution::Normal(mean, std))
-        } else {
-            Err(Error::runtime(format!(
-                "normal expects std >= 0.0, but found std {std}"
-            )))
-        }
-    }
-
-    fn uniform(from: f64, to: f64) -> Result<Distribution> {
-        if from <= to {
-            Ok(Distribution::Uniform(from, to))
-        } else {
-            Err(Error::runtime(format!(
-                "uniform_ expects to return a [from, to) range, but found from={from} > to={to}"
-            )))
-        }
-    }
-}
-
-pub(crate) fn normal_(
-    t: &Tensor,
-    mean: f64,
-    std: f64,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    draw(t, generator, Distribution::normal(mean, std)?)
-}
-
-/// The functional form of `normal_`.
-pub(crate) fn normal_functional(
-    t: &Tensor,
-    mean: f64,
-    std: f64,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    normal_(&fresh_like(t)?, mean, std, generator)
-}
-
-pub(crate) fn uniform_(
-    t: &Tensor,
-    from: f64,
-    to: f64,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    draw(t, generator, Distribution::uniform(from, to)?)
-}
-
-/// The functional form of `uniform_`.
-pub(crate) fn uniform(
-    t: &Tensor,
-    from: f64,
-    to: f64,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    uniform_(&fresh_like(t)?, from, to, generator)
 }

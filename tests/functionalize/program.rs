@@ -7,15 +7,15 @@ use straightline::{Result, Scalar, Tensor};
 
 /// Numbers that depend on the seed only.
 #[derive(Clone)]
-pub struct Rng(u64);
+pub(crate) struct Rng(u64);
 
 impl Rng {
-    pub fn new(seed: u64) -> Rng {
+    pub(crate) fn new(seed: u64) -> Rng {
         Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
     /// A number in `0..n`.
-    pub fn below(&mut self, n: i64) -> i64 {
+    pub(crate) fn below(&mut self, n: i64) -> i64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -29,7 +29,7 @@ impl Rng {
 
 /// A program: its seed.
 #[derive(Clone, Copy)]
-pub struct Program {
+pub(crate) struct Program {
     seed: u64,
 }
 
@@ -59,12 +59,12 @@ struct State<'a> {
 }
 
 impl Program {
-    pub fn new(seed: u64) -> Program {
+    pub(crate) fn new(seed: u64) -> Program {
         Program { seed }
     }
 
     /// Runs it; the results, and what was done with what outcome.
-    pub fn run(
+    pub(crate) fn run(
         &self,
         args: &[Tensor],
         closed_over: &[Tensor],

@@ -8,10 +8,10 @@ use straightline::{DType, Device, Tensor};
 const LENGTH: i64 = 24;
 
 /// Arguments and closed-over tensors over a few bases, some of them the same ones.
-pub struct World {
+pub(crate) struct World {
     bases: Vec<Tensor>,
-    pub arguments: Vec<Tensor>,
-    pub closed_over: Vec<Tensor>,
+    pub(crate) arguments: Vec<Tensor>,
+    pub(crate) closed_over: Vec<Tensor>,
 }
 
 /// A tensor somewhere in a base.
@@ -38,7 +38,7 @@ fn place(base: &Tensor, r: &mut Rng) -> Tensor {
 }
 
 impl World {
-    pub fn new(seed: u64) -> World {
+    pub(crate) fn new(seed: u64) -> World {
         let mut r = Rng::new(seed ^ 0x5eed);
         let bases: Vec<Tensor> = (0..3)
             .map(|_| Tensor::zeros(&[LENGTH], DType::F32, Device::CPU).unwrap())
@@ -64,7 +64,7 @@ impl World {
     }
 
     /// New numbers in all bases.
-    pub fn refill(&self, seed: u64) {
+    pub(crate) fn refill(&self, seed: u64) {
         let mut r = Rng::new(seed ^ 0xf111);
         for base in &self.bases {
             let data: Vec<f32> = (0..LENGTH).map(|_| r.below(17) as f32 - 8.0).collect();
@@ -73,7 +73,7 @@ impl World {
     }
 
     /// The arguments with their layouts in memory of their own.
-    pub fn apart(&self, seed: u64) -> Vec<Tensor> {
+    pub(crate) fn apart(&self, seed: u64) -> Vec<Tensor> {
         let mut r = Rng::new(seed ^ 0xa9a7);
         self.arguments
             .iter()
@@ -100,7 +100,7 @@ fn same_numbers(a: &Tensor, b: &Tensor) -> bool {
 }
 
 /// Results and all tensors of two worlds, compared.
-pub fn same_results(
+pub(crate) fn same_results(
     want: &[Tensor],
     got: &[Tensor],
     (eager, a): (&World, &[Tensor]),

@@ -50,17 +50,22 @@ pub(super) fn updated_base(
     let names: Vec<String> = (update.chain.iter())
         .map(|s| s.op.name().to_string())
         .collect();
-    if !names.iter().all(|n| has_inverse(n)) {
+    let mut values = vec![base.clone()];
+    for step in &update.chain {
+        let value = step.apply(&values[values.len() - 1])?;
+        values.push(value);
+    }
+    // a written part of what `expand` repeats lies in one place, and the inverse cannot know which
+    let invertible = |i: usize| {
+        has_inverse(&names[i])
+            && (names[i] != "aten::expand" || values[i].numel() == values[i + 1].numel())
+    };
+    if !(0..names.len()).all(invertible) {
         // where the elements lie is all that one needs to know
         check_in_base(storage, &update.layout)?;
         let l = &update.layout;
         let at = l.offset - storage.layout.offset;
         return aten::as_strided_scatter(base, &update.new, &l.sizes, &l.strides, Some(at));
-    }
-    let mut values = vec![base.clone()];
-    for step in &update.chain[..update.chain.len().saturating_sub(1)] {
-        let value = step.apply(&values[values.len() - 1])?;
-        values.push(value);
     }
     let mut value = update.new.clone();
     for ((step, name), base) in update.chain.iter().zip(&names).zip(&values).rev() {

@@ -52,7 +52,7 @@ impl Lowerer<'_> {
                 if self.p.sizes(src).get(dim) != Some(&len) {
                     return None;
                 }
-                Some(self.scatter(c, x, src, dim, start, step))
+                Some(self.scatter(x, src, dim, start, step))
             }
             "aten::select_scatter" => {
                 let dim = wrap_dim(c.int("dim", 2)?, c.sizes().len())?;
@@ -63,7 +63,7 @@ impl Lowerer<'_> {
                 let src = self.p.keep_dims(src, &[dim]);
                 (0..size)
                     .contains(&index)
-                    .then(|| self.scatter(c, x, src, dim, index, 1))
+                    .then(|| self.scatter(x, src, dim, index, 1))
             }
             "aten::diagonal_scatter" => self.diagonal_scatter(c),
             "aten::as_strided_scatter" => self.as_strided_scatter(c),
@@ -91,17 +91,16 @@ impl Lowerer<'_> {
         self.p.view(x, sizes, map)
     }
 
-    pub(super) fn pieces(&mut self, c: &CallView, pieces: Vec<Piece>, overlap: bool) -> V {
+    fn pieces(&mut self, dtype: DType, sizes: &[i64], pieces: Vec<Piece>, overlap: bool) -> V {
         let mut pieces = pieces;
         pieces.retain(|p| self.p.numel(p.src) > 0);
         if pieces.is_empty() {
-            return self.p.constant(Scalar::Int(0), c.dtype(), c.sizes());
+            return self.p.constant(Scalar::Int(0), dtype, sizes);
         }
-        self.p
-            .push(c.dtype(), c.sizes(), Def::Pieces { pieces, overlap })
+        self.p.push(dtype, sizes, Def::Pieces { pieces, overlap })
     }
 
-    pub(super) fn piece(&self, src: V, dim: usize, start: i64, step: i64) -> Piece {
+    fn piece(&self, src: V, dim: usize, start: i64, step: i64) -> Piece {
         let rank = self.p.sizes(src).len();
         let mut piece = Piece {
             src,
@@ -139,7 +138,7 @@ impl Lowerer<'_> {
                 let src = only.src;
                 Some(self.copy(src))
             }
-            _ => Some(self.pieces(c, pieces, false)),
+            _ => Some(self.pieces(c.dtype(), c.sizes(), pieces, false)),
         }
     }
 
@@ -152,19 +151,11 @@ impl Lowerer<'_> {
         self.p.view(x, &sizes, map)
     }
 
-    /// `x` with `src` written from `start` on, each `step`, along a dimension; sizes are the call's.
-    pub(super) fn scatter(
-        &mut self,
-        c: &CallView,
-        x: V,
-        src: V,
-        dim: usize,
-        start: i64,
-        step: i64,
-    ) -> V {
-        let size = self.p.sizes(x)[dim];
-        let src = self.p.cast(src, c.dtype());
-        let x = self.p.cast(x, c.dtype());
+    /// `x` with `src` written from `start` on, each `step`, along a dimension.
+    pub(super) fn scatter(&mut self, x: V, src: V, dim: usize, start: i64, step: i64) -> V {
+        let (dtype, sizes) = (self.p.dtype(x), self.p.get(x).sizes.clone());
+        let size = sizes[dim];
+        let src = self.p.cast(src, dtype);
         let len = self.p.sizes(src)[dim];
         if step == 1 {
             let before = self.narrow(x, dim, 0, start);
@@ -174,10 +165,10 @@ impl Lowerer<'_> {
                 self.piece(src, dim, start, 1),
                 self.piece(after, dim, start + len, 1),
             ];
-            return self.pieces(c, pieces, false);
+            return self.pieces(dtype, &sizes, pieces, false);
         }
         let pieces = vec![self.piece(x, dim, 0, 1), self.piece(src, dim, start, step)];
-        self.pieces(c, pieces, true)
+        self.pieces(dtype, &sizes, pieces, true)
     }
 
     fn pad(&mut self, c: &CallView) -> Option<V> {
@@ -227,6 +218,6 @@ impl Lowerer<'_> {
             at[dim] = start[dim];
             sizes[dim] = inner[dim];
         }
-        Some(self.pieces(c, pieces, false))
+        Some(self.pieces(c.dtype(), c.sizes(), pieces, false))
     }
 }

@@ -125,7 +125,7 @@ impl Lowerer<'_> {
         {
             return Some(smallvec![v]);
         }
-        self.reduction(c)
+        self.parts(c).or_else(|| self.reduction(c))
     }
 
     /// `v`, copied where it is a look at a value older than `known`.
@@ -152,19 +152,29 @@ impl Lowerer<'_> {
                 })
             })
             .collect();
+        self.extern_call(c.op, args, inputs, c.results.to_vec())
+    }
+
+    /// A call of a runtime kernel; `args` count the tensors in `inputs`.
+    fn extern_call(
+        &mut self,
+        op: &str,
+        args: Vec<Arg<u32>>,
+        inputs: Vec<V>,
+        metas: Vec<TensorMeta>,
+    ) -> Lowered {
         let call = self.p.calls.len() as u32;
-        self.p.calls.push(OpaqueCall {
-            op: c.op.into(),
-            args,
-            inputs,
-            results: Vec::new(),
-            metas: c.results.to_vec(),
-        });
         let results: Lowered = (0u32..)
-            .zip(c.results)
+            .zip(&metas)
             .map(|(index, m)| self.p.push(m.dtype, &m.sizes, Def::Extern { call, index }))
             .collect();
-        self.p.calls[call as usize].results = results.to_vec();
+        self.p.calls.push(OpaqueCall {
+            op: op.into(),
+            args,
+            inputs,
+            results: results.to_vec(),
+            metas,
+        });
         results
     }
 
@@ -277,6 +287,9 @@ fn is_alias(op: &str) -> bool {
             | "diagonal"
             | "as_strided"
             | "unfold"
+            | "split"
+            | "split_with_sizes"
+            | "unbind"
     )
 }
 

@@ -1,8 +1,8 @@
 //! Operators that see the storage of their operand: `as_strided`, its inverse, and that of `diagonal`.
 
 use super::{CallView, Lowerer, wrap_dim};
-use crate::ir::graph::TensorMeta;
-use crate::ir::layout;
+use crate::ir::graph::{Arg, TensorMeta};
+use crate::ir::{Dims, Scalar, layout};
 use crate::schedule::program::{Affine, V};
 
 /// The dimensions of a dense tensor from the slowest to the fastest; `None` where its elements do not
@@ -81,11 +81,30 @@ impl Lowerer<'_> {
         }
         let mut order: Vec<usize> = (0..sizes.len()).collect();
         order.sort_by_key(|d| std::cmp::Reverse(strides[*d]));
-        let step = common_stride(&sizes, &strides, &order)?;
         let flat = self.flattened(x, &m)?;
-        let src = self.permuted(src, &order)?;
-        let src = self.p.reshape(src, &[layout::numel(&sizes)]);
-        let flat = self.scatter(c, flat, src, 0, offset, step);
+        let flat = match common_stride(&sizes, &strides, &order) {
+            Some(step) => {
+                let src = self.permuted(src, &order)?;
+                let src = self.p.reshape(src, &[layout::numel(&sizes)]);
+                self.scatter(flat, src, 0, offset, step)
+            }
+            // the runtime's kernel; on one dimension, which lies in memory as it is counted
+            None => {
+                let meta = TensorMeta {
+                    sizes: Dims::from_slice(&[m.numel()]),
+                    strides: Dims::from_slice(&[1]),
+                    ..m.clone()
+                };
+                let args = vec![
+                    Arg::Tensor(0),
+                    Arg::Tensor(1),
+                    Arg::Ints(sizes),
+                    Arg::Ints(strides),
+                    Arg::Scalar(Scalar::Int(offset)),
+                ];
+                self.extern_call(c.op, args, vec![flat, src], vec![meta])[0]
+            }
+        };
         self.unflattened(flat, c.results.first()?)
     }
 
@@ -107,7 +126,7 @@ impl Lowerer<'_> {
         lead.push(rows * columns);
         let flat = self.p.reshape(matrices, &lead);
         let start = offset.max(0) + (-offset).max(0) * columns;
-        let flat = self.scatter(c, flat, src, rank - 2, start, columns + 1);
+        let flat = self.scatter(flat, src, rank - 2, start, columns + 1);
         let sizes: Vec<i64> = order.iter().map(|d| c.sizes()[*d]).collect();
         let matrices = self.p.reshape(flat, &sizes);
         let mut back = vec![0; rank];

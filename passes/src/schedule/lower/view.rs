@@ -142,6 +142,37 @@ impl Lowerer<'_> {
         }
     }
 
+    /// The several results of one view operator.
+    pub(super) fn parts(&mut self, c: &CallView) -> Option<super::Lowered> {
+        let dim = match c.op {
+            "aten::split.Tensor" | "aten::split_with_sizes" => c.int("dim", 2).unwrap_or(0),
+            "aten::unbind.int" => c.int("dim", 1).unwrap_or(0),
+            _ => return None,
+        };
+        let x = self.tensor(c, 0)?;
+        let sizes = self.p.get(x).sizes.clone();
+        let dim = wrap_dim(dim, sizes.len()).filter(|d| *d < sizes.len())?;
+        let mut parts = super::Lowered::new();
+        let mut at = 0;
+        for result in c.results {
+            let part = if c.op == "aten::unbind.int" {
+                let one = self.narrow(x, dim, at, at + 1);
+                at += 1;
+                self.squeezed(one, &[dim])?
+            } else {
+                let end = at + *result.sizes.get(dim)?;
+                let part = match (at, end) == (0, sizes[dim]) {
+                    true => x,
+                    false => self.narrow(x, dim, at, end),
+                };
+                at = end;
+                part
+            };
+            parts.push(part);
+        }
+        (at == sizes[dim]).then_some(parts)
+    }
+
     /// Dimension `i` of the result is dimension `dims[i]` of the source.
     pub(super) fn permuted(&mut self, x: V, dims: &[usize]) -> Option<V> {
         let from = self.p.get(x).sizes.clone();
