@@ -42,20 +42,6 @@ fn differential(seed: u64) -> Result<(), String> {
         let (want, said) = program
             .run(&a, &eager.closed_over)
             .map_err(|e| fail(e.to_string()))?;
-        if std::env::var_os("SEEDS_VERBOSE").is_some() {
-            eprintln!("{said:#?}");
-            eprintln!(
-                "{}",
-                run.trace(&b)
-                    .map_or_else(|e| e.to_string(), |t| t.to_string())
-            );
-            eprintln!(
-                "{}",
-                run.trace(&b)
-                    .and_then(|t| t.lower())
-                    .map_or_else(|e| e.to_string(), |t| t.to_string())
-            );
-        }
         let got = run.call(&b).map_err(|e| {
             fail(format!(
                 "{e}\neager: {said:#?}\ncapture: {:#?}",
@@ -92,14 +78,9 @@ fn differential(seed: u64) -> Result<(), String> {
 }
 
 fn seeds(range: std::ops::Range<u64>) {
-    let outcome = |seed| {
-        if std::env::var_os("SEEDS_VERBOSE").is_some() {
-            eprintln!("seed {seed}");
-        }
-        match std::panic::catch_unwind(|| differential(seed)) {
-            Ok(result) => result.err(),
-            Err(_) => Some(format!("seed {seed} panics")),
-        }
+    let outcome = |seed| match std::panic::catch_unwind(|| differential(seed)) {
+        Ok(result) => result.err(),
+        Err(_) => Some(format!("seed {seed} panics")),
     };
     let failed: Vec<String> = range.filter_map(outcome).collect();
     let few = failed[..failed.len().min(4)].join("\n\n");
