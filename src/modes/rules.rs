@@ -13,7 +13,9 @@ type Rule = Arc<dyn Fn(&dyn Any, Call<'_>) -> Result<Outcome> + Send + Sync>;
 type Key = (OperatorHandle, TypeId);
 
 /// Newest last.
-static RULES: LazyLock<RwLock<HashMap<Key, Vec<(u64, Rule)>>>> = LazyLock::new(RwLock::default);
+type Rules = HashMap<Key, Vec<(u64, Rule)>>;
+
+static RULES: LazyLock<RwLock<Rules>> = LazyLock::new(RwLock::default);
 /// How many there are: with none, no handler looks.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 

@@ -81,6 +81,11 @@ impl<T: ?Sized> HandlerStack<T> {
 /// Guards may be dropped in any order: each takes off its own mode, and the others stay as they
 /// are. Dropped while the mode's own handler runs, the handler runs to its end and the mode is not
 /// put back. The guard stays on its thread.
+///
+/// Guards that restore a whole key set ([`IncludeGuard`](crate::dispatch::IncludeGuard),
+/// [`ForceKeySetGuard`](crate::dispatch::ForceKeySetGuard)) know nothing of modes, in c10 as here: one
+/// that was opened before a mode was pushed and ends while the mode is on takes the mode's keys with
+/// it, so drop those in reverse order.
 #[must_use = "the mode ends where its guard is dropped"]
 pub struct ModeGuard {
     alive: Rc<Cell<bool>>,

@@ -296,3 +296,80 @@ fn capture_inside_a_handler_is_refused_and_named() {
     drop(mode);
     assert_clean();
 }
+
+/// A matrix in two halves by rows: operators run on the parts.
+struct Sharded([Tensor; 2]);
+
+fn sharded(parts: [Tensor; 2]) -> Result<Tensor> {
+    let rows = parts[0].sizes()[0] + parts[1].sizes()[0];
+    let sizes = [rows, parts[0].sizes()[1]];
+    let (dtype, device) = (parts[0].dtype(), parts[0].device());
+    subclass::wrap(Sharded(parts), &sizes, dtype, device)
+}
+
+impl TensorSubclass for Sharded {
+    fn dispatch(&self, call: Call<'_>) -> Result<Outcome> {
+        if !(call.is("aten::mm") || call.is("aten::relu") || call.is("aten::add_.Tensor")) {
+            return Ok(Outcome::NotImplemented);
+        }
+        let part = |i: usize| -> Result<Tensor> {
+            let mut args = call.args().to_vec();
+            for arg in &mut args {
+                if let Some(s) = arg.as_tensor().and_then(subclass::of::<Sharded>) {
+                    *arg = s.0[i].clone().into();
+                }
+            }
+            let mut values = call.call(call.op(), args)?;
+            match values.pop() {
+                Some(crate::dispatch::Value::Tensor(t)) => Ok(t),
+                other => panic!("{other:?}"),
+            }
+        };
+        Ok(sharded([part(0)?, part(1)?])?.into())
+    }
+
+    fn inner(&self) -> Vec<&Tensor> {
+        self.0.iter().collect()
+    }
+
+    fn with_inner(&self, inner: Vec<Tensor>) -> Self {
+        Sharded([inner[0].clone(), inner[1].clone()])
+    }
+
+    fn same_context(&self, _other: &Self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_tensor_in_parts_multiplies_part_by_part() {
+    let (top, bottom) = (ones(&[2, 3]), ones(&[1, 3]).add_scalar(1).unwrap());
+    let a = sharded([top, bottom.clone()]).unwrap();
+    let b = ones(&[3, 4]);
+    let f = compile(|(a, b): &(Tensor, Tensor)| {
+        let c = a.mm(b)?.relu()?;
+        a.add_(a)?;
+        Ok((c, b.add_scalar(1)?))
+    });
+    let inputs = (a.clone(), b);
+    let graph = f.trace(&inputs).unwrap().to_string();
+    assert_eq!(graph.matches("aten::mm").count(), 2, "{graph}");
+    let mut last = 2.0;
+    for _ in 0..3 {
+        let (c, plain) = f.call(&inputs).unwrap();
+        assert_eq!((c.sizes(), plain.sizes()), (&[3i64, 4][..], &[3i64, 4][..]));
+        let c = subclass::of::<Sharded>(&c).unwrap();
+        assert_eq!(c.0[1].to_vec::<f32>().unwrap(), [3.0 * last; 4]);
+        last *= 2.0;
+        assert_eq!(bottom.to_vec::<f32>().unwrap(), [last; 3]);
+    }
+    assert_eq!(f.variants(), 1);
+    // what the handler does not know is an error, in capture as in eager execution
+    let g = compile(|a: &Tensor| a.exp());
+    let (e, captured) = (a.exp().unwrap_err(), g.call(&a).unwrap_err());
+    assert!(e.to_string().contains("tensor subclass `Sharded`"), "{e}");
+    assert!(
+        captured.to_string().contains("tensor subclass `Sharded`"),
+        "{captured}"
+    );
+}

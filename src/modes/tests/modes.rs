@@ -513,3 +513,21 @@ fn without_a_mode_a_call_enters_the_dispatcher_as_often_as_before() {
     assert_eq!(count(), plain);
     assert_eq!(plain, 1);
 }
+
+#[test]
+fn guards_of_key_sets_take_a_modes_keys_with_them_unless_dropped_in_order() {
+    let log = log();
+    let x = ones(&[1]);
+    let keys = IncludeGuard::new(DispatchKey::FuncTorchVmapMode);
+    let mode = pushed("m", &log);
+    drop(keys);
+    // c10's rule: the whole set is restored
+    x.relu().unwrap();
+    assert!(taken(&log).is_empty());
+    // the next mode brings the keys back, for all of them
+    let next = pushed("n", &log);
+    x.relu().unwrap();
+    assert_eq!(taken(&log).len(), 2);
+    drop((mode, next));
+    assert_clean();
+}
