@@ -393,3 +393,57 @@ fn help_lists_the_commands() {
         assert!(help.contains(command), "{help}");
     }
 }
+
+#[test]
+fn profile_prints_a_table_and_writes_a_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.json");
+    let path = path.to_str().unwrap();
+    let table = stdout(&[
+        "profile",
+        "w4.softmax_4096",
+        "--calls",
+        "2",
+        "--trace",
+        path,
+    ]);
+    assert!(table.contains("Self CPU %"), "{table}");
+    let row = |name: &str| table.lines().find(|l| l.contains(name)).map(str::to_owned);
+    let softmax = row("aten::_softmax").expect("the workload computes one");
+    assert!(softmax.trim_end().ends_with(" 2"), "{table}");
+    let trace: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let spans = events.iter().filter(|e| e["ph"] == "X");
+    let softmax = |e: &&Value| e["name"] == "aten::_softmax";
+    assert_eq!(spans.filter(softmax).count(), 2);
+
+    let table = stdout(&["profile", "w4.softmax_4096", "--of", "compile"]);
+    for stage in [
+        "capture",
+        "rewrite",
+        "schedule",
+        "codegen",
+        "compiled variant 0",
+    ] {
+        assert!(table.contains(stage), "{table}");
+    }
+    let table = stdout(&[
+        "profile",
+        "w4.softmax_4096",
+        "--of",
+        "replay",
+        "--calls",
+        "3",
+    ]);
+    assert!(!table.contains("aten::"), "{table}");
+    let errors = failure(
+        &[
+            "profile",
+            "w4.softmax_4096",
+            "--trace",
+            "/no/such/folder/t.json",
+        ],
+        1,
+    );
+    assert!(errors.contains("/no/such/folder/t.json"), "{errors}");
+}
