@@ -387,6 +387,34 @@ fn the_log_is_on_request_and_on_standard_error() {
 }
 
 #[test]
+fn the_dispatch_trace_is_on_request_and_on_standard_error() {
+    let with = |value: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_straightline"))
+            .args(["dump", "w1.add", "--stage", "captured"])
+            .env("STRAIGHTLINE_SHOW_DISPATCH_TRACE", value)
+            .output()
+            .unwrap();
+        assert!(output.status.success());
+        assert!(text(&output.stdout).starts_with("graph("));
+        text(&output.stderr)
+    };
+    let lines = with("1");
+    let call = " [call] op=[aten::add.Tensor], key=[Tracer]";
+    assert!(lines.lines().any(|l| l == call), "{lines}");
+    assert!(!with("0").contains("op=["));
+    let warned = with("7");
+    assert!(!warned.contains("op=["), "{warned}");
+    assert!(warned.contains("neither 0 nor 1"), "{warned}");
+}
+
+#[test]
+fn ops_lists_what_has_kernels_and_no_definition() {
+    // nothing of the crate's own
+    assert_eq!(stdout(&["ops", "--dangling"]), "");
+    failure(&["ops", "add.Tensor", "--dangling"], 2);
+}
+
+#[test]
 fn help_lists_the_commands() {
     let help = stdout(&["--help"]);
     for command in ["generate", "bench", "dump", "trace", "ops", "explain"] {
