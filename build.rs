@@ -87,6 +87,8 @@ fn generate() -> Result<(), String> {
     let mut wrappers = String::new();
     let mut register = String::new();
     let mut seen = BTreeSet::new();
+    let mut declared = BTreeSet::new();
+    let mut more = Vec::new();
     for file in sources()? {
         let file = file.to_str().ok_or("a file name that is not UTF-8")?;
         let of_file = |e: String| format!("{file}: {e}");
@@ -94,19 +96,28 @@ fn generate() -> Result<(), String> {
         let entries: Vec<Entry> =
             serde_saphyr::from_str(&text).map_err(|e| of_file(e.to_string()))?;
         for entry in &entries {
+            if !entry.func.contains('(') {
+                // kernels of a family for an operator that another file declares
+                let in_entry = |e: String| of_file(format!("in `{}`: {e}", entry.func));
+                kernels_only(entry, &text, file, &mut register).map_err(in_entry)?;
+                more.push((file.to_string(), entry.func.clone()));
+                continue;
+            }
             let op = Op::new(entry).map_err(|e| of_file(format!("in `{}`: {e}", entry.func)))?;
             if !seen.insert(op.function.clone()) {
                 return Err(of_file(format!("`{}` is declared twice", entry.func)));
             }
+            declared.insert(op.name());
             op.wrapper(&mut wrappers);
-            // the dispatcher's dumps name the line of the schema
-            let line = text
-                .lines()
-                .position(|l| l.strip_prefix("- func: ") == Some(entry.func.as_str()))
-                .map_or(0, |i| i + 1);
+            let line = line_of(entry, &text);
             let _ = writeln!(register, "    library.at({file:?}, {line});");
             op.registration(&mut register);
         }
+    }
+    if let Some((file, name)) = more.iter().find(|(_, name)| !declared.contains(name)) {
+        return Err(format!(
+            "{file}: `{name}` has kernels here and no schema anywhere"
+        ));
     }
     let out = format!(
         "{wrappers}\n\
@@ -115,6 +126,62 @@ fn generate() -> Result<(), String> {
     );
     let dir = std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?;
     std::fs::write(PathBuf::from(dir).join("aten.rs"), out).map_err(|e| e.to_string())
+}
+
+/// The line of an entry: the dispatcher's dumps name it.
+fn line_of(entry: &Entry, text: &str) -> usize {
+    text.lines()
+        .position(|l| l.strip_prefix("- func: ") == Some(entry.func.as_str()))
+        .map_or(0, |i| i + 1)
+}
+
+/// Registers the kernels of an entry that has the name of an operator and not its schema.
+fn kernels_only(
+    entry: &Entry,
+    text: &str,
+    file: &str,
+    register: &mut String,
+) -> Result<(), String> {
+    if !entry.tags.is_empty() || entry.doc.is_some() {
+        return Err("tags and documentation belong to the entry with the schema".into());
+    }
+    let line = line_of(entry, text);
+    // writing to a String cannot fail
+    let _ = writeln!(register, "    library.at({file:?}, {line});");
+    for (key, kernel) in kernels(entry)? {
+        if key == "BackendSelect" {
+            return Err("BackendSelect is generated from the schema: register it there".into());
+        }
+        let kernel = kernel_path(&kernel);
+        let name = &entry.func;
+        let _ = writeln!(
+            register,
+            "    library.impl_at({name:?}, DispatchKey::{key}, {kernel})?;"
+        );
+    }
+    Ok(())
+}
+
+/// The kernels of an entry, one key each.
+fn kernels(entry: &Entry) -> Result<Vec<(String, String)>, String> {
+    let mut kernels = Vec::new();
+    for (keys, kernel) in &entry.dispatch {
+        for key in keys.split(',').map(str::trim) {
+            if !is_key(key) {
+                return Err(format!("`{key}` is no dispatch key that kernels can have"));
+            }
+            kernels.push((key.to_string(), kernel.clone()));
+        }
+    }
+    Ok(kernels)
+}
+
+/// The expression of a kernel.
+fn kernel_path(kernel: &str) -> String {
+    match kernel {
+        "fallthrough" => "crate::dispatch::Kernel::fallthrough()".to_string(),
+        path => format!("crate::ops::{path}"),
+    }
 }
 
 /// Whether the dispatcher has a key of this name that kernels can be registered at.
@@ -199,15 +266,7 @@ impl<'a> Op<'a> {
             [one] => one.clone(),
             many => format!("({})", many.join(", ")),
         };
-        let mut kernels = Vec::new();
-        for (keys, kernel) in &entry.dispatch {
-            for key in keys.split(',').map(str::trim) {
-                if !is_key(key) {
-                    return Err(format!("`{key}` is no dispatch key that kernels can have"));
-                }
-                kernels.push((key.to_string(), kernel.clone()));
-            }
-        }
+        let mut kernels = kernels(entry)?;
         if entry.structured.len() > 2 {
             return Err(
                 "`structured` names the functional variant and perhaps the in-place one".into(),
@@ -231,6 +290,30 @@ impl<'a> Op<'a> {
 
     fn handle(&self) -> String {
         format!("OP_{}", self.function.to_uppercase())
+    }
+
+    /// The name without its namespace.
+    fn name(&self) -> String {
+        let name = self.schema.name.to_string();
+        name.trim_start_matches("aten::").to_string()
+    }
+
+    /// The keys that BackendSelect goes to: of the tensors, and of the options.
+    fn selected(&self) -> String {
+        let option = |name: &str| match self.params.iter().find(|p| p.name == name) {
+            Some(p) if p.rust.starts_with("Option<") => p.name.clone(),
+            Some(p) => format!("Some({})", p.name),
+            None => "None".to_string(),
+        };
+        let options = [option("dtype"), option("layout"), option("device")].join(", ");
+        if self.schema.args.iter().any(|a| a.ty.is_dispatch_relevant()) {
+            format!(
+                "device_and_tensor_keys(device_keys({options}), {})",
+                self.tensors()
+            )
+        } else {
+            format!("device_keys({options})")
+        }
     }
 
     fn typed(&self) -> String {
@@ -315,12 +398,7 @@ impl<'a> Op<'a> {
     }
 
     fn registration(&self, out: &mut String) {
-        let name = self
-            .schema
-            .name
-            .to_string()
-            .trim_start_matches("aten::")
-            .to_string();
+        let name = self.name();
         let _ = writeln!(
             out,
             "    library.def_with_tags({:?}, &{:?})?;",
@@ -340,12 +418,12 @@ impl<'a> Op<'a> {
                 ("composed_out", _) => {
                     format!("structured::composed({:?})", self.entry.structured[0])
                 }
-                (kernel, "BackendSelect") => self.backend_select(kernel),
+                (_, "BackendSelect") => self.backend_select(),
                 (
                     kernel,
                     "CompositeExplicitAutograd" | "CompositeExplicitAutogradNonFunctional",
                 ) => self.composite_explicit(kernel),
-                (kernel, _) => format!("crate::ops::{kernel}"),
+                (kernel, _) => kernel_path(kernel),
             };
             let _ = writeln!(
                 out,
@@ -355,13 +433,9 @@ impl<'a> Op<'a> {
     }
 
     /// A kernel at `BackendSelect`: dispatches on the argument `device`.
-    fn backend_select(&self, device: &str) -> String {
+    fn backend_select(&self) -> String {
         let (signature, values) = (self.signature(), self.values());
-        let keys = if self.schema.args.iter().any(|a| a.ty.is_dispatch_relevant()) {
-            format!("device_and_tensor_keys({device}, {})", self.tensors())
-        } else {
-            format!("device_keys({device})")
-        };
+        let keys = self.selected();
         format!(
             "{{\n        #[allow(clippy::too_many_arguments)]\n        fn select({signature}) -> Result<{}> {{ {}.redispatch({keys}, ({values})) }}\n        select\n    }}",
             self.returns,
@@ -426,6 +500,7 @@ fn base_type(ty: &SchemaType) -> Option<&'static str> {
         SchemaType::Layout => "Layout",
         SchemaType::MemoryFormat => "MemoryFormat",
         SchemaType::Device => "Device",
+        SchemaType::QScheme => "QScheme",
         _ => return None,
     })
 }

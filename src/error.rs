@@ -111,6 +111,16 @@ pub enum ErrorKind {
         /// What wanted the data.
         what: String,
     },
+    /// A tensor that is not plain memory was given to something that reads memory.
+    #[error("{what} reads plain memory, and this is {tensor}: {instead}")]
+    Opaque {
+        /// What wanted the memory.
+        what: String,
+        /// What the tensor is.
+        tensor: String,
+        /// What to do.
+        instead: &'static str,
+    },
     /// Capturing or compiling failed.
     #[error("{0}")]
     Compile(String),

@@ -39,7 +39,9 @@ pub use compile::{
 pub use error::{Error, ErrorKind, Operand, Result};
 pub use modes::{autocast, profiler};
 pub use straightline_derive::TensorTree;
-pub use straightline_passes::ir::{DType, Device, DeviceType, Layout, MemoryFormat, Scalar};
+pub use straightline_passes::ir::{
+    DType, Device, DeviceType, Layout, MemoryFormat, QScheme, Scalar,
+};
 pub use straightline_runtime::cpu::threads::{num_threads, set_num_threads};
 pub use tensor::{Element, Generator, Tensor, load_safetensors, manual_seed, save_safetensors};
 

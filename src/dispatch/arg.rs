@@ -11,6 +11,8 @@
 //! | `str` | `&str` | `String` |
 //! | `int[]`, `float[]`, `bool[]`, `Scalar[]` | `&[i64]`, `&[f64]`, `&[bool]`, `&[Scalar]` | `Vec<i64>` |
 //! | `ScalarType`, `Layout`, `Device`, `MemoryFormat` | the type | `ScalarType` |
+//! | `QScheme` | the type | the type |
+//! | a class, `__torch__.torch.classes.NS.NAME` | `&T` of a [`ScriptClass`](super::ScriptClass) | `Arc<T>` |
 //! | `Generator?` | `Option<&Generator>` | |
 //! | `T?` | `Option<..>` of the above | |
 //! | no return, several returns | | `()`, a tuple |
@@ -19,7 +21,7 @@ use super::keyset::DispatchKeySet;
 use super::value::{Stack, Value};
 use crate::tensor::{Generator, Tensor};
 use straightline_passes::ir::schema::SchemaType;
-use straightline_passes::ir::{DType, Device, Layout, MemoryFormat, Scalar};
+use straightline_passes::ir::{DType, Device, Layout, MemoryFormat, QScheme, Scalar};
 
 pub(super) mod sealed {
     /// Keeps [`Arg`](super::Arg) closed: the erased call is sound because each argument type has
@@ -157,7 +159,9 @@ by_value! {
         |v| match v { Value::DType(d) => Some(*d), Value::Int(n) => DType::from_scalar_type(*n), _ => None },
         |_| None;
     Layout, SchemaType::Layout,
-        |v| match v { Value::Layout(l) => Some(*l), Value::Int(0) => Some(Layout::Strided), _ => None }, |_| None;
+        |v| match v { Value::Layout(l) => Some(*l), Value::Int(n) => Layout::from_number(*n), _ => None }, |_| None;
+    QScheme, SchemaType::QScheme,
+        |v| match v { Value::Int(n) => QScheme::from_number(*n), _ => None }, |_| None;
     MemoryFormat, SchemaType::MemoryFormat,
         |v| match v { Value::MemoryFormat(m) => Some(*m), Value::Int(n) => memory_format(*n), _ => None }, |_| None;
 }
@@ -388,9 +392,12 @@ impl sealed::Sealed for Tensor {}
 impl sealed::Sealed for String {}
 impl sealed::Sealed for Vec<Tensor> {}
 impl sealed::Sealed for Vec<i64> {}
+impl sealed::Sealed for Option<Tensor> {}
 
 ret_value! {
     Tensor, SchemaType::Tensor, |v| match v { Value::Tensor(t) => Some(t), _ => None };
+    Option<Tensor>, SchemaType::Tensor.optional(),
+        |v| match v { Value::Tensor(t) => Some(Some(t)), Value::None => Some(None), _ => None };
     Vec<Tensor>, SchemaType::Tensor.list(), |v| match v { Value::TensorList(l) => Some(l), _ => None };
     Vec<i64>, SchemaType::Int.list(), |v| match v { Value::IntList(l) => Some(l), _ => None };
     String, SchemaType::Str, |v| match v { Value::String(s) => Some(s), _ => None };
@@ -400,6 +407,7 @@ ret_value! {
     f64, SchemaType::Float, |v| <f64 as Arg>::unbox(&v);
     DType, SchemaType::ScalarType, |v| <DType as Arg>::unbox(&v);
     Device, SchemaType::Device, |v| <Device as Arg>::unbox(&v);
+    QScheme, SchemaType::QScheme, |v| <QScheme as Arg>::unbox(&v);
 }
 
 impl Ret for () {

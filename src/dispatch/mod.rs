@@ -43,6 +43,7 @@ mod library;
 mod listener;
 #[doc(hidden)]
 pub mod macros;
+mod object;
 mod opcheck;
 mod operator;
 mod record;
@@ -68,6 +69,7 @@ pub use keyset::{DispatchKeySet, NUM_RUNTIME_ENTRIES};
 pub use library::Library;
 pub use listener::{ListenerGuard, RegistrationEvent, on_registered};
 pub use macros::{init, registration_errors};
+pub use object::{Object, ScriptClass};
 pub use opcheck::{CheckFailure, OpCheckReport, opcheck};
 pub use operator::{OperatorHandle, TypedHandle, TypedOp};
 pub(crate) use record::record_lazily;

@@ -1,8 +1,9 @@
 //! A value of any schema type: what boxed kernels take from the stack and leave on it.
 
+use super::object::Object;
 use crate::tensor::{Generator, Tensor};
 use straightline_passes::ir::schema::{DefaultValue, SchemaType};
-use straightline_passes::ir::{DType, Device, Layout, MemoryFormat, Scalar};
+use straightline_passes::ir::{DType, Device, Layout, MemoryFormat, QScheme, Scalar};
 
 /// The arguments of a boxed call, pushed in schema order; a kernel takes the last N and leaves its
 /// returns in their place.
@@ -34,6 +35,7 @@ pub enum Value {
     TensorList(Vec<Tensor>),
     OptionalTensorList(Vec<Option<Tensor>>),
     Tuple(Vec<Value>),
+    Object(Object),
 }
 
 impl Value {
@@ -58,6 +60,7 @@ impl Value {
             Value::TensorList(_) => "Tensor[]",
             Value::OptionalTensorList(_) => "Tensor?[]",
             Value::Tuple(_) => "tuple",
+            Value::Object(_) => "Object",
         }
     }
 
@@ -163,6 +166,13 @@ impl From<Scalar> for Value {
             Scalar::Int(i) => Value::Int(i),
             Scalar::Float(f) => Value::Double(f),
         }
+    }
+}
+
+impl From<QScheme> for Value {
+    fn from(x: QScheme) -> Self {
+        // c10 boxes it as the integer, too
+        Value::Int(x as i64)
     }
 }
 

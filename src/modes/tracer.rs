@@ -312,7 +312,7 @@ fn to_arg(op: OperatorHandle, v: &Value) -> Result<Arg<ValueRef>> {
                 .map(|t| t.as_ref().map(value_of).transpose())
                 .collect::<Result<_>>()?,
         ),
-        Value::Generator(_) | Value::ScalarList(_) | Value::Tuple(_) => {
+        Value::Generator(_) | Value::ScalarList(_) | Value::Tuple(_) | Value::Object(_) => {
             return Err(Error::compile(format!(
                 "`{}` takes a {} argument, which cannot be captured: call it outside `compile()` \
                  and pass the result in",

@@ -193,6 +193,9 @@ pub(crate) fn to_copy(
     non_blocking: bool,
     format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if t.is_sparse() || t.is_sparse_csr() {
+        return super::sparse::to_copy(t, dtype, layout, device, format);
+    }
     let strides = format_strides(t, format)?;
     let out = aten::empty_strided(
         t.sizes(),

@@ -19,6 +19,8 @@
 //! | `composite` | operators taken apart for tensors of backends from outside |
 //! | `types` | `result_type` |
 //! | `math_bits` | lazy negation and conjugation, zeros without memory |
+//! | `sparse/` | tensors in coordinate and compressed-row form |
+//! | `quantized/` | tensors of small integers with a scale, and the operators of `quantized::` |
 //! | `factory` | `empty`, `full`, `arange`, random numbers |
 //!
 //! To add one: a schema entry in the family's yaml file, a function here, and a lowering (or a
@@ -29,12 +31,14 @@ pub(crate) mod common;
 pub(crate) mod composite;
 pub(crate) mod copy;
 mod factory;
-mod index;
+pub(crate) mod index;
 pub(crate) mod math_bits;
 mod matmul;
 mod nn;
 mod pointwise;
+pub(crate) mod quantized;
 mod reduce;
+pub(crate) mod sparse;
 mod structured;
 mod types;
 pub(crate) mod view;
@@ -74,7 +78,11 @@ pub mod aten {
     use crate::error::{Error, Result};
     use crate::tensor::{Generator, Tensor};
     use std::panic::Location;
-    use straightline_passes::ir::{DType, Device, Layout, MemoryFormat, Scalar};
+    #[allow(
+        unused_imports,
+        reason = "which of them the generated code names depends on the schemas"
+    )]
+    use straightline_passes::ir::{DType, Device, Layout, MemoryFormat, QScheme, Scalar};
 
     include!(concat!(env!("OUT_DIR"), "/aten.rs"));
 
@@ -89,21 +97,37 @@ pub mod aten {
         e.with_call(op, tensors).with_location(at)
     }
 
-    /// Where a factory's `device` argument sends the call.
-    fn device_keys(device: Option<Device>) -> DispatchKeySet {
+    /// The dispatch key that a factory's options send it to (c10's `computeDispatchKey`).
+    #[inline]
+    fn device_keys(
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+    ) -> DispatchKeySet {
         let device = device.unwrap_or(Device::CPU);
-        DispatchKey::Dense
+        let functionality = match layout.unwrap_or_default() {
+            Layout::Strided | Layout::Jagged if dtype.is_some_and(DType::is_quantized) => {
+                DispatchKey::Quantized
+            }
+            Layout::Strided | Layout::Jagged => DispatchKey::Dense,
+            Layout::Sparse => DispatchKey::Sparse,
+            Layout::SparseCsr | Layout::SparseCsc | Layout::SparseBsr | Layout::SparseBsc => {
+                DispatchKey::SparseCsr
+            }
+            Layout::Mkldnn => return DispatchKey::MkldnnCPU.into(),
+        };
+        functionality
             .on_backend(BackendComponent::of(device.kind))
             .into()
     }
 
-    /// Where the `device` argument of an operator sends a call that has tensors as well: below
-    /// `BackendSelect`, to the highest backend of all of them.
+    /// Where an operator with options sends a call that has tensors as well: below `BackendSelect`,
+    /// to the highest backend of all of them.
     fn device_and_tensor_keys<'a>(
-        device: Option<Device>,
+        options: DispatchKeySet,
         tensors: impl Iterator<Item = &'a Tensor>,
     ) -> DispatchKeySet {
-        let keys = tensors.fold(device_keys(device), |keys, t| keys | t.key_set());
+        let keys = tensors.fold(options, |keys, t| keys | t.key_set());
         let thread = TlsKeySets::current();
         ((keys | thread.included) - thread.excluded)
             & DispatchKeySet::full_after(DispatchKey::BackendSelect)

@@ -2,7 +2,7 @@
 
 use super::Tensor;
 use super::storage::{ReadGuard, WriteGuard};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use smallvec::SmallVec;
 use straightline_passes::ir::layout;
 use straightline_runtime::cpu::kernels::Strided;
@@ -21,27 +21,8 @@ impl Tensor {
                 // wrapping_add: a zero-element view may point past the end, and is never read
                 Ok(p.wrapping_add(self.storage_offset() as usize * self.dtype().size()))
             }
-            None => Err(self.no_data_error()),
+            None => Err(self.no_memory_error("this operation")),
         }
-    }
-
-    #[cold]
-    fn no_data_error(&self) -> Error {
-        if self.is_neg() || self.is_zerotensor() {
-            return Error::runtime(
-                "a kernel was given a tensor with the negative or zero bit, which stands for other \
-                 values than its memory has: call the operator instead of redispatching past those \
-                 keys, or resolve the tensor with `clone()`",
-            );
-        }
-        if self.device().is_meta() {
-            return Error::device(
-                "a meta tensor has a shape and no data: make the tensor on `cpu` to compute with it",
-            );
-        }
-        Error::new(ErrorKind::DataDependent {
-            what: "this operation".into(),
-        })
     }
 
     /// The tensor as a kernel operand, in its own shape.

@@ -11,7 +11,7 @@ use straightline_passes::ir::{DType, Scalar};
 const PRECISION: usize = 4;
 const THRESHOLD: i64 = 1000;
 const EDGE_ITEMS: i64 = 3;
-const LINE_WIDTH: usize = 80;
+pub(super) const LINE_WIDTH: usize = 80;
 
 /// How each element is written.
 struct Format {
@@ -184,10 +184,10 @@ impl Tensor {
             DType::F16 => wrap(self, |x: half::f16| Scalar::Float(x.to_f64())),
             DType::BF16 => wrap(self, |x: half::bf16| Scalar::Float(x.to_f64())),
             DType::I64 => wrap(self, Scalar::Int),
-            DType::I32 => wrap(self, |x: i32| Scalar::Int(i64::from(x))),
+            DType::I32 | DType::QInt32 => wrap(self, |x: i32| Scalar::Int(i64::from(x))),
             DType::I16 => wrap(self, |x: i16| Scalar::Int(i64::from(x))),
-            DType::I8 => wrap(self, |x: i8| Scalar::Int(i64::from(x))),
-            DType::U8 => wrap(self, |x: u8| Scalar::Int(i64::from(x))),
+            DType::I8 | DType::QInt8 => wrap(self, |x: i8| Scalar::Int(i64::from(x))),
+            DType::U8 | DType::QUInt8 => wrap(self, |x: u8| Scalar::Int(i64::from(x))),
             DType::Bool => wrap(self, Scalar::Bool),
         }
     }
@@ -210,12 +210,36 @@ impl Tensor {
     }
 }
 
-fn list(sizes: &[i64]) -> String {
+/// Sizes as the inside of a Python tuple.
+pub(super) fn list(sizes: &[i64]) -> String {
     let items: Vec<String> = sizes.iter().map(i64::to_string).collect();
     match &items[..] {
         [one] => format!("{one},"),
         _ => items.join(", "),
     }
+}
+
+/// The elements of a plain tensor, in lines that begin at a column.
+pub(super) fn body(t: &Tensor, indent: usize) -> crate::Result<String> {
+    if t.numel() == 0 {
+        return Ok("[]".to_string());
+    }
+    let values = t.to_scalars()?;
+    let summarize = t.numel() > THRESHOLD;
+    let visible = if summarize {
+        visible_values(t.sizes(), &values)
+    } else {
+        values.clone()
+    };
+    let printer = Printer {
+        sizes: t.sizes(),
+        values: &values,
+        format: Format::new(&visible, t.dtype().is_floating()),
+        summarize,
+    };
+    let mut text = String::new();
+    printer.write(&mut text, 0, 0, indent);
+    Ok(text)
 }
 
 impl fmt::Display for Tensor {
@@ -227,6 +251,11 @@ impl fmt::Display for Tensor {
                 Err(e) => write!(f, "tensor(<{e}>)"),
             };
         }
+        if !self.storage().has_data()
+            && let Some(text) = self.text_of_kind()
+        {
+            return f.write_str(&text);
+        }
         if self.numel() == 0 && (elsewhere || self.storage().has_data()) {
             return write!(f, "tensor([]{})", self.suffix(true));
         }
@@ -234,29 +263,14 @@ impl fmt::Display for Tensor {
         if !elsewhere && !self.storage().has_data() {
             return write!(f, "tensor(...{})", self.suffix(false));
         }
-        let values = match self.to_scalars() {
-            Ok(v) => v,
+        match body(self, "tensor(".len()) {
+            Ok(text) => write!(f, "tensor({text}{})", self.suffix(true)),
             Err(e) => {
                 let why = e.to_string();
                 let why = why.lines().next().unwrap_or_default();
-                return write!(f, "tensor(<{why}>{})", self.suffix(false));
+                write!(f, "tensor(<{why}>{})", self.suffix(false))
             }
-        };
-        let summarize = self.numel() > THRESHOLD;
-        let visible = if summarize {
-            visible_values(self.sizes(), &values)
-        } else {
-            values.clone()
-        };
-        let printer = Printer {
-            sizes: self.sizes(),
-            values: &values,
-            format: Format::new(&visible, self.dtype().is_floating()),
-            summarize,
-        };
-        let mut text = String::from("tensor(");
-        printer.write(&mut text, 0, 0, "tensor(".len());
-        write!(f, "{text}{})", self.suffix(true))
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Tensors from data, and data from tensors.
 
 use super::{Element, Tensor, access};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use straightline_passes::ir::{DType, Device, Scalar, layout};
 
 impl Tensor {
@@ -78,6 +78,9 @@ impl Tensor {
             DType::I8 => Tensor::from_slice(&[value.as_i64() as i8], &[]),
             DType::U8 => Tensor::from_slice(&[value.as_i64() as u8], &[]),
             DType::Bool => Tensor::from_slice(&[value.as_bool()], &[]),
+            DType::QInt8 | DType::QUInt8 | DType::QInt32 => {
+                Err(super::kind::quantized_memory(dtype))
+            }
         }
     }
 
@@ -156,10 +159,10 @@ impl Tensor {
             DType::F16 => get!(half::f16, |x: half::f16| Scalar::Float(x.to_f64())),
             DType::BF16 => get!(half::bf16, |x: half::bf16| Scalar::Float(x.to_f64())),
             DType::I64 => get!(i64, Scalar::Int),
-            DType::I32 => get!(i32, |x| Scalar::Int(i64::from(x))),
+            DType::I32 | DType::QInt32 => get!(i32, |x| Scalar::Int(i64::from(x))),
             DType::I16 => get!(i16, |x| Scalar::Int(i64::from(x))),
-            DType::I8 => get!(i8, |x| Scalar::Int(i64::from(x))),
-            DType::U8 => get!(u8, |x| Scalar::Int(i64::from(x))),
+            DType::I8 | DType::QInt8 => get!(i8, |x| Scalar::Int(i64::from(x))),
+            DType::U8 | DType::QUInt8 => get!(u8, |x| Scalar::Int(i64::from(x))),
             DType::Bool => get!(bool, Scalar::Bool),
         }
     }
@@ -169,11 +172,6 @@ impl Tensor {
         if self.storage().has_data() {
             return Ok(());
         }
-        if self.device().is_meta() {
-            return Err(Error::device(format!(
-                "{what} on a meta tensor: it has a shape and no data"
-            )));
-        }
-        Err(Error::new(ErrorKind::DataDependent { what: what.into() }))
+        Err(self.no_memory_error(what))
     }
 }

@@ -9,6 +9,8 @@
 //! | `opaque` | tensors with a payload instead of memory |
 //! | `operators` | `+ - * /` on references |
 //! | `display` | printing as PyTorch prints |
+//! | `kind` | which of the kinds a tensor is: strided, sparse, quantized, nested |
+//! | `display_layouts` | printing the kinds that are not plain memory |
 //! | `shape` | sizes and strides; building a tensor in place |
 //! | `math_bits` | tensors that stand for the negation of their memory, or for zeros |
 //! | `generator` | random number generators |
@@ -16,9 +18,11 @@
 
 pub(crate) mod access;
 mod display;
+mod display_layouts;
 mod element;
 mod factory;
 mod generator;
+mod kind;
 mod math_bits;
 mod methods;
 mod opaque;
@@ -132,6 +136,9 @@ impl Tensor {
         sizes: Dims,
         strides: Dims,
     ) -> Result<Tensor> {
+        if dtype.is_quantized() {
+            return Err(kind::quantized_memory(dtype));
+        }
         let elements = layout::storage_extent(&sizes, &strides, 0);
         let bytes = usize::try_from(elements)
             .ok()

@@ -30,10 +30,10 @@ fn dtype_to(d: DType) -> Dtype {
         DType::F16 => Dtype::F16,
         DType::BF16 => Dtype::BF16,
         DType::I64 => Dtype::I64,
-        DType::I32 => Dtype::I32,
+        DType::I32 | DType::QInt32 => Dtype::I32,
         DType::I16 => Dtype::I16,
-        DType::I8 => Dtype::I8,
-        DType::U8 => Dtype::U8,
+        DType::I8 | DType::QInt8 => Dtype::I8,
+        DType::U8 | DType::QUInt8 => Dtype::U8,
         DType::Bool => Dtype::BOOL,
     }
 }

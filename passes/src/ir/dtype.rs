@@ -26,6 +26,9 @@ pub enum DType {
     F32 = 6,
     F64 = 7,
     Bool = 11,
+    QInt8 = 12,
+    QUInt8 = 13,
+    QInt32 = 14,
     BF16 = 15,
 }
 
@@ -38,10 +41,13 @@ pub enum Category {
     Integral,
     /// Floating point.
     Floating,
+    /// Integers with a scale: promotes with nothing, so it is above all.
+    Quantized,
 }
 
 impl DType {
-    /// Every dtype, in `ScalarType` order.
+    /// Every dtype that is computed with, in `ScalarType` order. The quantized ones are apart, in
+    /// [`DType::QUANTIZED`].
     pub const ALL: [DType; 10] = [
         DType::U8,
         DType::I8,
@@ -55,13 +61,41 @@ impl DType {
         DType::BF16,
     ];
 
+    /// The quantized dtypes: integers that stand for real numbers through a scale and a zero point,
+    /// which the tensor carries. Only quantized operators take them, and no dense tensor has one.
+    pub const QUANTIZED: [DType; 3] = [DType::QInt8, DType::QUInt8, DType::QInt32];
+
+    /// Whether this is one of [`DType::QUANTIZED`].
+    ///
+    /// ```
+    /// use straightline_passes::ir::DType;
+    /// assert!(DType::QUInt8.is_quantized() && !DType::U8.is_quantized());
+    /// assert_eq!(DType::QUInt8.int_repr(), DType::U8);
+    /// ```
+    #[inline]
+    pub const fn is_quantized(self) -> bool {
+        matches!(self, DType::QInt8 | DType::QUInt8 | DType::QInt32)
+    }
+
+    /// The integer type that a quantized dtype is stored as; every other dtype is its own. Code that moves bytes
+    /// treats a quantized dtype as this one.
+    #[inline]
+    pub const fn int_repr(self) -> DType {
+        match self {
+            DType::QInt8 => DType::I8,
+            DType::QUInt8 => DType::U8,
+            DType::QInt32 => DType::I32,
+            other => other,
+        }
+    }
+
     /// Bytes per element.
     #[inline]
     pub const fn size(self) -> usize {
         match self {
-            DType::U8 | DType::I8 | DType::Bool => 1,
+            DType::U8 | DType::I8 | DType::Bool | DType::QInt8 | DType::QUInt8 => 1,
             DType::I16 | DType::F16 | DType::BF16 => 2,
-            DType::I32 | DType::F32 => 4,
+            DType::I32 | DType::F32 | DType::QInt32 => 4,
             DType::I64 | DType::F64 => 8,
         }
     }
@@ -72,6 +106,7 @@ impl DType {
         match self {
             DType::Bool => Category::Bool,
             DType::U8 | DType::I8 | DType::I16 | DType::I32 | DType::I64 => Category::Integral,
+            DType::QInt8 | DType::QUInt8 | DType::QInt32 => Category::Quantized,
             DType::F16 | DType::F32 | DType::F64 | DType::BF16 => Category::Floating,
         }
     }
@@ -116,6 +151,9 @@ impl DType {
             DType::F32 => "f32",
             DType::F64 => "f64",
             DType::Bool => "bool",
+            DType::QInt8 => "qint8",
+            DType::QUInt8 => "quint8",
+            DType::QInt32 => "qint32",
             DType::BF16 => "bf16",
         }
     }
@@ -132,11 +170,14 @@ impl DType {
             DType::F32 => "float32",
             DType::F64 => "float64",
             DType::Bool => "bool",
+            DType::QInt8 => "qint8",
+            DType::QUInt8 => "quint8",
+            DType::QInt32 => "qint32",
             DType::BF16 => "bfloat16",
         }
     }
 
-    /// The inverse of [`DType::name`] and [`DType::torch_name`].
+    /// The inverse of [`DType::name`] and [`DType::torch_name`], for dtypes that are computed with.
     pub fn from_name(name: &str) -> Option<DType> {
         DType::ALL
             .into_iter()
@@ -145,7 +186,10 @@ impl DType {
 
     /// The dtype with this `ScalarType` number.
     pub fn from_scalar_type(n: i64) -> Option<DType> {
-        DType::ALL.into_iter().find(|d| *d as i64 == n)
+        DType::ALL
+            .into_iter()
+            .chain(DType::QUANTIZED)
+            .find(|d| *d as i64 == n)
     }
 
     /// The smallest type of the lattice that both convert to (PyTorch's `promote_types`).
@@ -220,6 +264,16 @@ mod tests {
             assert_eq!(DType::from_name(d.name()), Some(d));
             assert_eq!(DType::from_name(d.torch_name()), Some(d));
             assert_eq!(DType::from_scalar_type(d as i64), Some(d));
+        }
+    }
+
+    #[test]
+    fn quantized_types_are_apart() {
+        for d in DType::QUANTIZED {
+            assert!(!DType::ALL.contains(&d) && DType::from_name(d.name()).is_none());
+            assert_eq!(DType::from_scalar_type(d as i64), Some(d));
+            assert_eq!(d.size(), d.int_repr().size());
+            assert!(!d.is_floating() && !d.is_integral());
         }
     }
 }

@@ -6,12 +6,77 @@ use std::fmt;
 /// Sizes or strides, in elements; up to five dimensions without allocating.
 pub type Dims = SmallVec<[i64; 5]>;
 
-/// How elements are laid out in storage.
+/// How elements are laid out in storage. The numbers are c10's.
+///
+/// ```
+/// use straightline_passes::ir::Layout;
+/// assert_eq!(Layout::from_number(2), Some(Layout::SparseCsr));
+/// assert_eq!(Layout::Sparse.to_string(), "torch.sparse_coo");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[repr(u8)]
 pub enum Layout {
     /// One storage, one stride per dimension.
     #[default]
-    Strided,
+    Strided = 0,
+    /// Coordinates and values.
+    Sparse = 1,
+    /// Compressed rows: where each row begins, columns, values.
+    SparseCsr = 2,
+    /// oneDNN's own.
+    Mkldnn = 3,
+    /// Compressed columns.
+    SparseCsc = 4,
+    /// Compressed rows of dense blocks.
+    SparseBsr = 5,
+    /// Compressed columns of dense blocks.
+    SparseBsc = 6,
+    /// Rows of different lengths, one after the other.
+    Jagged = 7,
+}
+
+impl Layout {
+    /// Every layout, in the order of the numbers.
+    pub const ALL: [Layout; 8] = [
+        Layout::Strided,
+        Layout::Sparse,
+        Layout::SparseCsr,
+        Layout::Mkldnn,
+        Layout::SparseCsc,
+        Layout::SparseBsr,
+        Layout::SparseBsc,
+        Layout::Jagged,
+    ];
+
+    /// The layout with this number.
+    pub fn from_number(n: i64) -> Option<Layout> {
+        Layout::ALL.into_iter().find(|l| *l as i64 == n)
+    }
+
+    /// PyTorch's name, without its module: `strided`, `sparse_coo`, `sparse_csr` ...
+    pub const fn name(self) -> &'static str {
+        match self {
+            Layout::Strided => "strided",
+            Layout::Sparse => "sparse_coo",
+            Layout::SparseCsr => "sparse_csr",
+            Layout::Mkldnn => "_mkldnn",
+            Layout::SparseCsc => "sparse_csc",
+            Layout::SparseBsr => "sparse_bsr",
+            Layout::SparseBsc => "sparse_bsc",
+            Layout::Jagged => "jagged",
+        }
+    }
+
+    /// The layout of this [name](Layout::name).
+    pub fn from_name(name: &str) -> Option<Layout> {
+        Layout::ALL.into_iter().find(|l| l.name() == name)
+    }
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "torch.{}", self.name())
+    }
 }
 
 /// The order of dimensions in memory that an operator is asked to produce.

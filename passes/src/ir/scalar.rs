@@ -81,10 +81,10 @@ impl Scalar {
     pub fn cast(self, dtype: DType) -> Scalar {
         match dtype {
             DType::Bool => Scalar::Bool(self.as_bool()),
-            DType::U8 => Scalar::Int(i64::from(self.as_i64() as u8)),
-            DType::I8 => Scalar::Int(i64::from(self.as_i64() as i8)),
+            DType::U8 | DType::QUInt8 => Scalar::Int(i64::from(self.as_i64() as u8)),
+            DType::I8 | DType::QInt8 => Scalar::Int(i64::from(self.as_i64() as i8)),
             DType::I16 => Scalar::Int(i64::from(self.as_i64() as i16)),
-            DType::I32 => Scalar::Int(i64::from(self.as_i64() as i32)),
+            DType::I32 | DType::QInt32 => Scalar::Int(i64::from(self.as_i64() as i32)),
             DType::I64 => Scalar::Int(self.as_i64()),
             DType::F16 => Scalar::Float(half::f16::from_f64(self.as_f64()).to_f64()),
             DType::BF16 => Scalar::Float(half::bf16::from_f64(self.as_f64()).to_f64()),

@@ -11,4 +11,5 @@ mod reduce;
 mod rounding;
 mod select;
 mod shape;
+mod sparse;
 mod unary;

@@ -108,7 +108,7 @@ fn arg(a: &Arg<ValueRef>, names: &ValueNames) -> String {
         Arg::Str(s) => string(s),
         Arg::DType(d) => string(d.name()),
         Arg::Device(d) => string(&d.to_string()),
-        Arg::Layout(_) => string("strided"),
+        Arg::Layout(l) => string(l.name()),
         Arg::MemoryFormat(m) => string(&m.to_string()),
     }
 }

@@ -426,7 +426,7 @@ impl Parser<'_> {
                 "true" | "false" | "inf" | "nan" => {
                     return Ok(Arg::Scalar(self.scalar("a number")?));
                 }
-                "strided" => Arg::Layout(Layout::Strided),
+                word if let Some(l) = Layout::from_name(word) => Arg::Layout(l),
                 "contiguous_format" => Arg::MemoryFormat(MemoryFormat::Contiguous),
                 "preserve_format" => Arg::MemoryFormat(MemoryFormat::Preserve),
                 "channels_last" => Arg::MemoryFormat(MemoryFormat::ChannelsLast),

@@ -166,7 +166,7 @@ fn fmt_arg<V>(f: &mut Formatter<'_>, arg: &Arg<V>, name: &dyn Fn(&V) -> String) 
         }
         Arg::DType(d) => write!(f, "{d}"),
         Arg::Device(d) => write!(f, "{d}"),
-        Arg::Layout(_) => f.write_str("strided"),
+        Arg::Layout(l) => f.write_str(l.name()),
         Arg::MemoryFormat(m) => write!(f, "{m}"),
     }
 }

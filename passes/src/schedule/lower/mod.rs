@@ -298,9 +298,9 @@ fn bytes(elements: &[Scalar], dtype: DType) -> Arc<[u8]> {
     for e in elements {
         match dtype {
             DType::Bool => out.push(u8::from(e.as_bool())),
-            DType::U8 | DType::I8 => out.push(e.as_i64() as u8),
+            DType::U8 | DType::I8 | DType::QUInt8 | DType::QInt8 => out.push(e.as_i64() as u8),
             DType::I16 => out.extend((e.as_i64() as i16).to_le_bytes()),
-            DType::I32 => out.extend((e.as_i64() as i32).to_le_bytes()),
+            DType::I32 | DType::QInt32 => out.extend((e.as_i64() as i32).to_le_bytes()),
             DType::I64 => out.extend(e.as_i64().to_le_bytes()),
             DType::F16 => out.extend(half::f16::from_f64(e.as_f64()).to_le_bytes()),
             DType::BF16 => out.extend(half::bf16::from_f64(e.as_f64()).to_le_bytes()),

@@ -16,12 +16,12 @@ impl Emit<'_, '_> {
     pub(crate) fn load_scalar(&mut self, dtype: DType, address: Value, offset: i32) -> Lanes {
         let kind = Kind::of(dtype, false);
         let v = match dtype {
-            DType::F32 | DType::F64 | DType::I32 | DType::I64 => {
+            DType::F32 | DType::F64 | DType::I32 | DType::I64 | DType::QInt32 => {
                 self.b.ins().load(kind.ty(false), mem(), address, offset)
             }
             DType::Bool => self.b.ins().load(types::I8, mem(), address, offset),
-            DType::U8 => self.b.ins().uload8(types::I32, mem(), address, offset),
-            DType::I8 => self.b.ins().sload8(types::I32, mem(), address, offset),
+            DType::U8 | DType::QUInt8 => self.b.ins().uload8(types::I32, mem(), address, offset),
+            DType::I8 | DType::QInt8 => self.b.ins().sload8(types::I32, mem(), address, offset),
             DType::I16 => self.b.ins().sload16(types::I32, mem(), address, offset),
             DType::F16 | DType::BF16 => {
                 let bits = self.b.ins().uload16(types::I32, mem(), address, offset);
@@ -40,7 +40,7 @@ impl Emit<'_, '_> {
         let kind = Kind::of(dtype, true);
         let ty = kind.ty(true);
         match dtype {
-            DType::F32 | DType::I32 => {
+            DType::F32 | DType::I32 | DType::QInt32 => {
                 let v = self.b.ins().load(ty, mem(), address, offset);
                 Lanes::new(kind, true, &[v])
             }
@@ -64,7 +64,7 @@ impl Emit<'_, '_> {
                 let v = self.b.ins().sload16x4(mem(), address, offset);
                 Lanes::new(kind, true, &[v])
             }
-            DType::U8 | DType::I8 | DType::Bool => {
+            DType::U8 | DType::I8 | DType::Bool | DType::QUInt8 | DType::QInt8 => {
                 let bytes = self.b.ins().load(types::I32, mem(), address, offset);
                 let v = self.b.ins().scalar_to_vector(types::I32X4, bytes);
                 let v = self.cast_bits(types::I8X16, v);
@@ -88,10 +88,10 @@ impl Emit<'_, '_> {
     /// Stores one element.
     pub(crate) fn store_scalar(&mut self, dtype: DType, v: Value, address: Value, offset: i32) {
         match dtype {
-            DType::F32 | DType::F64 | DType::I32 | DType::I64 | DType::Bool => {
+            DType::F32 | DType::F64 | DType::I32 | DType::I64 | DType::Bool | DType::QInt32 => {
                 self.b.ins().store(mem(), v, address, offset);
             }
-            DType::U8 | DType::I8 => {
+            DType::U8 | DType::I8 | DType::QUInt8 | DType::QInt8 => {
                 self.b.ins().istore8(mem(), v, address, offset);
             }
             DType::I16 => {
@@ -112,7 +112,7 @@ impl Emit<'_, '_> {
     /// Stores four neighbouring elements.
     pub(crate) fn store_vector(&mut self, dtype: DType, v: Lanes, address: Value, offset: i32) {
         match dtype {
-            DType::F32 | DType::I32 => {
+            DType::F32 | DType::I32 | DType::QInt32 => {
                 self.b.ins().store(mem(), v.one(), address, offset);
             }
             DType::F64 | DType::I64 => {
@@ -131,7 +131,9 @@ impl Emit<'_, '_> {
                 let bits = self.f32_to_f16(v.one());
                 self.store_low_half(bits, LOW_16, address, offset);
             }
-            DType::U8 | DType::I8 => self.store_bytes(v.one(), address, offset),
+            DType::U8 | DType::I8 | DType::QUInt8 | DType::QInt8 => {
+                self.store_bytes(v.one(), address, offset)
+            }
             DType::Bool => {
                 let m = self.mask(v, false);
                 let ones = self.and_const(m.one(), 1);

@@ -116,8 +116,8 @@ impl Emit<'_, '_> {
                 let bits = e.f32_to_f16(x);
                 e.f16_to_f32(bits)
             }),
-            DType::U8 => self.map1(v, Kind::I32, |e, x| e.and_const(x, 0xff)),
-            DType::I8 => self.map1(v, Kind::I32, |e, x| {
+            DType::U8 | DType::QUInt8 => self.map1(v, Kind::I32, |e, x| e.and_const(x, 0xff)),
+            DType::I8 | DType::QInt8 => self.map1(v, Kind::I32, |e, x| {
                 let x = e.shl(x, 24);
                 e.sshr(x, 24)
             }),
@@ -125,7 +125,7 @@ impl Emit<'_, '_> {
                 let x = e.shl(x, 16);
                 e.sshr(x, 16)
             }),
-            DType::I32 | DType::I64 | DType::F32 | DType::F64 | DType::Bool => v,
+            DType::I32 | DType::I64 | DType::F32 | DType::F64 | DType::Bool | DType::QInt32 => v,
         }
     }
 

@@ -31,7 +31,13 @@ impl Kind {
         match dtype {
             DType::F32 | DType::F16 | DType::BF16 => Kind::F32,
             DType::F64 => Kind::F64,
-            DType::U8 | DType::I8 | DType::I16 | DType::I32 => Kind::I32,
+            DType::U8
+            | DType::I8
+            | DType::I16
+            | DType::I32
+            | DType::QUInt8
+            | DType::QInt8
+            | DType::QInt32 => Kind::I32,
             DType::I64 => Kind::I64,
             DType::Bool if vector => Kind::M32,
             DType::Bool => Kind::Bit,

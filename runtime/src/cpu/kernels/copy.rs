@@ -96,10 +96,10 @@ where
         + Convert<Bool8>,
 {
     match to {
-        DType::U8 => row1::<A, u8, Conversion>(),
-        DType::I8 => row1::<A, i8, Conversion>(),
+        DType::U8 | DType::QUInt8 => row1::<A, u8, Conversion>(),
+        DType::I8 | DType::QInt8 => row1::<A, i8, Conversion>(),
         DType::I16 => row1::<A, i16, Conversion>(),
-        DType::I32 => row1::<A, i32, Conversion>(),
+        DType::I32 | DType::QInt32 => row1::<A, i32, Conversion>(),
         DType::I64 => row1::<A, i64, Conversion>(),
         DType::F16 | DType::BF16 | DType::F32 => row1::<A, f32, Conversion>(),
         DType::F64 => row1::<A, f64, Conversion>(),
@@ -110,10 +110,10 @@ where
 /// The row that converts between the arithmetic types of two dtypes.
 pub(super) fn conversion(from: DType, to: DType) -> Row1 {
     match from {
-        DType::U8 => conversion_to::<u8>(to),
-        DType::I8 => conversion_to::<i8>(to),
+        DType::U8 | DType::QUInt8 => conversion_to::<u8>(to),
+        DType::I8 | DType::QInt8 => conversion_to::<i8>(to),
         DType::I16 => conversion_to::<i16>(to),
-        DType::I32 => conversion_to::<i32>(to),
+        DType::I32 | DType::QInt32 => conversion_to::<i32>(to),
         DType::I64 => conversion_to::<i64>(to),
         DType::F16 | DType::BF16 | DType::F32 => conversion_to::<f32>(to),
         DType::F64 => conversion_to::<f64>(to),
@@ -312,7 +312,14 @@ pub(super) fn scalar_bits(value: Scalar, dtype: DType) -> u64 {
         DType::F32 => u64::from((value.as_f64() as f32).to_bits()),
         DType::F64 => value.as_f64().to_bits(),
         DType::Bool => u64::from(value.as_bool()),
-        DType::U8 | DType::I8 | DType::I16 | DType::I32 | DType::I64 => value.as_i64() as u64,
+        DType::U8
+        | DType::I8
+        | DType::I16
+        | DType::I32
+        | DType::I64
+        | DType::QUInt8
+        | DType::QInt8
+        | DType::QInt32 => value.as_i64() as u64,
     }
 }
 

@@ -402,11 +402,11 @@ pub(super) fn binary_row(op: BinaryOp, dtype: DType) -> Option<Row2> {
 macro_rules! with_arithmetic_type {
     ($dtype:expr, $t:ident => $body:expr) => {
         match $dtype {
-            DType::U8 => {
+            DType::U8 | DType::QUInt8 => {
                 type $t = u8;
                 $body
             }
-            DType::I8 => {
+            DType::I8 | DType::QInt8 => {
                 type $t = i8;
                 $body
             }
@@ -414,7 +414,7 @@ macro_rules! with_arithmetic_type {
                 type $t = i16;
                 $body
             }
-            DType::I32 => {
+            DType::I32 | DType::QInt32 => {
                 type $t = i32;
                 $body
             }

@@ -21,6 +21,7 @@ mod integer;
 pub mod matmul;
 mod nest;
 mod pointwise;
+pub mod quantized;
 pub mod random;
 mod reduce;
 #[cfg(test)]
@@ -28,6 +29,7 @@ mod reduce_tests;
 #[cfg(test)]
 mod row_tests;
 mod rows;
+pub mod sparse;
 mod strided;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -153,7 +153,9 @@ pub unsafe fn gemm(
             DType::I16 => int::gemm::<i16>(a, b, out, &scaling),
             DType::I32 => int::gemm::<i32>(a, b, out, &scaling),
             DType::I64 => int::gemm::<i64>(a, b, out, &scaling),
-            DType::Bool => return Err(MatmulError::DType { dtype }),
+            DType::Bool | DType::QInt8 | DType::QUInt8 | DType::QInt32 => {
+                return Err(MatmulError::DType { dtype });
+            }
         }
     }
     Ok(())

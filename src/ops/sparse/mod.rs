@@ -1,0 +1,93 @@
+//! Sparse tensors: what they hold, and their kernels.
+//!
+//! A sparse tensor is an opaque tensor: it has sizes, a dtype and keys (`SparseCPU`, `SparseCsrCPU`), and its payload is
+//! a few plain tensors. Index tensors are `i64`; every constructor checks them, and the kernels that follow them check
+//! again, since an index tensor may be written through another handle.
+//!
+//! | file | what |
+//! |---|---|
+//! | `coo` | coordinates: constructors, checks, accessors, coalescing |
+//! | `csr` | compressed rows: constructors, checks, accessors |
+//! | `convert` | dense, coordinates, compressed rows: each into each |
+//! | `pointwise` | element-wise operators |
+//! | `product` | matrix products, sums, transposes |
+
+mod convert;
+mod coo;
+mod csr;
+mod pointwise;
+mod product;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use convert::*;
+pub(crate) use coo::*;
+pub(crate) use csr::*;
+pub(crate) use pointwise::*;
+pub(crate) use product::*;
+
+use super::copy;
+use crate::dispatch::{BackendComponent, DispatchKey, DispatchKeySet};
+use crate::error::{Error, Result};
+use crate::tensor::{Tensor, access};
+use straightline_passes::ir::{DType, Device, DeviceType};
+
+/// The keys of a tensor of a functionality on a device: c10's, with autograd and autocast of the backend.
+pub(super) fn keys_on(functionality: DispatchKey, device: DeviceType) -> DispatchKeySet {
+    let plain = DispatchKeySet::for_device(device);
+    let key = functionality.on_backend(BackendComponent::of(device));
+    plain.remove(DispatchKey::Dense) | DispatchKeySet::from(key)
+}
+
+/// A plain tensor as a vector of row-major `i64`.
+pub(super) fn as_indices(t: &Tensor, name: &str) -> Result<Tensor> {
+    if !t.dtype().is_integral() {
+        return Err(Error::dtype(format!(
+            "{name} must be an int64 tensor, but got {}",
+            t.dtype().torch_name()
+        )));
+    }
+    copy::to_contiguous(&copy::to_dtype(t, DType::I64)?)
+}
+
+/// Reads row-major `i64` elements, held for the length of the call.
+pub(super) fn with_indices<R>(t: &Tensor, f: impl FnOnce(&[i64]) -> Result<R>) -> Result<R> {
+    debug_assert!(t.dtype() == DType::I64 && t.is_contiguous());
+    let _read = access::read(&[t])?;
+    let p = t.data_ptr()?.cast::<i64>().cast_const();
+    if t.numel() == 0 {
+        return f(&[]);
+    }
+    // SAFETY: row-major elements of type i64 (each payload's invariant), which the guard keeps from being written.
+    f(unsafe { std::slice::from_raw_parts(p, t.numel() as usize) })
+}
+
+/// `i64` data as a tensor.
+pub(super) fn indices_tensor(data: &[i64], sizes: &[i64]) -> Result<Tensor> {
+    Tensor::from_slice(data, sizes)
+}
+
+/// A zero-filled plain tensor.
+pub(super) fn zeros_dense(dtype: DType, device: Device, sizes: &[i64]) -> Result<Tensor> {
+    let t = Tensor::allocate_contiguous(dtype, device, sizes)?;
+    copy::zero_(&t)
+}
+
+/// The error of an accessor that only one layout has.
+#[cold]
+pub(super) fn wrong_layout<T>(t: &Tensor, op: &str, expected: &str) -> Result<T> {
+    let name = match t.layout() {
+        straightline_passes::ir::Layout::Strided => "Strided",
+        straightline_passes::ir::Layout::Sparse => "Sparse",
+        straightline_passes::ir::Layout::SparseCsr => "SparseCsr",
+        _ => "another layout",
+    };
+    Err(Error::runtime(format!(
+        "{op} expected {expected} tensor layout but got {name}"
+    )))
+}
+
+/// `detach` and `alias`: there are no views of sparse tensors, so it is the tensor.
+pub(crate) fn same(t: &Tensor) -> Result<Tensor> {
+    Ok(t.clone())
+}

@@ -1,0 +1,129 @@
+//! Sparse tensors: making them, taking them apart, and back to dense.
+
+use crate::error::Result;
+use crate::ops::aten;
+use crate::tensor::Tensor;
+use straightline_passes::ir::Layout;
+
+impl Tensor {
+    /// A tensor in coordinate form: element `i` of `values` is at column `i` of `indices`, which has a row for each
+    /// sparse dimension. Equal coordinates count as their sum. See [`aten::sparse_coo_tensor_indices_size`].
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let indices = Tensor::from_slice(&[0i64, 1, 2, 0], &[2, 2])?; // (0, 2) and (1, 0)
+    /// let s = Tensor::sparse_coo(&indices, &Tensor::from_vec([3f32, 4.0])?, &[2, 3])?;
+    /// assert_eq!(s.to_dense()?.to_vec::<f32>()?, [0.0, 0.0, 3.0, 4.0, 0.0, 0.0]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An index outside of the sizes, or parts that do not fit together. Unlike PyTorch's, the check is always on.
+    #[track_caller]
+    pub fn sparse_coo(indices: &Tensor, values: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+        let layout = Some(Layout::Sparse);
+        aten::sparse_coo_tensor_indices_size(indices, values, sizes, None, layout, None, None, None)
+    }
+
+    /// A matrix in compressed-row form: row `r` has the elements `crow[r]..crow[r + 1]` of `col` and `values`. See
+    /// [`aten::sparse_csr_tensor_crow_col_value_size`].
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let crow = Tensor::from_vec([0i64, 1, 2])?;
+    /// let col = Tensor::from_vec([2i64, 0])?;
+    /// let m = Tensor::sparse_csr(&crow, &col, &Tensor::from_vec([3f32, 4.0])?, &[2, 3])?;
+    /// let x = Tensor::from_slice(&[1f32, 1.0, 1.0], &[3, 1])?;
+    /// assert_eq!(m.mm(&x)?.to_vec::<f32>()?, [3.0, 4.0]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Row bounds that do not rise from 0 to the number of values, or columns that are not sorted, different and in
+    /// range within each row.
+    #[track_caller]
+    pub fn sparse_csr(
+        crow: &Tensor,
+        col: &Tensor,
+        values: &Tensor,
+        sizes: &[i64],
+    ) -> Result<Tensor> {
+        let layout = Some(Layout::SparseCsr);
+        aten::sparse_csr_tensor_crow_col_value_size(
+            crow,
+            col,
+            values,
+            sizes,
+            None,
+            layout,
+            None,
+            Some(false),
+        )
+    }
+
+    /// The elements that are not zero, in coordinate form. See [`aten::to_sparse`].
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let s = Tensor::from_slice(&[0f32, 5.0, 0.0, 6.0], &[2, 2])?.to_sparse()?;
+    /// assert_eq!(s.indices()?.to_vec::<i64>()?, [0, 1, 1, 1]);
+    /// assert_eq!(s.values()?.to_vec::<f32>()?, [5.0, 6.0]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn to_sparse(&self) -> Result<Tensor> {
+        aten::to_sparse(self, None, None, None)
+    }
+
+    /// The elements of a matrix that are not zero, in compressed-row form. See [`aten::to_sparse_csr`].
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let s = Tensor::from_slice(&[0f32, 5.0, 0.0, 6.0], &[2, 2])?.to_sparse_csr()?;
+    /// assert_eq!(straightline::ops::aten::crow_indices(&s)?.to_vec::<i64>()?, [0, 1, 2]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn to_sparse_csr(&self) -> Result<Tensor> {
+        aten::to_sparse_csr(self, None)
+    }
+
+    /// The tensor in plain memory; itself if it is. See [`aten::to_dense`].
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let x = Tensor::from_slice(&[0f32, 5.0, 0.0, 6.0], &[2, 2])?;
+    /// assert_eq!(x.to_sparse()?.to_dense()?.to_vec::<f32>()?, x.to_vec::<f32>()?);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn to_dense(&self) -> Result<Tensor> {
+        aten::to_dense(self, None, None)
+    }
+
+    /// Coordinates in order, equal ones summed. See [`aten::coalesce`].
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let twice = Tensor::from_slice(&[1i64, 1], &[1, 2])?;
+    /// let s = Tensor::sparse_coo(&twice, &Tensor::from_vec([3f32, 4.0])?, &[2])?;
+    /// assert_eq!(s.coalesce()?.values()?.to_vec::<f32>()?, [7.0]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn coalesce(&self) -> Result<Tensor> {
+        aten::coalesce(self)
+    }
+
+    /// The coordinates of a coalesced tensor, a row for each sparse dimension. See [`aten::indices`].
+    #[track_caller]
+    pub fn indices(&self) -> Result<Tensor> {
+        aten::indices(self)
+    }
+
+    /// The elements that are stored. See [`aten::values`].
+    #[track_caller]
+    pub fn values(&self) -> Result<Tensor> {
+        aten::values(self)
+    }
+}
