@@ -36,7 +36,7 @@ pub(crate) mod math_bits;
 mod matmul;
 mod nn;
 mod pointwise;
-pub(crate) mod quantized;
+pub mod quantized;
 mod reduce;
 pub(crate) mod sparse;
 mod structured;
@@ -48,7 +48,7 @@ pub(crate) fn register() -> crate::Result<()> {
     let mut library = crate::dispatch::Library::new("aten")?;
     aten::register(&mut library)?;
     library.leak();
-    Ok(())
+    quantized::register()
 }
 
 /// The operators as typed functions: `aten::add.Tensor` is [`aten::add_tensor`].

@@ -18,7 +18,7 @@
 
 pub(crate) mod access;
 mod display;
-mod display_layouts;
+pub(crate) mod display_layouts;
 mod element;
 mod factory;
 mod generator;

@@ -49,7 +49,7 @@ fn keys_are_those_that_pytorch_gives() {
 #[test]
 fn a_dense_and_a_sparse_operand_reach_the_sparse_kernel() {
     let keys = ones(&[2, 3]).key_set() | coo().key_set();
-    let below = keys & DispatchKeySet::full_after(DispatchKey::AutogradOther);
+    let below = keys & DispatchKeySet::full_after(DispatchKey::ADInplaceOrView);
     assert_eq!(below.highest_priority_key(), DispatchKey::SparseCPU);
     let sum = aten::add_tensor(&ones(&[2, 3]), &coo(), Scalar::Int(1)).unwrap();
     assert_eq!(sum.layout(), Layout::Strided);
@@ -495,7 +495,7 @@ fn index_tensors_that_change_later_are_errors_and_not_memory() {
     let i = Tensor::from_slice(&[0i64, 1, 1, 2, 0, 2], &[2, 3]).unwrap();
     let v = Tensor::from_vec([3f32, 4.0, 5.0]).unwrap();
     let s = Tensor::sparse_coo(&i, &v, &[2, 3]).unwrap();
-    aten::fill__scalar(&i, Scalar::Int(1000)).unwrap();
+    aten::fill_scalar_(&i, Scalar::Int(1000)).unwrap();
     assert!(matches!(
         s.to_dense().unwrap_err().kind(),
         ErrorKind::Kernel(_)

@@ -7,6 +7,7 @@
 mod binary;
 mod make;
 mod product;
+mod quantized;
 mod reduce;
 mod rounding;
 mod select;
