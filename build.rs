@@ -180,6 +180,7 @@ fn kernels(entry: &Entry) -> Result<Vec<(String, String)>, String> {
 fn kernel_path(kernel: &str) -> String {
     match kernel {
         "fallthrough" => "crate::dispatch::Kernel::fallthrough()".to_string(),
+        "below_autograd" => "crate::ops::below_autograd()".to_string(),
         path => format!("crate::ops::{path}"),
     }
 }
@@ -414,7 +415,7 @@ impl<'a> Op<'a> {
         }
         for (key, kernel) in &self.kernels {
             let kernel = match (kernel.as_str(), key.as_str()) {
-                ("fallthrough", _) => "crate::dispatch::Kernel::fallthrough()".to_string(),
+                ("fallthrough" | "below_autograd", _) => kernel_path(kernel),
                 ("composed_out", _) => {
                     format!("structured::composed({:?})", self.entry.structured[0])
                 }

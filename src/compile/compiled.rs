@@ -282,7 +282,11 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
     }
 
     fn falls_back(&self, e: &Error) -> bool {
-        self.options.eager_fallback && matches!(e.kind(), ErrorKind::DataDependent { .. })
+        self.options.eager_fallback
+            && matches!(
+                e.kind(),
+                ErrorKind::DataDependent { .. } | ErrorKind::Opaque { .. }
+            )
     }
 
     /// Adds a variant; the caller holds the lock.

@@ -54,6 +54,7 @@ pub(super) fn value(v: &Value, tensor: &mut dyn FnMut(&Tensor) -> String) -> Str
         Value::Layout(l) => format!("{l:?}"),
         Value::MemoryFormat(m) => m.to_string(),
         Value::Generator(_) => "Generator".into(),
+        Value::Object(o) => format!("{o:?}"),
         Value::IntList(l) => list(l, ToString::to_string),
         Value::DoubleList(l) => list(l, |x| format!("{x:?}")),
         Value::BoolList(l) => list(l, ToString::to_string),

@@ -157,6 +157,11 @@ fn leave() {
 
 /// A tensor with the same shape on the Meta device.
 pub(crate) fn to_meta(t: &Tensor) -> Tensor {
+    if t.kind_without_memory().is_some() {
+        // it may have no size that storage could have
+        let (sizes, keys) = (t.sizes(), t.key_set());
+        return Tensor::irregular(sizes, t.numel(), t.dtype(), Device::META, keys, ());
+    }
     let storage = Storage::without_data(t.storage().bytes());
     let m = Tensor::build(
         storage,

@@ -11,11 +11,12 @@
 //! | `add.Scalar` and other overloads with a number | the overload with a tensor |
 //! | `abs_`, `add_.Scalar` and other in-place operators | the functional variant and `copy_` |
 //! | `sum`, `mean` over everything | the overload with dimensions |
+//! | `t`, `transpose`, `detach` of sparse tensors | new coordinates, the tensor itself |
 //! | others | no others: they go to the fallback of the backend, and without one are an error |
 
 use super::aten;
 use super::structured::{arguments, schema_of, shapes};
-use crate::dispatch::{DispatchKey, OperatorHandle, Stack, Value, operator};
+use crate::dispatch::{DispatchKey, DispatchKeySet, OperatorHandle, Stack, Value, operator};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use straightline_passes::ir::DType;
@@ -41,8 +42,8 @@ pub(crate) fn decompose(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
 }
 
 fn backend_of(op: OperatorHandle, args: &[Value]) -> DispatchKey {
-    let backend = op.argument_keys(args).highest_backend();
-    DispatchKey::Dense.on_backend(backend)
+    let keys = op.argument_keys(args) & DispatchKeySet::full_after(DispatchKey::BackendSelect);
+    keys.highest_priority_key()
 }
 
 /// The operator by others; `None` if there is no such way.
@@ -54,6 +55,9 @@ fn parts(op: OperatorHandle, args: &[Value]) -> Result<Option<Value>> {
     let [Value::Tensor(of), rest @ ..] = args else {
         return Ok(None);
     };
+    if let Some(result) = super::sparse::composite(name, of, rest) {
+        return result.map(|t| Some(t.into()));
+    }
     let made = match (name, rest) {
         ("sum", [dtype]) => aten::sum_dim_int_list(of, None, false, dtype_of(dtype))?,
         ("mean", [dtype]) => aten::mean_dim(of, None, false, dtype_of(dtype))?,

@@ -20,6 +20,7 @@
 //! | `types` | `result_type` |
 //! | `math_bits` | lazy negation and conjugation, zeros without memory |
 //! | `sparse/` | tensors in coordinate and compressed-row form |
+//! | `nested/` | batches of tensors of different sizes |
 //! | `quantized/` | tensors of small integers with a scale, and the operators of `quantized::` |
 //! | `factory` | `empty`, `full`, `arange`, random numbers |
 //!
@@ -34,6 +35,7 @@ mod factory;
 pub(crate) mod index;
 pub(crate) mod math_bits;
 mod matmul;
+pub(crate) mod nested;
 mod nn;
 mod pointwise;
 pub mod quantized;
@@ -49,6 +51,17 @@ pub(crate) fn register() -> crate::Result<()> {
     aten::register(&mut library)?;
     library.leak();
     quantized::register()
+}
+
+/// A kernel at an autograd key that goes on below all of them. A fallthrough would stop at the next, `AutogradCPU`, which
+/// for a composite with kernels for nested tensors is the composite.
+fn below_autograd() -> crate::dispatch::Kernel {
+    crate::dispatch::Kernel::boxed(|op, keys, stack| {
+        op.redispatch_boxed(
+            keys & crate::dispatch::DispatchKeySet::AFTER_AUTOGRAD,
+            stack,
+        )
+    })
 }
 
 /// The operators as typed functions: `aten::add.Tensor` is [`aten::add_tensor`].

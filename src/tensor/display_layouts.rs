@@ -2,7 +2,7 @@
 
 use super::Tensor;
 use super::display::{LINE_WIDTH, list};
-use crate::ops::{quantized, sparse};
+use crate::ops::{nested, quantized, sparse};
 use std::fmt::Write as _;
 use straightline_passes::ir::DType;
 
@@ -29,6 +29,9 @@ impl Tensor {
                 ("values", values),
             ];
             return Some(self.sparse_text(&parts, values.numel(), false));
+        }
+        if let Some(parts) = nested::texts(self) {
+            return Some(nested_text(&parts));
         }
         if self.is_quantized() {
             return quantized::describe(self).map(|(real, how)| self.quantized_text(&real, how));
@@ -79,6 +82,19 @@ impl Tensor {
         suffixes.extend(how);
         with_suffixes(text, &suffixes, false)
     }
+}
+
+fn nested_text(parts: &[String]) -> String {
+    let indented: Vec<String> = parts
+        .iter()
+        .map(|p| {
+            p.lines()
+                .map(|l| format!("  {l}"))
+                .collect::<Vec<_>>()
+                .join("\n")
+        })
+        .collect();
+    format!("nested_tensor([\n{}\n])", indented.join(",\n"))
 }
 
 fn dtype_suffix(dtype: DType) -> Option<String> {

@@ -119,7 +119,8 @@ impl Tensor {
 pub(super) fn quantized_memory(dtype: DType) -> Error {
     Error::dtype(format!(
         "plain tensors have no dtype {}: quantized integers need a scale and a zero point, so make the tensor \
-         with `quantize_per_tensor` or `quantize_per_channel`",
+         with `quantize_per_tensor` or `quantize_per_channel`. An operator without a kernel for quantized operands ends \
+         here, too: `dequantize` them first",
         dtype.torch_name()
     ))
 }

@@ -4,6 +4,7 @@
 //! and what it holds is known only to the kernels at its keys (c10's `OpaqueTensorImpl`).
 
 use super::Tensor;
+use super::shape::Parts;
 use super::storage::Storage;
 use crate::dispatch::DispatchKeySet;
 use crate::error::{Error, Result};
@@ -135,6 +136,30 @@ impl Tensor {
             device,
             keys: DispatchKeySet::for_device(device.kind),
         }
+    }
+
+    /// An opaque tensor whose sizes may be -1 where they are not one number: a batch of different sizes.
+    pub(crate) fn irregular<T: Any + Send + Sync>(
+        sizes: &[i64],
+        numel: i64,
+        dtype: DType,
+        device: Device,
+        keys: DispatchKeySet,
+        payload: T,
+    ) -> Tensor {
+        let parts = Parts {
+            storage: Storage::without_data(0),
+            dtype,
+            device,
+            keys,
+            offset: 0,
+            numel,
+            contiguous: false,
+            wrapped_number: false,
+            extra: Some(Arc::new(payload)),
+        };
+        // without strides, as PyTorch's
+        Tensor::place(parts, sizes, &Dims::from_elem(0, sizes.len()))
     }
 
     /// The payload of an opaque tensor, if it is a `T`.

@@ -8,7 +8,7 @@
 use super::storage::{FunctionalStorage, Layout, ViewStep};
 use super::wrapper::{build, wrapper_of};
 use crate::dispatch::{Value, operator};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::modes::tracer;
 use crate::tensor::Tensor;
 use crate::tensor::storage::Storage;
@@ -136,6 +136,13 @@ pub(crate) fn wrap_argument(real: &Tensor, index: usize) -> Result<Tensor> {
 }
 
 fn wrap_leaf(real: &Tensor, owner: Owner) -> Result<Tensor> {
+    if let Some((what, instead)) = real.kind_without_memory() {
+        return Err(Error::new(ErrorKind::Opaque {
+            what: "compile() without `eager_fallback`".into(),
+            tensor: format!("{what}, {real:?}"),
+            instead,
+        }));
+    }
     if real.has_math_bits() {
         return Err(Error::compile(
             "a captured function cannot use a tensor with the negative, conjugate or zero bit: \

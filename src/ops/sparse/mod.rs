@@ -86,8 +86,3 @@ pub(super) fn wrong_layout<T>(t: &Tensor, op: &str, expected: &str) -> Result<T>
         "{op} expected {expected} tensor layout but got {name}"
     )))
 }
-
-/// `detach` and `alias`: there are no views of sparse tensors, so it is the tensor.
-pub(crate) fn same(t: &Tensor) -> Result<Tensor> {
-    Ok(t.clone())
-}

@@ -4,7 +4,7 @@ use super::convert::{add_into, csr_to_coo, csr_with_values, with_values};
 use super::coo::{build, linear_of, rows_at, shaped, unravel};
 use super::{coalesce_coo, coo, coo_to_csr, csr, zeros_dense};
 use crate::error::{Error, Result};
-use crate::ops::common::{promote, promote_scalar};
+use crate::ops::common::promote;
 use crate::ops::{copy, pointwise, view};
 use crate::tensor::{Tensor, access};
 use straightline_passes::ir::{DType, Dims, Scalar, layout};
@@ -208,11 +208,6 @@ fn scaled(s: &Tensor, by: &Tensor) -> Result<Tensor> {
     with_values(s, copy::to_dtype(&product, dtype)?)
 }
 
-pub(crate) fn mul_scalar(s: &Tensor, by: Scalar) -> Result<Tensor> {
-    let values = copy::to_dtype(&coo(s)?.values, promote_scalar(s, by))?;
-    with_values(s, pointwise::mul_scalar(&values, by)?)
-}
-
 pub(crate) fn div(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     if !a.is_sparse() || b.is_sparse() || b.dim() != 0 {
         return Err(Error::runtime(format!(
@@ -222,11 +217,6 @@ pub(crate) fn div(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     }
     let a = coalesce_coo(a)?;
     with_values(&a, pointwise::div(&coo(&a)?.values, b)?)
-}
-
-pub(crate) fn div_scalar(a: &Tensor, b: Scalar) -> Result<Tensor> {
-    let a = coalesce_coo(a)?;
-    with_values(&a, pointwise::div_scalar(&coo(&a)?.values, b)?)
 }
 
 // ---- compressed rows ---------------------------------------------------------------------------

@@ -4,6 +4,7 @@ use super::convert::merge_dims;
 use super::coo::{build, rows_at, sum_equal};
 use super::pointwise::{dims, rows_as_coo};
 use super::{Coo, coo, coo_to_csr, csr, indices_tensor, with_indices};
+use crate::dispatch::Value;
 use crate::error::{Error, Result};
 use crate::ops::common::{wrap_dim, wrap_dims};
 use crate::ops::{copy, pointwise, reduce, view};
@@ -235,7 +236,7 @@ pub(crate) fn sum_dim(
     merge_dims(&shrunk, &of_sparse, keepdim)
 }
 
-pub(crate) fn t(x: &Tensor) -> Result<Tensor> {
+fn t(x: &Tensor) -> Result<Tensor> {
     let c = coo(x)?;
     if c.sparse_dim() > 2 || x.dim() > 2 {
         return Err(Error::runtime(format!(
@@ -251,7 +252,7 @@ pub(crate) fn t(x: &Tensor) -> Result<Tensor> {
     }
 }
 
-pub(crate) fn transpose(x: &Tensor, a: i64, b: i64) -> Result<Tensor> {
+fn transpose(x: &Tensor, a: i64, b: i64) -> Result<Tensor> {
     let (a, b) = (wrap_dim(a, x.dim())?, wrap_dim(b, x.dim())?);
     if a == b {
         return Ok(x.clone());
@@ -272,6 +273,22 @@ pub(crate) fn transpose(x: &Tensor, a: i64, b: i64) -> Result<Tensor> {
     }
 }
 
+/// Operators that `CompositeExplicitAutograd` serves for all layouts, and that are other than for plain memory here.
+pub(crate) fn composite(name: &str, x: &Tensor, rest: &[Value]) -> Option<Result<Tensor>> {
+    match (name, rest) {
+        ("t", []) if x.is_sparse() => Some(t(x)),
+        ("t", []) if x.is_sparse_csr() => Some(csr_t()),
+        ("transpose.int", [Value::Int(a), Value::Int(b)]) if x.is_sparse() => {
+            Some(transpose(x, *a, *b))
+        }
+        ("detach" | "alias", []) if x.is_sparse() || x.is_sparse_csr() || x.is_quantized() => {
+            // there are no views of such tensors, so it is the tensor
+            Some(Ok(x.clone()))
+        }
+        _ => None,
+    }
+}
+
 /// The index tensor with two rows exchanged.
 fn swapped(c: &Coo, a: usize, b: usize) -> Result<Tensor> {
     let nnz = c.nnz() as usize;
@@ -287,7 +304,7 @@ fn swapped(c: &Coo, a: usize, b: usize) -> Result<Tensor> {
     indices_tensor(&data, c.indices.sizes())
 }
 
-pub(crate) fn csr_t(_x: &Tensor) -> Result<Tensor> {
+fn csr_t() -> Result<Tensor> {
     Err(Error::not_implemented(
         "the transpose of compressed rows is compressed columns, which are not there: transpose the coordinate form, `x.to_sparse()?.t()`",
     ))

@@ -543,3 +543,39 @@ fn likes_keep_the_layout() {
     assert_eq!(z.to_vec::<f32>().unwrap(), [0.0; 6]);
     assert!(message(aten::zero_(&coo())).contains("do not change in place"));
 }
+
+#[test]
+fn compile_refuses_tensors_that_are_not_plain_memory() {
+    let quantized = ones(&[2])
+        .quantize_per_tensor(0.1, 0, DType::QUInt8)
+        .unwrap();
+    let nested = Tensor::nested(&[ones(&[2])]).unwrap();
+    for t in [coo(), coo().to_sparse_csr().unwrap(), quantized, nested] {
+        let f = crate::compile(|x: &Tensor| aten::neg(x));
+        let m = message(f.call(&t));
+        assert!(
+            m.contains("compile() without `eager_fallback` reads plain memory"),
+            "{m}"
+        );
+        // closed over, too
+        let f = crate::compile(move |x: &Tensor| aten::add_tensor(x, &t, Scalar::Int(1)));
+        assert!(f.call(&ones(&[2])).is_err());
+    }
+    // or run as it is
+    let options = crate::CompileOptions {
+        eager_fallback: true,
+        ..Default::default()
+    };
+    let f = crate::compile_with(|x: &Tensor| aten::neg(x), options);
+    for _ in 0..2 {
+        assert_eq!(
+            dense(&f.call(&coo()).unwrap()),
+            [0.0, 0.0, -3.0, -4.0, 0.0, -5.0]
+        );
+    }
+    // made inside: an error, not a panic
+    let f = crate::compile(|x: &Tensor| x.to_sparse()?.to_dense());
+    assert!(f.call(&ones(&[2, 2])).is_err());
+    let f = crate::compile(|x: &Tensor| x.quantize_per_tensor(0.1, 0, DType::QInt8)?.dequantize());
+    assert!(f.call(&ones(&[2, 2])).is_err());
+}

@@ -6,6 +6,7 @@
 
 mod binary;
 mod make;
+mod nested;
 mod product;
 mod quantized;
 mod reduce;
