@@ -24,11 +24,13 @@ const SOURCES: &str = "src/ops/native_functions";
 /// `src/ops/composite.rs`.
 const OWN_MEMORY: [&str; 5] = ["index::", "nn::", "pointwise::", "reduce::", "view::"];
 /// The same of a family that has others as well.
-const OWN_MEMORY_ALONE: [&str; 4] = [
+const OWN_MEMORY_ALONE: [&str; 6] = [
     "copy::copy",
     "copy::fill",
     "copy::select_scatter",
     "copy::slice_scatter",
+    "math_bits::add_scalar",
+    "math_bits::mul_scalar",
 ];
 
 #[derive(Deserialize)]

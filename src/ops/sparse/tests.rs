@@ -566,7 +566,7 @@ fn compile_refuses_tensors_that_are_not_plain_memory() {
         eager_fallback: true,
         ..Default::default()
     };
-    let f = crate::compile_with(|x: &Tensor| aten::neg(x), options);
+    let f = crate::compile_with(options, |x: &Tensor| aten::neg(x));
     for _ in 0..2 {
         assert_eq!(
             dense(&f.call(&coo()).unwrap()),
