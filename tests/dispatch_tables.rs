@@ -453,3 +453,26 @@ fn our_tables_are_pytorchs_except_where_we_say_so() {
         "the differences from PyTorch changed: look, then run with UPDATE_DIFFERENCES=1"
     );
 }
+
+#[test]
+fn schemas_print_as_pytorch_prints_them() {
+    use straightline_passes::ir::schema::FunctionSchema;
+    let pytorch = pytorch();
+    let (mut stable, mut wrong) = (0, Vec::new());
+    for (name, op) in &pytorch.operators {
+        match FunctionSchema::parse(&op.schema) {
+            Ok(schema) => {
+                let printed = schema.to_string();
+                if printed != op.schema {
+                    wrong.push(format!("{printed}\n{}", op.schema));
+                }
+                let again = FunctionSchema::parse(&printed).unwrap();
+                assert_eq!(again.to_string(), printed);
+                stable += 1;
+            }
+            Err(e) => wrong.push(format!("{name}: {e}")),
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(stable, 3624);
+}

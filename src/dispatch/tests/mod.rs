@@ -3,6 +3,7 @@
 
 mod calls;
 mod concurrency;
+mod invariants;
 mod precedence;
 mod registration;
 

@@ -293,3 +293,117 @@ fn a_fallback_on_an_alias_fills_its_keys() {
     drop(wild);
     assert!(!op.has_computed_kernel(K::NestedTensorCPU));
 }
+
+/// Section 4.2: what is accepted, and what comes of it.
+#[test]
+fn accepted() {
+    let _turn = turn();
+    let mut lib = Library::new("t_accept").unwrap();
+    let unary = |x: &Tensor| Ok(x.clone());
+    // a definition with a function: for all backends
+    let both = lib.def_with("both(Tensor x) -> Tensor", unary).unwrap();
+    assert_eq!(both.registered_keys(), [K::CompositeImplicitAutograd]);
+    // the namespace said again; overloads beside each other
+    lib.def("t_accept::named(Tensor x) -> Tensor").unwrap();
+    lib.def("named.more(Tensor x, int n) -> Tensor").unwrap();
+    lib.impl_at("t_accept::named", K::CPU, unary).unwrap();
+    // the block's key, said again
+    let mut cuda = Library::implementation("t_accept", K::CUDA).unwrap();
+    cuda.impl_at("named", K::CUDA, unary).unwrap();
+    cuda.impl_at("both", K::Undefined, unary).unwrap();
+    let named = operator("t_accept::named").unwrap();
+    assert_eq!(named.registered_keys(), [K::CPU, K::CUDA]);
+    assert!(both.has_kernel(K::CUDA), "no key means the block's");
+    // the kernel of an operator that nobody has defined
+    cuda.impl_("t_accept::dangling", unary).unwrap();
+    let dangling = find(&"t_accept::dangling".parse().unwrap()).unwrap();
+    assert_eq!(dangling.registered_keys(), [K::CUDA]);
+    // a fallback's own key wins over the block's
+    let mut wild = Library::fallbacks(K::TESTING_ONLY_GenericWrapper).unwrap();
+    wild.fallback_at(K::TESTING_ONLY_GenericMode, says(3))
+        .unwrap();
+    assert!(named.has_computed_kernel(K::TESTING_ONLY_GenericMode));
+    assert!(!named.has_computed_kernel(K::TESTING_ONLY_GenericWrapper));
+}
+
+/// Section 4.2: the errors of duplicates name both places.
+#[test]
+fn duplicates_name_both_places() {
+    let mut lib = Library::new("t_twice").unwrap();
+    lib.at("first.rs", 1).def("f(Tensor x) -> Tensor").unwrap();
+    let mut more = Library::fragment("t_twice").unwrap();
+    more.at("second.rs", 2);
+    for schema in ["f(Tensor x) -> Tensor", "f(int x) -> int"] {
+        let text = message(more.def(schema));
+        assert!(
+            text.contains("registered at first.rs:1") && text.contains("registered at second.rs:2"),
+            "{text}"
+        );
+    }
+    // and leave what was there
+    let f = operator("t_twice::f").unwrap();
+    assert_eq!(
+        f.schema().unwrap().to_string(),
+        "t_twice::f(Tensor x) -> Tensor"
+    );
+    let text = message(Library::new("t_twice"));
+    assert_eq!(text.matches("registration.rs:").count(), 2, "{text}");
+    assert!(message(lib.def("f.__x(int x) -> int")).contains("__x is not a legal overload name"));
+    // a kernel that does not fit leaves no trace, and names the schema's place and its own
+    more.at("third.rs", 3);
+    let text = message(more.impl_at("f", K::CPU, |x: &Tensor, _: i64| Ok(x.clone())));
+    assert!(
+        text.contains("first.rs:1") && text.contains("third.rs:3"),
+        "{text}"
+    );
+    assert!(f.registered_keys().is_empty());
+    // types that differ among typed kernels: the schema allows `int` only
+    let text = message(more.impl_at("f", K::CPU, |_: &Tensor| Ok(1i64)));
+    assert!(text.contains("Type mismatch in return 1"), "{text}");
+}
+
+/// Section 4.3: each key has a history of its own, and every way out of it restores.
+#[test]
+fn histories_are_per_key() {
+    let mut lib = Library::new("t_histories").unwrap();
+    let op = lib.def("f(Tensor x) -> int").unwrap();
+    let mut blocks: Vec<(Library, String)> = Vec::new();
+    let keys = [
+        K::CPU,
+        K::CUDA,
+        K::CPU,
+        K::CompositeImplicitAutograd,
+        K::CPU,
+        K::CUDA,
+    ];
+    for (i, key) in keys.into_iter().enumerate() {
+        let before = dump(op) + &dump_table(op);
+        let mut block = Library::implementation("t_histories", key).unwrap();
+        block
+            .at("h.rs", i as u32)
+            .impl_("f", says(i as i64))
+            .unwrap();
+        blocks.push((block, before));
+    }
+    let text = dump(op);
+    let order: Vec<&str> = text
+        .lines()
+        .filter(|l| l.contains("h.rs:"))
+        .map(|l| l.split(" ::").next().unwrap())
+        .collect();
+    assert_eq!(
+        order,
+        [
+            "CPU: registered at h.rs:4",
+            "CPU (inactive): registered at h.rs:2",
+            "CPU (inactive): registered at h.rs:0",
+            "CUDA: registered at h.rs:5",
+            "CUDA (inactive): registered at h.rs:1",
+            "CompositeImplicitAutograd[alias]: registered at h.rs:3",
+        ]
+    );
+    while let Some((block, before)) = blocks.pop() {
+        drop(block);
+        assert_eq!(dump(op) + &dump_table(op), before);
+    }
+}

@@ -551,6 +551,7 @@ impl<'a> Cursor<'a> {
                 SchemaType::List(element, Some(_)) if !self.is("[") => {
                     self.constant(start, element, ty)
                 }
+                inner @ SchemaType::Float => self.constant(start, inner, ty),
                 inner => self.default(inner),
             },
             SchemaType::List(element, size) => {
@@ -632,7 +633,11 @@ impl<'a> Cursor<'a> {
                 | T::DeviceIndex
                 | T::Any
                 | T::Var(_),
-            ) => self.number(&n, negative, matches!(ty, T::Float))?,
+            ) => {
+                // c10 asks the type as it is written: a whole number stays one for `float?`
+                let optional = matches!(shown, T::Optional(t) if **t == T::Float);
+                self.number(&n, negative, *ty == T::Float && !optional)?
+            }
             (Kind::Str(s), T::Str | T::Device | T::Any | T::Var(_)) if !negative => {
                 DefaultValue::Str(s)
             }

@@ -154,6 +154,7 @@ fn write_quoted(f: &mut fmt::Formatter<'_>, s: &str) -> fmt::Result {
     for c in s.chars() {
         match c {
             '"' => f.write_str("\\\"")?,
+            '\'' => f.write_str("\\'")?,
             '\\' => f.write_str("\\\\")?,
             '\n' => f.write_str("\\n")?,
             '\t' => f.write_str("\\t")?,
