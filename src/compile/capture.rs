@@ -1,6 +1,6 @@
 //! Capture: the function runs once on stand-ins, and the tracer records what is dispatched.
 
-use super::flat;
+use super::flat::{self, Handed};
 use super::results;
 use super::stages::{LeafUse, Mutation, Traced};
 use super::tree::TensorTree;
@@ -18,6 +18,8 @@ pub(super) struct Captured<O> {
     pub(super) traced: Traced,
     /// The function's result; its tensors are stand-ins to be replaced.
     pub(super) output: O,
+    /// Which of them are wrappers that the function was given.
+    pub(super) handed: Vec<Option<Handed>>,
     pub(super) tls: TlsKeySets,
 }
 
@@ -84,10 +86,12 @@ fn attempt<I: TensorTree, O: TensorTree>(
     }
     let output = output?;
     let traced = finish(&output, inputs)?;
+    let handed = flat::handed_through(&stand_ins, &output);
     drop(scope);
     Ok(Ok(Captured {
         traced,
         output,
+        handed,
         tls,
     }))
 }

@@ -3,7 +3,7 @@
 use super::capture::capture;
 use super::devices;
 use super::explain::{Explanation, VariantExplanation};
-use super::flat;
+use super::flat::{self, Handed};
 use super::guards::{GuardMiss, Guards};
 use super::options::{CompileEvent, CompileOptions};
 use super::stages::{Executable, Traced};
@@ -87,6 +87,8 @@ struct Variant<I, O> {
     wrapped: bool,
     /// The structure of the result.
     output: Option<O>,
+    /// Which tensors of it are wrappers that the function was given.
+    handed: Vec<Option<Handed>>,
     /// `None`: runs eagerly.
     code: Option<Executable>,
     next: *const Variant<I, O>,
@@ -133,9 +135,7 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
         };
         let _range = record_lazily(|| format!("compiled variant {}", variant.number));
         let mut results = code.run(leaves)?.into_iter();
-        Ok(flat::map(output, &mut |stand_in| {
-            results.next().unwrap_or_else(|| stand_in.clone())
-        }))
+        Ok(flat::rebuild(output, &variant.handed, inputs, &mut results))
     }
 
     fn variants_from_newest(&self) -> impl Iterator<Item = &Variant<I, O>> {
@@ -256,6 +256,7 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
                     input,
                     wrapped,
                     output: Some(captured.output),
+                    handed: captured.handed,
                     code: Some(code),
                     next: std::ptr::null(),
                 }
@@ -272,6 +273,7 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
                     input,
                     wrapped,
                     output: None,
+                    handed: Vec::new(),
                     code: None,
                     next: std::ptr::null(),
                 }

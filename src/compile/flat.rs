@@ -4,7 +4,7 @@
 //! `Vec` or a flag (`__tensor_flatten__` and `__tensor_unflatten__` of AOTAutograd).
 
 use super::tree::TensorTree;
-use crate::modes::subclass;
+use crate::modes::{functionalize, subclass};
 use crate::tensor::Tensor;
 
 /// Calls `f` with every tensor that is not a wrapper, and whether there are wrappers.
@@ -46,4 +46,72 @@ pub(super) fn difference<T: TensorTree>(new: &T, old: &T) -> Option<String> {
     pairs
         .filter_map(|(i, (a, b))| Some(format!("tensor {i}: {}", subclass::difference(a, b)?)))
         .next()
+}
+
+/// A wrapper among the results that is no new one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Handed {
+    /// This argument, counted without looking through wrappers.
+    Argument(usize),
+    /// A closed-over wrapper, which the template holds.
+    ClosedOver,
+}
+
+/// For each tensor of the result, wrappers not looked through, whether it is an old wrapper; empty
+/// where there is none.
+pub(super) fn handed_through<I: TensorTree, O: TensorTree>(
+    stand_ins: &I,
+    output: &O,
+) -> Vec<Option<Handed>> {
+    let (mut given, mut handed) = (Vec::new(), Vec::new());
+    stand_ins.visit(&mut |t| given.push(t));
+    output.visit(&mut |t| {
+        handed.push(if subclass::is_subclass(t) {
+            old_wrapper(t, &given)
+        } else {
+            None
+        });
+    });
+    if handed.iter().all(Option::is_none) {
+        handed.clear();
+    }
+    handed
+}
+
+fn old_wrapper(t: &Tensor, given: &[&Tensor]) -> Option<Handed> {
+    if let Some(i) = given.iter().position(|g| g.is_same(t)) {
+        return Some(Handed::Argument(i));
+    }
+    let mut outside = true;
+    subclass::visit(t, &mut |inner| {
+        let made_here = functionalize::is_wrapper(inner) || inner.made_during_capture().is_some();
+        outside &= !made_here;
+    });
+    outside.then_some(Handed::ClosedOver)
+}
+
+/// The result of a call: `template` made of the tensors that were computed, in which old wrappers
+/// are what they were.
+pub(super) fn rebuild<I: TensorTree, O: TensorTree>(
+    template: &O,
+    handed: &[Option<Handed>],
+    inputs: &I,
+    results: &mut dyn Iterator<Item = Tensor>,
+) -> O {
+    let mut next = |stand_in: &Tensor| results.next().unwrap_or_else(|| stand_in.clone());
+    if handed.is_empty() {
+        return map(template, &mut next);
+    }
+    let mut arguments = Vec::new();
+    inputs.visit(&mut |t| arguments.push(t));
+    let mut at = handed.iter();
+    template.map(&mut |t| {
+        let old = at.next().copied().flatten();
+        let rebuilt = subclass::map(t, &mut next);
+        match old {
+            Some(Handed::Argument(i)) => arguments.get(i).map_or(rebuilt, |t| (*t).clone()),
+            Some(Handed::ClosedOver) => t.clone(),
+            None => rebuilt,
+        }
+    })
 }

@@ -10,9 +10,7 @@
 //! eagerly, so that nothing escapes the mode, and says so with
 //! [`CompileEvent::Intercepted`](crate::CompileEvent::Intercepted). Modes that a captured function
 //! itself pushes, and wrapper tensors that it takes, closes over or makes, have their handlers
-//! run during capture: what they call is recorded. Replays do not run handlers. A wrapper that a
-//! compiled function returns is a new one around the tensors that belong in it, also where it is
-//! one of the arguments.
+//! run during capture: what they call is recorded. Replays do not run handlers.
 //!
 //! | file | key | what |
 //! |---|---|---|

@@ -373,3 +373,28 @@ fn a_tensor_in_parts_multiplies_part_by_part() {
         "{captured}"
     );
 }
+
+#[test]
+fn old_wrappers_come_back_as_themselves() {
+    let lines = Lines::default();
+    let kept = logged(ones(&[2]), &lines);
+    let own = kept.clone();
+    let f = compile(move |(n, x): &(Tensor, Tensor)| {
+        own.mul_(x)?;
+        x.add_scalar_(1)?;
+        Ok((x.clone(), n.neg()?, own.clone(), x.relu()?, n.clone()))
+    });
+    let inputs = (ones(&[3]), logged(ones(&[2]), &lines));
+    let inner = |t: &Tensor| {
+        let t = &subclass::of::<Logged>(t).unwrap().inner;
+        t.to_vec::<f32>().unwrap()[0]
+    };
+    for (x, product) in [(2.0, 1.0), (3.0, 2.0), (4.0, 6.0)] {
+        let (same, negative, closed, new, plain) = f.call(&inputs).unwrap();
+        assert!(same.is_same(&inputs.1) && closed.is_same(&kept) && plain.is_same(&inputs.0));
+        assert_eq!(negative.to_vec::<f32>().unwrap(), [-1.0; 3]);
+        assert!(!new.is_same(&inputs.1));
+        assert_eq!((inner(&same), inner(&new), inner(&closed)), (x, x, product));
+    }
+    assert_eq!(f.variants(), 1);
+}
