@@ -2,6 +2,8 @@
 
 #[path = "functionalize/program.rs"]
 mod program;
+#[path = "functionalize/traces.rs"]
+mod traces;
 #[path = "functionalize/world.rs"]
 mod world;
 

@@ -64,7 +64,9 @@ fn alias_guards(inputs: &[&Tensor], leaves: &[LeafUse]) -> Vec<AliasGuard> {
         for (k, b) in leaves.iter().enumerate() {
             // a pair of arguments once
             let seen = matches!(b.owner, Owner::Input(_)) && k <= i;
-            if seen || !(a.written || b.written) || matches!(b.owner, Owner::Merged(_)) {
+            // merged for reading only: what lies beside one of them was reached
+            let matters = a.written || b.written || (a.merged && b.merged);
+            if seen || !matters || matches!(b.owner, Owner::Merged(_)) {
                 continue;
             }
             let mut guard = AliasGuard {

@@ -4,12 +4,11 @@ use super::results;
 use super::stages::{Executable, OutputSource, ViewOf};
 use crate::error::{Error, Result};
 use crate::modes::functionalize::{InputSlot, Owner};
-use crate::ops::copy;
 use crate::tensor::storage::{ReadGuard, Storage};
 use crate::tensor::{Tensor, access};
 use smallvec::SmallVec;
 use straightline_passes::ir::graph::TensorMeta;
-use straightline_passes::ir::layout;
+use straightline_passes::ir::{Dims, layout};
 use straightline_passes::schedule::loops::{OutputBinding, ViewSource};
 use straightline_runtime::plan::{ArgPtr, PlanError};
 
@@ -95,7 +94,11 @@ impl Executable {
             unsafe {
                 self.plan.run(&input_ptrs, &parameter_ptrs, &output_ptrs)?;
             }
-            self.bind(inputs, &fresh)?
+            let mut values = self.bind(inputs, &fresh)?;
+            for (i, meta) in &self.restrided {
+                values[*i] = own_copy(&values[*i], meta)?;
+            }
+            values
         };
         for m in &traced.mutations {
             let target = match &m.target {
@@ -193,11 +196,21 @@ fn tensor(storage: Storage, meta: &TensorMeta, offset: i64) -> Tensor {
     )
 }
 
-/// A copy with the strides given; not dispatched.
-fn own_copy(view: &Tensor, meta: &TensorMeta) -> Result<Tensor> {
-    let strides = layout::preserved_strides(&meta.sizes, &meta.strides);
-    let out = Tensor::allocate(meta.dtype, meta.device, meta.sizes.clone(), strides)?;
-    copy::copy_(&out, view, false)
+/// A copy in memory of its own with the very strides given, repeated dimensions included; not
+/// dispatched.
+fn own_copy(value: &Tensor, meta: &TensorMeta) -> Result<Tensor> {
+    // along a dimension with stride 0 all elements are the first one
+    let once: Dims = (meta.sizes.iter().zip(&meta.strides))
+        .map(|(n, s)| if *s == 0 { (*n).min(1) } else { *n })
+        .collect();
+    let out = Tensor::allocate(meta.dtype, meta.device, once.clone(), meta.strides.clone())?;
+    let source = value.view_as(
+        once,
+        Dims::from_slice(value.strides()),
+        value.storage_offset(),
+    );
+    copy_back(&out, &source)?;
+    Ok(tensor(out.storage().clone(), meta, 0))
 }
 
 /// Writes the new value of a written argument; not dispatched.

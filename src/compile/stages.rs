@@ -206,6 +206,20 @@ impl Lowered {
         &self.schedule
     }
 
+    /// Outputs of the graph that rewriting gave other strides than the function did, with the type
+    /// that they had: an operand that stands for its copy, a number that stands for its view.
+    fn restrided(&self) -> Vec<(usize, TensorMeta)> {
+        let metas = |g: &Graph| -> Vec<TensorMeta> {
+            g.outputs().into_iter().map(|v| g.meta(v).clone()).collect()
+        };
+        let (old, new) = (metas(&self.traced.graph), metas(&self.graph));
+        let pairs = old.into_iter().zip(new).enumerate();
+        pairs
+            .filter(|(_, (old, new))| old.strides != new.strides)
+            .map(|(i, (old, _))| (i, old))
+            .collect()
+    }
+
     /// Generates machine code.
     pub fn compile(&self) -> Result<Executable> {
         self.compile_with_text(false)
@@ -223,9 +237,11 @@ impl Lowered {
         };
         let plan = Plan::compile(self.schedule.clone(), &options)
             .map_err(|e| Error::compile(e.to_string()))?;
+        let restrided = self.restrided();
         Ok(Executable {
             traced: self.traced.clone(),
             plan,
+            restrided,
             report: self.report.clone(),
             timings: vec![
                 ("rewrite", self.rewrite_time),
@@ -248,6 +264,8 @@ impl fmt::Display for Lowered {
 pub struct Executable {
     pub(super) traced: Traced,
     pub(super) plan: Plan,
+    /// Outputs to copy into other strides.
+    pub(super) restrided: Vec<(usize, TensorMeta)>,
     pub(super) report: RewriteReport,
     pub(super) timings: Vec<(&'static str, Duration)>,
 }

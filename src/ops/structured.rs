@@ -3,7 +3,7 @@
 //! An entry `structured: [add.Tensor, add_.Tensor]` at the schema of `add.out` registers
 //!
 //! - for `add.out`: a CPU and a Meta kernel, which run the functional variant and write its result
-//!   into `out`; and one at `Functionalize`, which does the same in two calls that capture records;
+//!   into `out`; functionalisation finds the functional variant by itself, through the schemas;
 //! - for `add.Tensor` and `add_.Tensor`: kernels at `CompositeExplicitAutogradNonFunctional`, which
 //!   ask the Meta kernel for the result's shape, allocate it with `aten::empty_strided`, and call
 //!   `add.out`. A backend that has `empty_strided` and `add.out` thereby has all three.
@@ -36,7 +36,6 @@ pub(crate) fn register(
         let kernel = into_out(functional, exact);
         library.impl_at(out, K::CPU, kernel.clone())?;
         library.impl_at(out, K::Meta, kernel)?;
-        library.impl_at(out, K::Functionalize, composed(functional))?;
         let composite = K::CompositeExplicitAutogradNonFunctional;
         library.impl_at(functional, composite, through_out(out))?;
         for name in inplace {
@@ -150,8 +149,7 @@ fn into_out(functional: &'static str, exact: bool) -> Kernel {
     })
 }
 
-/// `out` as a composite, as functionalisation wants it: the functional variant and `copy_`, both
-/// from the top.
+/// `out` as a composite: the functional variant and `copy_`, both from the top.
 pub(super) fn composed(functional: &'static str) -> Kernel {
     let functional = Variant::new(functional);
     Kernel::boxed(move |op, _, stack| {

@@ -126,7 +126,7 @@ impl State<'_> {
                     .collect();
                 shapes.join(" ")
             }
-            Err(e) => format!("error {}", e.to_string().lines().next().unwrap_or("")),
+            Err(e) => format!("error {}", e.kind()),
         };
         let from = format!("{:?}{:?}@{}", t.sizes(), t.strides(), t.storage_offset());
         self.log.push(format!("{name} of {from}: {outcome}"));

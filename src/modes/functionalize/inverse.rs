@@ -5,6 +5,7 @@ use super::storage::{FunctionalStorage, Layout, Update, ViewStep};
 use crate::dispatch::{Value, operator};
 use crate::error::{Error, Result};
 use crate::ops::aten;
+use crate::ops::view::view_strides;
 use crate::tensor::Tensor;
 use straightline_passes::ir::layout;
 
@@ -167,6 +168,8 @@ fn inverse_view(op: &str, args: &[Value], base: &Tensor, new: &Tensor) -> Result
 fn in_sizes(new: &Tensor, sizes: &[i64]) -> Result<Tensor> {
     if new.sizes() == sizes {
         Ok(new.clone())
+    } else if view_strides(new.sizes(), new.strides(), sizes).is_some() {
+        aten::view(new, sizes)
     } else {
         aten::reshape(new, sizes)
     }

@@ -225,7 +225,9 @@ fn check_overlaps(schema: &FunctionSchema, args: &[Value]) -> Result<()> {
                      clone it first",
                 ));
             }
-            let others = (0..args.len()).filter(|k| *k != i);
+            // an `out` is written when the result is known; in place, while operands are read
+            let in_place = !schema.args[i].is_out();
+            let others = (0..args.len()).filter(|k| *k != i && in_place);
             for other in others.flat_map(|k| args[k].tensors()) {
                 let other = wrapped(other)?;
                 access::check_no_partial_overlap(t, &other)?;
