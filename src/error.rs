@@ -84,6 +84,9 @@ pub enum ErrorKind {
     /// The dispatcher refused: no kernel, a bad registration, a wrong signature.
     #[error(transparent)]
     Dispatch(#[from] crate::dispatch::DispatchError),
+    /// A text that names no device.
+    #[error(transparent)]
+    DeviceName(#[from] straightline_passes::ir::device::ParseDeviceError),
     /// A backend could not be given its name.
     #[error(transparent)]
     BackendName(#[from] crate::dispatch::RenameBackendError),
