@@ -77,6 +77,7 @@ impl From<Error> for CheckFailure {
 }
 
 type Check = std::result::Result<(), CheckFailure>;
+type Test = fn(&Subject) -> Check;
 
 /// What [`opcheck`] found: the name of each test and its result.
 #[derive(Clone, Debug, PartialEq)]
@@ -157,7 +158,7 @@ impl fmt::Display for OpCheckReport {
 /// ```
 pub fn opcheck(op: OperatorHandle, args: &[Value]) -> OpCheckReport {
     let name = op.name().to_string();
-    let tests: [(&'static str, fn(&Subject) -> Check); 4] = [
+    let tests: [(&'static str, Test); 4] = [
         ("test_schema", test_schema),
         ("test_autograd_registration", test_autograd_registration),
         ("test_faketensor", test_faketensor),

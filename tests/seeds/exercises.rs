@@ -80,6 +80,7 @@ fn exercise_1_the_type_hierarchy_problem() {
 
 /// The note's toy of a key set, in Rust.
 mod toy {
+    #[allow(clippy::upper_case_acronyms, reason = "the note's names")]
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(super) enum Key {
         CPU = 1,
