@@ -1,12 +1,7 @@
 //! Turns the files of `src/ops/native_functions` into the module `ops::aten`: a typed, documented wrapper
 //! for each operator, and the function that registers them all.
 
-#[allow(
-    dead_code,
-    unreachable_pub,
-    clippy::upper_case_acronyms,
-    reason = "shared with the crate"
-)]
+#[allow(dead_code, unreachable_pub, reason = "shared with the crate")]
 #[path = "src/dispatch/key.rs"]
 mod key;
 

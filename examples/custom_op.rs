@@ -8,46 +8,19 @@
 //! 3. a Meta kernel, which says what comes out without computing: while a function is captured
 //!    there are shapes and no data.
 
-//!
-//! `register` does it by hand, with one block for each key as PyTorch's TORCH_LIBRARY macros have
-//! them. `with_custom_op` does it in one go, and has the result examined.
-
-use straightline::dispatch::{Library, TypedOp, call_count, custom_op, opcheck};
-use straightline::{DType, Error, ErrorKind, Result, Tensor, compile, library, library_impl};
+use straightline::dispatch::{DispatchKey, Library, TypedOp, call_count};
+use straightline::{DType, Error, ErrorKind, Result, Tensor, compile};
 
 /// The operator as a typed function, found by name at its first call.
 static EMA: TypedOp<(&Tensor, f64), Tensor> = TypedOp::new("example::ema", "");
 
-/// Registers the operator for as long as the blocks live.
-fn register() -> Result<[Library; 3]> {
-    Ok([
-        library!(example, |m| {
-            m.def("ema(Tensor self, float decay) -> Tensor")?;
-            Ok(())
-        })?,
-        library_impl!(example, CPU, |m| {
-            m.impl_("ema", ema_cpu)?;
-            Ok(())
-        })?,
-        library_impl!(example, Meta, |m| {
-            m.impl_("ema", ema_meta)?;
-            Ok(())
-        })?,
-    ])
-}
-
-/// The same function as another operator: the schema follows from the types, and whatever an operator needs beside its
-/// kernels is registered with it.
-fn with_custom_op(x: &Tensor) -> Result<()> {
-    let mut op = custom_op("example::ema_again", ema_cpu)
-        .args(["self", "decay"])
-        .register()?;
-    op.register_fake(ema_meta)?;
-    println!("{}", op.schema());
-    // does it write what it says, return new tensors, have the shapes that its fake says, compile?
-    let report = opcheck(op.handle(), &[x.into(), 0.5.into()]);
-    println!("{report}");
-    report.into_result()
+/// Registers the operator for as long as the library lives.
+fn register() -> Result<Library> {
+    let mut library = Library::new("example")?;
+    library.def("ema(Tensor self, float decay) -> Tensor")?;
+    library.impl_at("ema", DispatchKey::CPU, ema_cpu)?;
+    library.impl_at("ema", DispatchKey::Meta, ema_meta)?;
+    Ok(library)
 }
 
 fn ema_cpu(x: &Tensor, decay: f64) -> Result<Tensor> {
@@ -85,7 +58,7 @@ fn check(x: &Tensor, decay: f64) -> Result<()> {
 }
 
 fn main() -> Result<()> {
-    let _blocks = register()?;
+    let _library = register()?;
     let x = Tensor::from_slice(&[0f32, 8.0, 0.0, 0.0, 1.0, 1.0, 1.0, 9.0], &[2, 4])?;
 
     // Eager, through the dispatcher as any operator of ATen.
@@ -114,6 +87,5 @@ fn main() -> Result<()> {
     // A wrong call names the operator and what is wrong with its operands.
     let error = EMA.call((&x, 1.5)).unwrap_err();
     println!("{error}");
-
-    with_custom_op(&x)
+    Ok(())
 }

@@ -30,6 +30,7 @@ pub mod dispatch;
 mod error;
 pub mod modes;
 pub mod ops;
+mod sync;
 pub mod tensor;
 
 pub use compile::{

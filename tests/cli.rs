@@ -387,91 +387,9 @@ fn the_log_is_on_request_and_on_standard_error() {
 }
 
 #[test]
-fn the_dispatch_trace_is_on_request_and_on_standard_error() {
-    let with = |value: &str| {
-        let output = Command::new(env!("CARGO_BIN_EXE_straightline"))
-            .args(["dump", "w1.add", "--stage", "captured"])
-            .env("STRAIGHTLINE_SHOW_DISPATCH_TRACE", value)
-            .output()
-            .unwrap();
-        assert!(output.status.success());
-        assert!(text(&output.stdout).starts_with("graph("));
-        text(&output.stderr)
-    };
-    let lines = with("1");
-    let call = " [call] op=[aten::add.Tensor], key=[Tracer]";
-    assert!(lines.lines().any(|l| l == call), "{lines}");
-    assert!(!with("0").contains("op=["));
-    let warned = with("7");
-    assert!(!warned.contains("op=["), "{warned}");
-    assert!(warned.contains("neither 0 nor 1"), "{warned}");
-}
-
-#[test]
-fn ops_lists_what_has_kernels_and_no_definition() {
-    // nothing of the crate's own
-    assert_eq!(stdout(&["ops", "--dangling"]), "");
-    failure(&["ops", "add.Tensor", "--dangling"], 2);
-}
-
-#[test]
 fn help_lists_the_commands() {
     let help = stdout(&["--help"]);
     for command in ["generate", "bench", "dump", "trace", "ops", "explain"] {
         assert!(help.contains(command), "{help}");
     }
-}
-
-#[test]
-fn profile_prints_a_table_and_writes_a_trace() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("trace.json");
-    let path = path.to_str().unwrap();
-    let table = stdout(&[
-        "profile",
-        "w4.softmax_4096",
-        "--calls",
-        "2",
-        "--trace",
-        path,
-    ]);
-    assert!(table.contains("Self CPU %"), "{table}");
-    let row = |name: &str| table.lines().find(|l| l.contains(name)).map(str::to_owned);
-    let softmax = row("aten::_softmax").expect("the workload computes one");
-    assert!(softmax.trim_end().ends_with(" 2"), "{table}");
-    let trace: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    let events = trace["traceEvents"].as_array().unwrap();
-    let spans = events.iter().filter(|e| e["ph"] == "X");
-    let softmax = |e: &&Value| e["name"] == "aten::_softmax";
-    assert_eq!(spans.filter(softmax).count(), 2);
-
-    let table = stdout(&["profile", "w4.softmax_4096", "--of", "compile"]);
-    for stage in [
-        "capture",
-        "rewrite",
-        "schedule",
-        "codegen",
-        "compiled variant 0",
-    ] {
-        assert!(table.contains(stage), "{table}");
-    }
-    let table = stdout(&[
-        "profile",
-        "w4.softmax_4096",
-        "--of",
-        "replay",
-        "--calls",
-        "3",
-    ]);
-    assert!(!table.contains("aten::"), "{table}");
-    let errors = failure(
-        &[
-            "profile",
-            "w4.softmax_4096",
-            "--trace",
-            "/no/such/folder/t.json",
-        ],
-        1,
-    );
-    assert!(errors.contains("/no/such/folder/t.json"), "{errors}");
 }

@@ -14,7 +14,6 @@ use super::operator::OperatorHandle;
 use super::tls::ExcludeGuard;
 use super::value::{Stack, Value};
 use crate::error::Result;
-use crate::modes::{Call, Outcome, RuleGuard, register_rule};
 use crate::tensor::Tensor;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -314,7 +313,6 @@ impl CustomOpBuilder {
         let mut this = CustomOp {
             op,
             base: name.base().to_string(),
-            rules: Vec::new(),
             library,
             state: Arc::new(State::default()),
         };
@@ -417,7 +415,6 @@ fn refuse(error: CustomOpError) -> crate::Error {
 pub struct CustomOp {
     op: OperatorHandle,
     base: String,
-    rules: Vec<RuleGuard>,
     library: Library,
     state: Arc<State>,
 }
@@ -688,45 +685,8 @@ impl CustomOp {
         Ok(self)
     }
 
-    /// What happens when mode or wrapper type `T` is to handle this operator, in place of its handler
-    /// ([`register_rule`]).
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// use straightline::dispatch::custom_op;
-    /// use straightline::modes::{Call, DispatchMode, Outcome, push_mode};
-    ///
-    /// /// A mode that knows no operator.
-    /// struct Strict;
-    /// impl DispatchMode for Strict {
-    ///     fn dispatch(&self, _: Call<'_>) -> straightline::Result<Outcome> {
-    ///         Ok(Outcome::NotImplemented)
-    ///     }
-    /// }
-    ///
-    /// let mut op = custom_op("docs_rule::twice", |x: &Tensor| x * 2.0).register()?;
-    /// op.register_torch_dispatch(|_: &Strict, call| Ok(call.forward()?.into()))?;
-    /// let typed = op.handle().typed::<(&Tensor,), Tensor>()?;
-    /// let _strict = push_mode(Strict);
-    /// assert_eq!(typed.call((&Tensor::from_vec([1f32])?,))?.to_vec::<f32>()?, [2.0]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The operator is not defined any more.
-    pub fn register_torch_dispatch<T: 'static>(
-        &mut self,
-        rule: impl Fn(&T, Call<'_>) -> Result<Outcome> + Send + Sync + 'static,
-    ) -> Result<&mut Self> {
-        self.rules
-            .push(register_rule(&self.op.name().to_string(), rule)?);
-        Ok(self)
-    }
-
     /// Keeps the operator for the life of the process.
     pub fn leak(self) -> OperatorHandle {
-        self.rules.into_iter().for_each(RuleGuard::leak);
         self.library.leak();
         self.op
     }

@@ -10,6 +10,7 @@
 //! | `value`, `arg` | boxed values; which Rust type stands for which schema type |
 //! | `kernel` | typed functions stored erased, and boxed functions |
 //! | `table` | the precedence rules: which kernel fills a slot |
+//! | `slots` | the cells and masks that calls read while registrations change them |
 //! | `operator` | an operator's table and the handles to call it |
 //! | `dispatcher` | the registry of operators and fallbacks |
 //! | `library` | the way in: definitions and kernels, taken back on drop |
@@ -47,6 +48,7 @@ mod object;
 mod opcheck;
 mod operator;
 mod record;
+mod slots;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -7,6 +7,7 @@ use super::kernel::{Args, Erased, Kernel, Signature};
 use super::key::{BackendComponent, DispatchKey};
 use super::keyset::{DispatchKeySet, NUM_RUNTIME_ENTRIES};
 use super::record::{self, Observation};
+use super::slots::{Occupant, Slots, Standing};
 use super::table::{Active, Provenance, SLOTS};
 use super::tls;
 use super::trace::{Entry, Scope};
@@ -16,7 +17,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use straightline_passes::ir::schema::{FunctionSchema, OperatorName, SchemaType};
 
@@ -26,8 +27,16 @@ pub(super) struct Record {
     // what a call reads comes first
     unboxed: Option<Erased>,
     functor: *const (),
+    standing: Standing,
     pub(super) kernel: Kernel,
     pub(super) site: Site,
+}
+
+impl Occupant for Record {
+    #[inline(always)]
+    fn standing(&self) -> Standing {
+        self.standing
+    }
 }
 
 // SAFETY: the functor is part of `kernel`, which is `Send + Sync` and lives as long as the record.
@@ -37,6 +46,19 @@ unsafe impl Sync for Record {}
 
 impl Record {
     pub(super) fn new(kernel: Kernel, site: Site) -> &'static Record {
+        let standing = match kernel.is_fallthrough() {
+            true => Standing::Fallthrough,
+            false => Standing::Kernel,
+        };
+        Record::with(kernel, site, standing)
+    }
+
+    /// What fills a slot that no registration fills.
+    fn nothing(kernel: Kernel) -> &'static Record {
+        Record::with(kernel, Site::caller(), Standing::Nothing)
+    }
+
+    fn with(kernel: Kernel, site: Site, standing: Standing) -> &'static Record {
         let (unboxed, functor) = match kernel.unboxed() {
             Some((f, functor)) => (Some(f), functor),
             None => (None, ptr::null()),
@@ -44,6 +66,7 @@ impl Record {
         Box::leak(Box::new(Record {
             unboxed,
             functor,
+            standing,
             kernel,
             site,
         }))
@@ -51,7 +74,7 @@ impl Record {
 }
 
 static MISSING: LazyLock<&'static Record> = LazyLock::new(|| {
-    let kernel = Kernel::boxed(|op, keys, _| {
+    Record::nothing(Kernel::boxed(|op, keys, _| {
         let missing = op.missing_kernel(keys);
         let report =
             op.0.report
@@ -62,16 +85,14 @@ static MISSING: LazyLock<&'static Record> = LazyLock::new(|| {
             Some(report) => report(&missing),
             None => DispatchError::MissingKernel(Box::new(missing)).into(),
         })
-    });
-    Record::new(kernel, Site::caller())
+    }))
 });
 
 static AMBIGUOUS: LazyLock<&'static Record> = LazyLock::new(|| {
-    let kernel = Kernel::boxed(|op, _, _| {
+    Record::nothing(Kernel::boxed(|op, _, _| {
         let op = op.name().to_string();
         Err(DispatchError::AmbiguousAutogradOther { op }.into())
-    });
-    Record::new(kernel, Site::caller())
+    }))
 });
 
 /// A schema as it was registered.
@@ -120,13 +141,10 @@ impl Definition {
 /// The kernels of an operator, newest first at each key.
 pub(super) type Kernels = BTreeMap<DispatchKey, Vec<&'static Record>>;
 
-/// In the mask word: the mask depends on the backend.
-const PER_BACKEND: u64 = 1 << 63;
+type Table = Slots<Record, NUM_RUNTIME_ENTRIES, 16>;
 
 pub(super) struct OperatorEntry {
-    table: [AtomicPtr<Record>; NUM_RUNTIME_ENTRIES],
-    mask: AtomicU64,
-    mask_by_backend: [AtomicU64; 16],
+    slots: Table,
     definition: AtomicPtr<Definition>,
     name: OperatorName,
     /// Whether calls are shown to observers.
@@ -144,9 +162,7 @@ type Report = Arc<dyn Fn(&MissingKernel) -> crate::Error + Send + Sync>;
 impl OperatorEntry {
     pub(super) fn new(name: OperatorName) -> &'static OperatorEntry {
         Box::leak(Box::new(OperatorEntry {
-            table: std::array::from_fn(|_| AtomicPtr::new(ptr::from_ref(*MISSING).cast_mut())),
-            mask: AtomicU64::new(DispatchKeySet::FULL.raw()),
-            mask_by_backend: std::array::from_fn(|_| AtomicU64::new(DispatchKeySet::FULL.raw())),
+            slots: Slots::new(*MISSING, DispatchKeySet::FULL.raw()),
             definition: AtomicPtr::new(ptr::null_mut()),
             observed: record::is_observed(&name),
             name,
@@ -207,38 +223,31 @@ impl OperatorEntry {
                 }
             }
         }
-        // The masks go first. A call that still meets a fallthrough record reads its mask again.
-        for (cell, mask) in self.mask_by_backend.iter().zip(masks) {
-            cell.store(mask.raw(), Ordering::Release);
-        }
-        let uniform = masks.iter().all(|m| *m == masks[0]);
-        let flag = if uniform { 0 } else { PER_BACKEND };
-        self.mask.store(masks[0].raw() | flag, Ordering::Release);
-        for (cell, record) in self.table.iter().zip(records) {
-            let p = ptr::from_ref(record).cast_mut();
-            if cell.load(Ordering::Relaxed) != p {
-                cell.store(p, Ordering::Release);
-            }
-        }
+        self.slots
+            .publish(&records, &masks.map(DispatchKeySet::raw));
     }
 
     /// The set without the keys that this operator falls through.
     #[inline]
     pub(super) fn masked(&self, keys: DispatchKeySet) -> DispatchKeySet {
-        let mask = self.mask.load(Ordering::Relaxed);
-        if mask & PER_BACKEND == 0 {
-            keys & DispatchKeySet::from_raw(mask)
-        } else {
-            let b = keys.highest_backend_bit();
-            keys & DispatchKeySet::from_raw(self.mask_by_backend[b].load(Ordering::Relaxed))
-        }
+        let mask = self.slots.mask(|| keys.highest_backend_bit());
+        keys & DispatchKeySet::from_raw(mask)
     }
 
     #[inline]
     fn lookup(&self, keys: DispatchKeySet) -> &'static Record {
-        let record = self.table[keys.table_index()].load(Ordering::Acquire);
-        // SAFETY: cells only ever hold pointers to leaked records.
-        unsafe { &*record }
+        self.slots.occupant(keys.table_index())
+    }
+
+    /// What a call with these keys runs, when the first look met no kernel: `keys` are those before
+    /// masking.
+    #[cold]
+    #[inline(never)]
+    fn look_again(&self, keys: DispatchKeySet) -> (DispatchKeySet, &'static Record) {
+        self.slots.settle(|_| {
+            let keys = self.masked(keys);
+            (keys, self.lookup(keys))
+        })
     }
 }
 
@@ -267,6 +276,9 @@ impl fmt::Debug for OperatorHandle {
 }
 
 impl OperatorHandle {
+    /// What the table and the masks of an operator take.
+    pub const TABLE_BYTES: usize = Table::bytes();
+
     /// The name, `aten::add.Tensor`.
     pub fn name(self) -> &'static OperatorName {
         &self.0.name
@@ -340,13 +352,8 @@ impl OperatorHandle {
         let (full, special) = tls::enter(self.argument_keys(stack));
         let mut keys = self.0.masked(full);
         let mut record = self.0.lookup(keys);
-        let mut tries = 0;
-        while record.kernel.is_fallthrough() && tries < MASK_RETRIES {
-            // the mask was read before a registration and the table after it
-            std::thread::yield_now();
-            keys = self.0.masked(full);
-            record = self.0.lookup(keys);
-            tries += 1;
+        if record.standing != Standing::Kernel {
+            (keys, record) = self.0.look_again(full);
         }
         if special {
             return self.call_boxed_special(keys, record, stack);
@@ -510,9 +517,6 @@ pub(super) fn not_found(name: &OperatorName, implemented: bool) -> DispatchError
     }
 }
 
-/// How often a call reads its mask again when a registration on another thread is under way.
-const MASK_RETRIES: usize = 10_000;
-
 /// An operator with its types: calls go straight to the kernel, without boxing.
 ///
 /// `A` is a tuple of [`Arg`](super::Arg)s with `'static` in place of a lifetime.
@@ -636,13 +640,8 @@ impl<A: Args + 'static, R: Ret> TypedHandle<A, R> {
         args: A::Items<'_>,
     ) -> Result<R> {
         if let Some(full) = full {
-            let mut tries = 0;
-            while record.kernel.is_fallthrough() && tries < MASK_RETRIES {
-                // the mask was read before a registration and the table after it
-                std::thread::yield_now();
-                keys = self.entry.masked(full);
-                record = self.entry.lookup(keys);
-                tries += 1;
+            if record.standing != Standing::Kernel {
+                (keys, record) = self.entry.look_again(full);
             }
             if let Some(f) = record.unboxed {
                 // SAFETY: as in `call`.

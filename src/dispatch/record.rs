@@ -444,13 +444,10 @@ impl Drop for DisableRecordGuard {
     }
 }
 
-/// An observer, and what its start returned.
-type Told = (Arc<Observer>, Box<dyn Any>);
-
 /// A range that observers have seen start; they see its end when it is dropped.
 pub(super) struct Observation {
     function: RecordFunction,
-    told: SmallVec<[Told; 2]>,
+    told: SmallVec<[(Arc<Observer>, Box<dyn Any>); 2]>,
     outputs: bool,
 }
 

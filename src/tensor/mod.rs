@@ -2,7 +2,9 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `storage` | the bytes, their borrow state and version |
+//! | `storage` | the bytes and their version |
+//! | `borrow` | readers and writers of a storage, on any thread |
+//! | `counted` | the shared handle behind tensors and storages |
 //! | `access` | taking operands for the length of a kernel call |
 //! | `factory` | tensors from data, and data from tensors |
 //! | `methods` | the hand-written part of `Tensor`'s interface; operators add the rest |
@@ -17,6 +19,8 @@
 //! | `safetensors` | loading and saving |
 
 pub(crate) mod access;
+mod borrow;
+mod counted;
 mod display;
 pub(crate) mod display_layouts;
 mod element;
@@ -38,6 +42,7 @@ pub use safetensors::{load_safetensors, save_safetensors};
 
 use crate::dispatch::DispatchKeySet;
 use crate::error::Result;
+use counted::Counted;
 use shape::{Parts, Shape, keys_of};
 use std::any::Any;
 use std::sync::Arc;
@@ -59,7 +64,7 @@ use straightline_passes::ir::{DType, Device, DeviceType, Dims, layout};
 /// # Ok::<(), straightline::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Tensor(triomphe::Arc<TensorImpl>);
+pub struct Tensor(Counted<TensorImpl>);
 
 /// What a mode attaches to the tensors it makes (the functional wrapper's alias state, the graph
 /// value that a traced tensor stands for).
@@ -307,7 +312,7 @@ impl Tensor {
 
     /// How many handles of this very tensor exist.
     pub(crate) fn handles(&self) -> usize {
-        triomphe::Arc::strong_count(&self.0)
+        self.0.handles()
     }
 
     /// The number of writes that the storage has seen.
@@ -322,11 +327,11 @@ impl Tensor {
 
     /// Whether two handles are the same tensor.
     pub fn is_same(&self, other: &Tensor) -> bool {
-        triomphe::Arc::ptr_eq(&self.0, &other.0)
+        self.0.same(&other.0)
     }
 
     pub(crate) fn id(&self) -> usize {
-        triomphe::Arc::as_ptr(&self.0) as usize
+        self.0.address()
     }
 
     #[inline]

@@ -4,13 +4,15 @@
 //! the stack and moving it to the heap costs a store-forwarding stall (some 12 ns), so the fields
 //! are written where they will stay.
 
+use super::counted::{Cell, Counted, InCell};
 use super::{Extra, Tensor, TensorImpl};
 use crate::dispatch::DispatchKeySet;
 use crate::tensor::storage::Storage;
 use std::mem::MaybeUninit;
+use std::ptr::NonNull;
 use std::sync::atomic::AtomicBool;
 use straightline_passes::ir::{DType, Device, DeviceType};
-use triomphe::UniqueArc;
+use straightline_runtime::memory::{give_cell, take_cell};
 
 /// Dimensions that are held without a heap allocation.
 const INLINE: usize = 5;
@@ -83,16 +85,40 @@ pub(super) fn keys_of(device: DeviceType) -> DispatchKeySet {
     KEYS[device as usize]
 }
 
+const CELL: usize = size_of::<Cell<TensorImpl>>();
+
+impl InCell for TensorImpl {
+    #[inline(always)]
+    fn extent(&self) -> usize {
+        CELL
+    }
+
+    #[inline(always)]
+    unsafe fn release(cell: NonNull<Cell<TensorImpl>>, _: usize) {
+        // SAFETY: `place` took it with this size.
+        unsafe { give_cell::<CELL>(cell.cast()) };
+    }
+}
+
+#[inline(always)]
+fn take() -> NonNull<Cell<TensorImpl>> {
+    match take_cell::<CELL>() {
+        Ok(cell) => cell.cast(),
+        Err(_) => std::alloc::handle_alloc_error(std::alloc::Layout::new::<Cell<TensorImpl>>()),
+    }
+}
+
 impl Tensor {
     /// Builds the tensor in its final place.
     #[inline]
     pub(super) fn place(parts: Parts, sizes: &[i64], strides: &[i64]) -> Tensor {
         debug_assert_eq!(sizes.len(), strides.len());
         let rank = sizes.len();
-        let mut cell = UniqueArc::<TensorImpl>::new_uninit();
-        let p = UniqueArc::as_mut_ptr(&mut cell).cast::<TensorImpl>();
+        let cell = take();
+        // SAFETY: the cell's memory is ours, and `p` points into it.
+        let p = unsafe { &raw mut (*cell.as_ptr()).value };
         // SAFETY: the allocation is ours alone until it is returned; every field is written
-        // below exactly once before `assume_init`; the inline parts have room for five.
+        // below exactly once before `adopt`; the inline parts have room for five.
         unsafe {
             (&raw mut (*p).keys).write(parts.keys);
             (&raw mut (*p).dtype).write(parts.dtype);
@@ -116,7 +142,7 @@ impl Tensor {
                 let heap = [sizes, strides].concat().into_boxed_slice();
                 (&raw mut (*p).shape.heap).write(Some(heap));
             }
-            Tensor(UniqueArc::assume_init(cell).shareable())
+            Tensor(Counted::adopt(cell))
         }
     }
 }

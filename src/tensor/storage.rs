@@ -2,63 +2,170 @@
 //!
 //! Safe code must not be able to cause a data race or an aliased write through tensors, although
 //! tensors are freely cloned, sent and mutated in place. So a storage counts its readers and its
-//! writer as a `RefCell` does, atomically, once per kernel call: a second writer, or a reader
-//! beside a writer, is an error ([`ErrorKind::Busy`]), never undefined behaviour.
+//! writer as a `RefCell` does, atomically, once per kernel call (see `borrow`): a second writer, or
+//! a reader beside a writer, is an error ([`ErrorKind::Busy`]), never undefined behaviour.
+//!
+//! A small storage is one block of the allocator, 64 bytes of state and the data behind them; a
+//! larger one has its data in a block of their own, where their size class fits them.
 
+use super::borrow::{Borrow, Busy, Reading, ThreadToken, Writing};
+use super::counted::{Cell, Counted, InCell};
 use crate::error::{ErrorKind, Result};
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
-use straightline_runtime::memory::{Block, allocate};
-// no weak count: dropping the last handle is one atomic operation less
-use triomphe::Arc;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use straightline_runtime::memory::{Block, allocate, asymmetric_fences, give_cell, take_cell};
 
 /// Reference-counted bytes.
 #[derive(Clone)]
-pub(crate) struct Storage(Arc<Inner>);
+pub(crate) struct Storage(Counted<Inner>);
 
-struct Inner {
-    /// `None` for tensors that have a shape and no data (Meta, fake).
-    block: Option<Block>,
-    bytes: usize,
-    /// Readers, or `-1` while written.
-    borrow: AtomicI32,
+/// The bytes of a storage's state, the count included.
+const STATE: usize = 64;
+/// Data up to this size lie behind the state. Up to 1024 bytes the allocator's classes are 64 bytes
+/// apart, so this wastes nothing.
+const INLINE: usize = 1024 - STATE;
+
+const _: () = assert!(size_of::<Cell<Inner>>() == STATE);
+
+pub(super) struct Inner {
+    borrow: Borrow,
     /// Bumped by each write: plans repack weights and autograd checks saved tensors by it.
     version: AtomicU64,
+    bytes: usize,
+    /// Null for tensors that have a shape and no data (Meta, fake).
+    data: *mut u8,
+    /// The data's block, if they have one of their own.
+    block: Option<Block>,
+}
+
+// SAFETY: `data` points into memory that the storage owns; who uses it holds a guard.
+unsafe impl Send for Inner {}
+// SAFETY: as above.
+unsafe impl Sync for Inner {}
+
+impl InCell for Inner {
+    /// The bytes of the block that holds state and data, or 0 for a cell with the state alone.
+    #[inline(always)]
+    fn extent(&self) -> usize {
+        if self.block.is_some() || self.data.is_null() {
+            0
+        } else {
+            STATE + self.bytes
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn release(cell: NonNull<Cell<Inner>>, extent: usize) {
+        let memory = cell.cast::<u8>();
+        // SAFETY: `Storage::with` and `Storage::allocate` took the cell in just this way.
+        unsafe {
+            match extent {
+                0 => give_cell::<STATE>(memory),
+                bytes => drop(Block::from_raw(memory, bytes)),
+            }
+        }
+    }
+}
+
+/// The current thread's token for borrow states.
+#[inline(always)]
+fn this_thread() -> ThreadToken {
+    thread_local! {
+        static TOKEN: std::cell::Cell<ThreadToken> = const { std::cell::Cell::new(ThreadToken::UNSET) };
+    }
+
+    #[cold]
+    fn first() -> ThreadToken {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        // reading at home leans on the cheap fence
+        let token = if asymmetric_fences() {
+            let next = |n: u32| n.checked_add(1);
+            match NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) {
+                Ok(number) => ThreadToken::new(number),
+                Err(_) => ThreadToken::HOMELESS,
+            }
+        } else {
+            ThreadToken::HOMELESS
+        };
+        TOKEN.set(token);
+        token
+    }
+
+    match TOKEN.get() {
+        ThreadToken::UNSET => first(),
+        token => token,
+    }
 }
 
 impl Storage {
     /// Fresh memory; its contents are whatever was there.
+    #[inline]
     pub(crate) fn allocate(bytes: usize) -> Result<Storage> {
-        let block = allocate(bytes)?;
-        Ok(Storage(Arc::new(Inner {
-            block: Some(block),
-            bytes,
-            borrow: AtomicI32::new(0),
-            version: AtomicU64::new(0),
-        })))
+        if bytes > INLINE {
+            let block = allocate(bytes)?;
+            let data = block.as_ptr();
+            return Storage::with(bytes, data, Some(block));
+        }
+        let (cell, _) = allocate(STATE + bytes)?.into_raw();
+        // SAFETY: the block is ours and holds state and data.
+        unsafe {
+            let data = cell.as_ptr().add(STATE);
+            Ok(Storage::place(cell, bytes, data, None))
+        }
     }
 
     /// A storage of a size, without bytes.
     pub(crate) fn without_data(bytes: usize) -> Storage {
-        Storage(Arc::new(Inner {
-            block: None,
-            bytes,
-            borrow: AtomicI32::new(0),
-            version: AtomicU64::new(0),
-        }))
+        match Storage::with(bytes, ptr::null_mut(), None) {
+            Ok(storage) => storage,
+            Err(_) => std::alloc::handle_alloc_error(std::alloc::Layout::new::<Cell<Inner>>()),
+        }
+    }
+
+    fn with(bytes: usize, data: *mut u8, block: Option<Block>) -> Result<Storage> {
+        let cell = take_cell::<STATE>()?;
+        // SAFETY: the cell is fresh and has the size of the state.
+        Ok(unsafe { Storage::place(cell, bytes, data, block) })
+    }
+
+    /// # Safety
+    ///
+    /// `memory` is as [`Inner::release`] expects it of a storage with these parts, and nobody else's.
+    #[inline(always)]
+    unsafe fn place(
+        memory: NonNull<u8>,
+        bytes: usize,
+        data: *mut u8,
+        block: Option<Block>,
+    ) -> Storage {
+        let cell = memory.cast::<Cell<Inner>>();
+        // SAFETY: the memory is ours, large enough and aligned to 64; `value` is written here.
+        unsafe {
+            (&raw mut (*cell.as_ptr()).value).write(Inner {
+                borrow: Borrow::new(this_thread()),
+                version: AtomicU64::new(0),
+                bytes,
+                data,
+                block,
+            });
+            Storage(Counted::adopt(cell))
+        }
     }
 
     pub(crate) fn bytes(&self) -> usize {
         self.0.bytes
     }
 
+    #[inline]
     pub(crate) fn has_data(&self) -> bool {
-        self.0.block.is_some()
+        !self.0.data.is_null()
     }
 
     /// The first byte. Reading or writing through it requires a guard of this storage, or being
     /// the only one who holds it.
+    #[inline]
     pub(crate) fn ptr(&self) -> Option<*mut u8> {
-        self.0.block.as_ref().map(|b| b.as_ptr())
+        self.has_data().then_some(self.0.data)
     }
 
     pub(crate) fn version(&self) -> u64 {
@@ -67,63 +174,48 @@ impl Storage {
 
     /// Tells storages apart, as long as they live.
     pub(crate) fn id(&self) -> usize {
-        Arc::as_ptr(&self.0) as usize
+        self.0.address()
     }
 
+    #[inline]
     pub(crate) fn same(&self, other: &Storage) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        self.0.same(&other.0)
     }
 
     /// Shared access until the guard is dropped.
     #[inline]
     pub(crate) fn read(&self) -> Result<ReadGuard<'_>> {
-        let old = self.0.borrow.fetch_add(1, Ordering::Acquire);
-        if old < 0 {
-            self.0.borrow.fetch_sub(1, Ordering::Release);
-            return Err(ErrorKind::Busy("written").into());
+        match self.0.borrow.read(this_thread()) {
+            Ok(guard) => Ok(guard),
+            Err(busy) => Err(busy_error(busy)),
         }
-        Ok(ReadGuard(&self.0))
     }
 
     /// Exclusive access until the guard is dropped; counts as a new version.
     #[inline]
     pub(crate) fn write(&self) -> Result<WriteGuard<'_>> {
-        // i32::MIN leaves room for readers that knock and back off while the write lasts.
-        match self
-            .0
-            .borrow
-            .compare_exchange(0, i32::MIN, Ordering::Acquire, Ordering::Relaxed)
-        {
-            Ok(_) => {
-                self.0.version.fetch_add(1, Ordering::Relaxed);
-                Ok(WriteGuard(&self.0))
+        match self.0.borrow.write(this_thread()) {
+            Ok(guard) => {
+                // one writer at a time: no locked instruction needed
+                let version = self.0.version.load(Ordering::Relaxed);
+                self.0.version.store(version + 1, Ordering::Relaxed);
+                Ok(guard)
             }
-            Err(n) => Err(ErrorKind::Busy(if n < 0 { "written" } else { "read" }).into()),
+            Err(busy) => Err(busy_error(busy)),
         }
     }
 }
 
-/// Shared access to a storage.
-pub(crate) struct ReadGuard<'a>(&'a Inner);
-
-impl Drop for ReadGuard<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        self.0.borrow.fetch_sub(1, Ordering::Release);
-    }
+#[cold]
+fn busy_error(busy: Busy) -> crate::Error {
+    ErrorKind::Busy(busy.name()).into()
 }
+
+/// Shared access to a storage.
+pub(crate) type ReadGuard<'a> = Reading<'a>;
 
 /// Exclusive access to a storage.
-pub(crate) struct WriteGuard<'a>(&'a Inner);
-
-impl Drop for WriteGuard<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        // Readers that knocked meanwhile have added and will subtract one each: only our own
-        // part is taken back.
-        self.0.borrow.fetch_sub(i32::MIN, Ordering::Release);
-    }
-}
+pub(crate) type WriteGuard<'a> = Writing<'a>;
 
 #[cfg(test)]
 mod tests {
@@ -142,5 +234,85 @@ mod tests {
         drop(w);
         assert!(s.read().is_ok());
         assert_eq!(s.version(), 1);
+    }
+
+    #[test]
+    fn any_size_has_room_and_alignment() {
+        for bytes in [0, 1, 4, 64, 65, INLINE - 1, INLINE, INLINE + 1, 100_000] {
+            let s = Storage::allocate(bytes).unwrap();
+            assert_eq!(s.bytes(), bytes);
+            let p = s.ptr().unwrap();
+            assert_eq!(p as usize % 64, 0);
+            // SAFETY: the storage is ours and has this many bytes.
+            unsafe {
+                p.write_bytes(0xab, bytes);
+                assert!((0..bytes).all(|i| p.add(i).read() == 0xab));
+            }
+            assert!(
+                s.read().is_ok(),
+                "{bytes} bytes of data reach into the state"
+            );
+            assert_eq!(s.version(), 0);
+        }
+        let none = Storage::without_data(12);
+        assert!(none.ptr().is_none() && !none.has_data() && none.bytes() == 12);
+    }
+
+    #[test]
+    fn other_threads_read_and_write() {
+        let s = Storage::allocate(16).unwrap();
+        let mine = s.read().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                assert!(s.write().is_err(), "read at home");
+                drop(s.read().unwrap());
+            });
+        });
+        drop(mine);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let theirs = s.write().unwrap();
+                std::thread::scope(|scope| {
+                    scope.spawn(|| assert!(s.read().is_err()));
+                });
+                drop(theirs);
+            });
+        });
+        // the home is gone; the locked road serves everybody
+        let again = s.read().unwrap();
+        assert!(s.write().is_err());
+        drop(again);
+        assert!(s.write().is_ok());
+        assert_eq!(s.version(), 2);
+    }
+
+    /// Readers at home against a writer elsewhere: nobody sees a half-written pair.
+    #[test]
+    fn a_foreign_writer_and_home_readers_exclude_each_other() {
+        let rounds = if cfg!(miri) { 5 } else { 300 };
+        for round in 0..rounds {
+            let s = Storage::allocate(16).unwrap();
+            let p = s.ptr().unwrap().cast::<[u64; 2]>();
+            // SAFETY: nobody else has the storage.
+            unsafe { p.write([0, 0]) };
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    for i in 1..20u64 {
+                        if let Ok(_guard) = s.write() {
+                            // SAFETY: the guard.
+                            unsafe { s.ptr().unwrap().cast::<[u64; 2]>().write([i, i]) };
+                        }
+                    }
+                });
+                for _ in 0..40 {
+                    if let Ok(_guard) = s.read() {
+                        // SAFETY: the guard.
+                        let [a, b] = unsafe { s.ptr().unwrap().cast::<[u64; 2]>().read() };
+                        assert_eq!(a, b, "round {round}");
+                    }
+                }
+            });
+            assert!(s.write().is_ok(), "everybody has left");
+        }
     }
 }

@@ -395,12 +395,7 @@ fn exercise_6_composite_implicit_vs_composite_explicit() {
     ] {
         assert_eq!(row(implicit, key).unwrap(), "[math kernel]", "{key}");
     }
-    for name in [
-        "aten::linear",
-        "aten::reshape",
-        "aten::matmul",
-        "aten::dropout",
-    ] {
+    for name in ["aten::linear", "aten::reshape"] {
         assert!(op(name).has_kernel(K::CompositeImplicitAutograd), "{name}");
         assert_eq!(row(op(name), K::AutogradCPU).unwrap(), "[math kernel]");
     }
@@ -498,33 +493,6 @@ fn exercise_7_tracing_torch_zeros_on_cuda() {
         row(op("aten::zeros"), K::BackendSelect).unwrap(),
         "[kernel]"
     );
-    // without a CUDA kernel for zeros, c10's kernel for all backends makes it of two operators that have one
-    drop(cuda);
-    let mut cuda = Library::implementation("aten", K::CUDA).unwrap();
-    cuda.impl_(
-        "empty.memory_format",
-        |size: &[i64],
-         _: Option<straightline::DType>,
-         _: Option<straightline::Layout>,
-         _: Option<straightline::Device>,
-         _: Option<bool>,
-         _: Option<straightline::MemoryFormat>| Ok(sized(DeviceType::Cuda, size)),
-    )
-    .unwrap()
-    .impl_("zero_", |x: &Tensor| Ok(x.clone()))
-    .unwrap();
-    let (out, lines) = capture(zeros);
-    assert_eq!(out.unwrap().sizes(), [4, 8]);
-    assert_eq!(
-        lines[..4],
-        [
-            " [call] op=[aten::zeros], key=[BackendSelect]",
-            "  [redispatch] op=[aten::zeros], key=[CUDA]",
-            "   [call] op=[aten::empty.memory_format], key=[BackendSelect]",
-            "    [redispatch] op=[aten::empty.memory_format], key=[CUDA]",
-        ]
-    );
-    assert!(lines[4].starts_with("   [call] op=[aten::zero_]"));
     // the keys of the thread are all there is: the note's "global" set is the default include set
     assert_eq!(
         op("aten::zeros")

@@ -1,18 +1,14 @@
 //! [`Block`], and the two paths that make and recycle one.
 
 use super::large;
-use super::size_class::{SMALL_CLASSES, SMALL_LIMIT, large_size, small_class, small_size};
-use super::stats::{Slot, bump, claim_slot, release_slot};
+use super::size_class::{SMALL_LIMIT, large_size, small_class, small_size};
+use super::stats::{Counts, Slot, bump, claim_slot, release_slot};
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering;
 
 /// Every block starts at a multiple of this.
 pub const ALIGNMENT: usize = 64;
-
-/// The bytes of one class that a thread keeps; one block is always kept.
-const THREAD_CLASS_BYTES: u32 = 256 << 10;
 
 /// The system has no memory for a block of this size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -54,77 +50,74 @@ impl Block {
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
-}
 
-/// A freed small block: the list runs through the memory itself.
-struct FreeBlock {
-    next: *mut FreeBlock,
-}
+    /// Takes the block apart; [`Block::from_raw`] puts it together again.
+    #[inline]
+    pub fn into_raw(self) -> (NonNull<u8>, usize) {
+        let parts = (self.ptr, self.bytes);
+        std::mem::forget(self);
+        parts
+    }
 
-#[derive(Clone, Copy)]
-struct List {
-    head: *mut FreeBlock,
-    len: u32,
-}
-
-const EMPTY: List = List {
-    head: std::ptr::null_mut(),
-    len: 0,
-};
-
-/// What a thread keeps.
-struct Local {
-    lists: [Cell<List>; SMALL_CLASSES],
-    slot: Cell<Option<&'static Slot>>,
+    /// The block that [`Block::into_raw`] took apart.
+    ///
+    /// # Safety
+    ///
+    /// Address and length are those of one `into_raw`, which no other block was made of since.
+    #[inline]
+    pub unsafe fn from_raw(ptr: NonNull<u8>, bytes: usize) -> Block {
+        Block { ptr, bytes }
+    }
 }
 
 thread_local! {
-    static LOCAL: Local = const {
-        Local {
-            lists: [const { Cell::new(EMPTY) }; SMALL_CLASSES],
-            slot: Cell::new(None),
-        }
-    };
+    /// What this thread keeps; nothing before its first use and after its end. It has no destructor, so that reading
+    /// it is one load.
+    static SLOT: Cell<Option<&'static Slot>> = const { Cell::new(None) };
+    /// Gives the slot back when the thread ends.
+    static AT_EXIT: AtExit = const { AtExit };
 }
 
-impl Local {
-    #[inline]
-    fn slot(&self) -> &'static Slot {
-        match self.slot.get() {
-            Some(slot) => slot,
-            None => self.first_slot(),
-        }
-    }
+struct AtExit;
 
-    #[cold]
-    fn first_slot(&self) -> &'static Slot {
-        let slot = claim_slot();
-        self.slot.set(Some(slot));
-        slot
-    }
-
-    fn release_lists(&self) {
-        for (class, list) in self.lists.iter().enumerate() {
-            let size = small_size(class);
-            let List { mut head, len } = list.replace(EMPTY);
-            bump(&self.slot().cached_bytes, -(i64::from(len) * size as i64));
-            while let Some(block) = NonNull::new(head) {
-                // SAFETY: blocks on the list are free memory of this class that `free_small` linked.
-                unsafe {
-                    head = block.as_ref().next;
-                    system_free(block.cast(), size);
-                }
-            }
-        }
-    }
-}
-
-impl Drop for Local {
+impl Drop for AtExit {
     fn drop(&mut self) {
-        if let Some(slot) = self.slot.get() {
-            self.release_lists();
+        if let Some(slot) = SLOT.take() {
+            release_lists(slot);
             release_slot(slot);
         }
+    }
+}
+
+/// This thread's slot; `None` while the thread ends.
+#[inline(always)]
+pub(super) fn here() -> Option<&'static Slot> {
+    match SLOT.get() {
+        Some(slot) => Some(slot),
+        None => first_slot(),
+    }
+}
+
+#[cold]
+fn first_slot() -> Option<&'static Slot> {
+    AT_EXIT
+        .try_with(|_| {
+            let slot = claim_slot();
+            SLOT.set(Some(slot));
+            slot
+        })
+        .ok()
+}
+
+/// Empties the lists of this thread.
+fn release_lists(slot: &'static Slot) {
+    let blocks = slot.blocks.iter().enumerate();
+    let blocks = blocks.map(|(class, list)| (small_size(class), list));
+    let cells = slot.cells.iter().enumerate();
+    let cells = cells.map(|(class, list)| ((class + 1) * 64, list));
+    for (size, list) in blocks.chain(cells) {
+        // SAFETY: the slot is this thread's; memory on a list came from `system_allocate` with the list's size.
+        unsafe { list.drain(|ptr| system_free(ptr, size)) };
     }
 }
 
@@ -151,15 +144,14 @@ pub struct ThreadStats {
 /// ```
 pub fn thread_stats() -> ThreadStats {
     // a thread that is ending has no slot any more
-    LOCAL
-        .try_with(|l| {
-            let slot = l.slot();
-            ThreadStats {
-                allocated_bytes: slot.allocated_bytes.load(Ordering::Relaxed),
-                allocations: slot.allocations.load(Ordering::Relaxed),
-            }
-        })
-        .unwrap_or_default()
+    let mut counts = Counts::default();
+    if let Some(slot) = here() {
+        slot.add_to(&mut counts);
+    }
+    ThreadStats {
+        allocated_bytes: counts.allocated_bytes,
+        allocations: counts.allocations,
+    }
 }
 
 /// A block of at least this many bytes, fresh or recycled.
@@ -181,38 +173,17 @@ pub fn allocate(bytes: usize) -> Result<Block, OutOfMemory> {
         });
     }
     let class = small_class(bytes);
-    LOCAL
-        .try_with(|local| {
-            let list = local.lists[class].get();
-            let slot = local.slot();
-            let size = small_size(class) as i64;
-            let ptr = match NonNull::new(list.head) {
-                Some(head) => {
-                    // SAFETY: the head of the list is free memory that `free_small` linked.
-                    let next = unsafe { head.as_ref().next };
-                    local.lists[class].set(List {
-                        head: next,
-                        len: list.len - 1,
-                    });
-                    bump(&slot.cached_bytes, -size);
-                    head.cast()
-                }
-                None => {
-                    let ptr = system_allocate(small_size(class)).ok_or(OutOfMemory { bytes })?;
-                    bump(&slot.system_allocations, 1);
-                    ptr
-                }
-            };
-            bump(&slot.allocated_bytes, size);
-            bump(&slot.blocks, 1);
-            bump(&slot.allocations, 1);
-            Ok(Block { ptr, bytes })
-        })
+    let system = || system_allocate(small_size(class));
+    let ptr = match here() {
+        // SAFETY: the slot is this thread's.
+        Some(slot) => unsafe { slot.blocks[class].take(system) },
         // the thread is ending and its lists are gone: straight to the system, uncounted
-        .unwrap_or_else(|_| {
-            let ptr = system_allocate(small_size(class)).ok_or(OutOfMemory { bytes })?;
-            Ok(Block { ptr, bytes })
-        })
+        None => system(),
+    };
+    match ptr {
+        Some(ptr) => Ok(Block { ptr, bytes }),
+        None => Err(OutOfMemory { bytes }),
+    }
 }
 
 impl Drop for Block {
@@ -229,28 +200,11 @@ impl Drop for Block {
 
 #[inline]
 fn free_small(ptr: NonNull<u8>, class: usize) {
-    let size = small_size(class);
-    let kept = LOCAL.try_with(|local| {
-        let slot = local.slot();
-        bump(&slot.allocated_bytes, -(size as i64));
-        bump(&slot.blocks, -1);
-        let list = local.lists[class].get();
-        if list.len != 0 && (list.len + 1) * size as u32 > THREAD_CLASS_BYTES {
-            return false;
-        }
-        let block = ptr.cast::<FreeBlock>();
-        // SAFETY: the block is ours now, at least 64 bytes long and aligned to 64.
-        unsafe { block.write(FreeBlock { next: list.head }) };
-        local.lists[class].set(List {
-            head: block.as_ptr(),
-            len: list.len + 1,
-        });
-        bump(&slot.cached_bytes, size as i64);
-        true
-    });
-    if kept != Ok(true) {
-        // SAFETY: the block came from `system_allocate(size)` and nothing uses it any more.
-        unsafe { system_free(ptr, size) };
+    // SAFETY: the slot is this thread's, and the block's memory is free now.
+    let kept = here().is_some_and(|slot| unsafe { slot.blocks[class].give(ptr) });
+    if !kept {
+        // SAFETY: the block came from `system_allocate` with this size and nothing uses it any more.
+        unsafe { system_free(ptr, small_size(class)) };
     }
 }
 
@@ -261,14 +215,13 @@ fn allocate_large(bytes: usize) -> Result<Block, OutOfMemory> {
         Some(ptr) => (ptr, 0),
         None => (system_allocate(size).ok_or(OutOfMemory { bytes })?, 1),
     };
-    // a failure means that the thread is ending: nothing to count in
-    let _ = LOCAL.try_with(|local| {
-        let slot = local.slot();
-        bump(&slot.system_allocations, fresh);
-        bump(&slot.allocated_bytes, size as i64);
-        bump(&slot.blocks, 1);
-        bump(&slot.allocations, 1);
-    });
+    // without a slot the thread is ending: nothing to count in
+    if let Some(slot) = here() {
+        bump(&slot.large.system_allocations, fresh);
+        bump(&slot.large.live_bytes, size as i64);
+        bump(&slot.large.live, 1);
+        bump(&slot.large.allocations, 1);
+    }
     Ok(Block { ptr, bytes })
 }
 
@@ -277,11 +230,10 @@ fn free_large(ptr: NonNull<u8>, bytes: usize) {
     let Some(size) = large_size(bytes) else {
         return;
     };
-    let _ = LOCAL.try_with(|local| {
-        let slot = local.slot();
-        bump(&slot.allocated_bytes, -(size as i64));
-        bump(&slot.blocks, -1);
-    });
+    if let Some(slot) = here() {
+        bump(&slot.large.live_bytes, -(size as i64));
+        bump(&slot.large.live, -1);
+    }
     let mut evicted = Vec::new();
     large::put(ptr, size, &mut evicted);
     release(evicted);
@@ -291,11 +243,9 @@ fn free_large(ptr: NonNull<u8>, bytes: usize) {
 ///
 /// Small blocks that other threads keep stay theirs (at most 256 KiB per size class and thread).
 pub fn empty_cache() {
-    let _ = LOCAL.try_with(|local| {
-        if local.slot.get().is_some() {
-            local.release_lists();
-        }
-    });
+    if let Some(slot) = SLOT.get() {
+        release_lists(slot);
+    }
     let mut blocks = Vec::new();
     large::drain(&mut blocks);
     release(blocks);
@@ -321,7 +271,7 @@ fn layout(size: usize) -> Option<Layout> {
 
 /// Memory from the system; when there is none, once more after emptying the caches.
 #[cold]
-fn system_allocate(size: usize) -> Option<NonNull<u8>> {
+pub(super) fn system_allocate(size: usize) -> Option<NonNull<u8>> {
     let layout = layout(size)?;
     raw_allocate(layout).or_else(|| {
         let mut blocks = Vec::new();
@@ -351,7 +301,7 @@ fn raw_allocate(layout: Layout) -> Option<NonNull<u8>> {
 /// # Safety
 ///
 /// `ptr` came from `system_allocate(size)`, and nothing uses the block any more.
-unsafe fn system_free(ptr: NonNull<u8>, size: usize) {
+pub(super) unsafe fn system_free(ptr: NonNull<u8>, size: usize) {
     if let Some(layout) = layout(size) {
         // SAFETY: the layout is the one it was allocated with.
         unsafe { std::alloc::dealloc(ptr.as_ptr(), layout) };

@@ -13,12 +13,17 @@
 //! call, and read `bool`s as bytes.
 
 mod allocator;
+mod cell;
+mod fence;
 mod large;
+mod list;
 mod size_class;
 mod stats;
 
 pub use allocator::{
     ALIGNMENT, Block, OutOfMemory, ThreadStats, allocate, empty_cache, thread_stats,
 };
+pub use cell::{MAX_CELL_BYTES, give_cell, take_cell};
+pub use fence::{asymmetric_fences, heavy_fence, light_fence};
 pub use large::{cache_limit, set_cache_limit};
 pub use stats::{Stats, stats};

@@ -1,8 +1,13 @@
 //! Counters of the allocator.
 //!
-//! Each thread has a slot that only it writes (plain loads and stores, no locked instructions); [`stats`] sums them.
+//! Each thread has a [`Slot`] that only it writes (plain loads and stores, no locked instructions); [`stats`] sums them.
 //! A slot of a thread that has ended is reused with its counts, since only the sums mean anything.
+//!
+//! The hot path counts as little as it can: what is live is what came from the system, less what went back, less what
+//! the free lists hold.
 
+use super::list::List;
+use super::size_class::{SMALL_CLASSES, small_size};
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
@@ -21,15 +26,61 @@ pub struct Stats {
     pub system_allocations: u64,
 }
 
-/// One thread's share of the counters. Single values may be negative (a block freed on another thread).
+/// One thread's share of the counters of large blocks.
 #[derive(Default)]
-#[repr(align(64))]
-pub(super) struct Slot {
-    pub(super) allocated_bytes: AtomicI64,
-    pub(super) cached_bytes: AtomicI64,
-    pub(super) blocks: AtomicI64,
+pub(super) struct LargeCounters {
+    pub(super) live_bytes: AtomicI64,
+    pub(super) live: AtomicI64,
     pub(super) allocations: AtomicI64,
     pub(super) system_allocations: AtomicI64,
+}
+
+/// What a thread keeps. Single counts may be negative (a block freed on another thread).
+#[repr(align(64))]
+pub(super) struct Slot {
+    /// Free small blocks, by class.
+    pub(super) blocks: [List; SMALL_CLASSES],
+    /// Free cells (see [`take_cell`](super::take_cell)), by multiples of 64 bytes. They are in no statistics.
+    pub(super) cells: [List; super::cell::CELL_CLASSES],
+    pub(super) large: LargeCounters,
+}
+
+/// A thread's or everybody's counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) allocated_bytes: i64,
+    pub(super) cached_bytes: i64,
+    pub(super) blocks: i64,
+    pub(super) allocations: i64,
+    pub(super) system_allocations: i64,
+}
+
+impl Slot {
+    fn new() -> Slot {
+        Slot {
+            blocks: std::array::from_fn(|class| List::new(small_size(class))),
+            cells: std::array::from_fn(|i| List::new((i + 1) * 64)),
+            large: LargeCounters::default(),
+        }
+    }
+
+    /// Adds this slot's counts.
+    pub(super) fn add_to(&self, sum: &mut Counts) {
+        for (class, list) in self.blocks.iter().enumerate() {
+            let size = small_size(class) as i64;
+            let cached = i64::from(list.len());
+            let live = list.fresh() - list.returned() - cached;
+            sum.allocated_bytes += live * size;
+            sum.cached_bytes += cached * size;
+            sum.blocks += live;
+            sum.allocations += list.taken();
+            sum.system_allocations += list.fresh();
+        }
+        sum.allocated_bytes += self.large.live_bytes.load(Relaxed);
+        sum.blocks += self.large.live.load(Relaxed);
+        sum.allocations += self.large.allocations.load(Relaxed);
+        sum.system_allocations += self.large.system_allocations.load(Relaxed);
+    }
 }
 
 /// Adds without a locked instruction: right only because one thread at a time writes a slot.
@@ -52,13 +103,13 @@ static SLOTS: Mutex<Slots> = Mutex::new(Slots {
 pub(super) fn claim_slot() -> &'static Slot {
     let mut slots = SLOTS.lock().unwrap_or_else(PoisonError::into_inner);
     slots.idle.pop().unwrap_or_else(|| {
-        let slot: &'static Slot = Box::leak(Box::default());
+        let slot: &'static Slot = Box::leak(Box::new(Slot::new()));
         slots.all.push(slot);
         slot
     })
 }
 
-/// Gives the slot of an ending thread back.
+/// Gives the slot of an ending thread back. Its lists must be empty.
 pub(super) fn release_slot(slot: &'static Slot) {
     let mut slots = SLOTS.lock().unwrap_or_else(PoisonError::into_inner);
     slots.idle.push(slot);
@@ -67,15 +118,16 @@ pub(super) fn release_slot(slot: &'static Slot) {
 /// The counters of the process now. Exact when no other thread allocates meanwhile.
 pub fn stats() -> Stats {
     let slots = SLOTS.lock().unwrap_or_else(PoisonError::into_inner);
-    let sum = |field: fn(&Slot) -> &AtomicI64| {
-        let total: i64 = slots.all.iter().map(|s| field(s).load(Relaxed)).sum();
-        u64::try_from(total).unwrap_or(0)
-    };
+    let mut sum = Counts::default();
+    for slot in &slots.all {
+        slot.add_to(&mut sum);
+    }
+    let count = |n: i64| u64::try_from(n).unwrap_or(0);
     Stats {
-        allocated_bytes: sum(|s| &s.allocated_bytes),
-        cached_bytes: sum(|s| &s.cached_bytes) + super::large::cached_bytes(),
-        blocks: sum(|s| &s.blocks),
-        allocations: sum(|s| &s.allocations),
-        system_allocations: sum(|s| &s.system_allocations),
+        allocated_bytes: count(sum.allocated_bytes),
+        cached_bytes: count(sum.cached_bytes) + super::large::cached_bytes(),
+        blocks: count(sum.blocks),
+        allocations: count(sum.allocations),
+        system_allocations: count(sum.system_allocations),
     }
 }

@@ -1,4 +1,6 @@
-use super::super::{set_cache_limit, stats};
+use super::super::list::THREAD_CLASS_BYTES;
+use super::super::stats::Counts;
+use super::super::{give_cell, set_cache_limit, stats, take_cell};
 use super::*;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -85,10 +87,8 @@ fn a_thread_keeps_a_bounded_number() {
     std::thread::spawn(|| {
         let blocks: Vec<Block> = (0..100).map(|_| allocate(60_000).unwrap()).collect();
         drop(blocks);
-        LOCAL.with(|local| {
-            let list = local.lists[small_class(60_000)].get();
-            assert!(list.len >= 1 && list.len as usize * 60_000 <= THREAD_CLASS_BYTES as usize);
-        });
+        let kept = here().unwrap().blocks[small_class(60_000)].len() as usize;
+        assert!(kept >= 1 && kept * 60_000 <= THREAD_CLASS_BYTES);
     })
     .join()
     .unwrap();
@@ -114,13 +114,52 @@ fn large_blocks_are_kept_within_the_limit() {
 #[test]
 fn counters_follow_blocks() {
     // other tests allocate meanwhile, so only this thread's own slot is exact
-    let slot = LOCAL.with(|local| local.slot());
-    let read = |c: &std::sync::atomic::AtomicI64| c.load(std::sync::atomic::Ordering::Relaxed);
-    let before = (read(&slot.blocks), read(&slot.allocated_bytes));
+    let count = || {
+        let mut counts = Counts::default();
+        here().unwrap().add_to(&mut counts);
+        counts
+    };
+    let before = count();
     let b = allocate(100).unwrap();
-    assert_eq!(read(&slot.blocks), before.0 + 1);
-    assert_eq!(read(&slot.allocated_bytes), before.1 + 128);
+    let with_block = count();
+    assert_eq!(with_block.blocks, before.blocks + 1);
+    assert_eq!(with_block.allocated_bytes, before.allocated_bytes + 128);
+    assert_eq!(with_block.allocations, before.allocations + 1);
     assert!(stats().blocks >= 1 && stats().allocated_bytes >= 128);
     drop(b);
-    assert_eq!((read(&slot.blocks), read(&slot.allocated_bytes)), before);
+    let after = count();
+    assert_eq!(after.blocks, before.blocks);
+    assert_eq!(after.allocated_bytes, before.allocated_bytes);
+    assert!(after.cached_bytes >= 128);
+    let large = allocate(1 << 20).unwrap();
+    assert_eq!(count().blocks, before.blocks + 1);
+    assert!(count().allocated_bytes >= before.allocated_bytes + (1 << 20));
+    drop(large);
+    assert_eq!(count().allocated_bytes, before.allocated_bytes);
+}
+
+#[test]
+fn a_block_can_be_taken_apart() {
+    let (ptr, bytes) = allocate(200).unwrap().into_raw();
+    // SAFETY: the parts of the line above.
+    let block = unsafe { Block::from_raw(ptr, bytes) };
+    assert_eq!((block.as_ptr(), block.len()), (ptr.as_ptr(), 200));
+}
+
+#[test]
+fn cells_are_recycled_and_cross_threads() {
+    let first = take_cell::<192>().unwrap();
+    // SAFETY: just taken, unused.
+    unsafe { give_cell::<192>(first) };
+    let again = take_cell::<192>().unwrap();
+    assert_eq!(first, again);
+    let address = again.as_ptr() as usize;
+    std::thread::spawn(move || {
+        let cell = NonNull::new(address as *mut u8).unwrap();
+        // SAFETY: taken above with this size; the other thread has forgotten it.
+        unsafe { give_cell::<192>(cell) };
+        assert_eq!(take_cell::<192>().unwrap(), cell);
+    })
+    .join()
+    .unwrap();
 }

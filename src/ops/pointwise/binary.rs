@@ -46,8 +46,10 @@ pub(super) fn binary(op: BinaryOp, a: &Tensor, b: &Tensor, dtype: DType) -> Resu
     {
         let out = Tensor::allocate_like_contiguous(a, dtype)?;
         let guards = (a.storage().read()?, b.storage().read()?);
-        // SAFETY: out is fresh; a and b are held shared; sizes and dtypes are equal.
-        unsafe { kernels::binary(op, out.strided()?, a.strided()?, b.strided()?)? };
+        let operands = [out.data_ptr()?, a.data_ptr()?, b.data_ptr()?];
+        // SAFETY: out is fresh; a and b are held shared; all are row-major, with the same sizes and
+        // dtype.
+        unsafe { kernels::binary_flat(op, dtype, operands, a.numel() as usize)? };
         drop(guards);
         return Ok(out);
     }

@@ -40,7 +40,7 @@ mod tile;
 pub use copy::{copy, fill};
 pub use extreme::{arg_reduce, extreme_with_index};
 pub use index::{ScatterOp, Triangle, arange, gather, index_select, scatter, triangle};
-pub use pointwise::{binary, compare, select, unary};
+pub use pointwise::{binary, binary_flat, compare, select, unary};
 pub use reduce::{reduce, var_mean};
 pub use rows::{RowStatistics, cumulative, layer_norm, softmax};
 pub use strided::{KernelError, Strided};

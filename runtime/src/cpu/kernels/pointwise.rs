@@ -119,6 +119,40 @@ pub unsafe fn binary(
     Ok(())
 }
 
+/// [`binary`] where all three operands are `n` elements side by side: no shapes to look at.
+///
+/// # Safety
+///
+/// As for [`binary`]; each pointer has `n` elements of `dtype`.
+#[inline]
+pub unsafe fn binary_flat(
+    op: BinaryOp,
+    dtype: DType,
+    [out, a, b]: [*mut u8; 3],
+    n: usize,
+) -> Result<(), KernelError> {
+    if n <= FLAT_LIMIT && !dtype.is_half() {
+        let row = binary_row(op, dtype)?;
+        // SAFETY: as promised by the caller; the row kernel is that of the dtype.
+        return match n == 0 || unsafe { row(out, a, b, n, 0) } {
+            true => Ok(()),
+            false => Err(KernelError::DivisionByZero),
+        };
+    }
+    let (sizes, strides) = ([n as i64], [1]);
+    let strided = |ptr| Strided {
+        ptr,
+        dtype,
+        sizes: &sizes,
+        strides: &strides,
+    };
+    // SAFETY: as promised by the caller.
+    unsafe { binary(op, strided(out), strided(a), strided(b)) }
+}
+
+/// Elements up to which no binary operation is worth a thread.
+const FLAT_LIMIT: usize = super::nest::GRAIN / 32;
+
 /// `out = a op b`; `a` and `b` of one dtype, `out` `bool`.
 ///
 /// # Safety

@@ -3,8 +3,7 @@
 use crate::error::{CliError, Result};
 use std::io::Write;
 use straightline::dispatch::{
-    DispatchKey, OperatorHandle, all_operators, dangling_impls, dump, dump_registrations,
-    dump_table,
+    DispatchKey, OperatorHandle, all_operators, dump, dump_registrations, dump_table,
 };
 
 /// Prints registered operators: all names, or the registrations of one
@@ -18,22 +17,9 @@ pub(crate) struct Options {
     /// Only what is registered at this dispatch key (CPU, AutogradCPU, CompositeImplicitAutograd)
     #[arg(long, value_name = "KEY")]
     key: Option<DispatchKey>,
-    /// Operators that have kernels and no definition: their registrations
-    #[arg(long, conflicts_with_all = ["name", "table", "key"])]
-    dangling: bool,
 }
 
 pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
-    if options.dangling {
-        let dangling = dangling_impls();
-        for op in &dangling {
-            writeln!(out, "{}", dump(*op))?;
-        }
-        if dangling.is_empty() {
-            eprintln!("every operator with kernels is defined");
-        }
-        return Ok(());
-    }
     let Some(name) = &options.name else {
         write!(out, "{}", dump_registrations(options.key))?;
         return Ok(());

@@ -1,0 +1,289 @@
+//! The lock-free protocols against the memory model: every interleaving, every value that a weak load may return.
+//!
+//! The files under test are the crate's own, included with loom's atomics in place of std's (`src/sync.rs` is the
+//! seam).
+
+mod sync {
+    pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+    pub(crate) use loom::thread::yield_now;
+
+    /// A light fence and a heavy one order like two sequentially consistent ones, and that is how they are modelled.
+    pub(crate) fn light_fence() {
+        fence(Ordering::SeqCst);
+    }
+
+    pub(crate) fn heavy_fence() {
+        fence(Ordering::SeqCst);
+    }
+}
+
+#[allow(dead_code)]
+#[path = "../src/tensor/borrow.rs"]
+mod borrow;
+#[allow(dead_code)]
+#[path = "../src/dispatch/slots.rs"]
+mod slots;
+
+use loom::sync::Arc;
+use loom::thread;
+
+mod storage {
+    use super::borrow::{Borrow, ThreadToken};
+    use super::*;
+    use loom::cell::UnsafeCell;
+
+    const A: u32 = 1;
+    const B: u32 = 2;
+    const C: u32 = 3;
+
+    /// A storage of one number. loom's cell fails the model when a read and a write are not ordered.
+    struct Storage {
+        borrow: Borrow,
+        data: UnsafeCell<u32>,
+    }
+
+    // SAFETY: the data are only touched under a guard, which is what is tested.
+    unsafe impl Sync for Storage {}
+    // SAFETY: as above.
+    unsafe impl Send for Storage {}
+
+    impl Storage {
+        fn at_home(home: u32) -> Arc<Storage> {
+            Arc::new(Storage {
+                borrow: Borrow::new(ThreadToken::new(home)),
+                data: UnsafeCell::new(0),
+            })
+        }
+
+        fn read(&self, me: u32) -> bool {
+            match self.borrow.read(ThreadToken::new(me)) {
+                Ok(_guard) => {
+                    // SAFETY: the guard.
+                    self.data.with(|p| unsafe { *p });
+                    true
+                }
+                Err(_) => false,
+            }
+        }
+
+        fn write(&self, me: u32) -> bool {
+            match self.borrow.write(ThreadToken::new(me)) {
+                Ok(_guard) => {
+                    // SAFETY: the guard.
+                    self.data.with_mut(|p| unsafe { *p += 1 });
+                    true
+                }
+                Err(_) => false,
+            }
+        }
+    }
+
+    /// Runs the model within the time a test may take: some threads switch at most this often against their will.
+    fn model(preemptions: usize, f: impl Fn() + Send + Sync + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(preemptions);
+        builder.check(f);
+    }
+
+    #[test]
+    fn home_reader_against_foreign_writer() {
+        model(4, || {
+            let s = Storage::at_home(A);
+            let there = s.clone();
+            let writer = thread::spawn(move || {
+                there.write(B);
+                there.write(B)
+            });
+            s.read(A);
+            s.read(A);
+            writer.join().unwrap();
+            assert!(s.read(A) && s.write(A), "everybody has left");
+        });
+    }
+
+    #[test]
+    fn home_reader_against_two_foreign_writers() {
+        model(3, || {
+            let s = Storage::at_home(A);
+            let (b, c) = (s.clone(), s.clone());
+            let b = thread::spawn(move || b.write(B));
+            let c = thread::spawn(move || c.write(C));
+            s.read(A);
+            b.join().unwrap();
+            c.join().unwrap();
+            assert!(s.write(C));
+        });
+    }
+
+    #[test]
+    fn home_writer_against_foreign_reader() {
+        model(4, || {
+            let s = Storage::at_home(A);
+            let there = s.clone();
+            let reader = thread::spawn(move || {
+                there.read(B);
+                there.read(B)
+            });
+            s.write(A);
+            s.read(A);
+            reader.join().unwrap();
+            assert!(s.write(A));
+        });
+    }
+
+    #[test]
+    fn nested_home_readers_against_foreign_reader_and_writer() {
+        model(2, || {
+            let s = Storage::at_home(A);
+            let (b, c) = (s.clone(), s.clone());
+            let b = thread::spawn(move || b.write(B));
+            let c = thread::spawn(move || c.read(C));
+            if let Ok(_outer) = s.borrow.read(ThreadToken::new(A)) {
+                assert!(!s.write(A), "read at home");
+                s.read(A);
+            }
+            b.join().unwrap();
+            c.join().unwrap();
+            assert!(s.write(A));
+        });
+    }
+
+    #[test]
+    fn without_a_home() {
+        model(3, || {
+            let s = Arc::new(Storage {
+                borrow: Borrow::new(ThreadToken::HOMELESS),
+                data: UnsafeCell::new(0),
+            });
+            let (b, c) = (s.clone(), s.clone());
+            let b = thread::spawn(move || b.write(B));
+            let c = thread::spawn(move || c.read(C));
+            s.read(A);
+            b.join().unwrap();
+            c.join().unwrap();
+            assert!(s.write(A));
+        });
+    }
+}
+
+mod table {
+    use super::slots::{Occupant, Slots, Standing};
+    use super::*;
+
+    #[derive(Debug, PartialEq)]
+    struct Kernel(&'static str, Standing);
+
+    impl Occupant for Kernel {
+        fn standing(&self) -> Standing {
+            self.1
+        }
+    }
+
+    static MISSING: Kernel = Kernel("missing", Standing::Nothing);
+    static SKIP: Kernel = Kernel("fallthrough", Standing::Fallthrough);
+    static LOW: Kernel = Kernel("low", Standing::Kernel);
+    static HIGH: Kernel = Kernel("high", Standing::Kernel);
+    static NEWER: Kernel = Kernel("newer", Standing::Kernel);
+
+    /// Two keys of one backend; bit 1 is the higher one.
+    type Table = Slots<Kernel, 2, 2>;
+
+    /// A state of the operator: who serves the two keys. The mask hides a fallthrough at the higher.
+    fn publish(table: &Table, low: &'static Kernel, high: &'static Kernel, uniform: bool) {
+        let mask = if high.1 == Standing::Fallthrough {
+            0b01
+        } else {
+            0b11
+        };
+        // the other backend's mask decides whether the common one is enough
+        let other = if uniform { mask } else { mask ^ 0b10 };
+        table.publish(&[low, high], &[mask, other]);
+    }
+
+    /// What a call does that has both keys.
+    fn call(table: &Table) -> &'static Kernel {
+        let look = |t: &Table| {
+            let keys = 0b11 & t.mask(|| 0);
+            (keys, t.occupant((keys >> 1) as usize))
+        };
+        let (_, first) = look(table);
+        if first.1 == Standing::Kernel {
+            return first;
+        }
+        table.settle(look).1
+    }
+
+    /// Publishes states one after the other while another thread calls twice.
+    fn check(states: &[(&'static Kernel, &'static Kernel, bool)], legal: &[&'static Kernel]) {
+        let (states, legal) = (states.to_vec(), legal.to_vec());
+        loom::model(move || {
+            let table = Arc::new(Table::new(&MISSING, 0b11));
+            let (low, high, uniform) = states[0];
+            publish(&table, low, high, uniform);
+            let (there, later) = (table.clone(), states[1..].to_vec());
+            let registrar = thread::spawn(move || {
+                for (low, high, uniform) in &later {
+                    publish(&there, low, high, *uniform);
+                }
+            });
+            for _ in 0..2 {
+                let got = call(&table);
+                assert!(legal.contains(&got), "{got:?}");
+            }
+            registrar.join().unwrap();
+            let (low, high, _) = states[states.len() - 1];
+            let last = if high.1 == Standing::Fallthrough {
+                low
+            } else {
+                high
+            };
+            assert_eq!(call(&table), last);
+        });
+    }
+
+    #[test]
+    fn a_kernel_appears_where_calls_fell_through() {
+        check(&[(&LOW, &SKIP, true), (&LOW, &HIGH, true)], &[&LOW, &HIGH]);
+    }
+
+    #[test]
+    fn a_kernel_becomes_a_fallthrough() {
+        check(&[(&LOW, &HIGH, true), (&LOW, &SKIP, true)], &[&LOW, &HIGH]);
+    }
+
+    #[test]
+    fn the_mask_comes_to_depend_on_the_backend_and_back() {
+        check(
+            &[
+                (&LOW, &SKIP, true),
+                (&LOW, &HIGH, false),
+                (&LOW, &SKIP, true),
+            ],
+            &[&LOW, &HIGH],
+        );
+    }
+
+    #[test]
+    fn calls_move_up_before_the_lower_kernel_goes() {
+        check(
+            &[
+                (&LOW, &SKIP, true),
+                (&LOW, &HIGH, true),
+                (&MISSING, &HIGH, true),
+            ],
+            &[&LOW, &HIGH],
+        );
+    }
+
+    #[test]
+    fn a_kernel_is_replaced_under_a_fallthrough() {
+        check(
+            &[
+                (&LOW, &SKIP, false),
+                (&NEWER, &SKIP, false),
+                (&NEWER, &HIGH, false),
+            ],
+            &[&LOW, &NEWER, &HIGH],
+        );
+    }
+}
