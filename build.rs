@@ -17,7 +17,14 @@ const SOURCES: &str = "src/ops/native_functions";
 
 /// The families of kernels that know our own memory only, and have a way for other tensors in
 /// `src/ops/composite.rs`.
-const OWN_MEMORY: [&str; 5] = ["index::", "nn::", "pointwise::", "reduce::", "view::"];
+const OWN_MEMORY: [&str; 6] = [
+    "alias::",
+    "index::",
+    "nn::",
+    "pointwise::",
+    "reduce::",
+    "view::",
+];
 /// The same of a family that has others as well.
 const OWN_MEMORY_ALONE: [&str; 6] = [
     "copy::copy",
