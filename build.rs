@@ -232,7 +232,7 @@ impl<'a> Op<'a> {
     fn new(entry: &'a Entry) -> Result<Op<'a>, String> {
         let schema =
             FunctionSchema::parse(&format!("aten::{}", entry.func)).map_err(|e| e.to_string())?;
-        let mut function = schema.name.base().to_string();
+        let mut function = snake(schema.name.base());
         if !schema.name.overload.is_empty() {
             if !function.ends_with('_') {
                 function.push('_');
