@@ -291,6 +291,9 @@ fn explained(k: K, theirs: Option<bool>, ours: Option<bool>) -> Option<&'static 
         (Some(_), None) if is_backend_of_others(k) => Some("backend without kernels here"),
         (None, Some(_)) if is_backend_of_others(k) => Some("backend with more kernels here"),
         (Some(_), None) if is_functorch(k) => Some("functorch: vmap and grad transforms"),
+        (Some(false), None) if k == K::PythonTLSSnapshot => {
+            Some("Python: a kernel of PyTorch's Python side")
+        }
         (Some(false), None) if k == K::Tracer => Some("Tracer: one fallback here"),
         (Some(false), None) if k == K::Functionalize => Some("Functionalize: one fallback here"),
         (None, Some(false)) if k == K::Functionalize => {

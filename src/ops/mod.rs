@@ -77,6 +77,7 @@ fn below_autograd() -> crate::dispatch::Kernel {
 /// # Ok::<(), straightline::Error>(())
 /// ```
 #[allow(
+    non_snake_case,
     clippy::let_unit_value,
     clippy::type_complexity,
     clippy::useless_conversion,

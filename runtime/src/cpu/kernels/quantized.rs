@@ -251,7 +251,7 @@ impl PackedWeights {
     /// The rows of the result are given to `finish` with the number of the row.
     fn products(&self, x: &[u8], zero_point: i32, finish: &(dyn Fn(usize, &[i32]) + Sync)) {
         let (n, k) = (self.outputs(), self.k);
-        let m = if k == 0 { 0 } else { x.len() / k };
+        let m = x.len().checked_div(k).unwrap_or(0);
         let rows = |begin: usize, end: usize| {
             let mut sums = vec![0i32; n];
             for i in begin..end {
