@@ -248,10 +248,16 @@ impl PackedWeights {
     }
 
     /// `sum over k of (x - zero_point) * (w - its zero point)`, exactly, for each row of `x` and each of the weights.
-    /// The rows of the result are given to `finish` with the number of the row.
-    fn products(&self, x: &[u8], zero_point: i32, finish: &(dyn Fn(usize, &[i32]) + Sync)) {
+    /// The `m` rows of the result are given to `finish` with the number of the row.
+    fn products(
+        &self,
+        x: &[u8],
+        m: usize,
+        zero_point: i32,
+        finish: &(dyn Fn(usize, &[i32]) + Sync),
+    ) {
         let (n, k) = (self.outputs(), self.k);
-        let m = x.len().checked_div(k).unwrap_or(0);
+        assert_eq!(x.len(), m * k, "a row of x for each of the result");
         let rows = |begin: usize, end: usize| {
             let mut sums = vec![0i32; n];
             for i in begin..end {
@@ -292,8 +298,9 @@ pub fn linear(
             (input, input / to.scale)
         })
         .collect();
+    let m = out.len().checked_div(n).unwrap_or(0);
     let dst = Out(out.as_mut_ptr());
-    w.products(x, of_x.zero_point, &|i, sums| {
+    w.products(x, m, of_x.zero_point, &|i, sums| {
         // SAFETY: row i of the result, which is ours alone.
         let row = unsafe { dst.part(i * n, (i + 1) * n) };
         for (j, o) in row.iter_mut().enumerate() {
@@ -320,8 +327,9 @@ pub fn linear_dynamic(
     bias: Option<&[f32]>,
 ) {
     let n = w.outputs();
+    let m = out.len().checked_div(n).unwrap_or(0);
     let dst = Out(out.as_mut_ptr());
-    w.products(x, of_x.zero_point, &|i, sums| {
+    w.products(x, m, of_x.zero_point, &|i, sums| {
         // SAFETY: row i of the result, which is ours alone.
         let row = unsafe { dst.part(i * n, (i + 1) * n) };
         for (j, o) in row.iter_mut().enumerate() {
