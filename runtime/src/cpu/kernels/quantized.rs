@@ -257,6 +257,9 @@ impl PackedWeights {
         finish: &(dyn Fn(usize, &[i32]) + Sync),
     ) {
         let (n, k) = (self.outputs(), self.k);
+        if n == 0 {
+            return;
+        }
         assert_eq!(x.len(), m * k, "a row of x for each of the result");
         let rows = |begin: usize, end: usize| {
             let mut sums = vec![0i32; n];
