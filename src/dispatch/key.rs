@@ -13,7 +13,7 @@ use straightline_passes::ir::DeviceType;
 macro_rules! dispatch_keys {
     ($($name:ident,)*) => {
         /// One key of the dispatcher.
-        #[allow(missing_docs, non_camel_case_types)] // the names are c10's
+        #[allow(missing_docs, non_camel_case_types, clippy::upper_case_acronyms)] // the names are c10's
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[repr(u8)]
         pub enum DispatchKey { $($name,)* }
@@ -71,7 +71,7 @@ dispatch_keys! {
 }
 
 /// The backend half of a key, in priority order: Meta beats every other.
-#[allow(missing_docs)]
+#[allow(missing_docs, clippy::upper_case_acronyms)]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum BackendComponent {

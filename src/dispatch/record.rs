@@ -444,10 +444,13 @@ impl Drop for DisableRecordGuard {
     }
 }
 
+/// An observer, and what its start left for its end.
+type Told = (Arc<Observer>, Box<dyn Any>);
+
 /// A range that observers have seen start; they see its end when it is dropped.
 pub(super) struct Observation {
     function: RecordFunction,
-    told: SmallVec<[(Arc<Observer>, Box<dyn Any>); 2]>,
+    told: SmallVec<[Told; 2]>,
     outputs: bool,
 }
 

@@ -36,7 +36,7 @@ impl ThreadToken {
 
     /// The token of a number that no other thread has.
     pub(crate) fn new(number: u32) -> ThreadToken {
-        if number == 0 || number >= NOBODY {
+        if matches!(number, 0 | NOBODY) {
             return ThreadToken::HOMELESS;
         }
         ThreadToken(number)

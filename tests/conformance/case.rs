@@ -68,6 +68,9 @@ pub(crate) fn storage(dtype: DType, bytes: &[u8]) -> straightline::Result<Tensor
         DType::I8 => make!(i8),
         DType::U8 => make!(u8),
         DType::Bool => Tensor::from_vec(bytes.iter().map(|b| *b != 0).collect::<Vec<bool>>()),
+        DType::QInt8 | DType::QUInt8 | DType::QInt32 => Err(straightline::Error::new(
+            straightline::ErrorKind::DType("the cases have no quantized tensors".to_string()),
+        )),
     }
 }
 

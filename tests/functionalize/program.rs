@@ -351,7 +351,7 @@ fn out(name: &str, args: &[&Tensor], out: &Tensor) -> Result<Vec<Tensor>> {
         .args
         .iter()
         .map(|a| match a.name.as_str() {
-            "out" => Value::from(*&out),
+            "out" => Value::from(out),
             "alpha" => Value::from(Scalar::Int(1)),
             _ => given.next().map_or(Value::None, |t| Value::from(*t)),
         })

@@ -43,7 +43,7 @@ impl World {
         let bases: Vec<Tensor> = (0..3)
             .map(|_| Tensor::zeros(&[LENGTH], DType::F32, Device::CPU).unwrap())
             .collect();
-        let mut some = |count: i64, r: &mut Rng| -> Vec<Tensor> {
+        let some = |count: i64, r: &mut Rng| -> Vec<Tensor> {
             (0..count)
                 .map(|_| place(&bases[r.below(3) as usize], r))
                 .collect()

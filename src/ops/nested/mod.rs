@@ -159,7 +159,7 @@ pub(crate) fn to_padded_composite(
 /// A row of numbers for each component.
 fn table<'a>(t: &'a Tensor, of: impl Fn(&'a Tensor) -> &'a [i64]) -> Result<Tensor> {
     let parts = components(t)?;
-    let data: Vec<i64> = parts.iter().flat_map(|p| of(p)).copied().collect();
+    let data: Vec<i64> = parts.iter().flat_map(of).copied().collect();
     let rank = parts.first().map_or(0, Tensor::dim) as i64;
     indices_tensor(&data, &[parts.len() as i64, rank])
 }

@@ -62,14 +62,14 @@ pub(super) fn prepack(w: &Tensor, bias: Option<&Tensor>) -> Result<Arc<PackedLin
             )));
         }
     };
-    if let Some(b) = bias {
-        if b.dim() != 1 || b.sizes()[0] != n as i64 || b.dtype() != DType::F32 {
-            return Err(Error::runtime(format!(
-                "bias should be a float32 vector of {n} elements, got {:?} of {}",
-                b.sizes(),
-                b.dtype().torch_name()
-            )));
-        }
+    if let Some(b) = bias
+        && (b.dim() != 1 || b.sizes()[0] != n as i64 || b.dtype() != DType::F32)
+    {
+        return Err(Error::runtime(format!(
+            "bias should be a float32 vector of {n} elements, got {:?} of {}",
+            b.sizes(),
+            b.dtype().torch_name()
+        )));
     }
     let weights = {
         let _read = access::read(&[&q.ints])?;

@@ -319,6 +319,7 @@ pub(crate) fn make_per_channel(
     around(ints, quantizer)
 }
 
+#[allow(clippy::too_many_arguments, reason = "the schema's")]
 pub(crate) fn empty_affine(
     size: &[i64],
     dtype: Option<DType>,

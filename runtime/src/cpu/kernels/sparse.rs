@@ -474,7 +474,7 @@ mod tests {
     #[test]
     fn products_agree_with_the_definition_however_they_are_split() {
         for (m, k, n) in [(1, 1, 1), (3, 5, 4), (300, 64, 40)] {
-            let keep = |r: usize, c: usize| (r * 7 + c * 3) % 5 == 0;
+            let keep = |r: usize, c: usize| (r * 7 + c * 3).is_multiple_of(5);
             let (mut begin, mut columns, mut values) = (vec![0i64], vec![], vec![]);
             for r in 0..m {
                 for c in (0..k).filter(|c| keep(r, *c)) {
