@@ -77,7 +77,12 @@ fn same_number(got: &Value, want: &Json) -> Option<bool> {
     }
     if let Some(x) = want.get("i") {
         let x = x.as_i64().or_else(|| x.as_str()?.parse().ok())?;
-        return Some(matches!(got, Value::Int(y) if x == *y));
+        // PyTorch's dtypes travel as their `ScalarType` numbers
+        return Some(match got {
+            Value::Int(y) => x == *y,
+            Value::DType(d) => x == i64::from(*d as u8),
+            _ => false,
+        });
     }
     let x = want.get("b")?.as_bool()?;
     Some(matches!(got, Value::Bool(y) if x == *y))

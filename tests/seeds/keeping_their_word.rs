@@ -234,6 +234,8 @@ fn aten_keeps_its_word() {
             wrong.push(report.to_string());
         }
     }
+    // PyTorch returns a real tensor itself, though the schema promises a new one; so do we
+    pointwise.retain(|(name, _)| name != "aten::conj_physical");
     let mut checked = 0;
     for (name, args) in pointwise {
         let report = opcheck(op(&name), &args);
