@@ -424,6 +424,10 @@ impl<'a> Op<'a> {
                     format!("structured::composed({:?})", self.entry.structured[0])
                 }
                 (_, "BackendSelect") => self.backend_select(),
+                (kernel, "Functionalize") => format!(
+                    "crate::modes::functionalize::composite({})",
+                    kernel_path(kernel)
+                ),
                 (
                     kernel,
                     "CompositeExplicitAutograd" | "CompositeExplicitAutogradNonFunctional",

@@ -395,3 +395,63 @@ fn long_column_sums_agree() {
     );
     check(|x| x.amax(&[0], true), &randn(&[1040, 800]));
 }
+
+/// Draws the same numbers eagerly and compiled, without a replay that enters the dispatcher.
+fn check_random(f: fn(&Tensor) -> Result<Tensor>) {
+    let x = randn(&[3, 4]);
+    let eager: Vec<Tensor> = {
+        straightline::manual_seed(11);
+        (0..3).map(|_| f(&x).unwrap()).collect()
+    };
+    let c = compile(f);
+    c.call(&x).unwrap();
+    straightline::manual_seed(11);
+    let before = dispatch::call_count();
+    let compiled: Vec<Tensor> = (0..3).map(|_| c.call(&x).unwrap()).collect();
+    assert_eq!(dispatch::call_count(), before, "a replay dispatched");
+    for (a, b) in compiled.iter().zip(&eager) {
+        close(a, b);
+    }
+}
+
+#[test]
+fn random_numbers_are_those_of_eager_execution_and_drawn_without_the_dispatcher() {
+    use straightline::ops::aten;
+    check_random(|x| Tensor::rand(x.sizes(), DType::F32, Device::CPU)?.add(x));
+    check_random(|x| aten::rand_like(x, None, None, None, None, None));
+    check_random(|x| aten::randn_like(&x.t()?, Some(DType::F64), None, None, None, None));
+    check_random(|x| aten::uniform_(&aten::clone(x, None)?, -1.0, 2.0, None));
+    check_random(|x| {
+        aten::normal_(
+            &aten::empty_like(x, None, None, None, None, None)?,
+            1.0,
+            2.0,
+            None,
+        )
+    });
+    check_random(|x| aten::dropout(x, 0.5, true));
+    // two draws keep their order
+    check_random(|x| {
+        let a = Tensor::randn(x.sizes(), DType::F32, Device::CPU)?;
+        let b = aten::rand_like(x, None, None, None, None, None)?;
+        b.mul_scalar(3.0)?.sub(&a)
+    });
+}
+
+#[test]
+fn steps_without_a_loop_form_replay_without_the_dispatcher() {
+    use straightline::ops::aten;
+    check(|x| aten::fill_tensor(x, &x.sum()?), &randn(&[3, 3]));
+    check(
+        |x| aten::diagonal_scatter(x, &x.sum_dim(&[0], false)?, 0, 0, 1),
+        &randn(&[3, 3]),
+    );
+    check(
+        |x| aten::as_strided_scatter(x, &x.sum_dim(&[0], false)?, &[3], &[2], Some(1)),
+        &randn(&[3, 3]),
+    );
+    check(
+        |x| aten::remainder_scalar(x, straightline::Scalar::Float(0.7)),
+        &randn(&[9]),
+    );
+}

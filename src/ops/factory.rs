@@ -1,6 +1,7 @@
 //! Tensors made from nothing: `empty`, `full`, `arange`, random numbers.
 
 use super::common::check_sizes;
+use super::composite::is_foreign;
 use super::copy;
 use crate::error::{Error, Result};
 use crate::ops::aten;
@@ -345,12 +346,26 @@ pub(crate) fn normal_(
     })
 }
 
+/// A tensor like `t` for the functional forms of random numbers. Plans call these, so our own memory
+/// is taken without the dispatcher; `None` where a backend must make the tensor and fill it.
+fn memory_like(t: &Tensor) -> Result<Option<Tensor>> {
+    if !copy::has_memory_of_ours(t.device()) || is_foreign(t) {
+        return Ok(None);
+    }
+    let strides = copy::format_strides(t, None)?;
+    let sizes = Dims::from_slice(t.sizes());
+    Tensor::allocate(t.dtype(), t.device(), sizes, strides).map(Some)
+}
+
 pub(crate) fn uniform(
     t: &Tensor,
     from: f64,
     to: f64,
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
+    if let Some(out) = memory_like(t)? {
+        return uniform_(&out, from, to, generator);
+    }
     let out = aten::empty_like(t, None, None, None, None, None)?;
     aten::uniform_(&out, from, to, generator)
 }
@@ -361,6 +376,9 @@ pub(crate) fn normal_functional(
     std: f64,
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
+    if let Some(out) = memory_like(t)? {
+        return normal_(&out, mean, std, generator);
+    }
     let out = aten::empty_like(t, None, None, None, None, None)?;
     aten::normal_(&out, mean, std, generator)
 }

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
-use straightline::dispatch::{Value, operator};
+use straightline::dispatch::{Value, call_count, operator};
 use straightline::ops::aten;
 use straightline::{Device, Tensor, compile};
 
@@ -132,7 +132,13 @@ fn compiled(case: &Case) -> Result<(), String> {
         })
         .collect();
     compare::results(case, &stack, Level::Values)?;
-    compare::mutations(case)
+    compare::mutations(case)?;
+    let before = call_count();
+    f.call(&inputs).map_err(|e| format!("a replay: {e}"))?;
+    match call_count() - before {
+        0 => Ok(()),
+        n => Err(format!("a replay entered the dispatcher {n} times")),
+    }
 }
 
 #[derive(Default)]

@@ -5,7 +5,7 @@ use super::leaves::{self, as_strided_step};
 use super::storage::{Layout, ViewStep};
 use super::wrapper::{build, replace, unwrap, wrap, wrapped, wrapper_of};
 use super::{below, inverse};
-use crate::dispatch::{DispatchKey, Kernel, OperatorHandle, Stack, Value};
+use crate::dispatch::{DispatchKey, IntoKernel, Kernel, OperatorHandle, Stack, Value};
 use crate::error::{Error, Result};
 use crate::modes::tracer;
 use crate::tensor::{Tensor, access};
@@ -35,6 +35,18 @@ pub(crate) fn kernel() -> Kernel {
         } else {
             functional(op, schema, stack)
         }
+    })
+}
+
+/// The kernel of an operator that capture takes apart, since its kernel calls other operators: as a
+/// step of a plan it would enter the dispatcher at each replay.
+pub(crate) fn composite<M>(kernel: impl IntoKernel<M>) -> Kernel {
+    let kernel = kernel.into_kernel();
+    Kernel::boxed(move |op, keys, stack| {
+        if crate::modes::handle_captured(op, keys, stack)? {
+            return Ok(());
+        }
+        kernel.call_boxed(op, keys, stack)
     })
 }
 

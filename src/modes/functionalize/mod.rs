@@ -30,7 +30,7 @@ mod leaves;
 mod storage;
 mod wrapper;
 
-pub(crate) use kernels::kernel;
+pub(crate) use kernels::{composite, kernel};
 pub(crate) use leaves::{
     InputSlot, Leaf, MergedStorages, Owner, begin, conflicts, is_merged, leaves, sources,
     take_leaves, wrap_argument,
