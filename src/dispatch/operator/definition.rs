@@ -1,0 +1,47 @@
+//! A schema as it was registered, and what calls want to know of it.
+
+use crate::dispatch::error::Site;
+use straightline_passes::ir::schema::{FunctionSchema, SchemaType};
+
+/// A schema as it was registered.
+pub(in crate::dispatch) struct Definition {
+    pub(in crate::dispatch) schema: FunctionSchema,
+    pub(in crate::dispatch) site: Site,
+    pub(in crate::dispatch) inferred: bool,
+    pub(in crate::dispatch) tags: Vec<String>,
+    /// Returns that are an argument which the operator writes: `(return, argument)`.
+    pub(super) echoes: Vec<(usize, usize)>,
+    /// Bit `i`: the `i`-th argument from the end takes part in dispatch.
+    pub(super) relevant: u64,
+}
+
+impl Definition {
+    pub(in crate::dispatch) fn new(
+        schema: FunctionSchema,
+        site: Site,
+        inferred: bool,
+        tags: Vec<String>,
+    ) -> Definition {
+        let relevant = schema
+            .args
+            .iter()
+            .rev()
+            .take(64)
+            .enumerate()
+            .filter(|(_, a)| a.ty.is_dispatch_relevant())
+            .fold(0, |bits, (i, _)| bits | 1 << i);
+        let echoes = (0..schema.returns.len())
+            .filter(|r| schema.returns[*r].alias.as_ref().is_some_and(|a| a.write))
+            .filter(|r| schema.returns[*r].ty == SchemaType::Tensor)
+            .filter_map(|r| Some((r, schema.aliased_argument(r)?)))
+            .collect();
+        Definition {
+            schema,
+            site,
+            inferred,
+            tags,
+            echoes,
+            relevant,
+        }
+    }
+}

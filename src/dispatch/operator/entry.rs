@@ -1,0 +1,136 @@
+//! What the dispatcher keeps of one operator: schema, kernels, table and masks.
+
+use super::definition::Definition;
+use super::record::{AMBIGUOUS, MISSING, Record};
+use crate::dispatch::error::{MissingKernel, Site};
+use crate::dispatch::kernel::Signature;
+use crate::dispatch::key::{BackendComponent, DispatchKey};
+use crate::dispatch::keyset::{DispatchKeySet, NUM_RUNTIME_ENTRIES};
+use crate::dispatch::record;
+use crate::dispatch::slots::Slots;
+use crate::dispatch::table::{Active, Provenance, SLOTS};
+use std::collections::BTreeMap;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use straightline_passes::ir::schema::OperatorName;
+
+/// The kernels of an operator, newest first at each key.
+pub(in crate::dispatch) type Kernels = BTreeMap<DispatchKey, Vec<&'static Record>>;
+
+pub(super) type Table = Slots<Record, NUM_RUNTIME_ENTRIES, 16>;
+
+pub(in crate::dispatch) struct OperatorEntry {
+    slots: Table,
+    definition: AtomicPtr<Definition>,
+    pub(super) name: OperatorName,
+    /// Whether calls are shown to observers.
+    pub(super) observed: bool,
+    /// The types of the typed kernels, remembered for good by the first kernel or handle.
+    signature: OnceLock<(Signature, Site)>,
+    kernels: Mutex<Kernels>,
+    /// What makes the error of a missing kernel, instead of the dispatcher.
+    pub(super) report: Mutex<Option<Report>>,
+}
+
+/// Makes the error of a call that found no kernel.
+pub(super) type Report = Arc<dyn Fn(&MissingKernel) -> crate::Error + Send + Sync>;
+
+impl OperatorEntry {
+    pub(in crate::dispatch) fn new(name: OperatorName) -> &'static OperatorEntry {
+        Box::leak(Box::new(OperatorEntry {
+            slots: Slots::new(*MISSING, DispatchKeySet::FULL.raw()),
+            definition: AtomicPtr::new(ptr::null_mut()),
+            observed: record::is_observed(&name),
+            name,
+            signature: OnceLock::new(),
+            kernels: Mutex::default(),
+            report: Mutex::default(),
+        }))
+    }
+
+    pub(in crate::dispatch) fn kernels(&self) -> MutexGuard<'_, Kernels> {
+        self.kernels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(in crate::dispatch) fn definition(&self) -> Option<&'static Definition> {
+        // SAFETY: null, or a definition that was leaked.
+        unsafe { self.definition.load(Ordering::Acquire).as_ref() }
+    }
+
+    pub(in crate::dispatch) fn set_definition(&self, definition: Option<&'static Definition>) {
+        let p = definition.map_or(ptr::null_mut(), |d| ptr::from_ref(d).cast_mut());
+        self.definition.store(p, Ordering::Release);
+    }
+
+    pub(in crate::dispatch) fn is_unused(&self) -> bool {
+        self.definition().is_none() && self.kernels().is_empty()
+    }
+
+    /// Remembers a signature, or gives the one that is remembered and differs.
+    pub(in crate::dispatch) fn pin(
+        &self,
+        signature: Signature,
+        site: Site,
+    ) -> Option<&(Signature, Site)> {
+        let id = signature.id;
+        let kept = self.signature.get_or_init(|| (signature, site));
+        (kept.0.id != id).then_some(kept)
+    }
+
+    pub(in crate::dispatch) fn active(&self) -> Active {
+        Active::new(self.kernels().iter().map(|(k, list)| (*k, list[0])))
+    }
+
+    /// Makes table and masks what the registrations say.
+    pub(in crate::dispatch) fn recompute(
+        &self,
+        fallbacks: &[Option<&'static Record>; NUM_RUNTIME_ENTRIES],
+    ) {
+        let active = self.active();
+        let full = DispatchKeySet::FULL;
+        let mut masks = [full; 16];
+        let mut records = [*MISSING; NUM_RUNTIME_ENTRIES];
+        for (i, slot) in SLOTS.iter().enumerate() {
+            let (record, why) = active.resolve(slot, fallbacks[i]);
+            records[i] = match (record, why) {
+                (Some(r), _) => r,
+                (None, Provenance::AmbiguousAutogradOther) => *AMBIGUOUS,
+                (None, _) => *MISSING,
+            };
+            if records[i].kernel.is_fallthrough() {
+                match slot.key.backend() {
+                    BackendComponent::Invalid => {
+                        masks = masks.map(|m| m.remove(slot.key));
+                    }
+                    b => masks[b as usize - 1] = masks[b as usize - 1].remove(slot.key),
+                }
+            }
+        }
+        self.slots
+            .publish(&records, &masks.map(DispatchKeySet::raw));
+    }
+
+    /// The set without the keys that this operator falls through.
+    #[inline]
+    pub(in crate::dispatch) fn masked(&self, keys: DispatchKeySet) -> DispatchKeySet {
+        let mask = self.slots.mask(|| keys.highest_backend_bit());
+        keys & DispatchKeySet::from_raw(mask)
+    }
+
+    #[inline]
+    pub(super) fn lookup(&self, keys: DispatchKeySet) -> &'static Record {
+        self.slots.occupant(keys.table_index())
+    }
+
+    /// What a call with these keys runs, when the first look met no kernel: `keys` are those before
+    /// masking.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn look_again(&self, keys: DispatchKeySet) -> (DispatchKeySet, &'static Record) {
+        self.slots.settle(|_| {
+            let keys = self.masked(keys);
+            (keys, self.lookup(keys))
+        })
+    }
+}

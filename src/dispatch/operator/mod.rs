@@ -1,0 +1,298 @@
+//! One operator: its schema, its kernels, its table of 137 slots, and the handles to call it.
+
+mod definition;
+mod entry;
+mod record;
+mod typed;
+
+pub(super) use definition::Definition;
+pub(super) use entry::OperatorEntry;
+pub(super) use record::Record;
+pub use typed::{TypedHandle, TypedOp};
+
+use self::record::{AMBIGUOUS, MISSING};
+use super::arg::Ret;
+use super::dispatcher;
+use super::error::{DispatchError, MissingKernel, Site};
+use super::kernel::{Args, Kernel, Signature};
+use super::key::DispatchKey;
+use super::keyset::DispatchKeySet;
+use super::record::{Observation, observed_everywhere};
+use super::slots::Standing;
+use super::table::SLOTS;
+use super::tls;
+use super::trace::{Entry, Scope};
+use super::value::{Stack, Value};
+use crate::error::Result;
+use entry::Table;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::{Arc, PoisonError};
+use straightline_passes::ir::schema::{FunctionSchema, OperatorName};
+
+/// An operator. Copies are cheap and compare equal when they name the same operator.
+#[derive(Clone, Copy)]
+pub struct OperatorHandle(pub(super) &'static OperatorEntry);
+
+impl PartialEq for OperatorHandle {
+    fn eq(&self, other: &Self) -> bool {
+        ptr::eq(self.0, other.0)
+    }
+}
+
+impl Eq for OperatorHandle {}
+
+impl std::hash::Hash for OperatorHandle {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        ptr::from_ref(self.0).hash(state);
+    }
+}
+
+impl fmt::Debug for OperatorHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.name)
+    }
+}
+
+impl OperatorHandle {
+    /// What the table and the masks of an operator take.
+    pub const TABLE_BYTES: usize = Table::bytes();
+
+    /// The name, `aten::add.Tensor`.
+    pub fn name(self) -> &'static OperatorName {
+        &self.0.name
+    }
+
+    /// The schema, unless the operator was only implemented and never defined.
+    pub fn schema(self) -> Option<&'static FunctionSchema> {
+        self.0.definition().map(|d| &d.schema)
+    }
+
+    /// The tags given with the definition.
+    pub fn tags(self) -> &'static [String] {
+        self.0.definition().map_or(&[], |d| &d.tags)
+    }
+
+    /// Whether a kernel is registered at exactly this key.
+    pub fn has_kernel(self, key: DispatchKey) -> bool {
+        self.0.kernels().contains_key(&key)
+    }
+
+    /// The keys at which kernels are registered.
+    pub fn registered_keys(self) -> Vec<DispatchKey> {
+        self.0.kernels().keys().copied().collect()
+    }
+
+    /// Whether a call that dispatches to this key finds a kernel, by whatever rule.
+    pub fn has_computed_kernel(self, key: DispatchKey) -> bool {
+        let record = self.0.lookup(key.into());
+        !ptr::eq(record, *MISSING) && !ptr::eq(record, *AMBIGUOUS)
+    }
+
+    /// The kernel that a call with this key reaches: for those who call it again and again without
+    /// the dispatcher, as a compiled plan does.
+    ///
+    /// # Errors
+    ///
+    /// No kernel serves the key.
+    pub fn kernel_for(self, key: DispatchKey) -> Result<Kernel> {
+        if !self.has_computed_kernel(key) {
+            return Err(self.missing(key));
+        }
+        Ok(self.0.lookup(key.into()).kernel.clone())
+    }
+
+    /// The set without the keys that this operator falls through.
+    pub fn masked(self, keys: DispatchKeySet) -> DispatchKeySet {
+        self.0.masked(keys)
+    }
+
+    /// The dispatch keys that the arguments on top of the stack contribute.
+    pub fn argument_keys(self, stack: &[Value]) -> DispatchKeySet {
+        let Some(definition) = self.0.definition() else {
+            return DispatchKeySet::EMPTY;
+        };
+        let mut bits = definition.relevant;
+        let mut keys = DispatchKeySet::EMPTY;
+        while bits != 0 {
+            let i = bits.trailing_zeros() as usize;
+            bits &= bits - 1;
+            if let Some(v) = stack.len().checked_sub(i + 1).map(|at| &stack[at]) {
+                keys = v.tensors().fold(keys, |ks, t| ks | t.key_set());
+            }
+        }
+        keys
+    }
+
+    /// Calls the operator on the arguments on top of the stack and leaves the returns there.
+    ///
+    /// The key set comes from the tensor arguments and the thread.
+    pub fn call_boxed(self, stack: &mut Stack) -> Result<()> {
+        let (full, special) = tls::enter(self.argument_keys(stack));
+        let mut keys = self.0.masked(full);
+        let mut record = self.0.lookup(keys);
+        if record.standing != Standing::Kernel {
+            (keys, record) = self.0.look_again(full);
+        }
+        if special {
+            return self.call_boxed_special(keys, record, stack);
+        }
+        record.kernel.call_boxed(self, keys, stack)
+    }
+
+    /// A call that may have to be traced or observed.
+    #[cold]
+    #[inline(never)]
+    fn call_boxed_special(
+        self,
+        keys: DispatchKeySet,
+        record: &'static Record,
+        stack: &mut Stack,
+    ) -> Result<()> {
+        let _scope = self.scope(true, Entry::CallBoxed, keys);
+        let (base, count) = match self.schema() {
+            Some(s) => (stack.len().saturating_sub(s.args.len()), s.args.len()),
+            None => (0, stack.len()),
+        };
+        let observation =
+            self.observe(keys, || stack[base..].iter().take(count).cloned().collect());
+        record.kernel.call_boxed(self, keys, stack)?;
+        if let Some(mut o) = observation
+            && o.wants_outputs()
+        {
+            o.set_outputs(stack.get(base..).unwrap_or(&[]).to_vec());
+        }
+        Ok(())
+    }
+
+    /// Tells the observers that a call begins, if there are any and they may see it.
+    fn observe(
+        self,
+        keys: DispatchKeySet,
+        inputs: impl FnOnce() -> Vec<Value>,
+    ) -> Option<Observation> {
+        let watched = observed_everywhere() || tls::reasons() & tls::OBSERVED != 0;
+        if !(watched && self.0.observed) {
+            return None;
+        }
+        Observation::of_call(self, keys, inputs)
+    }
+
+    /// Calls the kernel for a given key set: neither the thread's sets nor the operator's masks
+    /// apply. A kernel at key `K` passes on `keys & DispatchKeySet::full_after(K)`.
+    pub fn redispatch_boxed(self, keys: DispatchKeySet, stack: &mut Stack) -> Result<()> {
+        let special = tls::enter_redispatch();
+        let _scope = self.scope(special, Entry::RedispatchBoxed, keys);
+        self.0.lookup(keys).kernel.call_boxed(self, keys, stack)
+    }
+
+    /// Calls the operator's own kernel at `key`, or else that key's fallback.
+    pub fn call_boxed_for_key(self, key: DispatchKey, stack: &mut Stack) -> Result<()> {
+        let (full, _) = tls::enter(self.argument_keys(stack));
+        let own = self.0.kernels().get(&key).map(|list| list[0]);
+        let record = own.or_else(|| dispatcher::dispatcher().fallback(key));
+        match record {
+            Some(r) => r.kernel.call_boxed(self, self.0.masked(full), stack),
+            None => Err(self.missing(key)),
+        }
+    }
+
+    /// Calls the fallback of `key`, if it has one.
+    pub(crate) fn call_fallback(self, key: DispatchKey, stack: &mut Stack) -> Option<Result<()>> {
+        let record = dispatcher::dispatcher().fallback(key)?;
+        Some(record.kernel.call_boxed(self, key.into(), stack))
+    }
+
+    /// The operator with its types, for calls without boxing.
+    ///
+    /// # Errors
+    ///
+    /// The operator has no schema, or its schema or its kernels have other types.
+    #[track_caller]
+    pub fn typed<A: Args + 'static, R: Ret>(self) -> Result<TypedHandle<A, R>> {
+        let Some(definition) = self.0.definition() else {
+            return Err(not_found(self.name(), true).into());
+        };
+        let requested_at = Site::caller();
+        let wrong = |registered: String, registered_at| DispatchError::WrongSignature {
+            op: self.name().to_string(),
+            registered,
+            registered_at,
+            requested: Signature::of::<A, R>().to_string(),
+            requested_at,
+        };
+        if definition
+            .schema
+            .mismatch(&A::types(), &R::types())
+            .is_some()
+        {
+            return Err(wrong(definition.schema.to_string(), definition.site).into());
+        }
+        if let Some((kept, site)) = self.0.pin(Signature::of::<A, R>(), requested_at) {
+            return Err(wrong(kept.to_string(), *site).into());
+        }
+        Ok(TypedHandle {
+            entry: self.0,
+            types: PhantomData,
+        })
+    }
+
+    fn scope(self, special: bool, entry: Entry, keys: DispatchKeySet) -> Option<Scope> {
+        (special && tls::reasons() & tls::TRACED != 0)
+            .then(|| Scope::enter(entry, &self.0.name, keys))
+    }
+
+    /// Lets a function of yours make the error of calls that find no kernel.
+    ///
+    /// ```
+    /// use straightline::dispatch::{Library, operator};
+    /// use straightline::{Error, ErrorKind, Tensor};
+    ///
+    /// let mut lib = Library::new("docs_report")?;
+    /// let op = lib.def("f(Tensor x) -> Tensor")?;
+    /// op.set_missing_kernel_error(|missing| {
+    ///     Error::new(ErrorKind::NotImplemented(format!("install the plugin for {}", missing.key)))
+    /// });
+    /// let x = Tensor::from_vec([1f32])?;
+    /// let error = op.call_boxed(&mut vec![x.into()]).unwrap_err();
+    /// assert!(error.to_string().contains("install the plugin for CPU"));
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    pub fn set_missing_kernel_error(
+        self,
+        report: impl Fn(&MissingKernel) -> crate::Error + Send + Sync + 'static,
+    ) {
+        *self.0.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(report));
+    }
+
+    #[cold]
+    fn missing(self, key: DispatchKey) -> crate::Error {
+        DispatchError::MissingKernel(Box::new(self.missing_kernel(key.into()))).into()
+    }
+
+    #[cold]
+    fn missing_kernel(self, keys: DispatchKeySet) -> MissingKernel {
+        let available = SLOTS
+            .iter()
+            .map(|s| s.key)
+            .filter(|k| *k != DispatchKey::Undefined && self.has_computed_kernel(*k))
+            .collect();
+        MissingKernel {
+            op: self.name().to_string(),
+            key: keys.highest_priority_key(),
+            keyset: keys,
+            available,
+            table: super::dump::dump_table(self),
+            failed: super::macros::failures(self.name().namespace()),
+        }
+    }
+}
+
+pub(super) fn not_found(name: &OperatorName, implemented: bool) -> DispatchError {
+    DispatchError::NotFound {
+        name: name.name.clone(),
+        overload: name.overload.clone(),
+        implemented,
+    }
+}

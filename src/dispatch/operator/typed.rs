@@ -1,0 +1,263 @@
+//! Handles with the operator's types, for calls without boxing.
+
+use super::OperatorHandle;
+use super::entry::OperatorEntry;
+use super::record::Record;
+use crate::dispatch::arg::Ret;
+use crate::dispatch::dispatcher;
+use crate::dispatch::error::DispatchError;
+use crate::dispatch::kernel::Args;
+use crate::dispatch::keyset::DispatchKeySet;
+use crate::dispatch::record::Observation;
+use crate::dispatch::slots::Standing;
+use crate::dispatch::tls;
+use crate::dispatch::trace::Entry;
+use crate::dispatch::value::{Stack, Value};
+use crate::error::Result;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use straightline_passes::ir::schema::OperatorName;
+
+/// An operator with its types: calls go straight to the kernel, without boxing.
+///
+/// `A` is a tuple of [`Arg`](crate::dispatch::Arg)s with `'static` in place of a lifetime.
+///
+/// ```
+/// use straightline::Tensor;
+/// use straightline::dispatch::{DispatchKey, Library, operator};
+///
+/// let mut lib = Library::new("docs_typed")?;
+/// lib.def("twice(Tensor x, int n) -> int")?;
+/// lib.impl_at("twice", DispatchKey::CPU, |_x: &Tensor, n: i64| Ok(2 * n))?;
+/// let twice = operator("docs_typed::twice")?.typed::<(&'static Tensor, i64), i64>()?;
+///
+/// let x = Tensor::from_slice(&[1f32], &[1])?;
+/// assert_eq!(twice.call((&x, 21))?, 42);
+/// # Ok::<(), straightline::Error>(())
+/// ```
+pub struct TypedHandle<A, R> {
+    pub(super) entry: &'static OperatorEntry,
+    pub(super) types: PhantomData<fn(A) -> R>,
+}
+
+impl<A, R> Clone for TypedHandle<A, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<A, R> Copy for TypedHandle<A, R> {}
+
+impl<A, R> fmt::Debug for TypedHandle<A, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.entry.name)
+    }
+}
+
+impl<A: Args + 'static, R: Ret> TypedHandle<A, R> {
+    /// The operator without its types.
+    pub fn handle(self) -> OperatorHandle {
+        OperatorHandle(self.entry)
+    }
+
+    /// Calls the operator; the key set comes from the tensor arguments and the thread.
+    #[inline]
+    pub fn call(self, args: A::Items<'_>) -> Result<R> {
+        let (full, special) = tls::enter(A::keys(&args));
+        if special {
+            return self.call_special(full, args);
+        }
+        let keys = self.entry.masked(full);
+        let record = self.entry.lookup(keys);
+        match record.unboxed {
+            // SAFETY: unboxed records in this operator's table have the pinned signature, which
+            // is that of this handle, and their functor lives as long as they do.
+            Some(f) => unsafe { A::invoke(f, record.functor, keys, args) },
+            None => self.call_slow(Some(full), keys, record, args),
+        }
+    }
+
+    /// Calls the kernel for a given key set: neither the thread's sets nor the operator's masks
+    /// apply.
+    #[inline]
+    pub fn redispatch(self, keys: DispatchKeySet, args: A::Items<'_>) -> Result<R> {
+        if tls::enter_redispatch() {
+            return self.redispatch_special(keys, args);
+        }
+        self.run(None, keys, args)
+    }
+
+    #[inline]
+    fn run(
+        self,
+        full: Option<DispatchKeySet>,
+        keys: DispatchKeySet,
+        args: A::Items<'_>,
+    ) -> Result<R> {
+        let record = self.entry.lookup(keys);
+        match record.unboxed {
+            // SAFETY: as in `call`.
+            Some(f) => unsafe { A::invoke(f, record.functor, keys, args) },
+            None => self.call_slow(full, keys, record, args),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn call_special(self, full: DispatchKeySet, args: A::Items<'_>) -> Result<R> {
+        let keys = self.entry.masked(full);
+        let _scope = self.handle().scope(true, Entry::Call, keys);
+        let observation = self.handle().observe(keys, || {
+            let mut inputs = Stack::new();
+            A::push(args, &mut inputs);
+            inputs
+        });
+        let out = self.run(Some(full), keys, args)?;
+        let Some(mut observation) = observation.filter(Observation::wants_outputs) else {
+            return Ok(out);
+        };
+        let mut outputs = Stack::new();
+        out.push(&mut outputs);
+        observation.set_outputs(outputs.clone());
+        Ok(R::pop(&mut outputs).expect("a return unboxes from what it was boxed to"))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn redispatch_special(self, keys: DispatchKeySet, args: A::Items<'_>) -> Result<R> {
+        let _scope = self.handle().scope(true, Entry::Redispatch, keys);
+        self.run(None, keys, args)
+    }
+
+    /// The slot has no unboxed kernel: boxes the arguments. `full` is the key set before masking,
+    /// where masking applies.
+    #[cold]
+    #[inline(never)]
+    fn call_slow(
+        self,
+        full: Option<DispatchKeySet>,
+        mut keys: DispatchKeySet,
+        mut record: &'static Record,
+        args: A::Items<'_>,
+    ) -> Result<R> {
+        if let Some(full) = full {
+            if record.standing != Standing::Kernel {
+                (keys, record) = self.entry.look_again(full);
+            }
+            if let Some(f) = record.unboxed {
+                // SAFETY: as in `call`.
+                return unsafe { A::invoke(f, record.functor, keys, args) };
+            }
+        }
+        self.boxed(args, &mut |op, stack| {
+            record.kernel.call_boxed(op, keys, stack)
+        })
+    }
+
+    /// Runs a function of boxed values on typed arguments.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn boxed(
+        self,
+        args: A::Items<'_>,
+        run: &mut dyn FnMut(OperatorHandle, &mut Stack) -> Result<()>,
+    ) -> Result<R> {
+        let mut stack = Stack::new();
+        A::push(args, &mut stack);
+        let echoes: Vec<(usize, Value)> = match self.entry.definition() {
+            Some(d) => d
+                .echoes
+                .iter()
+                .map(|(r, a)| (*r, stack[*a].clone()))
+                .collect(),
+            None => Vec::new(),
+        };
+        run(self.handle(), &mut stack)?;
+        // what the schema says is the argument itself is the argument itself
+        for (ret, value) in echoes {
+            if let Some(slot) = stack.get_mut(ret) {
+                *slot = value;
+            }
+        }
+        let got: Vec<&str> = stack.iter().map(Value::type_name).collect();
+        let got = format!("({})", got.join(", "));
+        R::pop(&mut stack).ok_or_else(|| {
+            let want: Vec<String> = R::types().iter().map(ToString::to_string).collect();
+            DispatchError::Returns {
+                op: self.entry.name.to_string(),
+                want: format!("({})", want.join(", ")),
+                got,
+            }
+            .into()
+        })
+    }
+}
+
+/// A typed operator found by name at its first call; meant for a `static`.
+pub struct TypedOp<A, R> {
+    name: &'static str,
+    overload: &'static str,
+    entry: AtomicPtr<OperatorEntry>,
+    types: PhantomData<fn(A) -> R>,
+}
+
+impl<A, R> fmt::Debug for TypedOp<A, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.name, self.overload)
+    }
+}
+
+impl<A, R> TypedOp<A, R> {
+    /// An operator by name and overload.
+    pub const fn new(name: &'static str, overload: &'static str) -> Self {
+        TypedOp {
+            name,
+            overload,
+            entry: AtomicPtr::new(ptr::null_mut()),
+            types: PhantomData,
+        }
+    }
+}
+
+impl<A: Args + 'static, R: Ret> TypedOp<A, R> {
+    /// The operator.
+    ///
+    /// # Errors
+    ///
+    /// At the first use: the operator does not exist or has other types.
+    #[inline]
+    pub fn get(&self) -> Result<TypedHandle<A, R>> {
+        let entry = self.entry.load(Ordering::Acquire);
+        if entry.is_null() {
+            return self.resolve();
+        }
+        Ok(TypedHandle {
+            // SAFETY: not null, so `resolve` stored a leaked entry with these types.
+            entry: unsafe { &*entry },
+            types: PhantomData,
+        })
+    }
+
+    #[cold]
+    fn resolve(&self) -> Result<TypedHandle<A, R>> {
+        let name = OperatorName::new(self.name, self.overload);
+        let op = dispatcher::find_or_error(&name)?.typed::<A, R>()?;
+        self.entry
+            .store(ptr::from_ref(op.entry).cast_mut(), Ordering::Release);
+        Ok(op)
+    }
+
+    /// [`TypedHandle::call`].
+    #[inline]
+    pub fn call(&self, args: A::Items<'_>) -> Result<R> {
+        self.get()?.call(args)
+    }
+
+    /// [`TypedHandle::redispatch`].
+    #[inline]
+    pub fn redispatch(&self, keys: DispatchKeySet, args: A::Items<'_>) -> Result<R> {
+        self.get()?.redispatch(keys, args)
+    }
+}
