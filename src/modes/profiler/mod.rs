@@ -2,7 +2,7 @@
 //! what memory it took.
 //!
 //! As in c10 today it is no dispatch key: it observes calls (see
-//! [`Observer`](crate::dispatch::Observer)), so that a composite, the operators that it is made of, ranges
+//! [`Observer`]), so that a composite, the operators that it is made of, ranges
 //! that code names itself ([`record_function`](crate::dispatch::record_function)) and the
 //! stages of `compile()` all show as spans. A call of a compiled function is one span.
 //!
