@@ -184,7 +184,10 @@ pub enum DispatchError {
         previous: Site,
         new: Site,
     },
-    #[error("{op}: {key} has no slot of its own, so no kernel can be registered for it ({site})")]
+    #[error(
+        "{op}: {key} has no slot of its own, so no kernel can be registered for it ({site}). Register at a key that calls can \
+         end at, such as CPU or AutogradCPU, or at an alias that stands for several, such as CompositeExplicitAutograd or Autograd"
+    )]
     NotRegistrable {
         op: String,
         key: DispatchKey,
@@ -229,13 +232,15 @@ pub enum DispatchError {
         requested_at: Site,
     },
     #[error(
-        "Could not find schema for {name}.{overload}{}",
-        if *.implemented { " but we found an implementation; did you forget to def() the operator?" } else { "" }
+        "Could not find schema for {name}.{overload}{}{}",
+        if *.implemented { " but we found an implementation; did you forget to def() the operator?" } else { "" },
+        did_you_mean(.overload, .similar)
     )]
     NotFound {
         name: String,
         overload: String,
         implemented: bool,
+        similar: Vec<String>,
     },
     #[error(
         "{op}() Expected a value of type '{expected}' for argument '{name}' but instead found type '{found}'.\nPosition: {position}\nDeclaration: {declaration}"
@@ -280,4 +285,13 @@ pub enum DispatchError {
         want: String,
         got: String,
     },
+}
+
+fn did_you_mean(overload: &str, similar: &[String]) -> String {
+    let stop = if overload.is_empty() { "" } else { "." };
+    match similar {
+        [] => String::new(),
+        // c10's text ends in the overload, which may be empty
+        _ => format!("{stop} Did you mean {}?", similar.join(", ")),
+    }
 }

@@ -9,7 +9,7 @@ use crate::error::Result;
 use std::any::TypeId;
 use std::fmt;
 use std::sync::Arc;
-use straightline_passes::ir::schema::SchemaType;
+use straightline_passes::ir::schema::{FunctionSchema, SchemaType};
 
 /// A pointer to a trampoline whose real type only the signature knows.
 pub(super) type Erased = unsafe fn();
@@ -244,6 +244,25 @@ fn underflow(op: OperatorHandle, want: usize, have: usize) -> crate::Error {
         have,
     }
     .into()
+}
+
+/// Whether the stack holds as many arguments as the operator takes, with tensors where tensors belong:
+/// what the choice of a kernel depends on.
+pub(super) fn check_tensors(
+    op: OperatorHandle,
+    schema: &FunctionSchema,
+    stack: &[Value],
+) -> Result<()> {
+    let want = schema.args.len();
+    let Some(base) = stack.len().checked_sub(want) else {
+        return Err(underflow(op, want, stack.len()));
+    };
+    for (i, (arg, value)) in schema.args.iter().zip(&stack[base..]).enumerate() {
+        if arg.ty == SchemaType::Tensor && !matches!(value, Value::Tensor(_) | Value::None) {
+            return Err(bad_argument(op, i, arg.ty.clone(), value));
+        }
+    }
+    Ok(())
 }
 
 macro_rules! arity {

@@ -3,6 +3,7 @@
 use super::dispatcher::dispatcher;
 use super::operator::OperatorHandle;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// What happened to an operator.
@@ -20,7 +21,10 @@ pub(super) type Listeners = Vec<Arc<Listener>>;
 /// Tells all listeners; the dispatcher's lock is not held, so that they may call and register.
 pub(super) fn tell(listeners: &Listeners, event: RegistrationEvent) {
     for listener in listeners {
-        listener(event);
+        // whoever registers still has to note what it did, and libraries are dropped during panics, too
+        if catch_unwind(AssertUnwindSafe(|| listener(event))).is_err() {
+            tracing::error!("a listener panicked when it was told {event:?}");
+        }
     }
 }
 
@@ -41,7 +45,8 @@ impl Drop for ListenerGuard {
 }
 
 /// Calls `listener` for every operator that is defined, those that are there already included, and
-/// for every one that goes. Kernels are not told of.
+/// for every one that goes. Kernels are not told of. A listener may call operators and register; one that
+/// panics later on is logged, and what it was told of happens all the same.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -74,4 +79,23 @@ pub fn on_registered(
         listener(RegistrationEvent::Defined(op));
     }
     guard
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dispatch::{Library, operator};
+
+    #[test]
+    fn registrations_survive_listeners_that_panic() {
+        let _guard = on_registered(|event| {
+            let (RegistrationEvent::Defined(op) | RegistrationEvent::Removed(op)) = event;
+            assert!(op.name().namespace() != Some("t_panicking_listener"));
+        });
+        let mut lib = Library::new("t_panicking_listener").expect("a new namespace");
+        lib.def("f(Tensor x) -> Tensor").expect("it is defined");
+        assert!(operator("t_panicking_listener::f").is_ok());
+        drop(lib);
+        assert!(operator("t_panicking_listener::f").is_err());
+    }
 }

@@ -17,6 +17,7 @@
 //! | `macros` | `library!` and its siblings: blocks of registrations, also ones that are there from the start |
 //! | `custom_op`, `opcheck` | an operator with all that belongs to it in one go; whether it keeps its word |
 //! | `listener` | being told of definitions |
+//! | `similar` | names that may be meant by a wrong one |
 //! | `tls`, `trace` | the thread's key sets and its trace |
 //! | `record` | observers of calls: what a profiler registers |
 //! | `backend`, `cpu_fallback` | names of backends from outside; the operators they lack |
@@ -48,6 +49,7 @@ mod object;
 mod opcheck;
 mod operator;
 mod record;
+mod similar;
 mod slots;
 mod table;
 #[cfg(test)]
@@ -79,6 +81,7 @@ pub use record::{
     DisableRecordGuard, GlobalObserver, Observer, RecordFunction, RecordGuard, RecordScope,
     ThreadObserver, record_function, record_scope, thread_id,
 };
+pub use similar::similar_operators;
 pub use table::{Provenance, rule_for};
 pub use tls::{ExcludeGuard, ForceKeySetGuard, IncludeGuard, TlsKeySets, call_count, set_excluded};
 pub use trace::{TRACE_VARIABLE, TraceGuard, capture};

@@ -76,6 +76,7 @@ pub(super) fn schema_of(op: OperatorHandle) -> Result<&'static FunctionSchema> {
             name: op.name().name.clone(),
             overload: op.name().overload.clone(),
             implemented: true,
+            similar: Vec::new(),
         }
         .into()
     })

@@ -294,5 +294,10 @@ pub(super) fn not_found(name: &OperatorName, implemented: bool) -> DispatchError
         name: name.name.clone(),
         overload: name.overload.clone(),
         implemented,
+        similar: if implemented {
+            Vec::new()
+        } else {
+            super::similar_operators(&name.to_string())
+        },
     }
 }

@@ -1,7 +1,7 @@
 //! A registered kernel as the tables hold it.
 
 use crate::dispatch::error::{DispatchError, Site};
-use crate::dispatch::kernel::{Erased, Kernel};
+use crate::dispatch::kernel::{self, Erased, Kernel};
 use crate::dispatch::slots::{Occupant, Standing};
 use std::ptr;
 use std::sync::{LazyLock, PoisonError};
@@ -59,7 +59,11 @@ impl Record {
 }
 
 pub(super) static MISSING: LazyLock<&'static Record> = LazyLock::new(|| {
-    Record::nothing(Kernel::boxed(|op, keys, _| {
+    Record::nothing(Kernel::boxed(|op, keys, stack| {
+        // with arguments left out or mistaken the keys mean nothing
+        if let Some(schema) = op.schema() {
+            kernel::check_tensors(op, schema, stack)?;
+        }
         let missing = op.missing_kernel(keys);
         let report =
             op.0.report

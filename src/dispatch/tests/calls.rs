@@ -258,6 +258,23 @@ fn a_handle_must_ask_for_the_right_types() {
 }
 
 #[test]
+fn wrong_arguments_are_named_where_there_is_no_kernel_either() {
+    let mut lib = Library::new("t_wrong_arguments").unwrap();
+    let op = lib.def("f(Tensor x, int n=3) -> Tensor").unwrap();
+    let x: Value = Tensor::from_vec([1f32]).unwrap().into();
+    let says = |mut stack: Stack| message(op.call_boxed(&mut stack));
+    let few = says(vec![x.clone()]);
+    assert!(
+        few.contains("t_wrong_arguments::f() takes 2 arguments, but the stack holds 1"),
+        "{few}"
+    );
+    let mistaken = says(vec![2i64.into(), 3i64.into()]);
+    let want = "Expected a value of type 'Tensor' for argument 'x' but instead found type 'int'";
+    assert!(mistaken.contains(want), "{mistaken}");
+    assert!(says(vec![x, 3i64.into()]).contains("Could not run 't_wrong_arguments::f'"));
+}
+
+#[test]
 fn missing_kernels_list_what_there_is() {
     let _turn = turn();
     let mut lib = Library::new("t_missing").unwrap();

@@ -4,6 +4,7 @@ use crate::error::{CliError, Result};
 use std::io::Write;
 use straightline::dispatch::{
     DispatchKey, OperatorHandle, all_operators, dump, dump_registrations, dump_table,
+    similar_operators,
 };
 
 /// Prints registered operators: all names, or the registrations of one
@@ -72,20 +73,13 @@ fn find(name: &str) -> Result<Vec<OperatorHandle>> {
         })
         .collect();
     if found.is_empty() {
-        return Err(unknown(name, &full, &all));
+        return Err(unknown(name, &full));
     }
     Ok(found)
 }
 
-fn unknown(name: &str, full: &str, all: &[OperatorHandle]) -> CliError {
-    let mut near: Vec<(usize, String)> = (all.iter())
-        .map(|op| op.name().to_string())
-        .map(|n| (distance(&n, full), n))
-        .filter(|(d, _)| *d <= 3)
-        .collect();
-    near.sort();
-    near.truncate(5);
-    let near: Vec<String> = near.into_iter().map(|(_, n)| n).collect();
+fn unknown(name: &str, full: &str) -> CliError {
+    let near = similar_operators(full);
     let hint = if near.is_empty() {
         "`straightline ops` lists all".to_owned()
     } else {
@@ -94,32 +88,9 @@ fn unknown(name: &str, full: &str, all: &[OperatorHandle]) -> CliError {
     CliError::Usage(format!("no operator is called `{name}`; {hint}"))
 }
 
-/// Edits (insert, remove, replace a character) between two names.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = i;
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replace = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = replace.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn edits() {
-        assert_eq!(distance("add", "add"), 0);
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "abc"), 3);
-    }
 
     #[test]
     fn lines_of_a_key() {
