@@ -9,6 +9,7 @@
 //! [`push_pre_dispatch_mode`] attaches a mode at the top instead, where composites arrive whole.
 
 use super::call::{Call, Outcome};
+use super::depth::Deeper;
 use super::stack::{HandlerStack, ModeGuard, Suspended, sweep};
 use super::{ModeError, rules, short_type_name, subclass};
 use crate::dispatch::{
@@ -215,29 +216,19 @@ const ABOVE_PYTHON: DispatchKeySet = DispatchKeySet::from_raw(
         & !DispatchKeySet::of(&[DispatchKey::Python]).raw(),
 );
 
-/// So many handlers may be at work inside each other; a thread's stack holds twice as many.
-pub(super) const MAX_DEPTH: usize = 64;
-
 /// The state of the thread around handlers; restored when dropped.
 struct Handling {
     before: TlsKeySets,
     was_empty: [bool; 2],
+    _deeper: Deeper,
 }
 
 impl Handling {
     fn begin(op: OperatorHandle) -> Result<Handling> {
-        let depth = DEPTH.get();
-        if depth == MAX_DEPTH {
-            return Err(ModeError::TooDeep {
-                op: op.name().to_string(),
-                limit: MAX_DEPTH,
-            }
-            .into());
-        }
-        DEPTH.set(depth + 1);
         Ok(Handling {
             before: TlsKeySets::current(),
             was_empty: empty(),
+            _deeper: Deeper::enter(&DEPTH, op)?,
         })
     }
 
@@ -267,7 +258,6 @@ fn empty() -> [bool; 2] {
 
 impl Drop for Handling {
     fn drop(&mut self) {
-        DEPTH.set(DEPTH.get() - 1);
         // a handler may leave a mode behind, or have taken one away
         let [modes, pre_dispatch] = empty();
         if modes != self.was_empty[0] {

@@ -17,7 +17,7 @@
 //! | `autocast` | `AutocastCPU`, `AutocastCUDA` ... | casts arguments to low precision or to `f32` |
 //! | `dispatch_mode` | `Python`, `PythonTLSSnapshot`, `PreDispatch` | modes: handlers of a thread's calls |
 //! | `subclass` | `Python` | wrapper tensors that carry a handler |
-//! | `call`, `rules`, `show`, `stack` | | what handlers get, their registered rules, text, the stacks |
+//! | `call`, `rules`, `show`, `stack`, `depth` | | what handlers get, their registered rules, text, the stacks, a bound on nesting |
 //! | `python_dispatcher` | `PythonDispatcher` | a thread chooses its own kernels |
 //! | `flop_counter`, `nan_finder`, `call_logger` | | modes to use |
 //! | `functionalize` | `Functionalize` | turns in-place operators and views into functional ones |
@@ -29,6 +29,7 @@
 pub mod autocast;
 mod call;
 mod call_logger;
+mod depth;
 mod dispatch_mode;
 mod error;
 mod flop_counter;

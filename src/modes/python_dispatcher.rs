@@ -4,8 +4,7 @@
 //! contain it again, first asks the resolver which kernel to run. So a tracer can put a
 //! decomposition in the place of a kernel at one key without registering it for everybody.
 
-use super::ModeError;
-use super::dispatch_mode::MAX_DEPTH;
+use super::depth::Deeper;
 use super::stack::{HandlerStack, ModeGuard, sweep};
 use crate::dispatch::{
     DispatchKey, DispatchKeySet, ExcludeGuard, Kernel, OperatorHandle, Stack, operator,
@@ -141,7 +140,7 @@ fn kernel_at(op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> Res
         },
         Resolution::Key(key) => op.call_boxed_for_key(key, stack),
         Resolution::Kernel(kernel) => {
-            let _deeper = Deeper::enter(op)?;
+            let _deeper = Deeper::enter(&DEPTH, op)?;
             kernel.call_boxed(op, keys, stack)
         }
     }
@@ -150,30 +149,6 @@ fn kernel_at(op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> Res
 thread_local! {
     /// How many kernels that resolvers chose are at work inside each other.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
-}
-
-/// One such kernel at work.
-struct Deeper;
-
-impl Deeper {
-    fn enter(op: OperatorHandle) -> Result<Deeper> {
-        let depth = DEPTH.get();
-        if depth == MAX_DEPTH {
-            return Err(ModeError::TooDeep {
-                op: op.name().to_string(),
-                limit: MAX_DEPTH,
-            }
-            .into());
-        }
-        DEPTH.set(depth + 1);
-        Ok(Deeper)
-    }
-}
-
-impl Drop for Deeper {
-    fn drop(&mut self) {
-        DEPTH.set(DEPTH.get() - 1);
-    }
 }
 
 /// The kernel at `PythonDispatcher`.
