@@ -39,7 +39,7 @@ impl<F: Fn(OperatorHandle, DispatchKeySet) -> Result<Resolution> + 'static> Reso
 
 /// A resolver that puts decompositions in the place of kernels, wherever the call would reach the
 /// operator first. What a decomposition calls is looked up as well, so one that calls its own
-/// operator does not end ([`ModeError::TooDeep`]).
+/// operator does not end ([`TooDeep`](crate::modes::ModeError::TooDeep)).
 ///
 /// ```
 /// use straightline::modes::python_dispatcher::{Decompositions, enable};
