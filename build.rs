@@ -48,10 +48,24 @@ struct Entry {
     /// Of an `out` variant: whether `out` must have the very dtype of the result.
     #[serde(default)]
     out_dtype: OutDtype,
+    /// How near to PyTorch's result the operator's has to be.
+    #[serde(default)]
+    tolerance: Tolerance,
     #[serde(default)]
     tags: Vec<String>,
     #[serde(default)]
     doc: Option<String>,
+}
+
+/// The classes of `straightline::ops::Tolerance`.
+#[derive(Deserialize, Default, Clone, Copy, PartialEq, Debug)]
+#[serde(rename_all = "snake_case")]
+enum Tolerance {
+    Exact,
+    #[default]
+    Pointwise,
+    Accumulate,
+    Random,
 }
 
 #[derive(Deserialize, Default, PartialEq)]
@@ -93,6 +107,7 @@ fn generate() -> Result<(), String> {
     let mut seen = BTreeSet::new();
     let mut declared = BTreeSet::new();
     let mut more = Vec::new();
+    let mut tolerances = String::new();
     for file in sources()? {
         let file = file.to_str().ok_or("a file name that is not UTF-8")?;
         let of_file = |e: String| format!("{file}: {e}");
@@ -112,6 +127,10 @@ fn generate() -> Result<(), String> {
                 return Err(of_file(format!("`{}` is declared twice", entry.func)));
             }
             declared.insert(op.name());
+            if entry.tolerance != Tolerance::default() {
+                let (name, class) = (op.schema.name.to_string(), entry.tolerance);
+                let _ = writeln!(tolerances, "    ({name:?}, super::Tolerance::{class:?}),");
+            }
             op.wrapper(&mut wrappers);
             let line = line_of(entry, &text);
             let _ = writeln!(register, "    library.at({file:?}, {line});");
@@ -126,7 +145,9 @@ fn generate() -> Result<(), String> {
     let out = format!(
         "{wrappers}\n\
          /// Defines every operator and registers its kernels.\n\
-         pub(super) fn register(library: &mut Library) -> Result<()> {{\n{register}    Ok(())\n}}\n"
+         pub(super) fn register(library: &mut Library) -> Result<()> {{\n{register}    Ok(())\n}}\n\n\
+         /// The classes that are not the default.\n\
+         pub(super) static TOLERANCES: &[(&str, super::Tolerance)] = &[\n{tolerances}];\n"
     );
     let dir = std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?;
     std::fs::write(PathBuf::from(dir).join("aten.rs"), out).map_err(|e| e.to_string())

@@ -42,8 +42,11 @@ pub mod quantized;
 mod reduce;
 pub(crate) mod sparse;
 mod structured;
+mod tolerance;
 mod types;
 pub(crate) mod view;
+
+pub use tolerance::{Tolerance, tolerance};
 
 /// Defines the operators and registers their kernels; called once, by the dispatcher itself.
 pub(crate) fn register() -> crate::Result<()> {
