@@ -82,6 +82,8 @@ pub use record::{
     ThreadObserver, record_function, record_scope, thread_id,
 };
 pub use similar::similar_operators;
+/// The schema language: [`FunctionSchema`](schema::FunctionSchema) is what a schema string says.
+pub use straightline_passes::ir::schema;
 pub use table::{Provenance, rule_for};
 pub use tls::{ExcludeGuard, ForceKeySetGuard, IncludeGuard, TlsKeySets, call_count, set_excluded};
 pub use trace::{TRACE_VARIABLE, TraceGuard, capture};

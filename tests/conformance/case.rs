@@ -2,9 +2,9 @@
 
 use serde_json::Value as Json;
 use straightline::dispatch::Value;
+use straightline::dispatch::schema::{FunctionSchema, SchemaType};
 use straightline::ops::aten;
 use straightline::{DType, Device, MemoryFormat, Scalar, Tensor};
-use straightline_passes::ir::schema::{FunctionSchema, SchemaType};
 
 /// Why a case is not run.
 pub(crate) type Skip = String;
@@ -17,6 +17,8 @@ pub(crate) struct Case {
     pub(crate) stack: Vec<Value>,
     /// The path of each argument: `args.0`, `kwargs.dtype`.
     pub(crate) paths: Vec<String>,
+    /// The list that is being read: its later tensors may share storage with earlier ones.
+    list: Vec<Value>,
     pub(crate) json: Json,
 }
 
@@ -93,6 +95,7 @@ impl Case {
             id: text(&json, "id").to_string(),
             stack: Vec::new(),
             paths: Vec::new(),
+            list: Vec::new(),
             json: Json::Null,
         };
         let positional = json["args"].as_array().cloned().unwrap_or_default();
@@ -101,9 +104,10 @@ impl Case {
                 Some(j) => (j, format!("args.{i}")),
                 None => (&json["kwargs"][&arg.name], format!("kwargs.{}", arg.name)),
             };
+            case.paths.push(path);
             let value = case.value(j, &arg.ty)?;
             case.stack.push(value);
-            case.paths.push(path);
+            case.list.clear();
         }
         case.json = json;
         Ok(case)
@@ -112,10 +116,13 @@ impl Case {
     /// The tensor at a path of an argument met so far: `args.0`, `args.1.2`.
     pub(crate) fn at(&self, path: &str) -> Option<&Tensor> {
         if let Some(i) = self.paths.iter().position(|p| p == path) {
-            return self.stack[i].as_tensor();
+            return self.stack.get(i)?.as_tensor();
         }
         let (list, k) = path.rsplit_once('.')?;
         let i = self.paths.iter().position(|p| p == list)?;
+        if i == self.stack.len() {
+            return self.list.get(k.parse::<usize>().ok()?)?.as_tensor();
+        }
         match &self.stack[i] {
             Value::TensorList(l) => l.get(k.parse::<usize>().ok()?),
             Value::OptionalTensorList(l) => l.get(k.parse::<usize>().ok()?)?.as_ref(),
@@ -139,7 +146,7 @@ impl Case {
         aten::as_strided(&base, &size, &stride, offset).map_err(|e| e.to_string())
     }
 
-    fn value(&self, j: &Json, ty: &SchemaType) -> Result<Value, Skip> {
+    fn value(&mut self, j: &Json, ty: &SchemaType) -> Result<Value, Skip> {
         if j.is_null() {
             return Ok(Value::None);
         }
@@ -174,16 +181,18 @@ impl Case {
         })
     }
 
-    fn list(&self, v: &Json, ty: &SchemaType) -> Result<Value, Skip> {
+    fn list(&mut self, v: &Json, ty: &SchemaType) -> Result<Value, Skip> {
         let items = v.as_array().ok_or("list")?;
         let element = match ty.unwrap_optional() {
             SchemaType::List(t, _) => (**t).clone(),
             other => return Err(format!("a list where the schema says {other}")),
         };
-        let values = items
-            .iter()
-            .map(|j| self.value(j, &element))
-            .collect::<Result<Vec<_>, _>>()?;
+        let mut values = Vec::new();
+        for j in items {
+            let value = self.value(j, &element)?;
+            self.list.push(value.clone());
+            values.push(value);
+        }
         let scalars = || values.iter().filter_map(Value::as_scalar);
         Ok(match &element {
             SchemaType::Tensor => Value::TensorList(

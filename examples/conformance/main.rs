@@ -1,0 +1,165 @@
+//! Compares the operators with PyTorch's own answers:
+//!
+//! ```text
+//! cargo run --release --example conformance -- FILE.jsonl.gz... [--mode eager|compiled|meta] [--op PATTERN] [--json]
+//! ```
+//!
+//! Each case is a call with its arguments and what PyTorch made of it. It is called by the operator's name, through
+//! the boxed interface, and values, shapes, strides, dtypes, aliasing, mutation and errors are compared. Only the public
+//! interface of the crate is used; `tests/conformance` runs the same code on the vectors in the repository.
+
+#[path = "../../tests/conformance/case.rs"]
+mod case;
+#[path = "../../tests/conformance/compare.rs"]
+mod compare;
+#[path = "../../tests/conformance/report.rs"]
+mod report;
+#[path = "../../tests/conformance/run.rs"]
+mod run;
+
+use clap::{Parser, ValueEnum};
+use report::{Report, Skips};
+use run::Mode;
+use serde_json::json;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Compares the operators with PyTorch's own answers.
+#[derive(Parser)]
+struct Options {
+    /// Vectors: JSON lines, compressed by gzip.
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// How each case is run.
+    #[arg(long, value_enum, default_value_t = Modes::Eager)]
+    mode: Modes,
+    /// Only operators whose name contains this.
+    #[arg(long, value_name = "PATTERN", default_value = "")]
+    op: String,
+    /// One JSON object on standard output instead of the table.
+    #[arg(long)]
+    json: bool,
+    /// Cases not to run: lines of modes, prefix of the id and reason, separated by tabs. Without it, the list of the
+    /// project's own tests.
+    #[arg(long, value_name = "FILE")]
+    skips: Option<PathBuf>,
+    /// Print every difference, not only the first of each operator.
+    #[arg(long)]
+    all: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Modes {
+    /// The boxed call.
+    Eager,
+    /// Captured and compiled, and replayed.
+    Compiled,
+    /// On tensors without data: shapes, strides, dtypes.
+    Meta,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let mode = match options.mode {
+        Modes::Eager => Mode::Eager,
+        Modes::Compiled => Mode::Compiled,
+        Modes::Meta => Mode::Meta,
+    };
+    let skips = match &options.skips {
+        None => Ok(include_str!("../../tests/conformance/skips.txt").to_string()),
+        Some(path) => std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display())),
+    };
+    let skips = match skips {
+        Ok(text) => Skips::new(text),
+        Err(e) => return fail(&e),
+    };
+    // a panic is a failure of its case and is reported there
+    std::panic::set_hook(Box::new(|_| ()));
+    let mut report = Report::default();
+    for file in &options.files {
+        if let Err(e) = report.run_file(file, mode, &options.op, &skips) {
+            return fail(&format!("{}: {e}", file.display()));
+        }
+    }
+    let (passed, failed, skipped) = report.totals();
+    if passed + failed + skipped == 0 {
+        return fail(&format!(
+            "no case of an operator whose name contains `{}`",
+            options.op
+        ));
+    }
+    if options.json {
+        println!("{}", to_json(&report, options.mode));
+    } else {
+        print(&report, options.all);
+    }
+    match failed {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
+}
+
+fn fail(why: &str) -> ExitCode {
+    eprintln!("conformance: {why}");
+    ExitCode::from(2)
+}
+
+fn print(report: &Report, all: bool) {
+    println!(
+        "{:<56} {:>7} {:>7} {:>7}",
+        "operator", "passed", "failed", "skipped"
+    );
+    for (op, t) in &report.0 {
+        println!(
+            "{op:<56} {:>7} {:>7} {:>7}",
+            t.passed,
+            t.failures.len(),
+            t.skipped.len()
+        );
+        let shown = if all { usize::MAX } else { 1 };
+        for (id, e) in t.failures.iter().take(shown) {
+            println!("    {id}: {e}");
+        }
+        for (id, reason) in &t.skipped {
+            println!("    skipped {id}: {reason}");
+        }
+    }
+    let (passed, failed, skipped) = report.totals();
+    let operators = report.0.len();
+    println!("{operators} operators: {passed} passed, {failed} failed, {skipped} skipped");
+}
+
+fn to_json(report: &Report, mode: Modes) -> serde_json::Value {
+    let case = |(id, what): &(String, String)| json!({"id": id, "message": what});
+    let operators: serde_json::Map<String, serde_json::Value> = report
+        .0
+        .iter()
+        .map(|(op, t)| {
+            let skipped: Vec<_> = t
+                .skipped
+                .iter()
+                .map(|(id, r)| json!({"id": id, "reason": r}))
+                .collect();
+            let tally = json!({
+                "passed": t.passed,
+                "failed": t.failures.len(),
+                "skipped": t.skipped.len(),
+                "first_difference": t.failures.first().map(case),
+                "failures": t.failures.iter().map(case).collect::<Vec<_>>(),
+                "skips": skipped,
+            });
+            (op.clone(), tally)
+        })
+        .collect();
+    let (passed, failed, skipped) = report.totals();
+    let mode = match mode {
+        Modes::Eager => "eager",
+        Modes::Compiled => "compiled",
+        Modes::Meta => "meta",
+    };
+    json!({
+        "mode": mode,
+        "total": {"operators": report.0.len(), "passed": passed, "failed": failed, "skipped": skipped},
+        "operators": operators,
+    })
+}
