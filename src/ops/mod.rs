@@ -28,13 +28,16 @@
 //! decomposition) in the passes crate if it is to be fused. CONTRIBUTING.md walks through it.
 
 mod alias;
+mod class_loss;
 pub(crate) mod common;
 pub(crate) mod composite;
 pub(crate) mod copy;
+pub(crate) mod dense;
 mod factory;
 pub(crate) mod index;
+mod margin_loss;
 pub(crate) mod math_bits;
-mod matmul;
+pub(crate) mod matmul;
 pub(crate) mod nested;
 mod nn;
 mod pointwise;

@@ -209,3 +209,79 @@ pub(crate) fn dropout(x: &Tensor, p: f64, train: bool) -> Result<Tensor> {
     let scaled = aten::mul_scalar(x, Scalar::Float(1.0 / (1.0 - p)))?;
     aten::where_scalar_other(&keep, &scaled, Scalar::Float(0.0))
 }
+
+fn check_backward(grad: &Tensor, out: &Tensor, dim: i64, input: DType) -> Result<()> {
+    wrap_dim(dim, out.dim())?;
+    if grad.sizes() != out.sizes() {
+        return Err(Error::shape(format!(
+            "grad_output of sizes {:?} does not fit the output of sizes {:?}",
+            grad.sizes(),
+            out.sizes()
+        )));
+    }
+    if !grad.dtype().is_floating() {
+        return Err(Error::not_implemented(format!(
+            "\"softmax_backward\" not implemented for '{}'",
+            grad.dtype()
+        )));
+    }
+    if grad.dtype() != out.dtype() || grad.dtype() != input {
+        return Err(Error::dtype(format!(
+            "expected grad_output, output and input of one dtype, but got {}, {} and {input}",
+            grad.dtype(),
+            out.dtype()
+        )));
+    }
+    Ok(())
+}
+
+/// In the type that the arithmetic is done in; the result is row-major.
+fn backward_of_rows(
+    grad: &Tensor,
+    out: &Tensor,
+    f: impl Fn(&Tensor, &Tensor) -> Result<Tensor>,
+) -> Result<Tensor> {
+    let (dtype, wide) = (grad.dtype(), grad.dtype().opmath());
+    let row_major = |t: &Tensor| {
+        let t = aten::contiguous(t, straightline_passes::ir::MemoryFormat::Contiguous)?;
+        aten::to_dtype(&t, wide, false, false, None)
+    };
+    let result = f(&row_major(grad)?, &row_major(out)?)?;
+    aten::to_dtype(&result, dtype, false, false, None)
+}
+
+/// `(grad - sum(grad * out)) * out`.
+pub(crate) fn softmax_backward(
+    grad: &Tensor,
+    out: &Tensor,
+    dim: i64,
+    input: DType,
+) -> Result<Tensor> {
+    check_backward(grad, out, dim, input)?;
+    backward_of_rows(grad, out, |g, y| {
+        let sum = aten::sum_dim_int_list(&aten::mul_tensor(g, y)?, Some(&[dim]), true, None)?;
+        aten::mul_tensor(&aten::sub_tensor(g, &sum, Scalar::Int(1))?, y)
+    })
+}
+
+/// `grad - exp(out) * sum(grad)`.
+pub(crate) fn log_softmax_backward(
+    grad: &Tensor,
+    out: &Tensor,
+    dim: i64,
+    input: DType,
+) -> Result<Tensor> {
+    check_backward(grad, out, dim, input)?;
+    backward_of_rows(grad, out, |g, y| {
+        let sum = aten::sum_dim_int_list(g, Some(&[dim]), true, None)?;
+        aten::sub_tensor(g, &aten::mul_tensor(&aten::exp(y)?, &sum)?, Scalar::Int(1))
+    })
+}
+
+/// Softmax that gives zeros, not NaN, where a row has nothing but `-inf`.
+pub(crate) fn safe_softmax(x: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    let weights = aten::softmax_int(x, dim, dtype)?;
+    let hidden = aten::eq_scalar(x, Scalar::Float(f64::NEG_INFINITY))?;
+    let nothing = aten::all_dim(&hidden, dim, true)?;
+    aten::masked_fill_scalar(&weights, &nothing, Scalar::Float(0.0))
+}

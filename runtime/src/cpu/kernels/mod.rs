@@ -9,6 +9,7 @@
 //! machinery around it: operands in another layout or a half type pass through tiles that stay in the first cache, the
 //! loop nest is collapsed and sorted, and large ones are split among threads. Results never depend on the split.
 
+pub mod class_loss;
 mod copy;
 mod extreme;
 mod float;
@@ -23,6 +24,7 @@ mod nest;
 mod pointwise;
 pub mod quantized;
 pub mod random;
+pub mod real;
 mod reduce;
 #[cfg(test)]
 mod reduce_tests;

@@ -1,0 +1,92 @@
+//! Row-major tensors as slices, for kernels that are written over slices.
+
+use super::copy;
+use crate::error::Result;
+use crate::tensor::Tensor;
+
+/// The tensor itself where it is row-major and aligned for its dtype, else a copy that is.
+pub(crate) fn dense(t: &Tensor) -> Result<Tensor> {
+    let t = copy::to_contiguous(t)?;
+    if t.storage().has_data() && t.data_ptr()?.addr() % t.dtype().size() != 0 {
+        return copy::clone_contiguous(&t);
+    }
+    Ok(t)
+}
+
+/// The elements of a tensor.
+///
+/// # Safety
+///
+/// The tensor is what [`dense`] gives, `T` the type of its dtype, and access to it is held while the slice is used.
+pub(crate) unsafe fn slice<T>(t: &Tensor) -> Result<&[T]> {
+    debug_assert!(t.is_contiguous() && t.dtype().size() == size_of::<T>());
+    let n = t.numel() as usize;
+    if n == 0 {
+        return Ok(&[]);
+    }
+    let ptr = t.data_ptr()?.cast::<T>();
+    // SAFETY: `n` aligned elements, which the caller keeps others from writing.
+    Ok(unsafe { std::slice::from_raw_parts(ptr, n) })
+}
+
+/// The elements of a fresh tensor, to write.
+///
+/// # Safety
+///
+/// As [`slice`]; nobody else has access, and there is one such slice at a time.
+#[allow(clippy::mut_from_ref)] // the memory is the storage's, not the handle's
+pub(crate) unsafe fn slice_mut<T>(t: &Tensor) -> Result<&mut [T]> {
+    debug_assert!(t.is_contiguous() && t.dtype().size() == size_of::<T>());
+    let n = t.numel() as usize;
+    if n == 0 {
+        return Ok(&mut []);
+    }
+    let ptr = t.data_ptr()?.cast::<T>();
+    // SAFETY: `n` aligned elements, which are the caller's alone.
+    Ok(unsafe { std::slice::from_raw_parts_mut(ptr, n) })
+}
+
+/// Runs an expression with a type alias bound to the element type of a float dtype; another dtype is the error that PyTorch gives where
+/// a kernel lacks it.
+macro_rules! with_float {
+    ($dtype:expr, $name:expr, $t:ident => $body:expr; half) => {
+        match $dtype {
+            straightline_passes::ir::DType::F16 => {
+                type $t = half::f16;
+                $body
+            }
+            straightline_passes::ir::DType::BF16 => {
+                type $t = half::bf16;
+                $body
+            }
+            other => crate::ops::dense::with_float!(other, $name, $t => $body),
+        }
+    };
+    ($dtype:expr, $name:expr, $t:ident => $body:expr) => {
+        match $dtype {
+            straightline_passes::ir::DType::F32 => {
+                type $t = f32;
+                $body
+            }
+            straightline_passes::ir::DType::F64 => {
+                type $t = f64;
+                $body
+            }
+            other => Err(crate::ops::dense::no_kernel($name, other)),
+        }
+    };
+}
+pub(crate) use with_float;
+
+/// PyTorch's words for a dtype that a kernel lacks.
+pub(crate) fn no_kernel(name: &str, dtype: straightline_passes::ir::DType) -> crate::Error {
+    crate::Error::not_implemented(format!("\"{name}\" not implemented for '{dtype}'"))
+}
+
+/// Refuses what a kernel for `f32` and `f64` alone lacks.
+pub(crate) fn check_kernel(name: &str, t: &Tensor) -> Result<()> {
+    with_float!(t.dtype(), name, T => {
+        debug_assert_eq!(size_of::<T>(), t.dtype().size());
+        Ok(())
+    })
+}
