@@ -283,10 +283,18 @@ impl<'a> Op<'a> {
                 })
             })
             .collect::<Result<Vec<_>, String>>()?;
+        // gradients that the mask leaves out are undefined
+        let masked = schema
+            .args
+            .iter()
+            .any(|a| a.name.ends_with("_mask") && a.name.contains("output"));
         let returns: Vec<String> = schema
             .returns
             .iter()
-            .map(|r| return_type(&r.ty))
+            .map(|r| match r.ty {
+                SchemaType::Tensor if masked && r.alias.is_none() => Ok("Option<Tensor>".into()),
+                _ => return_type(&r.ty),
+            })
             .collect::<Result<_, String>>()?;
         let returns = match &returns[..] {
             [one] => one.clone(),

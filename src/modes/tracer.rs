@@ -280,6 +280,7 @@ fn record(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
         stack.push(match v {
             Value::Tensor(t) => Value::Tensor(wrap(t)),
             Value::TensorList(l) => Value::TensorList(l.iter().map(&mut wrap).collect()),
+            Value::None => Value::None,
             other => {
                 return Err(Error::compile(format!(
                     "`{}` returns a {}, which has no value while a function is being captured",

@@ -11,6 +11,7 @@
 //! | `reduce` | `sum`, `mean`, `amax`, `argmax`, `var` ... |
 //! | `nn` | softmax, layer norm, rms norm, dropout |
 //! | `matmul` | `mm`, `bmm`, `addmm`, `matmul`, `linear`, attention |
+//! | `conv`, `conv_backward` | convolutions and their gradients |
 //! | `view` | views, `reshape`, `split`, `stack` |
 //! | `alias` | `unfold`, `movedim`, `tensor_split`; inverses of views; functional forms of what overwrites |
 //! | `copy` | `copy_`, `clone`, `to`, `fill_`, `tril`, `cat` |
@@ -29,8 +30,11 @@
 
 mod alias;
 mod class_loss;
+mod channels;
 pub(crate) mod common;
 pub(crate) mod composite;
+mod conv;
+mod conv_backward;
 pub(crate) mod copy;
 pub(crate) mod dense;
 mod factory;

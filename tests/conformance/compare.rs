@@ -105,6 +105,12 @@ pub(crate) fn results(case: &Case, outs: &[Value], level: Level) -> Result<(), S
     let random = case.json["nondeterministic"] == true;
     for (i, w) in want.iter().enumerate() {
         let v = got.next().ok_or_else(|| format!("result {i} is missing"))?;
+        if w.is_null() {
+            if v.is_none() {
+                continue;
+            }
+            return Err(format!("result {i}: {v:?}, expected None"));
+        }
         if let Some(same) = same_number(v, w) {
             if same {
                 continue;

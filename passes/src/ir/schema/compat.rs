@@ -64,7 +64,10 @@ impl FunctionSchema {
             }
         }
         for (i, (ret, inferred)) in self.returns.iter().zip(returns).enumerate() {
-            if kernel_type(&ret.ty) != kernel_type(inferred) {
+            // a `Tensor` that is returned may be undefined: gradients that were not asked for
+            let undefined =
+                ret.ty == SchemaType::Tensor && *inferred == SchemaType::Tensor.optional();
+            if !undefined && kernel_type(&ret.ty) != kernel_type(inferred) {
                 return Some(SchemaMismatch::Return {
                     position: i + 1,
                     expected: ret.ty.to_string(),

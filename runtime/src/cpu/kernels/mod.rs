@@ -10,6 +10,7 @@
 //! loop nest is collapsed and sorted, and large ones are split among threads. Results never depend on the split.
 
 pub mod class_loss;
+pub mod conv;
 mod copy;
 mod extreme;
 mod float;

@@ -1,0 +1,75 @@
+//! The sizes of a convolution.
+
+/// A convolution from `input` to `output`, sizes as depth, height, width.
+///
+/// The transposed convolution is described by the convolution that it is the gradient of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names are the concepts
+pub struct Geometry {
+    pub batch: usize,
+    pub groups: usize,
+    /// Of all groups together.
+    pub in_channels: usize,
+    /// Of all groups together.
+    pub out_channels: usize,
+    pub input: [usize; 3],
+    pub kernel: [usize; 3],
+    pub output: [usize; 3],
+    pub stride: [usize; 3],
+    pub padding: [usize; 3],
+    pub dilation: [usize; 3],
+}
+
+impl Geometry {
+    /// Elements of one input channel.
+    pub(super) fn input_plane(&self) -> usize {
+        self.input.iter().product()
+    }
+
+    /// Elements of one output channel.
+    pub(super) fn output_plane(&self) -> usize {
+        self.output.iter().product()
+    }
+
+    /// Positions under the kernel.
+    pub(super) fn taps(&self) -> usize {
+        self.kernel.iter().product()
+    }
+
+    /// Input channels of a group.
+    pub(super) fn group_inputs(&self) -> usize {
+        self.in_channels / self.groups.max(1)
+    }
+
+    /// Output channels of a group.
+    pub(super) fn group_outputs(&self) -> usize {
+        self.out_channels / self.groups.max(1)
+    }
+
+    /// Whether each output element sees exactly the input element at its own position.
+    pub(super) fn is_pointwise(&self) -> bool {
+        self.kernel == [1; 3]
+            && self.stride == [1; 3]
+            && self.padding == [0; 3]
+            && self.input == self.output
+    }
+
+    /// Whether each input channel is a group of its own.
+    pub(super) fn is_depthwise(&self) -> bool {
+        self.groups > 1 && self.group_inputs() == 1
+    }
+
+    /// The output positions `begin..end` along a dimension at which tap `k` lies inside of the input.
+    #[inline]
+    pub(super) fn inside(&self, dim: usize, k: usize) -> (usize, usize) {
+        let (stride, padding) = (self.stride[dim], self.padding[dim]);
+        let offset = k * self.dilation[dim];
+        // position x sees input element x * stride + offset - padding
+        let begin = padding.saturating_sub(offset).div_ceil(stride);
+        let end = (self.input[dim] + padding)
+            .saturating_sub(offset)
+            .div_ceil(stride);
+        let end = end.min(self.output[dim]);
+        (begin.min(end), end)
+    }
+}

@@ -1,0 +1,354 @@
+//! The three products of a convolution, and how they are split over threads.
+
+use super::columns::{Number, put, take};
+use super::{Geometry, depthwise};
+use crate::cpu::kernels::KernelError;
+use crate::cpu::kernels::matmul::{self, MatMut, MatRef, Scaling};
+use crate::cpu::threads;
+use straightline_passes::ir::{DType, Scalar};
+
+/// Bytes of columns made at a time: they are read once for each few rows of the weight.
+const BLOCK: usize = 384 << 10;
+/// Multiply-adds from which work is split over threads.
+const PARALLEL_WORK: usize = 1 << 19;
+
+/// A pointer that the threads of one call share.
+#[derive(Clone, Copy)]
+struct Shared<T>(*mut T);
+// SAFETY: the threads of a call write disjoint parts.
+unsafe impl<T> Send for Shared<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for Shared<T> {}
+
+impl<T> Shared<T> {
+    fn at(&self, offset: usize) -> *mut T {
+        self.0.wrapping_add(offset)
+    }
+}
+
+/// Calls `f` for each number below `count`, on threads where the whole is worth it.
+fn each(count: usize, work: usize, f: &(dyn Fn(usize) + Sync)) {
+    if work < PARALLEL_WORK || count == 1 {
+        (0..count).for_each(f);
+    } else {
+        threads::parallel_for(count, f);
+    }
+}
+
+macro_rules! numbers {
+    ($dtype:expr, $call:ident($($arg:expr),*)) => {
+        match $dtype {
+            DType::F32 => $call::<f32>($($arg),*),
+            DType::F64 => $call::<f64>($($arg),*),
+            DType::I64 => $call::<i64>($($arg),*),
+            DType::I32 => $call::<i32>($($arg),*),
+            DType::I16 => $call::<i16>($($arg),*),
+            DType::I8 => $call::<i8>($($arg),*),
+            DType::U8 => $call::<u8>($($arg),*),
+            dtype => return Err(KernelError::unsupported("convolution", dtype)),
+        }
+    };
+}
+
+/// `output = input * weight + bias`. Half types are refused: their callers compute in f32.
+///
+/// # Safety
+///
+/// All are dense, row-major and of `dtype`: `input` (batch, in channels, input), `weight` (out channels, in channels of a group, kernel), `bias`
+/// (out channels) or null, `output` (batch, out channels, output), which nothing else overlaps.
+pub unsafe fn convolve(
+    dtype: DType,
+    g: &Geometry,
+    input: *const u8,
+    weight: *const u8,
+    bias: *const u8,
+    output: *mut u8,
+) -> Result<(), KernelError> {
+    // SAFETY: the caller's contract.
+    unsafe { numbers!(dtype, forward(dtype, g, input, weight, bias, output)) }
+    Ok(())
+}
+
+/// The transposed convolution: each element of `output` is spread over `input` through the kernel, and `bias` (one element per input
+/// channel, or null) added. This is also the gradient of [`convolve`]'s input.
+///
+/// # Safety
+///
+/// As [`convolve`], but `output` is read and `input` written.
+pub unsafe fn scatter(
+    dtype: DType,
+    g: &Geometry,
+    output: *const u8,
+    weight: *const u8,
+    bias: *const u8,
+    input: *mut u8,
+) -> Result<(), KernelError> {
+    // SAFETY: the caller's contract.
+    unsafe { numbers!(dtype, backward(dtype, g, output, weight, bias, input)) }
+    Ok(())
+}
+
+/// The gradient of [`convolve`]'s weight: what each tap saw, times the gradient of the output.
+///
+/// # Safety
+///
+/// As [`convolve`], but `weight` is written.
+pub unsafe fn weight_gradient(
+    dtype: DType,
+    g: &Geometry,
+    input: *const u8,
+    grad_output: *const u8,
+    weight: *mut u8,
+) -> Result<(), KernelError> {
+    // SAFETY: the caller's contract.
+    unsafe { numbers!(dtype, weights(dtype, g, input, grad_output, weight)) }
+    Ok(())
+}
+
+/// # Safety
+///
+/// As [`matmul::gemm`].
+unsafe fn product(dtype: DType, a: MatRef, b: MatRef, out: MatMut, addend: Option<MatRef>) {
+    let scaling = Scaling {
+        addend: addend.map(|mat| (Scalar::Int(1), mat)),
+        ..Scaling::default()
+    };
+    // SAFETY: the caller's contract.
+    let result = unsafe { matmul::gemm(dtype, a, b, out, scaling) };
+    debug_assert!(result.is_ok(), "the sizes come from one geometry");
+}
+
+/// Output positions of a block of columns.
+fn block_of<T>(k: usize, positions: usize) -> usize {
+    let fit = BLOCK / (k * size_of::<T>()).max(1);
+    (fit / 32 * 32).max(16).min(positions.max(1))
+}
+
+/// # Safety
+///
+/// As [`convolve`].
+unsafe fn forward<T: Number>(
+    dtype: DType,
+    g: &Geometry,
+    input: *const u8,
+    weight: *const u8,
+    bias: *const u8,
+    output: *mut u8,
+) {
+    let (weight, bias) = (weight.cast::<T>(), bias.cast::<T>());
+    let (input, output) = (
+        Shared(input.cast_mut().cast::<T>()),
+        Shared(output.cast::<T>()),
+    );
+    let (weight, bias) = (Shared(weight.cast_mut()), Shared(bias.cast_mut()));
+    let (plane, positions) = (g.input_plane(), g.output_plane());
+    let (inputs, outputs) = (g.group_inputs(), g.group_outputs());
+    let k = inputs * g.taps();
+    if g.batch * g.out_channels * positions == 0 {
+        return;
+    }
+    let work = g.batch * g.out_channels * positions * k;
+    if g.is_depthwise() {
+        each(g.batch * g.out_channels, work, &|i| {
+            let (n, o) = (i / g.out_channels, i % g.out_channels);
+            let c = o / outputs;
+            // SAFETY: the caller's contract; each call writes a plane of its own.
+            unsafe {
+                let bias = if bias.0.is_null() {
+                    T::default()
+                } else {
+                    *bias.at(o)
+                };
+                depthwise::channel(
+                    g,
+                    input.at((n * g.in_channels + c) * plane),
+                    weight.at(o * k),
+                    bias,
+                    output.at(i * positions),
+                );
+            }
+        });
+        return;
+    }
+    let pointwise = g.is_pointwise();
+    let block = if pointwise {
+        positions
+    } else {
+        block_of::<T>(k, positions)
+    };
+    let blocks = positions.div_ceil(block);
+    each(g.batch * g.groups * blocks, work, &|i| {
+        let (image, begin) = (i / blocks, i % blocks * block);
+        let end = positions.min(begin + block);
+        let (n, group) = (image / g.groups, image % g.groups);
+        let source = input.at((n * g.in_channels + group * inputs) * plane);
+        let first = group * outputs;
+        let a = MatRef::row_major(weight.at(first * k).cast_const().cast(), outputs, k);
+        let target = output.at((n * g.out_channels + first) * positions + begin);
+        let c = MatMut::new(
+            target.cast(),
+            (outputs, end - begin),
+            (positions as isize, 1),
+        );
+        let addend = (!bias.0.is_null()).then(|| {
+            let bias = bias.at(first).cast_const().cast();
+            MatRef::new(bias, (outputs, end - begin), (1, 0))
+        });
+        // SAFETY: the caller's contract; each call writes positions of its own.
+        unsafe {
+            if pointwise {
+                let b = MatRef::row_major(source.cast_const().cast(), k, positions);
+                product(dtype, a, b, c, addend);
+            } else {
+                scratch(k * (end - begin), |columns: *mut T| {
+                    take(g, source, inputs, (begin, end), columns);
+                    let b = MatRef::row_major(columns.cast_const().cast(), k, end - begin);
+                    product(dtype, a, b, c, addend);
+                });
+            }
+        }
+    });
+}
+
+/// # Safety
+///
+/// As [`scatter`].
+unsafe fn backward<T: Number>(
+    dtype: DType,
+    g: &Geometry,
+    output: *const u8,
+    weight: *const u8,
+    bias: *const u8,
+    input: *mut u8,
+) {
+    let (output, weight) = (
+        Shared(output.cast_mut().cast::<T>()),
+        Shared(weight.cast_mut().cast::<T>()),
+    );
+    let (bias, input) = (
+        Shared(bias.cast_mut().cast::<T>()),
+        Shared(input.cast::<T>()),
+    );
+    let (plane, positions) = (g.input_plane(), g.output_plane());
+    let (inputs, outputs) = (g.group_inputs(), g.group_outputs());
+    let taps = g.taps();
+    if g.batch * g.in_channels * plane == 0 {
+        return;
+    }
+    let work = g.batch * g.out_channels * positions * inputs * taps;
+    // Some channels at a time, so that their columns stay in the cache.
+    let chunk = (BLOCK / (taps * positions * size_of::<T>()).max(1)).clamp(1, inputs);
+    let chunks = inputs.div_ceil(chunk);
+    each(g.batch * g.groups * chunks, work, &|i| {
+        let (image, begin) = (i / chunks, i % chunks * chunk);
+        let channels = chunk.min(inputs - begin);
+        let (n, group) = (image / g.groups, image % g.groups);
+        let first = group * inputs + begin;
+        let target = input.at((n * g.in_channels + first) * plane);
+        // SAFETY: the caller's contract; each call writes channels of its own.
+        unsafe {
+            for c in 0..channels {
+                let value = if bias.0.is_null() {
+                    T::default()
+                } else {
+                    *bias.at(first + c)
+                };
+                for x in 0..plane {
+                    *target.add(c * plane + x) = value;
+                }
+            }
+            if positions == 0 || outputs == 0 {
+                return;
+            }
+            let rows = channels * taps;
+            // the transposed weight of these channels
+            let a = MatRef::new(
+                weight
+                    .at(group * outputs * inputs * taps + begin * taps)
+                    .cast_const()
+                    .cast(),
+                (rows, outputs),
+                (1, (inputs * taps) as isize),
+            );
+            let source = output.at((n * g.out_channels + group * outputs) * positions);
+            let b = MatRef::row_major(source.cast_const().cast(), outputs, positions);
+            scratch(rows * positions, |columns: *mut T| {
+                let c = MatMut::row_major(columns.cast(), rows, positions);
+                product(dtype, a, b, c, None);
+                put(g, columns, channels, (0, positions), target);
+            });
+        }
+    });
+}
+
+/// # Safety
+///
+/// As [`weight_gradient`].
+unsafe fn weights<T: Number>(
+    dtype: DType,
+    g: &Geometry,
+    input: *const u8,
+    grad_output: *const u8,
+    weight: *mut u8,
+) {
+    let input = Shared(input.cast_mut().cast::<T>());
+    let grad = Shared(grad_output.cast_mut().cast::<T>());
+    let weight = Shared(weight.cast::<T>());
+    let (plane, positions) = (g.input_plane(), g.output_plane());
+    let (inputs, outputs) = (g.group_inputs(), g.group_outputs());
+    let taps = g.taps();
+    let k = inputs * taps;
+    if g.out_channels * k == 0 {
+        return;
+    }
+    let work = g.batch * g.out_channels * positions * k;
+    let chunk = (BLOCK / (taps * positions * size_of::<T>()).max(1)).clamp(1, inputs);
+    let chunks = inputs.div_ceil(chunk);
+    each(g.groups * chunks, work, &|i| {
+        let (group, begin) = (i / chunks, i % chunks * chunk);
+        let channels = chunk.min(inputs - begin);
+        let rows = channels * taps;
+        let target = weight.at(group * outputs * k + begin * taps);
+        let c = MatMut::new(target.cast(), (outputs, rows), (k as isize, 1));
+        // SAFETY: the caller's contract; each call writes channels of its own.
+        unsafe {
+            if g.batch * positions == 0 {
+                for o in 0..outputs {
+                    for x in 0..rows {
+                        *target.add(o * k + x) = T::default();
+                    }
+                }
+                return;
+            }
+            scratch(rows * positions, |columns: *mut T| {
+                for n in 0..g.batch {
+                    let source = input.at((n * g.in_channels + group * inputs + begin) * plane);
+                    take(g, source, channels, (0, positions), columns);
+                    let a = grad.at((n * g.out_channels + group * outputs) * positions);
+                    let a = MatRef::row_major(a.cast_const().cast(), outputs, positions);
+                    let b = MatRef::row_major(columns.cast_const().cast(), rows, positions).t();
+                    product(dtype, a, b, c, (n > 0).then(|| c.as_ref()));
+                }
+            });
+        }
+    });
+}
+
+/// Memory for `len` elements of any content, kept by the thread for its next convolution.
+fn scratch<T>(len: usize, f: impl FnOnce(*mut T)) {
+    use std::cell::Cell;
+    /// What a thread keeps; larger ones are given back.
+    const KEEP: usize = 4 << 20;
+    thread_local! {
+        static KEPT: Cell<Vec<[u64; 8]>> = const { Cell::new(Vec::new()) };
+    }
+    let lines = (len * size_of::<T>()).div_ceil(64);
+    let mut memory = KEPT.take();
+    if memory.len() < lines {
+        memory = vec![[0; 8]; lines];
+    }
+    f(memory.as_mut_ptr().cast());
+    if memory.len() * 64 <= KEEP {
+        KEPT.set(memory);
+    }
+}

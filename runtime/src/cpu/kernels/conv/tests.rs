@@ -1,0 +1,214 @@
+//! Convolutions against the sum written out.
+
+use super::*;
+use straightline_passes::ir::DType;
+
+fn numbers(n: usize, seed: usize) -> Vec<f64> {
+    (0..n)
+        .map(|i| ((i * 7 + seed * 13) % 11) as f64 - 5.0)
+        .collect()
+}
+
+/// Calls `f(n, o, c of the group, input index, weight index, output index)` for every product of the convolution.
+fn every(g: &Geometry, mut f: impl FnMut(usize, usize, usize)) {
+    let (gi, go) = (g.in_channels / g.groups, g.out_channels / g.groups);
+    let [od, oh, ow] = g.output;
+    let [kd, kh, kw] = g.kernel;
+    for n in 0..g.batch {
+        for o in 0..g.out_channels {
+            for c in 0..gi {
+                for p in 0..od * oh * ow {
+                    for k in 0..kd * kh * kw {
+                        let at = [p / (oh * ow), p / ow % oh, p % ow];
+                        let tap = [k / (kh * kw), k / kw % kh, k % kw];
+                        let mut index = 0;
+                        let mut inside = true;
+                        for d in 0..3 {
+                            let x = (at[d] * g.stride[d] + tap[d] * g.dilation[d]) as isize
+                                - g.padding[d] as isize;
+                            inside &= (0..g.input[d] as isize).contains(&x);
+                            index = index * g.input[d] as isize + x;
+                        }
+                        if inside {
+                            let channel = n * g.in_channels + o / go * gi + c;
+                            let plane: usize = g.input.iter().product();
+                            f(
+                                channel * plane + index as usize,
+                                (o * gi + c) * kd * kh * kw + k,
+                                (n * g.out_channels + o) * od * oh * ow + p,
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn geometry(
+    (batch, groups, inputs, outputs): (usize, usize, usize, usize),
+    input: [usize; 3],
+    kernel: [usize; 3],
+    stride: [usize; 3],
+    padding: [usize; 3],
+    dilation: [usize; 3],
+) -> Geometry {
+    let output = [0, 1, 2]
+        .map(|d| (input[d] + 2 * padding[d] - dilation[d] * (kernel[d] - 1) - 1) / stride[d] + 1);
+    Geometry {
+        batch,
+        groups,
+        in_channels: inputs,
+        out_channels: outputs,
+        input,
+        kernel,
+        output,
+        stride,
+        padding,
+        dilation,
+    }
+}
+
+fn geometries() -> Vec<Geometry> {
+    vec![
+        geometry(
+            (2, 1, 3, 4),
+            [1, 7, 9],
+            [1, 3, 3],
+            [1; 3],
+            [0, 1, 1],
+            [1; 3],
+        ),
+        geometry(
+            (1, 2, 4, 6),
+            [1, 8, 7],
+            [1, 3, 2],
+            [1, 2, 3],
+            [0, 2, 1],
+            [1, 1, 2],
+        ),
+        geometry(
+            (2, 3, 3, 6),
+            [1, 6, 40],
+            [1, 3, 3],
+            [1; 3],
+            [0, 1, 1],
+            [1; 3],
+        ),
+        geometry(
+            (2, 4, 4, 4),
+            [1, 6, 5],
+            [1, 2, 3],
+            [1, 2, 2],
+            [0, 0, 1],
+            [1; 3],
+        ),
+        geometry((2, 1, 5, 3), [1, 4, 6], [1; 3], [1; 3], [0; 3], [1; 3]),
+        geometry(
+            (1, 1, 2, 3),
+            [5, 4, 6],
+            [2, 3, 3],
+            [2, 1, 1],
+            [1, 0, 2],
+            [2, 1, 2],
+        ),
+        geometry(
+            (1, 1, 70, 13),
+            [1, 30, 70],
+            [1, 3, 3],
+            [1; 3],
+            [0, 1, 1],
+            [1; 3],
+        ),
+    ]
+}
+
+#[test]
+fn forward_is_the_sum() {
+    for g in geometries() {
+        let planes = |channels: usize, sizes: [usize; 3]| {
+            g.batch * channels * sizes.iter().product::<usize>()
+        };
+        let x = numbers(planes(g.in_channels, g.input), 1);
+        let taps: usize = g.kernel.iter().product();
+        let w = numbers(g.out_channels * g.in_channels / g.groups * taps, 2);
+        let b = numbers(g.out_channels, 3);
+        let mut want = vec![0.0; planes(g.out_channels, g.output)];
+        let plane: usize = g.output.iter().product();
+        for (i, y) in want.iter_mut().enumerate() {
+            *y = b[i / plane % g.out_channels];
+        }
+        every(&g, |i, k, o| want[o] += x[i] * w[k]);
+        let mut got = vec![0.0f64; want.len()];
+        // SAFETY: the slices have the sizes of the geometry.
+        unsafe {
+            convolve(
+                DType::F64,
+                &g,
+                x.as_ptr().cast(),
+                w.as_ptr().cast(),
+                b.as_ptr().cast(),
+                got.as_mut_ptr().cast(),
+            )
+            .unwrap();
+        }
+        assert_eq!(got, want, "{g:?}");
+        let narrow = |v: &[f64]| v.iter().map(|x| *x as f32).collect::<Vec<_>>();
+        let (x, w, b) = (narrow(&x), narrow(&w), narrow(&b));
+        let mut got = vec![0f32; want.len()];
+        // SAFETY: as above.
+        unsafe {
+            convolve(
+                DType::F32,
+                &g,
+                x.as_ptr().cast(),
+                w.as_ptr().cast(),
+                b.as_ptr().cast(),
+                got.as_mut_ptr().cast(),
+            )
+            .unwrap();
+        }
+        assert_eq!(got, narrow(&want), "{g:?}");
+    }
+}
+
+#[test]
+fn gradients_are_the_sums() {
+    for g in geometries() {
+        let planes = |channels: usize, sizes: [usize; 3]| {
+            g.batch * channels * sizes.iter().product::<usize>()
+        };
+        let x = numbers(planes(g.in_channels, g.input), 1);
+        let taps: usize = g.kernel.iter().product();
+        let w = numbers(g.out_channels * g.in_channels / g.groups * taps, 2);
+        let dy = numbers(planes(g.out_channels, g.output), 4);
+        let (mut dx, mut dw) = (vec![0.0; x.len()], vec![0.0; w.len()]);
+        every(&g, |i, k, o| {
+            dx[i] += dy[o] * w[k];
+            dw[k] += dy[o] * x[i];
+        });
+        let (mut got_x, mut got_w) = (vec![9.0f64; x.len()], vec![9.0f64; w.len()]);
+        // SAFETY: the slices have the sizes of the geometry.
+        unsafe {
+            scatter(
+                DType::F64,
+                &g,
+                dy.as_ptr().cast(),
+                w.as_ptr().cast(),
+                std::ptr::null(),
+                got_x.as_mut_ptr().cast(),
+            )
+            .unwrap();
+            weight_gradient(
+                DType::F64,
+                &g,
+                x.as_ptr().cast(),
+                dy.as_ptr().cast(),
+                got_w.as_mut_ptr().cast(),
+            )
+            .unwrap();
+        }
+        assert_eq!(got_x, dx, "{g:?}");
+        assert_eq!(got_w, dw, "{g:?}");
+    }
+}
