@@ -55,7 +55,7 @@ fn check_inner(a: &Tensor, b: &Tensor) -> Result<()> {
 }
 
 /// The last two dimensions as a matrix.
-fn mat(t: &Tensor) -> Result<MatRef> {
+pub(super) fn mat(t: &Tensor) -> Result<MatRef> {
     let n = t.dim();
     Ok(MatRef::new(
         t.data_ptr()?.cast_const(),
@@ -291,95 +291,4 @@ pub(crate) fn linear(x: &Tensor, w: &Tensor, b: Option<&Tensor>) -> Result<Tenso
         Some(b) => aten::add_tensor(&aten::matmul(x, &wt)?, b, Scalar::Int(1)),
         None => aten::matmul(x, &wt),
     }
-}
-
-/// `softmax(q k^T * scale + mask) v`.
-#[allow(clippy::too_many_arguments)] // the schema's own
-pub(crate) fn scaled_dot_product_attention(
-    q: &Tensor,
-    k: &Tensor,
-    v: &Tensor,
-    mask: Option<&Tensor>,
-    dropout: f64,
-    causal: bool,
-    scale: Option<f64>,
-    enable_gqa: bool,
-) -> Result<Tensor> {
-    for (name, t) in [("query", q), ("key", k), ("value", v)] {
-        if t.dim() < 2 {
-            return Err(Error::runtime(format!(
-                "scaled_dot_product_attention: {name} must be at least 2-dimensional, got {:?}",
-                t.sizes()
-            )));
-        }
-        if t.dtype() != q.dtype() || !t.dtype().is_floating() {
-            return Err(Error::dtype(format!(
-                "Expected query, key, and value to have the same floating-point dtype, but got query.dtype: {} and {name}.dtype: {}",
-                q.dtype(),
-                t.dtype()
-            )));
-        }
-    }
-    if mask.is_some() && causal {
-        return Err(Error::runtime(
-            "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True",
-        ));
-    }
-    let n = q.dim();
-    let width = q.sizes()[n - 1];
-    let scale = scale.unwrap_or(1.0 / (width as f64).sqrt());
-    let (k, v) = if enable_gqa && n >= 3 {
-        (repeat_heads(k, q)?, repeat_heads(v, q)?)
-    } else {
-        (k.clone(), v.clone())
-    };
-    let scores = aten::matmul(q, &aten::transpose_int(&k, -2, -1)?)?;
-    let mut scores = aten::mul_scalar(&scores, Scalar::Float(scale))?;
-    let (rows, cols) = (q.sizes()[n - 2], k.sizes()[k.dim() - 2]);
-    let causal_mask;
-    let mut mask = mask;
-    if causal {
-        let ones = aten::ones(
-            &[rows, cols],
-            Some(DType::Bool),
-            None,
-            Some(q.device()),
-            None,
-        )?;
-        causal_mask = aten::tril(&ones, 0)?;
-        mask = Some(&causal_mask);
-    }
-    if let Some(mask) = mask {
-        scores = if mask.dtype() == DType::Bool {
-            let hidden = aten::logical_not(mask)?;
-            aten::masked_fill_scalar(&scores, &hidden, Scalar::Float(f64::NEG_INFINITY))?
-        } else {
-            aten::add_tensor(&scores, mask, Scalar::Int(1))?
-        };
-    }
-    let mut weights = aten::softmax_int(&scores, -1, None)?;
-    if dropout != 0.0 {
-        weights = aten::dropout(&weights, dropout, true)?;
-    }
-    aten::matmul(&weights, &v)
-}
-
-/// Grouped-query attention: each key/value head serves several query heads.
-fn repeat_heads(t: &Tensor, q: &Tensor) -> Result<Tensor> {
-    let d = t.dim() - 3;
-    let (heads, want) = (t.sizes()[d], q.sizes()[q.dim() - 3]);
-    if heads == want {
-        return Ok(t.clone());
-    }
-    if heads == 0 || want % heads != 0 {
-        return Err(Error::runtime(format!(
-            "number of query heads ({want}) must be a multiple of the key/value heads ({heads})"
-        )));
-    }
-    let mut expanded = Dims::from_slice(t.sizes());
-    expanded.insert(d + 1, want / heads);
-    let mut merged = Dims::from_slice(t.sizes());
-    merged[d] = want;
-    let t = aten::unsqueeze(t, d as i64 + 1)?;
-    aten::reshape(&aten::expand(&t, &expanded, false)?, &merged)
 }

@@ -9,8 +9,10 @@
 //! |---|---|
 //! | `pointwise/` | arithmetic, comparison, mathematics, `where`, `clamp` |
 //! | `reduce` | `sum`, `mean`, `amax`, `argmax`, `var` ... |
+//! | `attention`, `attention_math` | scaled dot product attention and what is made of it |
+//! | `class_loss`, `margin_loss` | losses over classes |
 //! | `nn` | softmax, layer norm, rms norm, dropout |
-//! | `matmul` | `mm`, `bmm`, `addmm`, `matmul`, `linear`, attention |
+//! | `matmul` | `mm`, `bmm`, `addmm`, `matmul`, `linear` |
 //! | `conv`, `conv_backward` | convolutions and their gradients |
 //! | `view` | views, `reshape`, `split`, `stack` |
 //! | `alias` | `unfold`, `movedim`, `tensor_split`; inverses of views; functional forms of what overwrites |
@@ -29,6 +31,8 @@
 //! decomposition) in the passes crate if it is to be fused. CONTRIBUTING.md walks through it.
 
 mod alias;
+mod attention;
+mod attention_math;
 mod class_loss;
 mod channels;
 pub(crate) mod common;

@@ -9,9 +9,11 @@
 //! machinery around it: operands in another layout or a half type pass through tiles that stay in the first cache, the
 //! loop nest is collapsed and sorted, and large ones are split among threads. Results never depend on the split.
 
+pub mod attention;
 pub mod class_loss;
 pub mod conv;
 mod copy;
+pub mod distance;
 mod extreme;
 mod float;
 mod fold;
@@ -20,6 +22,7 @@ mod index;
 #[cfg(test)]
 mod index_tests;
 mod integer;
+pub mod linalg;
 pub mod matmul;
 mod nest;
 mod pointwise;

@@ -50,6 +50,7 @@
 //! The last row is the known weak spot: sixteen megabytes of weights pass through the caches for few rows.
 
 mod activate;
+pub(crate) mod blocks;
 mod drive;
 mod element;
 mod float;

@@ -1,0 +1,605 @@
+//! Attention: `softmax(scale * q k^T + mask) v` without the matrix of scores.
+//!
+//! A block of queries passes over blocks of keys. The scores of a pair of blocks stay in the cache; each row keeps its largest score and the sum of
+//! its exponentials so far, and what was summed before is scaled when a larger one appears. Blocks of keys that a causal mask hides are
+//! not computed. Keys and values are packed once per head into panels of the matrix microkernel, which does both products.
+//!
+//! Numerics: f32 and f64 in their own type, half types in f32. A row whose scores are all `-inf` gives zeros, and 0 for
+//! the logarithm of its sum.
+
+use super::matmul::MatRef;
+use super::matmul::blocks::{self, BlockProduct};
+use super::real::Real;
+use super::strided::KernelError;
+use crate::cpu::math::{Lane, Simd, SimdTask, functions as f};
+use crate::cpu::threads;
+use crate::memory::{self, Block};
+use straightline_passes::ir::DType;
+
+/// Queries of a block: four tiles of the widest microkernel.
+const QUERIES: usize = 48;
+/// Keys of a block.
+const KEYS: usize = 256;
+
+/// A tensor of (batch, head, position, feature) and its strides, in elements.
+#[derive(Clone, Copy, Debug)]
+pub struct Heads {
+    /// The first element.
+    pub ptr: *mut u8,
+    /// From one batch, head, position, feature to the next.
+    pub strides: [isize; 4],
+}
+
+/// One attention.
+#[derive(Clone, Copy, Debug)]
+pub struct Attention {
+    /// The dtype of all operands but `mask` and `logsumexp`.
+    pub dtype: DType,
+    /// Batches, heads of the queries, queries, features.
+    pub sizes: [usize; 4],
+    /// Heads of keys and values; each serves as many heads of queries.
+    pub kv_heads: usize,
+    /// Keys.
+    pub keys: usize,
+    /// The queries.
+    pub q: Heads,
+    /// The keys.
+    pub k: Heads,
+    /// The values.
+    pub v: Heads,
+    /// Added to the scores: (batch, head, query, key), a stride of 0 where it is the same for all. `f64` for `f64`, else `f32`.
+    pub mask: Option<Heads>,
+    /// The result.
+    pub out: Heads,
+    /// The logarithm of the sum of exponentials of each row: `f64` for `f64`, else `f32`; its fourth stride means nothing.
+    pub logsumexp: Heads,
+    /// Query `i` sees keys `0..=i`.
+    pub causal: bool,
+    /// The factor of the scores.
+    pub scale: f64,
+}
+
+// SAFETY: addresses and numbers; what may be done with them is the contract of `attention`.
+unsafe impl Sync for Attention {}
+
+/// Computes it, split over threads where that is worth it.
+///
+/// # Safety
+///
+/// The operands are valid to read, `out` and `logsumexp` to write, for the sizes given, aligned for their dtypes; elements of the results are distinct
+/// and overlap nothing else.
+pub unsafe fn attention(task: &Attention) -> Result<(), KernelError> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        match task.dtype {
+            DType::F32 => run::<f32, f32>(task),
+            DType::F64 => run::<f64, f64>(task),
+            DType::F16 => run::<::half::f16, f32>(task),
+            DType::BF16 => run::<::half::bf16, f32>(task),
+            other => Err(KernelError::unsupported("attention", other)),
+        }
+    }
+}
+
+/// What scores are computed in.
+trait Wide: blocks::Block + Lane + Real {}
+impl Wide for f32 {}
+impl Wide for f64 {}
+
+/// The packed keys and values of one head.
+struct Packed<W> {
+    keys: *const W,
+    values: *const W,
+}
+
+// SAFETY: read by the threads of one call.
+unsafe impl<W: Sync> Sync for Packed<W> {}
+
+/// Memory of one thread.
+struct Scratch<W> {
+    queries: *mut W,
+    scores: *mut W,
+    sums: *mut W,
+    mask: *mut W,
+    _block: Block,
+}
+
+impl<W> Scratch<W> {
+    fn new(features: usize) -> Result<Self, KernelError> {
+        let lens = [QUERIES * features, QUERIES * KEYS, QUERIES * features, KEYS];
+        let block = memory::allocate(lens.iter().sum::<usize>() * size_of::<W>())?;
+        let mut at = block.as_ptr().cast::<W>();
+        let [queries, scores, sums, mask] = lens.map(|len| {
+            let here = at;
+            at = at.wrapping_add(len);
+            here
+        });
+        Ok(Scratch {
+            queries,
+            scores,
+            sums,
+            mask,
+            _block: block,
+        })
+    }
+}
+
+/// # Safety
+///
+/// As [`attention`]; `T` is the type of the dtype.
+unsafe fn run<T: Real + Default, W: Wide>(task: &Attention) -> Result<(), KernelError> {
+    let [batches, heads, queries, features] = task.sizes;
+    let pairs = batches * heads;
+    if pairs == 0 || queries == 0 {
+        return Ok(());
+    }
+    let work = queries * task.keys * features.max(1);
+    let blocks = queries.div_ceil(QUERIES);
+    let failure = std::sync::Mutex::new(None);
+    let note = |result: Result<(), KernelError>| {
+        if let (Err(e), Ok(mut failure)) = (result, failure.lock()) {
+            *failure = Some(e);
+        }
+    };
+    let head = |pair: usize, across_blocks: bool| -> Result<(), KernelError> {
+        let (b, h) = (pair / heads, pair % heads);
+        let len = blocks::packed_len::<W>(features, task.keys);
+        let memory = memory::allocate(
+            (len + blocks::packed_len::<W>(task.keys, features)) * size_of::<W>(),
+        )?;
+        let keys = memory.as_ptr().cast::<W>();
+        let values = keys.wrapping_add(len);
+        // SAFETY: the caller's contract for this head; the memory has room for both.
+        unsafe {
+            pack_head::<T, W>(task, task.k, (b, h), true, keys)?;
+            pack_head::<T, W>(task, task.v, (b, h), false, values)?;
+        }
+        let packed = Packed { keys, values };
+        let range = |begin: usize, end: usize| -> Result<(), KernelError> {
+            let scratch = Scratch::<W>::new(features)?;
+            for block in begin..end {
+                // SAFETY: the caller's contract; blocks are disjoint rows of the results.
+                unsafe { one_block::<T, W>(task, (b, h), block, &packed, &scratch) };
+            }
+            Ok(())
+        };
+        if across_blocks {
+            threads::parallel_ranges(blocks, 1, &|begin, end| note(range(begin, end)));
+            Ok(())
+        } else {
+            range(0, blocks)
+        }
+    };
+    let threads = threads::num_threads();
+    if threads == 1 || threads::in_parallel() || work.saturating_mul(pairs) < 1 << 18 {
+        for pair in 0..pairs {
+            head(pair, false)?;
+        }
+    } else if pairs >= 2 * threads || blocks == 1 {
+        threads::parallel_for(pairs, &|pair| note(head(pair, false)));
+    } else {
+        for pair in 0..pairs {
+            head(pair, true)?;
+        }
+    }
+    match failure.into_inner() {
+        Ok(Some(e)) => Err(e),
+        _ => Ok(()),
+    }
+}
+
+/// Packs a head of the keys (transposed) or of the values.
+///
+/// # Safety
+///
+/// As [`attention`]; `out` has room for the packed form.
+unsafe fn pack_head<T: Real + Default, W: Wide>(
+    task: &Attention,
+    of: Heads,
+    (b, h): (usize, usize),
+    transposed: bool,
+    out: *mut W,
+) -> Result<(), KernelError> {
+    let (keys, features) = (task.keys, task.sizes[3]);
+    let group = (task.sizes[1] / task.kv_heads.max(1)).max(1);
+    let s = of.strides;
+    let first = of
+        .ptr
+        .cast::<T>()
+        .wrapping_offset(b as isize * s[0] + (h / group) as isize * s[1]);
+    let mut view = MatRef::new(first.cast(), (keys, features), (s[2], s[3]));
+    let _wide; // the converted copy, which lives until it is packed
+    if task.dtype.size() != size_of::<W>() {
+        let block = memory::allocate(keys * features * size_of::<W>())?;
+        let wide = block.as_ptr().cast::<W>();
+        for i in 0..keys {
+            for j in 0..features {
+                // SAFETY: element (i, j) of the head and of its copy.
+                unsafe {
+                    let x = *first.wrapping_offset(i as isize * s[2] + j as isize * s[3]);
+                    *wide.add(i * features + j) = <W as Real>::narrow(x.wide());
+                }
+            }
+        }
+        view = MatRef::row_major(block.as_ptr(), keys, features);
+        _wide = block;
+    }
+    // SAFETY: the view is valid as `W`; the caller has made the room.
+    unsafe { blocks::pack_into::<W>(if transposed { view.t() } else { view }, out) };
+    Ok(())
+}
+
+/// One block of queries against all keys that it sees.
+///
+/// # Safety
+///
+/// As [`attention`].
+unsafe fn one_block<T: Real, W: Wide>(
+    task: &Attention,
+    (b, h): (usize, usize),
+    block: usize,
+    packed: &Packed<W>,
+    scratch: &Scratch<W>,
+) {
+    let [_, _, queries, features] = task.sizes;
+    let i0 = block * QUERIES;
+    let m = (queries - i0).min(QUERIES);
+    let panel = blocks::panel::<W>();
+    let at = |of: Heads, i: usize| {
+        let s = of.strides;
+        b as isize * s[0] + h as isize * s[1] + i as isize * s[2]
+    };
+    for i in 0..m {
+        let row = task.q.ptr.cast::<T>().wrapping_offset(at(task.q, i0 + i));
+        for j in 0..features {
+            // SAFETY: feature j of query i0 + i, and its place in the block.
+            unsafe {
+                let x = (*row.wrapping_offset(j as isize * task.q.strides[3])).wide();
+                *scratch.queries.add(i * features + j) = W::narrow(x * task.scale);
+            }
+        }
+    }
+    let seen = if task.causal {
+        task.keys.min(i0 + m)
+    } else {
+        task.keys
+    };
+    let mut largest = [W::narrow(f64::NEG_INFINITY); QUERIES];
+    let mut total = [W::narrow(0.0); QUERIES];
+    for j0 in (0..seen).step_by(KEYS) {
+        let n = (seen - j0).min(KEYS);
+        let scores = BlockProduct {
+            m,
+            n,
+            k: features,
+            a: scratch.queries,
+            a_row: features,
+            b: packed.keys.wrapping_add(j0 * features),
+            b_panel: features * panel,
+            c: scratch.scores,
+            c_row: KEYS,
+            add: false,
+        };
+        // SAFETY: the blocks are inside the scratch memory and the packed keys; KEYS is a multiple of a panel.
+        unsafe { scores.run() };
+        for i in 0..m {
+            let row = scratch.scores.wrapping_add(i * KEYS);
+            if let Some(mask) = task.mask {
+                let start = mask
+                    .ptr
+                    .cast::<W>()
+                    .wrapping_offset(at(mask, i0 + i) + j0 as isize * mask.strides[3]);
+                for j in 0..n {
+                    // SAFETY: the mask of query i0 + i at key j0 + j.
+                    unsafe {
+                        *scratch.mask.add(j) = *start.wrapping_offset(j as isize * mask.strides[3]);
+                    }
+                }
+            }
+            let visible = if task.causal {
+                (i0 + i + 1).saturating_sub(j0).min(n)
+            } else {
+                n
+            };
+            W::dispatch(Row {
+                scores: row,
+                mask: task.mask.map(|_| scratch.mask.cast_const()),
+                n,
+                visible,
+                largest: &mut largest[i],
+                total: &mut total[i],
+                sums: scratch.sums.wrapping_add(i * features),
+                features,
+                first: j0 == 0,
+            });
+        }
+        let weighted = BlockProduct {
+            m,
+            n: features,
+            k: n,
+            a: scratch.scores,
+            a_row: KEYS,
+            b: packed.values.wrapping_add(j0 * panel),
+            b_panel: task.keys * panel,
+            c: scratch.sums,
+            c_row: features,
+            add: j0 > 0,
+        };
+        // SAFETY: as above.
+        unsafe { weighted.run() };
+    }
+    for i in 0..m {
+        let sum = total[i].wide();
+        let hidden = seen == 0 || sum == 0.0;
+        let row = task
+            .out
+            .ptr
+            .cast::<T>()
+            .wrapping_offset(at(task.out, i0 + i));
+        let inverse = W::narrow(1.0 / sum).wide();
+        for j in 0..features {
+            // SAFETY: feature j of result i0 + i.
+            unsafe {
+                let x = if hidden {
+                    0.0
+                } else {
+                    (*scratch.sums.add(i * features + j)).wide() * inverse
+                };
+                *row.wrapping_offset(j as isize * task.out.strides[3]) = T::narrow(x);
+            }
+        }
+        let log = if hidden {
+            0.0
+        } else {
+            largest[i].wide() + sum.ln()
+        };
+        let place = at(task.logsumexp, i0 + i);
+        // SAFETY: the place of row i0 + i.
+        unsafe { *task.logsumexp.ptr.cast::<W>().wrapping_offset(place) = W::narrow(log) };
+    }
+}
+
+/// The exponentials of a row of scores, and what that means for the sums so far.
+struct Row<'a, W> {
+    scores: *mut W,
+    mask: Option<*const W>,
+    /// Scores that the product of weights and values will read.
+    n: usize,
+    /// Scores that count; the others become 0.
+    visible: usize,
+    largest: &'a mut W,
+    total: &'a mut W,
+    sums: *mut W,
+    features: usize,
+    first: bool,
+}
+
+impl<W: Wide> SimdTask<W> for Row<'_, W> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<S: Simd<Elem = W>>(self, mut s: S) {
+        let Row { scores, n, .. } = self;
+        let whole = self.visible - self.visible % S::LANES;
+        let tail = self.visible - whole;
+        let inside = s.first(tail);
+        let lowest = s.f(f64::NEG_INFINITY);
+        let zero = s.f(0.0);
+        // SAFETY: all within the row of n scores, the mask of as many, and the sums of the row.
+        unsafe {
+            if let Some(mask) = self.mask {
+                let mut j = 0;
+                while j < self.visible {
+                    let count = (self.visible - j).min(S::LANES);
+                    let x = s.load_partial(scores.add(j), count);
+                    let y = s.load_partial(mask.add(j), count);
+                    let x = s.add(x, y);
+                    s.store_partial(scores.add(j), count, x);
+                    j += count;
+                }
+            }
+            let mut max = s.splat(*self.largest);
+            let mut max2 = max;
+            let mut j = 0;
+            while j + 2 * S::LANES <= whole {
+                let (x, y) = (s.load(scores.add(j)), s.load(scores.add(j + S::LANES)));
+                max = f::maximum(&mut s, max, x);
+                max2 = f::maximum(&mut s, max2, y);
+                j += 2 * S::LANES;
+            }
+            if j < whole {
+                let x = s.load(scores.add(j));
+                max = f::maximum(&mut s, max, x);
+            }
+            if tail > 0 {
+                let x = s.load_partial(scores.add(whole), tail);
+                let x = s.select(inside, x, lowest);
+                max2 = f::maximum(&mut s, max2, x);
+            }
+            let max = f::maximum(&mut s, max, max2);
+            let new = s.reduce_max(max);
+            let shift = if new.wide() == f64::NEG_INFINITY {
+                W::narrow(0.0)
+            } else {
+                new
+            };
+            let shift_all = s.splat(shift);
+            let (mut sum, mut sum2) = (zero, zero);
+            let mut j = 0;
+            while j + 2 * S::LANES <= whole {
+                let (x, y) = (s.load(scores.add(j)), s.load(scores.add(j + S::LANES)));
+                let (x, y) = (s.sub(x, shift_all), s.sub(y, shift_all));
+                let (x, y) = (f::exp(&mut s, x), f::exp(&mut s, y));
+                sum = s.add(sum, x);
+                sum2 = s.add(sum2, y);
+                s.store(scores.add(j), x);
+                s.store(scores.add(j + S::LANES), y);
+                j += 2 * S::LANES;
+            }
+            if j < whole {
+                let x = s.load(scores.add(j));
+                let x = s.sub(x, shift_all);
+                let x = f::exp(&mut s, x);
+                sum = s.add(sum, x);
+                s.store(scores.add(j), x);
+            }
+            if tail > 0 {
+                let x = s.load_partial(scores.add(whole), tail);
+                let x = s.sub(x, shift_all);
+                let x = f::exp(&mut s, x);
+                let x = s.select(inside, x, zero);
+                sum2 = s.add(sum2, x);
+                s.store_partial(scores.add(whole), tail, x);
+            }
+            for j in self.visible..n {
+                *scores.add(j) = W::narrow(0.0);
+            }
+            let sum = s.add(sum, sum2);
+            let sum = s.reduce_add(sum);
+            let old = *self.largest;
+            *self.largest = new;
+            if self.first {
+                *self.total = sum;
+                return;
+            }
+            // NaN differs from itself and takes this way
+            if old.wide() != shift.wide() {
+                let factor = s.splat(old);
+                let factor = s.sub(factor, shift_all);
+                let factor = f::exp(&mut s, factor);
+                let mut j = 0;
+                while j < self.features {
+                    let count = (self.features - j).min(S::LANES);
+                    let x = s.load_partial(self.sums.add(j), count);
+                    let x = s.mul(x, factor);
+                    s.store_partial(self.sums.add(j), count, x);
+                    j += count;
+                }
+                let factor = s.to_array(factor)[0];
+                *self.total = W::narrow(self.total.wide() * factor.wide());
+            }
+            *self.total = self.total.plus(sum);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(n: usize, seed: u64) -> Vec<f32> {
+        let mut state = seed;
+        (0..n)
+            .map(|_| {
+                state = state
+                    .wrapping_mul(6364136223846793005)
+                    .wrapping_add(1442695040888963407);
+                (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+            })
+            .collect()
+    }
+
+    /// One head in f64, the plain way.
+    fn plain(q: &[f32], k: &[f32], v: &[f32], d: usize, causal: bool, mask: &[f32]) -> Vec<f64> {
+        let (m, n) = (q.len() / d, k.len() / d);
+        let mut out = vec![0.0; m * d];
+        for i in 0..m {
+            let seen = if causal { n.min(i + 1) } else { n };
+            let score = |j: usize| -> f64 {
+                let dot: f64 = (0..d)
+                    .map(|p| f64::from(q[i * d + p]) * f64::from(k[j * d + p]))
+                    .sum();
+                dot * 3.0 + f64::from(mask[j])
+            };
+            let max = (0..seen).map(score).fold(f64::NEG_INFINITY, f64::max);
+            let total: f64 = (0..seen).map(|j| (score(j) - max).exp()).sum();
+            for j in 0..seen {
+                let weight = (score(j) - max).exp() / total;
+                for p in 0..d {
+                    out[i * d + p] += weight * f64::from(v[j * d + p]);
+                }
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn agrees_with_the_plain_way() {
+        for (m, n, d) in [
+            (1, 1, 1),
+            (3, 5, 4),
+            (50, 300, 20),
+            (100, 530, 64),
+            (130, 97, 40),
+        ] {
+            for causal in [false, true] {
+                let (q, k, v) = (numbers(m * d, 1), numbers(n * d, 2), numbers(n * d, 3));
+                let mask = numbers(n, 4);
+                let (mut out, mut log) = (vec![0f32; m * d], vec![0f32; m]);
+                let heads = |ptr: *const f32| Heads {
+                    ptr: ptr.cast_mut().cast(),
+                    strides: [0, 0, d as isize, 1],
+                };
+                let task = Attention {
+                    dtype: DType::F32,
+                    sizes: [1, 1, m, d],
+                    kv_heads: 1,
+                    keys: n,
+                    q: heads(q.as_ptr()),
+                    k: heads(k.as_ptr()),
+                    v: heads(v.as_ptr()),
+                    mask: Some(Heads {
+                        ptr: mask.as_ptr().cast_mut().cast(),
+                        strides: [0, 0, 0, 1],
+                    }),
+                    out: heads(out.as_mut_ptr()),
+                    logsumexp: Heads {
+                        ptr: log.as_mut_ptr().cast(),
+                        strides: [0, 0, 1, 0],
+                    },
+                    causal,
+                    scale: 3.0,
+                };
+                // SAFETY: the vectors have the sizes that the task says.
+                unsafe { attention(&task) }.unwrap();
+                let want = plain(&q, &k, &v, d, causal, &mask);
+                for (i, (x, y)) in out.iter().zip(&want).enumerate() {
+                    assert!(
+                        (f64::from(*x) - y).abs() < 1e-5,
+                        "{m}x{n}x{d} {causal} {i}: {x} {y}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_hidden_row_gives_zeros() {
+        let (q, mask) = ([1f32; 4], [f32::NEG_INFINITY; 4]);
+        let (mut out, mut log) = ([9f32; 4], [9f32; 2]);
+        let heads = |ptr: *const f32| Heads {
+            ptr: ptr.cast_mut().cast(),
+            strides: [0, 0, 2, 1],
+        };
+        let task = Attention {
+            dtype: DType::F32,
+            sizes: [1, 1, 2, 2],
+            kv_heads: 1,
+            keys: 2,
+            q: heads(q.as_ptr()),
+            k: heads(q.as_ptr()),
+            v: heads(q.as_ptr()),
+            mask: Some(heads(mask.as_ptr())),
+            out: heads(out.as_mut_ptr()),
+            logsumexp: Heads {
+                ptr: log.as_mut_ptr().cast(),
+                strides: [0, 0, 1, 0],
+            },
+            causal: false,
+            scale: 1.0,
+        };
+        // SAFETY: the arrays have the sizes that the task says.
+        unsafe { attention(&task) }.unwrap();
+        assert_eq!((out, log), ([0.0; 4], [0.0; 2]));
+    }
+}
