@@ -74,7 +74,7 @@ pub(crate) fn empty_strided(
 }
 
 /// A tensor made on the CPU, on the device that was asked for.
-fn on_device(t: Tensor, device: Option<Device>) -> Result<Tensor> {
+pub(super) fn on_device(t: Tensor, device: Option<Device>) -> Result<Tensor> {
     match device {
         Some(d) if !copy::has_memory_of_ours(d) => {
             aten::_to_copy(&t, None, None, Some(d), None, false, None)
@@ -84,7 +84,7 @@ fn on_device(t: Tensor, device: Option<Device>) -> Result<Tensor> {
 }
 
 /// Where the elements of a factory are computed: on the device itself if its memory is ours.
-fn computed_on(device: Option<Device>) -> Device {
+pub(super) fn computed_on(device: Option<Device>) -> Device {
     Some(device_or_cpu(device))
         .filter(|d| copy::has_memory_of_ours(*d))
         .unwrap_or(Device::CPU)
@@ -348,7 +348,7 @@ pub(crate) fn normal_(
 
 /// A tensor like `t` for the functional forms of random numbers. Plans call these, so our own memory
 /// is taken without the dispatcher; `None` where a backend must make the tensor and fill it.
-fn memory_like(t: &Tensor) -> Result<Option<Tensor>> {
+pub(super) fn memory_like(t: &Tensor) -> Result<Option<Tensor>> {
     if !copy::has_memory_of_ours(t.device()) || is_foreign(t) {
         return Ok(None);
     }
@@ -384,7 +384,7 @@ pub(crate) fn normal_functional(
 }
 
 /// Fills with numbers of a generator, which moves on by as many as the tensor takes.
-fn fill_random(
+pub(super) fn fill_random(
     t: &Tensor,
     generator: Option<&Generator>,
     fill: impl FnOnce(Strided<'_>, u64, u64) -> Result<(), KernelError>,

@@ -25,6 +25,8 @@
 //! | `sparse/` | tensors in coordinate and compressed-row form |
 //! | `nested/` | batches of tensors of different sizes |
 //! | `quantized/` | tensors of small integers with a scale, and the operators of `quantized::` |
+//! | `shape_composite`, `shape_stat`, `shape_factory` | `repeat`, `roll`, `diag_embed`; `std_mean`; `linspace`, `new_full` |
+//! | `random`, `random_factory` | distributions, dropout, `multinomial`, `randint` |
 //! | `factory` | `empty`, `full`, `arange`, random numbers |
 //!
 //! To add one: a schema entry in the family's yaml file, a function here, and a lowering (or a
@@ -50,7 +52,12 @@ pub(crate) mod nested;
 mod nn;
 mod pointwise;
 pub mod quantized;
+mod random;
+mod random_factory;
 mod reduce;
+mod shape_composite;
+mod shape_factory;
+mod shape_stat;
 pub(crate) mod sparse;
 mod structured;
 mod tolerance;

@@ -16,6 +16,7 @@ mod copy;
 pub mod distance;
 mod extreme;
 mod float;
+mod flip;
 mod fold;
 mod half;
 mod index;
@@ -29,6 +30,7 @@ mod pointwise;
 pub mod quantized;
 pub mod random;
 pub mod real;
+pub mod random_distributions;
 mod reduce;
 #[cfg(test)]
 mod reduce_tests;
@@ -45,6 +47,7 @@ mod tile;
 
 pub use copy::{copy, fill};
 pub use extreme::{arg_reduce, extreme_with_index};
+pub use flip::flip;
 pub use index::{ScatterOp, Triangle, arange, gather, index_select, scatter, triangle};
 pub use pointwise::{binary, binary_flat, compare, select, unary};
 pub use reduce::{reduce, var_mean};

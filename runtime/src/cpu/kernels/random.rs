@@ -15,7 +15,7 @@ use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::{BinaryOp, UnaryOp};
 
 /// Elements made at a time; a multiple of the elements of a counter value.
-const PIECE: usize = 256;
+pub(super) const PIECE: usize = 256;
 
 /// How many 32-bit numbers an element takes.
 fn words(dtype: DType) -> usize {
@@ -35,7 +35,7 @@ fn counters_of_words(n: usize, words: usize) -> u64 {
 
 /// Runs `make(words, piece, n)` over pieces of a contiguous output of this element size (a temporary when the output is
 /// strided).
-fn generate(
+pub(super) fn generate(
     out: Strided<'_>,
     stream: Philox,
     words: usize,
@@ -95,7 +95,7 @@ fn unit32(word: u32, digits: u32) -> f32 {
 }
 
 #[inline]
-fn join(pair: &[u32]) -> u64 {
+pub(super) fn join(pair: &[u32]) -> u64 {
     u64::from(pair[0]) << 32 | u64::from(pair[1])
 }
 

@@ -1,0 +1,686 @@
+//! Shapes made of other shapes: stacking, broadcasting, repeating, flipping, rolling, diagonals; checks of shapes.
+
+use super::common::{wrap_dim, wrap_dims};
+use super::copy;
+use crate::error::{Error, Result};
+use crate::ops::aten;
+use crate::tensor::{Tensor, access};
+use smallvec::SmallVec;
+use straightline_passes::ir::{DType, Device, Dims, Layout, MemoryFormat, Scalar};
+use straightline_runtime::cpu::kernels;
+
+// ---- at least so many dimensions --------------------------------------------------------------
+
+pub(crate) fn atleast_1d(t: &Tensor) -> Result<Tensor> {
+    match t.dim() {
+        0 => aten::reshape(t, &[1]),
+        _ => Ok(t.clone()),
+    }
+}
+
+pub(crate) fn atleast_2d(t: &Tensor) -> Result<Tensor> {
+    match t.dim() {
+        0 => aten::reshape(t, &[1, 1]),
+        1 => aten::unsqueeze(t, 0),
+        _ => Ok(t.clone()),
+    }
+}
+
+pub(crate) fn atleast_3d(t: &Tensor) -> Result<Tensor> {
+    match t.dim() {
+        0 => aten::reshape(t, &[1, 1, 1]),
+        1 => aten::unsqueeze(&aten::unsqueeze(t, 0)?, -1),
+        2 => aten::unsqueeze(t, -1),
+        _ => Ok(t.clone()),
+    }
+}
+
+pub(crate) fn atleast_1d_sequence(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
+    tensors.iter().map(aten::atleast_1d).collect()
+}
+
+pub(crate) fn atleast_2d_sequence(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
+    tensors.iter().map(aten::atleast_2d).collect()
+}
+
+pub(crate) fn atleast_3d_sequence(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
+    tensors.iter().map(aten::atleast_3d).collect()
+}
+
+// ---- stacking ---------------------------------------------------------------------------------
+
+fn check_some(tensors: &[Tensor], op: &str) -> Result<()> {
+    if tensors.is_empty() {
+        return Err(Error::runtime(format!(
+            "{op} expects a non-empty TensorList"
+        )));
+    }
+    Ok(())
+}
+
+pub(crate) fn hstack(tensors: &[Tensor]) -> Result<Tensor> {
+    check_some(tensors, "hstack")?;
+    let parts = aten::atleast_1d_sequence(tensors)?;
+    let dim = if parts[0].dim() == 1 { 0 } else { 1 };
+    aten::cat(&parts, dim)
+}
+
+pub(crate) fn vstack(tensors: &[Tensor]) -> Result<Tensor> {
+    check_some(tensors, "vstack")?;
+    aten::cat(&aten::atleast_2d_sequence(tensors)?, 0)
+}
+
+pub(crate) fn row_stack(tensors: &[Tensor]) -> Result<Tensor> {
+    aten::vstack(tensors)
+}
+
+pub(crate) fn dstack(tensors: &[Tensor]) -> Result<Tensor> {
+    check_some(tensors, "dstack")?;
+    aten::cat(&aten::atleast_3d_sequence(tensors)?, 2)
+}
+
+pub(crate) fn column_stack(tensors: &[Tensor]) -> Result<Tensor> {
+    check_some(tensors, "column_stack")?;
+    let columns = tensors
+        .iter()
+        .map(|t| match t.dim() {
+            0 | 1 => aten::reshape(t, &[t.numel(), 1]),
+            _ => Ok(t.clone()),
+        })
+        .collect::<Result<Vec<_>>>()?;
+    aten::hstack(&columns)
+}
+
+pub(crate) fn concat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
+    aten::cat(tensors, dim)
+}
+
+pub(crate) fn concatenate(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
+    aten::cat(tensors, dim)
+}
+
+// ---- broadcasting and repeating ---------------------------------------------------------------
+
+pub(crate) fn broadcast_to(t: &Tensor, size: &[i64]) -> Result<Tensor> {
+    aten::expand(t, size, false)
+}
+
+pub(crate) fn broadcast_tensors(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
+    if tensors.is_empty() {
+        return Ok(Vec::new());
+    }
+    let all: Vec<&Tensor> = tensors.iter().collect();
+    let sizes = super::common::broadcast(&all)?;
+    let expand = |t: &Tensor| match t.sizes() == sizes.as_slice() {
+        true => Ok(t.clone()),
+        false => aten::expand(t, &sizes, false),
+    };
+    tensors.iter().map(expand).collect()
+}
+
+/// The tensor several times over along each dimension: a new dimension per repeated one, expanded, and copied.
+pub(crate) fn repeat(t: &Tensor, repeats: &[i64]) -> Result<Tensor> {
+    let Some(lead) = repeats.len().checked_sub(t.dim()) else {
+        return Err(Error::runtime(
+            "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor",
+        ));
+    };
+    let mut target = Dims::from_elem(1, lead);
+    target.extend_from_slice(t.sizes());
+    for (size, n) in target.iter_mut().zip(repeats) {
+        *size = size.saturating_mul(*n);
+    }
+    super::common::check_sizes(&target)?;
+    // each dimension as (copies, elements); a dimension of 1 is its own copies
+    let mut x = t.clone();
+    let mut expanded = Dims::new();
+    let mut at = 0;
+    for (i, &n) in repeats.iter().enumerate() {
+        let size = if i < lead { 1 } else { t.sizes()[i - lead] };
+        if i < lead || (size != 1 && n != 1) {
+            x = aten::unsqueeze(&x, at)?;
+        }
+        expanded.push(if size == 1 || n != 1 { n } else { size });
+        if size != 1 && n != 1 {
+            expanded.push(size);
+        }
+        at = expanded.len() as i64;
+    }
+    let x = aten::expand(&x, &expanded, false)?;
+    let x = aten::clone(&x, Some(MemoryFormat::Contiguous))?;
+    if expanded == target {
+        return Ok(x);
+    }
+    aten::_unsafe_view(&x, &target)
+}
+
+pub(crate) fn tile(t: &Tensor, dims: &[i64]) -> Result<Tensor> {
+    let mut repeats = Dims::from_elem(1, t.dim().saturating_sub(dims.len()));
+    repeats.extend_from_slice(dims);
+    aten::repeat(t, &repeats)
+}
+
+pub(crate) fn meshgrid(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
+    check_some(tensors, "meshgrid")?;
+    for t in tensors {
+        if t.dim() > 1 {
+            return Err(Error::runtime(format!(
+                "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got sizes {:?}",
+                t.sizes()
+            )));
+        }
+        if t.dtype() != tensors[0].dtype() {
+            return Err(Error::runtime(
+                "meshgrid expects all tensors to have the same dtype",
+            ));
+        }
+        if t.device() != tensors[0].device() {
+            return Err(Error::runtime(
+                "meshgrid expects all tensors to have the same device",
+            ));
+        }
+    }
+    let shape: Dims = tensors.iter().map(Tensor::numel).collect();
+    tensors
+        .iter()
+        .enumerate()
+        .map(|(i, t)| {
+            let mut own = Dims::from_elem(1, shape.len());
+            own[i] = -1;
+            aten::expand(&aten::view(t, &own)?, &shape, false)
+        })
+        .collect()
+}
+
+pub(crate) fn meshgrid_indexing(tensors: &[Tensor], indexing: &str) -> Result<Vec<Tensor>> {
+    check_some(tensors, "meshgrid")?;
+    let swap = match indexing {
+        "ij" => false,
+        "xy" => tensors.len() >= 2,
+        other => {
+            return Err(Error::runtime(format!(
+                "torch.meshgrid: indexing must be one of \"xy\" or \"ij\", but received: {other}"
+            )));
+        }
+    };
+    if !swap {
+        return aten::meshgrid(tensors);
+    }
+    let mut turned = tensors.to_vec();
+    turned.swap(0, 1);
+    let mut grids = aten::meshgrid(&turned)?;
+    grids.swap(0, 1);
+    Ok(grids)
+}
+
+// ---- order of dimensions ----------------------------------------------------------------------
+
+pub(crate) fn swapaxes(t: &Tensor, a: i64, b: i64) -> Result<Tensor> {
+    aten::transpose_int(t, a, b)
+}
+
+pub(crate) fn swapdims(t: &Tensor, a: i64, b: i64) -> Result<Tensor> {
+    aten::transpose_int(t, a, b)
+}
+
+fn matrices(t: &Tensor, what: &str) -> Result<Option<Tensor>> {
+    match t.dim() {
+        0 => Ok(None),
+        1 => Err(Error::runtime(format!(
+            "tensor.{what} is only supported on matrices or batches of matrices. Got 1-D tensor."
+        ))),
+        _ => aten::transpose_int(t, -2, -1).map(Some),
+    }
+}
+
+pub(crate) fn m_t(t: &Tensor) -> Result<Tensor> {
+    Ok(matrices(t, "mT")?.unwrap_or_else(|| t.clone()))
+}
+
+pub(crate) fn m_h(t: &Tensor) -> Result<Tensor> {
+    match matrices(t, "mH")? {
+        Some(turned) => aten::conj(&turned),
+        None => Ok(t.clone()),
+    }
+}
+
+pub(crate) fn adjoint(t: &Tensor) -> Result<Tensor> {
+    match matrices(t, "adjoint()")? {
+        Some(turned) => aten::conj(&turned),
+        None => aten::conj(t),
+    }
+}
+
+pub(crate) fn matrix_h(t: &Tensor) -> Result<Tensor> {
+    match t.dim() {
+        0 => Ok(t.clone()),
+        2 => aten::conj(&aten::transpose_int(t, 0, 1)?),
+        n => Err(Error::runtime(format!(
+            "tensor.H is only supported on matrices (2-D tensors). Got {n}-D tensor. For batches of matrices, consider using tensor.mH"
+        ))),
+    }
+}
+
+pub(crate) fn numpy_t(t: &Tensor) -> Result<Tensor> {
+    let dims: SmallVec<[i64; 5]> = (0..t.dim() as i64).rev().collect();
+    aten::permute(t, &dims)
+}
+
+pub(crate) fn unflatten(t: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
+    if t.dim() == 0 {
+        return Err(Error::runtime(
+            "unflatten got an unexpected error:\nDimension specified as 0 but tensor has no dimensions",
+        ));
+    }
+    let d = wrap_dim(dim, t.dim())?;
+    if sizes.is_empty() {
+        return Err(Error::runtime("unflatten: sizes must be non-empty"));
+    }
+    let size = t.sizes()[d];
+    let inferred = super::view::infer_size(sizes, size).map_err(|_| {
+        Error::runtime(format!(
+            "unflatten: Provided sizes {sizes:?} don't multiply up to the size of dim {d} ({size}) in the input tensor"
+        ))
+    })?;
+    let mut shape = Dims::from_slice(&t.sizes()[..d]);
+    shape.extend_from_slice(&inferred);
+    shape.extend_from_slice(&t.sizes()[d + 1..]);
+    aten::view(t, &shape)
+}
+
+pub(crate) fn unsafe_split(t: &Tensor, size: i64, dim: i64) -> Result<Vec<Tensor>> {
+    aten::split_tensor(t, size, dim)
+}
+
+pub(crate) fn unsafe_split_with_sizes(t: &Tensor, sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
+    aten::split_with_sizes(t, sizes, dim)
+}
+
+pub(crate) fn unsafe_chunk(t: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
+    if t.dim() == 0 {
+        return Err(Error::runtime(
+            "chunk expects at least a 1-dimensional tensor",
+        ));
+    }
+    if chunks <= 0 {
+        return Err(Error::runtime(format!(
+            "chunk expects `chunks` to be greater than 0, got: {chunks}"
+        )));
+    }
+    let n = t.sizes()[wrap_dim(dim, t.dim())?];
+    let size = (n + chunks - 1) / chunks;
+    if size == 0 {
+        return aten::unsafe_split_with_sizes(t, &vec![0; chunks as usize], dim);
+    }
+    aten::unsafe_split_tensor(t, size, dim)
+}
+
+// ---- flipping and rolling ---------------------------------------------------------------------
+
+pub(crate) fn flip(t: &Tensor, dims: &[i64]) -> Result<Tensor> {
+    let wrapped = match dims {
+        [] => SmallVec::new(),
+        _ => wrap_dims(Some(dims), t.dim())?,
+    };
+    let strides = copy::format_strides(t, None)?;
+    let out = Tensor::allocate(t.dtype(), t.device(), Dims::from_slice(t.sizes()), strides)?;
+    if out.storage().has_data() {
+        let flipped: SmallVec<[bool; 5]> = (0..t.dim()).map(|d| wrapped.contains(&d)).collect();
+        let _read = access::read(&[t])?;
+        // SAFETY: out is fresh and has t's sizes and dtype; t is held shared.
+        unsafe { kernels::flip(out.strided()?, t.strided()?, &flipped)? };
+    }
+    Ok(out)
+}
+
+pub(crate) fn fliplr(t: &Tensor) -> Result<Tensor> {
+    if t.dim() < 2 {
+        return Err(Error::runtime("Input must be >= 2-d."));
+    }
+    aten::flip(t, &[1])
+}
+
+pub(crate) fn flipud(t: &Tensor) -> Result<Tensor> {
+    if t.dim() < 1 {
+        return Err(Error::runtime("Input must be >= 1-d."));
+    }
+    aten::flip(t, &[0])
+}
+
+pub(crate) fn rot90(t: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
+    let &[a, b] = dims else {
+        return Err(Error::runtime(format!(
+            "expected total rotation dims == 2, but got dims = {}",
+            dims.len()
+        )));
+    };
+    if t.dim() < 2 {
+        return Err(Error::runtime(format!(
+            "expected total dims >= 2, but got total dims = {}",
+            t.dim()
+        )));
+    }
+    if wrap_dim(a, t.dim())? == wrap_dim(b, t.dim())? {
+        return Err(Error::runtime(format!(
+            "expected rotation dims to be different, but got dim0 = {a} and dim1 = {b}"
+        )));
+    }
+    match k.rem_euclid(4) {
+        1 => aten::transpose_int(&aten::flip(t, &[b])?, a, b),
+        2 => aten::flip(t, dims),
+        3 => aten::transpose_int(&aten::flip(t, &[a])?, a, b),
+        _ => aten::clone(t, Some(MemoryFormat::Contiguous)),
+    }
+}
+
+pub(crate) fn roll(t: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
+    if shifts.is_empty() {
+        return Err(Error::runtime("`shifts` required"));
+    }
+    if let ([shift], []) = (shifts, dims) {
+        let flat = aten::clone(t, Some(MemoryFormat::Contiguous))?;
+        let flat = aten::view(&flat, &[t.numel()])?;
+        return aten::view(&roll_one(&flat, *shift, 0)?, t.sizes());
+    }
+    if shifts.len() != dims.len() {
+        return Err(Error::runtime(format!(
+            "shifts and dimensions must align. shifts: {}, dims:{}",
+            shifts.len(),
+            dims.len()
+        )));
+    }
+    let mut out = t.clone();
+    for (shift, dim) in shifts.iter().zip(dims) {
+        out = roll_one(&out, *shift, *dim)?;
+    }
+    Ok(out)
+}
+
+fn roll_one(t: &Tensor, shift: i64, dim: i64) -> Result<Tensor> {
+    if t.numel() == 0 {
+        return aten::clone(t, Some(MemoryFormat::Preserve));
+    }
+    if t.dim() == 0 {
+        return Err(Error::index(
+            "Dimension specified as 0 but tensor has no dimensions",
+        ));
+    }
+    let d = wrap_dim(dim, t.dim())?;
+    let n = t.sizes()[d];
+    let start = n.wrapping_sub(shift % n).rem_euclid(n);
+    let dim = d as i64;
+    let parts = [
+        aten::slice_tensor(t, dim, Some(start), Some(n), 1)?,
+        aten::slice_tensor(t, dim, Some(0), Some(start), 1)?,
+    ];
+    aten::cat(&parts, dim)
+}
+
+// ---- diagonals --------------------------------------------------------------------------------
+
+pub(crate) fn diag(t: &Tensor, diagonal: i64) -> Result<Tensor> {
+    match t.dim() {
+        1 => aten::diag_embed(t, diagonal, 0, 1),
+        2 => aten::diagonal_copy(t, diagonal, 0, 1),
+        n => Err(Error::runtime(format!(
+            "diag(): Supports 1D or 2D tensors. Got {n}D"
+        ))),
+    }
+}
+
+/// Zeros with the last dimension of a tensor on a diagonal.
+pub(crate) fn diag_embed(t: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+    let (a, b) = (wrap_dim(dim1, t.dim() + 1)?, wrap_dim(dim2, t.dim() + 1)?);
+    if a == b {
+        return Err(Error::runtime(format!(
+            "diagonal dimensions cannot be identical {dim1}, {dim2}"
+        )));
+    }
+    let Some((&last, rest)) = t.sizes().split_last() else {
+        return Err(Error::index(
+            "Dimension specified as -1 but tensor has no dimensions",
+        ));
+    };
+    let side = last.saturating_add(offset.saturating_abs());
+    let mut sizes = Dims::from_slice(rest);
+    sizes.insert(a.min(b), side);
+    sizes.insert(a.max(b), side);
+    let out = aten::zeros(&sizes, Some(t.dtype()), None, Some(t.device()), None)?;
+    let on = aten::diagonal(&out, offset, a as i64, b as i64)?;
+    aten::copy_(&on, t, false)?;
+    Ok(out)
+}
+
+pub(crate) fn diagonal_copy(t: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+    let view = aten::diagonal(t, offset, dim1, dim2)?;
+    aten::clone(&view, Some(MemoryFormat::Contiguous))
+}
+
+pub(crate) fn trace(t: &Tensor) -> Result<Tensor> {
+    if t.dim() != 2 {
+        return Err(Error::runtime(format!(
+            "trace: expected a matrix, but got tensor with dim {}",
+            t.dim()
+        )));
+    }
+    if t.dtype() == DType::Bool {
+        return Err(Error::not_implemented(
+            "\"trace\" not implemented for 'Bool'",
+        ));
+    }
+    aten::sum(&aten::diagonal(t, 0, 0, 1)?, None)
+}
+
+pub(crate) fn trace_backward(grad: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    if sizes.len() != 2 {
+        return Err(Error::runtime("expected matrix input"));
+    }
+    if grad.dim() != 0 {
+        return Err(Error::runtime(format!(
+            "trace_backward: expected a gradient of 0 dimensions, but got {}",
+            grad.dim()
+        )));
+    }
+    let out = aten::zeros(sizes, Some(grad.dtype()), None, Some(grad.device()), None)?;
+    let on = aten::diagonal(&out, 0, 0, 1)?;
+    aten::copy_(&on, grad, false)?;
+    Ok(out)
+}
+
+pub(crate) fn tril_(t: &Tensor, diagonal: i64) -> Result<Tensor> {
+    copy::copy_(t, &copy::tril(t, diagonal)?, false)
+}
+
+pub(crate) fn triu_(t: &Tensor, diagonal: i64) -> Result<Tensor> {
+    copy::copy_(t, &copy::triu(t, diagonal)?, false)
+}
+
+/// The Kronecker product: every element of one tensor times the other.
+pub(crate) fn kron(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    let rank = a.dim().max(b.dim());
+    let padded = |t: &Tensor, d: usize| match (d + t.dim()).checked_sub(rank) {
+        Some(k) => t.sizes()[k],
+        None => 1,
+    };
+    let (mut of_a, mut of_b, mut sizes) = (Dims::new(), Dims::new(), Dims::new());
+    for d in 0..rank {
+        let (m, n) = (padded(a, d), padded(b, d));
+        of_a.extend_from_slice(&[m, 1]);
+        of_b.extend_from_slice(&[1, n]);
+        sizes.push(m * n);
+    }
+    let (a, b) = (aten::_unsafe_view(a, &of_a)?, aten::_unsafe_view(b, &of_b)?);
+    aten::_unsafe_view(&aten::mul_tensor(&a, &b)?, &sizes)
+}
+
+// ---- dtypes and checks ------------------------------------------------------------------------
+
+pub(crate) fn type_as(t: &Tensor, other: &Tensor) -> Result<Tensor> {
+    aten::to_dtype_layout(
+        t,
+        Some(other.dtype()),
+        None,
+        Some(other.device()),
+        None,
+        false,
+        false,
+        None,
+    )
+}
+
+pub(crate) fn lift_fresh(t: &Tensor) -> Result<Tensor> {
+    Ok(t.clone())
+}
+
+pub(crate) fn lift(t: &Tensor) -> Result<Tensor> {
+    Ok(t.clone())
+}
+
+pub(crate) fn lift_fresh_copy(t: &Tensor) -> Result<Tensor> {
+    aten::clone(t, Some(MemoryFormat::Preserve))
+}
+
+pub(crate) fn result_type_scalar(t: &Tensor, s: Scalar) -> Result<DType> {
+    Ok(super::common::promote_scalar(t, s))
+}
+
+pub(crate) fn result_type_scalar_tensor(s: Scalar, t: &Tensor) -> Result<DType> {
+    Ok(super::common::promote_scalar(t, s))
+}
+
+pub(crate) fn result_type_scalar_scalar(a: Scalar, b: Scalar) -> Result<DType> {
+    Ok(DType::promote(a.default_dtype(), b.default_dtype()))
+}
+
+/// How many elements are not zero (NaN is not).
+pub(crate) fn count_nonzero(t: &Tensor, dim: Option<i64>) -> Result<Tensor> {
+    match dim {
+        Some(d) => aten::count_nonzero_dim_int_list(t, &[d]),
+        None => aten::count_nonzero_dim_int_list(t, &[]),
+    }
+}
+
+pub(crate) fn count_nonzero_dims(t: &Tensor, dims: &[i64]) -> Result<Tensor> {
+    let set = aten::ne_scalar(t, Scalar::Int(0))?;
+    aten::sum_dim_int_list(&set, Some(dims), false, Some(DType::I64))
+}
+
+pub(crate) fn assert_tensor_metadata(
+    t: &Tensor,
+    size: Option<&[i64]>,
+    stride: Option<&[i64]>,
+    dtype: Option<DType>,
+    device: Option<Device>,
+    layout: Option<Layout>,
+) -> Result<()> {
+    fn check<T: PartialEq + std::fmt::Debug>(what: &str, want: Option<T>, got: T) -> Result<()> {
+        match want {
+            Some(want) if want != got => Err(Error::runtime(format!(
+                "Tensor {what} mismatch! Expected: {want:?}, Got: {got:?}"
+            ))),
+            _ => Ok(()),
+        }
+    }
+    check("sizes", size, t.sizes())?;
+    check("strides", stride, t.strides())?;
+    check("dtype", dtype, t.dtype())?;
+    if device.is_some_and(|d| !d.is_same_as(t.device())) {
+        check("device", device, t.device())?;
+    }
+    let strided = !(t.is_sparse() || t.is_sparse_csr());
+    match layout {
+        Some(want) if (want == Layout::Strided) != strided => Err(Error::runtime(format!(
+            "Tensor layout mismatch! Expected: {want:?}"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn truth(t: &Tensor) -> Result<bool> {
+    match t.numel() {
+        1 => Ok(t.read_item()?.as_bool()),
+        0 => Err(Error::runtime(
+            "Boolean value of Tensor with no values is ambiguous",
+        )),
+        _ => Err(Error::runtime(
+            "Boolean value of Tensor with more than one value is ambiguous",
+        )),
+    }
+}
+
+pub(crate) fn assert_async(t: &Tensor) -> Result<()> {
+    if truth(t)? {
+        return Ok(());
+    }
+    Err(Error::runtime(
+        "Expected Tensor with single nonzero value, but got zero",
+    ))
+}
+
+pub(crate) fn assert_async_msg(t: &Tensor, message: &str) -> Result<()> {
+    if truth(t)? {
+        return Ok(());
+    }
+    Err(Error::runtime(message))
+}
+
+/// Without memory there is nothing to look at.
+pub(crate) fn assert_async_meta(_: &Tensor) -> Result<()> {
+    Ok(())
+}
+
+pub(crate) fn assert_async_msg_meta(_: &Tensor, _: &str) -> Result<()> {
+    Ok(())
+}
+
+pub(crate) fn assert_scalar(s: Scalar, message: &str) -> Result<()> {
+    if s.as_bool() {
+        return Ok(());
+    }
+    Err(Error::runtime(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(n: i64) -> Tensor {
+        let x: Vec<i64> = (0..n).collect();
+        Tensor::from_vec(x).unwrap()
+    }
+
+    #[test]
+    fn repeats_and_rolls() {
+        let x = numbers(6).view(&[2, 3]).unwrap();
+        let r = aten::repeat(&x, &[2, 1, 2]).unwrap();
+        assert_eq!(r.sizes(), [2, 2, 6]);
+        assert_eq!(
+            r.to_vec::<i64>().unwrap()[..12],
+            [0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5]
+        );
+        assert!(aten::repeat(&x, &[2]).is_err());
+        let r = aten::roll(&x, &[-1], &[1]).unwrap();
+        assert_eq!(r.to_vec::<i64>().unwrap(), [1, 2, 0, 4, 5, 3]);
+        let r = aten::roll(&x, &[7], &[]).unwrap();
+        assert_eq!(r.to_vec::<i64>().unwrap(), [5, 0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn diagonals_there_and_back() {
+        let x = numbers(3);
+        let m = aten::diag(&x, -1).unwrap();
+        assert_eq!(m.sizes(), [4, 4]);
+        let back = aten::diag(&m, -1).unwrap();
+        assert_eq!(back.to_vec::<i64>().unwrap(), [0, 1, 2]);
+        assert!(aten::diag(&m.view(&[4, 2, 2]).unwrap(), 0).is_err());
+    }
+
+    #[test]
+    fn checks_say_what_differs() {
+        let x = numbers(3);
+        aten::_assert_tensor_metadata(&x, Some(&[3]), None, Some(DType::I64), None, None).unwrap();
+        let wrong = aten::_assert_tensor_metadata(&x, Some(&[2]), None, None, None, None);
+        assert!(wrong.unwrap_err().to_string().contains("sizes mismatch"));
+        assert!(aten::_assert_async(&Tensor::from_vec([0i64]).unwrap()).is_err());
+    }
+}
