@@ -308,7 +308,11 @@ pub(crate) fn bernoulli_tensor_(
         return Ok(t.clone());
     }
     let wide = copy::to_dtype(&p, DType::F64)?;
-    if let Some(bad) = wide.to_vec::<f64>()?.iter().find(|p| !(0.0..=1.0).contains(*p)) {
+    if let Some(bad) = wide
+        .to_vec::<f64>()?
+        .iter()
+        .find(|p| !(0.0..=1.0).contains(*p))
+    {
         return Err(Error::runtime(format!(
             "bernoulli expects each probability to be in [0, 1], but got {bad}"
         )));
@@ -352,11 +356,7 @@ fn check_std(std: &Tensor) -> Result<()> {
     Ok(())
 }
 
-fn standard_normal(
-    like: &Tensor,
-    sizes: &[i64],
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
+fn standard_normal(like: &Tensor, sizes: &[i64], generator: Option<&Generator>) -> Result<Tensor> {
     check_normal(like)?;
     let out = Tensor::allocate_contiguous(like.dtype(), like.device(), sizes)?;
     super::factory::normal_(&out, 0.0, 1.0, generator)
@@ -606,8 +606,7 @@ pub(crate) fn multinomial(
         let count = dist::draw_counters(rows * per_row);
         let (seed, offset) = generator_or_default(generator).advance(count);
         let (categories, samples) = (categories as usize, samples as usize);
-        let drawn =
-            dist::multinomial(&numbers, categories, samples, replacement, seed, offset);
+        let drawn = dist::multinomial(&numbers, categories, samples, replacement, seed, offset);
         let drawn = Tensor::from_slice(&drawn, &sizes)?;
         copy::copy_(&out, &drawn, false)?;
     }

@@ -146,9 +146,7 @@ pub(crate) fn randint_like_tensor_generator(
     format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
     if high.numel() != 1 || high.dim() != 0 {
-        return Err(Error::runtime(
-            "high must be a scalar tensor and on CPU",
-        ));
+        return Err(Error::runtime("high must be a scalar tensor and on CPU"));
     }
     let high = aten::item(high)?.as_i64();
     let options = (dtype, layout, device, pin_memory, format);

@@ -288,7 +288,11 @@ fn between(
     dtype: Option<DType>,
     device: Option<Device>,
 ) -> Result<Tensor> {
-    let op = if base.is_some() { "logspace" } else { "linspace" };
+    let op = if base.is_some() {
+        "logspace"
+    } else {
+        "linspace"
+    };
     start.check(op, "start")?;
     end.check(op, "end")?;
     let dtype = dtype.unwrap_or(DType::F32);
@@ -348,7 +352,16 @@ mod tests {
         let x = t.to_vec::<f32>().unwrap();
         assert_eq!((x[0], x[3], x[6]), (0.0, 0.5, 1.0));
         let i64s = Some(DType::I64);
-        let t = linspace(Scalar::Float(0.5), Scalar::Int(3), 7, i64s, None, None, None).unwrap();
+        let t = linspace(
+            Scalar::Float(0.5),
+            Scalar::Int(3),
+            7,
+            i64s,
+            None,
+            None,
+            None,
+        )
+        .unwrap();
         assert_eq!(t.to_vec::<i64>().unwrap(), [0, 0, 1, 1, 2, 2, 3]);
         let refused = linspace(Scalar::Int(0), Scalar::Int(1), -1, None, None, None, None);
         assert!(refused.is_err());

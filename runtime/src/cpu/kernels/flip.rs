@@ -9,7 +9,12 @@ use smallvec::SmallVec;
 /// # Safety
 ///
 /// Both pointers have `n` elements of `T` at their strides (bytes).
-unsafe fn copy_row<T: Copy>(to: *mut u8, from: *mut u8, n: usize, [step_to, step_from]: [isize; 2]) {
+unsafe fn copy_row<T: Copy>(
+    to: *mut u8,
+    from: *mut u8,
+    n: usize,
+    [step_to, step_from]: [isize; 2],
+) {
     let size = size_of::<T>() as isize;
     // SAFETY: as promised by the caller; elements need not be aligned.
     unsafe {
@@ -85,7 +90,14 @@ mod tests {
             strides: &strides,
         };
         // SAFETY: both own their 24 elements.
-        unsafe { flip(view(out.as_mut_ptr()), view(x.as_mut_ptr()), &[true, false, true]) }.unwrap();
+        unsafe {
+            flip(
+                view(out.as_mut_ptr()),
+                view(x.as_mut_ptr()),
+                &[true, false, true],
+            )
+        }
+        .unwrap();
         for i in 0..2 {
             for j in 0..3 {
                 for k in 0..4 {

@@ -164,7 +164,10 @@ mod tests {
         }
         assert_eq!(counts[1], 0);
         for (n, w) in counts.iter().zip(weights) {
-            assert!((f64::from(*n) / 20_000.0 - w / 10.0).abs() < 0.015, "{counts:?}");
+            assert!(
+                (f64::from(*n) / 20_000.0 - w / 10.0).abs() < 0.015,
+                "{counts:?}"
+            );
         }
         let mut first = [0; 4];
         for seed in 0..5000 {
@@ -174,6 +177,9 @@ mod tests {
             assert_eq!(sorted, [0, 2, 3]);
             first[drawn[0] as usize] += 1;
         }
-        assert!((f64::from(first[3]) / 5000.0 - 0.6).abs() < 0.03, "{first:?}");
+        assert!(
+            (f64::from(first[3]) / 5000.0 - 0.6).abs() < 0.03,
+            "{first:?}"
+        );
     }
 }
