@@ -78,7 +78,7 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
                 let _guard = t.storage().read().map_err(|e| e.to_string())?;
                 // SAFETY: `out` is the plan's own memory for this result, of the sizes and dtype
                 // just checked; the result is held shared.
-                unsafe { kernels::copy(out, t.strided().map_err(|e| e.to_string())?) }
+                unsafe { kernels::copy(out, t.strided_any().map_err(|e| e.to_string())?) }
                     .map_err(|e| e.to_string())?;
             }
             Ok(())
@@ -98,7 +98,7 @@ fn to_tensor(view: &View<'_>) -> Result<Tensor> {
         strides: view.strides,
     };
     // SAFETY: t is fresh; the plan keeps the operand valid and unwritten during the call.
-    unsafe { kernels::copy(t.strided()?, source)? };
+    unsafe { kernels::copy(t.strided_any()?, source)? };
     Ok(t)
 }
 
@@ -116,6 +116,7 @@ fn to_value(arg: &Arg<u32>, ty: &SchemaType, inputs: &[Tensor]) -> Value {
         Arg::Scalar(Scalar::Bool(b)) => Value::Bool(*b),
         Arg::Scalar(Scalar::Int(i)) => Value::Int(*i),
         Arg::Scalar(Scalar::Float(x)) => Value::Double(*x),
+        Arg::Scalar(Scalar::Complex(re, im)) => Value::Complex(*re, *im),
         Arg::Ints(v) => Value::IntList(v.clone()),
         Arg::Floats(v) => Value::DoubleList(v.clone()),
         Arg::Bools(v) => Value::BoolList(v.clone()),

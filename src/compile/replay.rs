@@ -219,7 +219,7 @@ fn copy_back(target: &Tensor, value: &Tensor) -> Result<()> {
     // SAFETY: target is held exclusively and value shared; they do not overlap, since value is
     // fresh or was copied; both have the sizes and dtype that capture recorded.
     unsafe {
-        straightline_runtime::cpu::kernels::copy(target.strided()?, value.strided()?)?;
+        straightline_runtime::cpu::kernels::copy(target.strided_any()?, value.strided_any()?)?;
     }
     Ok(())
 }

@@ -22,6 +22,7 @@ pub enum Value {
     Bool(bool),
     Int(i64),
     Double(f64),
+    Complex(f64, f64),
     String(String),
     Device(Device),
     DType(DType),
@@ -47,6 +48,7 @@ impl Value {
             Value::Bool(_) => "bool",
             Value::Int(_) => "int",
             Value::Double(_) => "float",
+            Value::Complex(..) => "complex",
             Value::String(_) => "str",
             Value::Device(_) => "Device",
             Value::DType(_) => "ScalarType",
@@ -75,6 +77,7 @@ impl Value {
             Value::Bool(b) => Some(Scalar::Bool(*b)),
             Value::Int(i) => Some(Scalar::Int(*i)),
             Value::Double(x) => Some(Scalar::Float(*x)),
+            Value::Complex(re, im) => Some(Scalar::Complex(*re, *im)),
             _ => None,
         }
     }
@@ -114,7 +117,8 @@ impl Value {
                 Value::IntList(vec![*n; *size as usize])
             }
             (DefaultValue::Int(n), _) => Value::Int(*n),
-            (DefaultValue::Float(x) | DefaultValue::Imaginary(x), _) => Value::Double(*x),
+            (DefaultValue::Float(x), _) => Value::Double(*x),
+            (DefaultValue::Imaginary(x), _) => Value::Complex(0.0, *x),
             (DefaultValue::Str(s), _) => Value::String(s.clone()),
             (DefaultValue::List(items), SchemaType::List(element, _)) => {
                 Value::list_from_defaults(items, element)
@@ -165,6 +169,7 @@ impl From<Scalar> for Value {
             Scalar::Bool(b) => Value::Bool(b),
             Scalar::Int(i) => Value::Int(i),
             Scalar::Float(f) => Value::Double(f),
+            Scalar::Complex(re, im) => Value::Complex(re, im),
         }
     }
 }

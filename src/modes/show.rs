@@ -33,6 +33,7 @@ fn scalar(x: &Scalar) -> String {
         Scalar::Bool(b) => b.to_string(),
         Scalar::Int(i) => i.to_string(),
         Scalar::Float(x) => format!("{x:?}"),
+        Scalar::Complex(..) => x.to_string(),
     }
 }
 
@@ -48,6 +49,7 @@ pub(super) fn value(v: &Value, tensor: &mut dyn FnMut(&Tensor) -> String) -> Str
         Value::Bool(b) => b.to_string(),
         Value::Int(i) => i.to_string(),
         Value::Double(x) => format!("{x:?}"),
+        Value::Complex(re, im) => scalar(&Scalar::Complex(*re, *im)),
         Value::String(s) => format!("{s:?}"),
         Value::Device(d) => d.to_string(),
         Value::DType(d) => d.to_string(),

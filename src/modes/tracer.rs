@@ -300,6 +300,7 @@ fn to_arg(op: OperatorHandle, v: &Value) -> Result<Arg<ValueRef>> {
         Value::Bool(b) => Arg::Scalar(Scalar::Bool(*b)),
         Value::Int(i) => Arg::Scalar(Scalar::Int(*i)),
         Value::Double(x) => Arg::Scalar(Scalar::Float(*x)),
+        Value::Complex(re, im) => Arg::Scalar(Scalar::Complex(*re, *im)),
         Value::String(s) => Arg::Str(s.clone()),
         Value::Device(d) => Arg::Device(*d),
         Value::DType(d) => Arg::DType(*d),

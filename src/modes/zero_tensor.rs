@@ -80,6 +80,7 @@ fn sub(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {
         Scalar::Bool(b) => Scalar::Int(-i64::from(b)),
         Scalar::Int(i) => Scalar::Int(-i),
         Scalar::Float(x) => Scalar::Float(-x),
+        Scalar::Complex(re, im) => Scalar::Complex(-re, -im),
     };
     sum("aten::sub.Tensor", a, b, alpha, negated)
 }

@@ -12,7 +12,7 @@ fn copy_into_fresh(out: &Tensor, src: &Tensor) -> Result<()> {
     if out.storage().has_data() {
         let _read = access::read(&[src])?;
         // SAFETY: out is fresh and has src's sizes; src is held shared.
-        unsafe { kernels::copy(out.strided()?, src.strided()?)? };
+        unsafe { kernels::copy(out.strided_any()?, src.strided_any()?)? };
     }
     Ok(())
 }
@@ -156,7 +156,12 @@ pub(crate) fn copy_(dst: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Te
         let _guard = access::write(dst, &[&src])?;
         // SAFETY: dst is held exclusively, src shared and not overlapping except element on
         // element; strides broadcast src to dst's sizes.
-        unsafe { kernels::copy(dst.strided()?, src.strided_as(dst.sizes(), &strides)?)? };
+        unsafe {
+            kernels::copy(
+                dst.strided_any()?,
+                src.strided_as_any(dst.sizes(), &strides)?,
+            )?
+        };
     }
     Ok(dst.clone())
 }
@@ -282,7 +287,7 @@ pub(crate) fn fill_(t: &Tensor, value: Scalar) -> Result<Tensor> {
     if t.storage().has_data() {
         let _guard = access::write(t, &[])?;
         // SAFETY: t is held exclusively.
-        unsafe { kernels::fill(t.strided()?, value) };
+        unsafe { kernels::fill(t.strided_any()?, value) };
     }
     Ok(t.clone())
 }

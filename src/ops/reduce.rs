@@ -30,7 +30,7 @@ fn reduce(op: ReduceOp, x: &Tensor, dims: &[usize], keepdim: bool, dtype: DType)
     if out.kept.storage().has_data() {
         let _read = access::read(&[&x])?;
         // SAFETY: out is fresh and has x's sizes with 1 at the reduced dimensions.
-        unsafe { kernels::reduce(op, out.kept.strided()?, x.strided()?)? };
+        unsafe { kernels::reduce(op, out.kept.strided_any()?, x.strided_any()?)? };
     }
     Ok(out.result)
 }

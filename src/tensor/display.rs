@@ -5,6 +5,7 @@
 //! of `torch._tensor_str` with its default print options.
 
 use super::Tensor;
+use num_complex::Complex;
 use std::fmt;
 use straightline_passes::ir::{DType, Scalar};
 
@@ -189,6 +190,8 @@ impl Tensor {
             DType::I8 | DType::QInt8 => wrap(self, |x: i8| Scalar::Int(i64::from(x))),
             DType::U8 | DType::QUInt8 => wrap(self, |x: u8| Scalar::Int(i64::from(x))),
             DType::Bool => wrap(self, Scalar::Bool),
+            DType::C64 => wrap(self, |x: Complex<f32>| x.into()),
+            DType::C128 => wrap(self, |x: Complex<f64>| x.into()),
         }
     }
 

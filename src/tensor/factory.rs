@@ -2,6 +2,7 @@
 
 use super::{Element, Tensor, access};
 use crate::error::{Error, Result};
+use num_complex::Complex;
 use straightline_passes::ir::{DType, Device, Scalar, layout};
 
 impl Tensor {
@@ -41,13 +42,13 @@ impl Tensor {
         Tensor::from_slice(data, &[data.len() as i64])
     }
 
-    /// A 0-dim CPU tensor of the number's default dtype (`bool`, `i64`, `f32`).
+    /// A 0-dim CPU tensor of the number's default dtype (`bool`, `i64`, `f32`, `c64`).
     pub fn scalar(value: impl Into<Scalar>) -> Result<Tensor> {
         let value = value.into();
         Tensor::scalar_of(value, value.default_dtype())
     }
 
-    /// A bare number where an operator wants a tensor: a 0-dim `bool`, `i64` or `f64` CPU tensor
+    /// A bare number where an operator wants a tensor: a 0-dim `bool`, `i64`, `f64` or `c128` CPU tensor
     /// that takes part in type promotion as a number does.
     ///
     /// ```
@@ -60,6 +61,7 @@ impl Tensor {
         let value = value.into();
         let dtype = match value {
             Scalar::Float(_) => DType::F64,
+            Scalar::Complex(..) => DType::C128,
             other => other.default_dtype(),
         };
         Ok(Tensor::scalar_of(value, dtype)?.into_wrapped_number())
@@ -78,6 +80,14 @@ impl Tensor {
             DType::I8 => Tensor::from_slice(&[value.as_i64() as i8], &[]),
             DType::U8 => Tensor::from_slice(&[value.as_i64() as u8], &[]),
             DType::Bool => Tensor::from_slice(&[value.as_bool()], &[]),
+            DType::C64 => {
+                let (re, im) = value.as_complex();
+                Tensor::from_slice(&[Complex::new(re as f32, im as f32)], &[])
+            }
+            DType::C128 => {
+                let (re, im) = value.as_complex();
+                Tensor::from_slice(&[Complex::new(re, im)], &[])
+            }
             DType::QInt8 | DType::QUInt8 | DType::QInt32 => {
                 Err(super::kind::quantized_memory(dtype))
             }
@@ -164,6 +174,8 @@ impl Tensor {
             DType::I8 | DType::QInt8 => get!(i8, |x| Scalar::Int(i64::from(x))),
             DType::U8 | DType::QUInt8 => get!(u8, |x| Scalar::Int(i64::from(x))),
             DType::Bool => get!(bool, Scalar::Bool),
+            DType::C64 => get!(Complex<f32>, Scalar::from),
+            DType::C128 => get!(Complex<f64>, Scalar::from),
         }
     }
 

@@ -19,12 +19,13 @@ fn dtype_from(d: Dtype) -> Option<DType> {
         Dtype::I8 => DType::I8,
         Dtype::U8 => DType::U8,
         Dtype::BOOL => DType::Bool,
+        Dtype::C64 => DType::C64,
         _ => return None,
     })
 }
 
-fn dtype_to(d: DType) -> Dtype {
-    match d {
+fn dtype_to(d: DType) -> Option<Dtype> {
+    Some(match d {
         DType::F32 => Dtype::F32,
         DType::F64 => Dtype::F64,
         DType::F16 => Dtype::F16,
@@ -35,7 +36,9 @@ fn dtype_to(d: DType) -> Dtype {
         DType::I8 | DType::QInt8 => Dtype::I8,
         DType::U8 | DType::QUInt8 => Dtype::U8,
         DType::Bool => Dtype::BOOL,
-    }
+        DType::C64 => Dtype::C64,
+        DType::C128 => return None,
+    })
 }
 
 /// Loads every tensor of a safetensors file onto the CPU.
@@ -76,7 +79,7 @@ fn parse(bytes: &[u8]) -> std::result::Result<BTreeMap<String, Tensor>, String> 
         let dtype = dtype_from(view.dtype()).ok_or_else(|| {
             format!(
                 "tensor `{name}` has dtype {:?}, which is not supported: convert it to one of \
-                 f32 f64 f16 bf16 i64 i32 i16 i8 u8 bool",
+                 f32 f64 c64 f16 bf16 i64 i32 i16 i8 u8 bool",
                 view.dtype()
             )
         })?;
@@ -102,7 +105,7 @@ fn parse(bytes: &[u8]) -> std::result::Result<BTreeMap<String, Tensor>, String> 
 /// Saves named tensors; each is written in row-major order.
 ///
 /// # Errors
-/// A tensor without data, or a file that cannot be written.
+/// A tensor without data, one of dtype `c128`, which the format does not have, or a file that cannot be written.
 ///
 /// ```
 /// use straightline::{Tensor, load_safetensors, save_safetensors};
@@ -134,7 +137,11 @@ pub fn save_safetensors<'a, N: AsRef<str>>(
     let views: Vec<(&str, TensorView<'_>)> = data
         .iter()
         .map(|(name, dtype, sizes, bytes)| {
-            TensorView::new(dtype_to(*dtype), sizes.clone(), bytes)
+            let known = dtype_to(*dtype).ok_or_else(|| {
+                let message = format!("tensor `{name}`: the format has no {}", dtype.torch_name());
+                Error::file(path, message)
+            })?;
+            TensorView::new(known, sizes.clone(), bytes)
                 .map(|v| (name.as_str(), v))
                 .map_err(|e| Error::file(path, format!("tensor `{name}`: {e}")))
         })

@@ -48,6 +48,14 @@ pub(crate) fn dtype(name: &str) -> Result<DType, Skip> {
     DType::from_name(name).ok_or_else(|| format!("dtype {name}"))
 }
 
+fn part(bytes: &[u8]) -> f32 {
+    f32::from_le_bytes(bytes.try_into().expect("four bytes"))
+}
+
+fn wide(bytes: &[u8]) -> f64 {
+    f64::from_le_bytes(bytes.try_into().expect("eight bytes"))
+}
+
 /// A contiguous tensor of the bytes.
 pub(crate) fn storage(dtype: DType, bytes: &[u8]) -> straightline::Result<Tensor> {
     macro_rules! make {
@@ -70,6 +78,18 @@ pub(crate) fn storage(dtype: DType, bytes: &[u8]) -> straightline::Result<Tensor
         DType::I8 => make!(i8),
         DType::U8 => make!(u8),
         DType::Bool => Tensor::from_vec(bytes.iter().map(|b| *b != 0).collect::<Vec<bool>>()),
+        DType::C64 => Tensor::from_vec(
+            bytes
+                .chunks_exact(8)
+                .map(|c| num_complex::Complex::new(part(&c[..4]), part(&c[4..])))
+                .collect::<Vec<num_complex::Complex<f32>>>(),
+        ),
+        DType::C128 => Tensor::from_vec(
+            bytes
+                .chunks_exact(16)
+                .map(|c| num_complex::Complex::new(wide(&c[..8]), wide(&c[8..])))
+                .collect::<Vec<num_complex::Complex<f64>>>(),
+        ),
         DType::QInt8 | DType::QUInt8 | DType::QInt32 => Err(straightline::Error::new(
             straightline::ErrorKind::DType("the cases have no quantized tensors".to_string()),
         )),
@@ -159,6 +179,7 @@ impl Case {
             "i" => Value::Int(v.as_i64().ok_or("int")?),
             "b" => Value::Bool(v.as_bool().ok_or("bool")?),
             "f" => Value::Double(float(v)?),
+            "c" => Value::Complex(float(&v[0])?, float(&v[1])?),
             "s" => Value::String(v.as_str().ok_or("string")?.to_string()),
             "dtype" => Value::DType(dtype(v.as_str().ok_or("dtype")?)?),
             "device" => Value::Device(Device::CPU),

@@ -32,11 +32,24 @@ fn values(t: &Tensor) -> Result<Vec<f64>, String> {
 }
 
 fn same_values(got: &Tensor, want: &Tensor, tol: Tolerance) -> Result<(), String> {
-    let (got, want) = (values(got)?, values(want)?);
+    // part by part
+    if got.dtype().is_complex() {
+        let parts = |t: &Tensor| {
+            t.to_dtype(DType::C128)
+                .and_then(|t| t.to_vec::<num_complex::Complex<f64>>())
+                .map(|v| v.iter().flat_map(|x| [x.re, x.im]).collect::<Vec<_>>())
+                .map_err(|e| e.to_string())
+        };
+        return near(&parts(got)?, &parts(want)?, tol);
+    }
+    near(&values(got)?, &values(want)?, tol)
+}
+
+fn near(got: &[f64], want: &[f64], tol: Tolerance) -> Result<(), String> {
     if got.len() != want.len() {
         return Err(format!("{} values, {} expected", got.len(), want.len()));
     }
-    for (i, (x, y)) in got.iter().zip(&want).enumerate() {
+    for (i, (x, y)) in got.iter().zip(want).enumerate() {
         let equal = x == y || (x.is_nan() && y.is_nan());
         let near = x.is_finite() && y.is_finite() && (x - y).abs() <= tol.atol + tol.rtol * y.abs();
         if !(equal || near) {
@@ -83,6 +96,11 @@ fn same_number(got: &Value, want: &Json) -> Option<bool> {
             Value::DType(d) => x == i64::from(*d as u8),
             _ => false,
         });
+    }
+    if let Some(c) = want.get("c") {
+        let part = |i: usize| c[i].as_str()?.parse::<f64>().ok();
+        let (re, im) = (part(0)?, part(1)?);
+        return Some(matches!(got, Value::Complex(x, y) if re == *x && im == *y));
     }
     let x = want.get("b")?.as_bool()?;
     Some(matches!(got, Value::Bool(y) if x == *y))

@@ -25,6 +25,8 @@ pub enum DType {
     F16 = 5,
     F32 = 6,
     F64 = 7,
+    C64 = 9,
+    C128 = 10,
     Bool = 11,
     QInt8 = 12,
     QUInt8 = 13,
@@ -41,13 +43,15 @@ pub enum Category {
     Integral,
     /// Floating point.
     Floating,
+    /// Pairs of floating-point numbers.
+    Complex,
     /// Integers with a scale: promotes with nothing, so it is above all.
     Quantized,
 }
 
 impl DType {
-    /// Every dtype that is computed with, in `ScalarType` order. The quantized ones are apart, in
-    /// [`DType::QUANTIZED`].
+    /// Every dtype of real numbers that is computed with, in `ScalarType` order. The quantized ones are apart, in
+    /// [`DType::QUANTIZED`], and so are the complex ones, in [`DType::COMPLEX`].
     pub const ALL: [DType; 10] = [
         DType::U8,
         DType::I8,
@@ -64,6 +68,42 @@ impl DType {
     /// The quantized dtypes: integers that stand for real numbers through a scale and a zero point,
     /// which the tensor carries. Only quantized operators take them, and no dense tensor has one.
     pub const QUANTIZED: [DType; 3] = [DType::QInt8, DType::QUInt8, DType::QInt32];
+
+    /// The complex dtypes: a real and an imaginary part, side by side. Apart from [`DType::ALL`] since fewer operators
+    /// take them, and generated code does not compute with them.
+    pub const COMPLEX: [DType; 2] = [DType::C64, DType::C128];
+
+    /// Whether this is one of [`DType::COMPLEX`].
+    #[inline]
+    pub const fn is_complex(self) -> bool {
+        matches!(self, DType::C64 | DType::C128)
+    }
+
+    /// The dtype of the parts of a complex dtype; every other dtype is its own.
+    ///
+    /// ```
+    /// use straightline_passes::ir::DType;
+    /// assert_eq!(DType::C128.to_real(), DType::F64);
+    /// assert_eq!(DType::F16.to_complex(), DType::C64);
+    /// ```
+    #[inline]
+    pub const fn to_real(self) -> DType {
+        match self {
+            DType::C64 => DType::F32,
+            DType::C128 => DType::F64,
+            other => other,
+        }
+    }
+
+    /// The complex dtype in which values of this dtype are computed with where one is called for: `f64` has
+    /// `c128`, everything else `c64`.
+    #[inline]
+    pub const fn to_complex(self) -> DType {
+        match self {
+            DType::F64 | DType::C128 => DType::C128,
+            _ => DType::C64,
+        }
+    }
 
     /// Whether this is one of [`DType::QUANTIZED`].
     ///
@@ -96,7 +136,8 @@ impl DType {
             DType::U8 | DType::I8 | DType::Bool | DType::QInt8 | DType::QUInt8 => 1,
             DType::I16 | DType::F16 | DType::BF16 => 2,
             DType::I32 | DType::F32 | DType::QInt32 => 4,
-            DType::I64 | DType::F64 => 8,
+            DType::I64 | DType::F64 | DType::C64 => 8,
+            DType::C128 => 16,
         }
     }
 
@@ -108,6 +149,7 @@ impl DType {
             DType::U8 | DType::I8 | DType::I16 | DType::I32 | DType::I64 => Category::Integral,
             DType::QInt8 | DType::QUInt8 | DType::QInt32 => Category::Quantized,
             DType::F16 | DType::F32 | DType::F64 | DType::BF16 => Category::Floating,
+            DType::C64 | DType::C128 => Category::Complex,
         }
     }
 
@@ -150,6 +192,8 @@ impl DType {
             DType::F16 => "f16",
             DType::F32 => "f32",
             DType::F64 => "f64",
+            DType::C64 => "c64",
+            DType::C128 => "c128",
             DType::Bool => "bool",
             DType::QInt8 => "qint8",
             DType::QUInt8 => "quint8",
@@ -169,6 +213,8 @@ impl DType {
             DType::F16 => "float16",
             DType::F32 => "float32",
             DType::F64 => "float64",
+            DType::C64 => "complex64",
+            DType::C128 => "complex128",
             DType::Bool => "bool",
             DType::QInt8 => "qint8",
             DType::QUInt8 => "quint8",
@@ -181,6 +227,7 @@ impl DType {
     pub fn from_name(name: &str) -> Option<DType> {
         DType::ALL
             .into_iter()
+            .chain(DType::COMPLEX)
             .find(|d| d.name() == name || d.torch_name() == name)
     }
 
@@ -188,6 +235,7 @@ impl DType {
     pub fn from_scalar_type(n: i64) -> Option<DType> {
         DType::ALL
             .into_iter()
+            .chain(DType::COMPLEX)
             .chain(DType::QUANTIZED)
             .find(|d| *d as i64 == n)
     }
@@ -197,6 +245,10 @@ impl DType {
         use DType::*;
         if a == b {
             return a;
+        }
+        match (a, b) {
+            (C64, F64) | (F64, C64) | (C64, C128) | (C128, C64) => return C128,
+            _ => {}
         }
         match (a.category(), b.category()) {
             (ca, cb) if ca > cb => return a,
@@ -232,9 +284,10 @@ mod tests {
 
     #[test]
     fn promotion_is_commutative_and_idempotent() {
-        for a in DType::ALL {
+        let every = || DType::ALL.into_iter().chain(DType::COMPLEX);
+        for a in every() {
             assert_eq!(DType::promote(a, a), a);
-            for b in DType::ALL {
+            for b in every() {
                 assert_eq!(DType::promote(a, b), DType::promote(b, a), "{a} {b}");
             }
         }
@@ -253,6 +306,12 @@ mod tests {
             (F16, F32, F32),
             (BF16, F64, F64),
             (Bool, F16, F16),
+            (C64, F64, C128),
+            (C64, F16, C64),
+            (C64, BF16, C64),
+            (C64, I64, C64),
+            (C128, F32, C128),
+            (C64, C128, C128),
         ] {
             assert_eq!(DType::promote(a, b), want, "{a} {b}");
         }
@@ -260,7 +319,7 @@ mod tests {
 
     #[test]
     fn names_round_trip() {
-        for d in DType::ALL {
+        for d in DType::ALL.into_iter().chain(DType::COMPLEX) {
             assert_eq!(DType::from_name(d.name()), Some(d));
             assert_eq!(DType::from_name(d.torch_name()), Some(d));
             assert_eq!(DType::from_scalar_type(d as i64), Some(d));

@@ -42,7 +42,8 @@ fn combine(higher: Option<DType>, lower: Option<DType>) -> Option<DType> {
         (None, other) | (other, None) => other,
         (Some(h), Some(l)) => {
             let widen = h.category() == Category::Bool
-                || (l.category() == Category::Floating && h.category() != Category::Floating);
+                || (l.category() == Category::Floating && h.category() < Category::Floating)
+                || (l.category() == Category::Complex && h.category() != Category::Complex);
             Some(if widen { DType::promote(h, l) } else { h })
         }
     }
@@ -65,6 +66,9 @@ pub fn result_type(operands: impl IntoIterator<Item = Operand>) -> Option<DType>
         if op.wrapped_number && dtype.is_floating() {
             dtype = DType::F32;
         }
+        if op.wrapped_number && dtype.is_complex() {
+            dtype = DType::C64;
+        }
         let slot = if op.dims > 0 {
             &mut dim
         } else if op.wrapped_number {
@@ -80,7 +84,7 @@ pub fn result_type(operands: impl IntoIterator<Item = Operand>) -> Option<DType>
 /// The dtype of functions that are floating point for every input (`exp`, `div`, `sigmoid`, ...):
 /// integers and `bool` become the default floating type.
 pub const fn int_to_float(dtype: DType) -> DType {
-    match dtype.is_floating() {
+    match dtype.is_floating() || dtype.is_complex() {
         true => dtype,
         false => DType::F32,
     }
@@ -89,7 +93,7 @@ pub const fn int_to_float(dtype: DType) -> DType {
 /// The dtype that `sum` and `prod` return where none is asked for: integers and `bool` become
 /// `i64`.
 pub const fn accumulated(dtype: DType) -> DType {
-    match dtype.is_floating() {
+    match dtype.is_floating() || dtype.is_complex() {
         true => dtype,
         false => DType::I64,
     }
@@ -121,6 +125,12 @@ mod tests {
             (vec![t(Bool), n(true)], Bool),
             (vec![t(U8), n(true)], U8),
             (vec![n(1), n(2.0)], F32),
+            (vec![t(F64), n(Scalar::Complex(0.0, 1.0))], C128),
+            (vec![t(F16), n(Scalar::Complex(0.0, 1.0))], C64),
+            (vec![t(I64), n(Scalar::Complex(0.0, 1.0))], C64),
+            (vec![t(C64), n(1.5)], C64),
+            (vec![t(C64), z(F64)], C64),
+            (vec![t(F32), z(C128)], C64),
         ] {
             assert_eq!(result_type(ops.iter().copied()), Some(want), "{ops:?}");
         }

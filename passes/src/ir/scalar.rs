@@ -22,16 +22,18 @@ pub enum Scalar {
     Int(i64),
     /// A floating-point number.
     Float(f64),
+    /// A complex number: its real and its imaginary part.
+    Complex(f64, f64),
 }
 
 impl Scalar {
-    /// The value as `f64`.
+    /// The value as `f64`; of a complex number its real part.
     #[inline]
     pub fn as_f64(self) -> f64 {
         match self {
             Scalar::Bool(b) => f64::from(u8::from(b)),
             Scalar::Int(i) => i as f64,
-            Scalar::Float(f) => f,
+            Scalar::Float(f) | Scalar::Complex(f, _) => f,
         }
     }
 
@@ -41,7 +43,7 @@ impl Scalar {
         match self {
             Scalar::Bool(b) => i64::from(b),
             Scalar::Int(i) => i,
-            Scalar::Float(f) => f as i64,
+            Scalar::Float(f) | Scalar::Complex(f, _) => f as i64,
         }
     }
 
@@ -52,7 +54,23 @@ impl Scalar {
             Scalar::Bool(b) => b,
             Scalar::Int(i) => i != 0,
             Scalar::Float(f) => f != 0.0,
+            Scalar::Complex(re, im) => re != 0.0 || im != 0.0,
         }
+    }
+
+    /// The real and the imaginary part.
+    #[inline]
+    pub fn as_complex(self) -> (f64, f64) {
+        match self {
+            Scalar::Complex(re, im) => (re, im),
+            real => (real.as_f64(), 0.0),
+        }
+    }
+
+    /// Whether this is a complex number, whatever its imaginary part.
+    #[inline]
+    pub fn is_complex(self) -> bool {
+        matches!(self, Scalar::Complex(..))
     }
 
     /// The promotion category of the number's kind.
@@ -62,17 +80,19 @@ impl Scalar {
             Scalar::Bool(_) => Category::Bool,
             Scalar::Int(_) => Category::Integral,
             Scalar::Float(_) => Category::Floating,
+            Scalar::Complex(..) => Category::Complex,
         }
     }
 
     /// The dtype that a 0-dim tensor made from this number has: `bool`, `i64`, or the default
-    /// floating type `f32`.
+    /// floating type `f32` or complex type `c64`.
     #[inline]
     pub fn default_dtype(self) -> DType {
         match self {
             Scalar::Bool(_) => DType::Bool,
             Scalar::Int(_) => DType::I64,
             Scalar::Float(_) => DType::F32,
+            Scalar::Complex(..) => DType::C64,
         }
     }
 
@@ -90,6 +110,14 @@ impl Scalar {
             DType::BF16 => Scalar::Float(half::bf16::from_f64(self.as_f64()).to_f64()),
             DType::F32 => Scalar::Float(f64::from(self.as_f64() as f32)),
             DType::F64 => Scalar::Float(self.as_f64()),
+            DType::C64 => {
+                let (re, im) = self.as_complex();
+                Scalar::Complex(f64::from(re as f32), f64::from(im as f32))
+            }
+            DType::C128 => {
+                let (re, im) = self.as_complex();
+                Scalar::Complex(re, im)
+            }
         }
     }
 
@@ -97,6 +125,9 @@ impl Scalar {
     pub fn same(self, other: Scalar) -> bool {
         match (self, other) {
             (Scalar::Float(a), Scalar::Float(b)) => a.to_bits() == b.to_bits(),
+            (Scalar::Complex(a, b), Scalar::Complex(c, d)) => {
+                a.to_bits() == c.to_bits() && b.to_bits() == d.to_bits()
+            }
             (a, b) => a == b,
         }
     }
@@ -110,6 +141,14 @@ impl fmt::Display for Scalar {
             // {:?} keeps the point (`2.0`) and is the shortest text that reads back the same
             Scalar::Float(x) if x.is_nan() => f.write_str("nan"),
             Scalar::Float(x) => write!(f, "{x:?}"),
+            Scalar::Complex(re, im) => {
+                let sign = if im.is_sign_negative() && !im.is_nan() {
+                    ""
+                } else {
+                    "+"
+                };
+                write!(f, "({}{sign}{}j)", Scalar::Float(*re), Scalar::Float(*im))
+            }
         }
     }
 }
@@ -124,3 +163,34 @@ macro_rules! scalar_from {
 }
 scalar_from!(bool => Bool as bool, i64 => Int as i64, i32 => Int as i64, u8 => Int as i64,
     usize => Int as i64, f64 => Float as f64, f32 => Float as f64);
+
+macro_rules! scalar_from_complex {
+    ($($t:ty),*) => {$(
+        impl From<num_complex::Complex<$t>> for Scalar {
+            #[inline]
+            fn from(x: num_complex::Complex<$t>) -> Self {
+                Scalar::Complex(x.re.into(), x.im.into())
+            }
+        }
+    )*};
+}
+scalar_from_complex!(f32, f64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn complex_numbers_print_as_they_are_read() {
+        for (re, im, text) in [
+            (1.0, 2.0, "(1.0+2.0j)"),
+            (-1.5, -0.0, "(-1.5-0.0j)"),
+            (f64::NAN, f64::INFINITY, "(nan+infj)"),
+            (f64::NEG_INFINITY, f64::NAN, "(-inf+nanj)"),
+        ] {
+            assert_eq!(Scalar::Complex(re, im).to_string(), text);
+        }
+        assert_eq!(Scalar::from(2).cast(DType::C64), Scalar::Complex(2.0, 0.0));
+        assert!(Scalar::Complex(0.0, 1.0).as_bool());
+    }
+}

@@ -197,6 +197,7 @@ fn hash_scalar(s: Scalar, h: &mut DefaultHasher) {
         Scalar::Bool(b) => (0u8, u64::from(b)).hash(h),
         Scalar::Int(i) => (1u8, i as u64).hash(h),
         Scalar::Float(x) => (2u8, x.to_bits()).hash(h),
+        Scalar::Complex(re, im) => (3u8, re.to_bits(), im.to_bits()).hash(h),
     }
 }
 

@@ -11,6 +11,8 @@ use super::language::{CallInfo, Term};
 use super::report::StopReason;
 use super::rule::{Apply, Rule, RuleSet};
 use super::site::Site;
+use crate::ir::Scalar;
+use crate::ir::graph::TensorMeta;
 use egg::Id;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -59,7 +61,7 @@ pub(super) fn saturate(egraph: &mut Graph, options: &RewriteOptions) -> Outcome 
                 continue;
             };
             let call = egraph.analysis.interner.call(*c).clone();
-            if call.rules.is_empty() {
+            if call.rules.is_empty() || is_complex(egraph, &call, children) {
                 continue;
             }
             let children = children.iter().map(|c| egraph.find(*c)).collect();
@@ -94,6 +96,20 @@ pub(super) fn saturate(egraph: &mut Graph, options: &RewriteOptions) -> Outcome 
         iterations,
         fired,
     }
+}
+
+/// Whether complex numbers take part in a call. The laws of the rules are those of real arithmetic, and what they
+/// build is meant for loops, which have no complex form: such calls stay as they are.
+fn is_complex(egraph: &Graph, call: &CallInfo, children: &[Id]) -> bool {
+    let complex = |m: &TensorMeta| m.dtype.is_complex();
+    call.results.iter().any(complex)
+        || call
+            .args
+            .iter()
+            .any(|a| a.as_scalar().is_some_and(Scalar::is_complex))
+        || children
+            .iter()
+            .any(|c| egraph[*c].data.results.iter().any(complex))
 }
 
 /// Whether a rule may look at a call.

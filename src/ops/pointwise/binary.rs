@@ -15,16 +15,16 @@ fn run_binary(op: BinaryOp, out: &Tensor, a: &Tensor, b: &Tensor) -> Result<()> 
     let sizes = out.sizes();
     if a.sizes() == sizes && b.sizes() == sizes {
         // SAFETY: operands are held by the caller (out exclusively), have out's sizes and dtype.
-        unsafe { kernels::binary(op, out.strided()?, a.strided()?, b.strided()?)? };
+        unsafe { kernels::binary(op, out.strided_any()?, a.strided_any()?, b.strided_any()?)? };
     } else {
         let (sa, sb) = (strides_as(a, sizes), strides_as(b, sizes));
         // SAFETY: as above; broadcast strides never reach beyond the operand's own elements.
         unsafe {
             kernels::binary(
                 op,
-                out.strided()?,
-                a.strided_as(sizes, &sa)?,
-                b.strided_as(sizes, &sb)?,
+                out.strided_any()?,
+                a.strided_as_any(sizes, &sa)?,
+                b.strided_as_any(sizes, &sb)?,
             )?;
         }
     }
@@ -79,8 +79,8 @@ pub(super) fn binary_scalar(op: BinaryOp, a: &Tensor, s: Scalar, dtype: DType) -
         unsafe {
             kernels::binary(
                 op,
-                out.strided()?,
-                a.strided()?,
+                out.strided_any()?,
+                a.strided_any()?,
                 cell.strided(a.sizes(), &z),
             )?;
         }
@@ -127,7 +127,12 @@ pub(super) fn scalar_inplace(op: BinaryOp, a: &Tensor, s: Scalar, dtype: DType) 
         let _guard = access::write(a, &[])?;
         // SAFETY: a is held exclusively, element by element; the cell outlives the call.
         unsafe {
-            kernels::binary(op, a.strided()?, a.strided()?, cell.strided(a.sizes(), &z))?;
+            kernels::binary(
+                op,
+                a.strided_any()?,
+                a.strided_any()?,
+                cell.strided(a.sizes(), &z),
+            )?;
         }
     }
     Ok(a.clone())

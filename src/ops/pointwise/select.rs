@@ -97,10 +97,10 @@ fn run_select(out: &Tensor, cond: &Tensor, a: &Tensor, b: &Tensor) -> Result<()>
     // bool; strides broadcast.
     unsafe {
         kernels::select(
-            out.strided()?,
-            cond.strided_as(sizes, &sc)?,
-            a.strided_as(sizes, &sa)?,
-            b.strided_as(sizes, &sb)?,
+            out.strided_any()?,
+            cond.strided_as_any(sizes, &sc)?,
+            a.strided_as_any(sizes, &sa)?,
+            b.strided_as_any(sizes, &sb)?,
         )?;
     }
     Ok(())

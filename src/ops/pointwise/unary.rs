@@ -16,7 +16,7 @@ pub(super) fn unary_into(op: UnaryOp, out: &Tensor, x: &Tensor) -> Result<()> {
     let _reads = access::read(&[x])?;
     // SAFETY: out is fresh (or exclusively held by the caller), x is held shared; both have the
     // same sizes, and their strides stay within their storages.
-    unsafe { kernels::unary(op, out.strided()?, x.strided()?)? };
+    unsafe { kernels::unary(op, out.strided_any()?, x.strided_any()?)? };
     Ok(())
 }
 
@@ -46,7 +46,7 @@ fn unary_inplace(op: UnaryOp, x: &Tensor, dtype: DType) -> Result<Tensor> {
     if x.storage().has_data() {
         let _guard = access::write(x, &[])?;
         // SAFETY: x is held exclusively; element i is read before element i is written.
-        unsafe { kernels::unary(op, x.strided()?, x.strided()?)? };
+        unsafe { kernels::unary(op, x.strided_any()?, x.strided_any()?)? };
     }
     Ok(x.clone())
 }

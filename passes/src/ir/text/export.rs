@@ -81,6 +81,7 @@ fn list<T>(items: impl IntoIterator<Item = T>, show: impl FnMut(T) -> String) ->
 fn number(s: Scalar) -> String {
     match s {
         Scalar::Float(x) if !x.is_finite() => string(&s.to_string()),
+        Scalar::Complex(..) => string(&s.to_string()),
         s => s.to_string(),
     }
 }

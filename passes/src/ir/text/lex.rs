@@ -18,6 +18,8 @@ pub(super) enum Token {
     Word(String),
     /// An integer or a float, as written.
     Number(String),
+    /// `(1.0+2.0j)`.
+    Complex(f64, f64),
     /// A quoted string.
     Str(String),
     /// One of `( ) [ ] { } , : = @`.
@@ -33,6 +35,7 @@ impl Token {
             Token::Value(n, false) => format!("`%{n}`"),
             Token::Value(n, true) => format!("`%{n:?}`"),
             Token::Word(w) | Token::Number(w) => format!("`{w}`"),
+            Token::Complex(re, im) => format!("`{}`", crate::ir::Scalar::Complex(*re, *im)),
             Token::Str(s) => format!("the string {s:?}"),
             Token::Mark(c) => format!("`{c}`"),
             Token::End => "the end of the text".to_string(),
@@ -105,12 +108,34 @@ fn number(input: &mut Input<'_>) -> Result<Token> {
         .parse_next(input)
 }
 
+/// A complex number, in parentheses and without spaces. Nothing else that begins with a parenthesis has a number
+/// and a `j` in it.
+fn complex(input: &mut Input<'_>) -> Result<Token> {
+    let digits = || {
+        (
+            digit1,
+            opt(('.', opt(digit1))),
+            opt((one_of(['e', 'E']), opt(one_of(['+', '-'])), digit1)),
+        )
+            .void()
+    };
+    let magnitude = || alt((digits(), "inf".void(), "nan".void()));
+    let real = (opt('-'), magnitude()).take();
+    let imaginary = (one_of(['+', '-']), magnitude()).take();
+    delimited('(', (real, imaginary), "j)")
+        .verify_map(|(re, im): (&str, &str)| {
+            Some(Token::Complex(re.parse().ok()?, im.parse().ok()?))
+        })
+        .parse_next(input)
+}
+
 fn token(input: &mut Input<'_>) -> Result<Token> {
     dispatch! {peek(any);
         '%' => value,
         '"' => quoted.map(Token::Str),
         '-' | '0'..='9' => number,
-        '(' | ')' | '[' | ']' | '{' | '}' | ',' | ':' | '=' | '@' => any.map(Token::Mark),
+        '(' => alt((complex, any.map(Token::Mark))),
+        ')' | '[' | ']' | '{' | '}' | ',' | ':' | '=' | '@' => any.map(Token::Mark),
         c if is_word_start(c) => word,
         _ => fail,
     }

@@ -415,7 +415,9 @@ impl Parser<'_> {
     fn arg_value(&mut self) -> Result<Arg<ValueRef>> {
         let value = match self.peek().clone() {
             Token::Value(..) => return Ok(Arg::Tensor(self.use_value()?)),
-            Token::Number(_) => return Ok(Arg::Scalar(self.scalar("a number")?)),
+            Token::Number(_) | Token::Complex(..) => {
+                return Ok(Arg::Scalar(self.scalar("a number")?));
+            }
             Token::Mark('[') => {
                 self.at += 1;
                 return self.list();
@@ -485,6 +487,7 @@ impl Parser<'_> {
             Token::Number(n) | Token::Word(n) if float(n).is_some() => {
                 Scalar::Float(float(n).unwrap_or_default())
             }
+            Token::Complex(re, im) => Scalar::Complex(*re, *im),
             Token::Word(w) if w == "true" || w == "false" => Scalar::Bool(w == "true"),
             _ => return Err(self.expected(what)),
         };

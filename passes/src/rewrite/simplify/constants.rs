@@ -77,7 +77,7 @@ fn fold_sign(s: &mut Site<'_>) -> Option<Id> {
         Scalar::Float(x) => Scalar::Float(if negate { -x } else { x.abs() }),
         Scalar::Int(i) if negate => Scalar::Int(i.wrapping_neg()),
         Scalar::Int(i) => Scalar::Int(i.wrapping_abs()),
-        Scalar::Bool(_) => return None,
+        Scalar::Bool(_) | Scalar::Complex(..) => return None,
     };
     constant(s, value)
 }

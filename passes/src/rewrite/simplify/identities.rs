@@ -157,6 +157,7 @@ pub(super) fn widens(from: DType, to: DType) -> bool {
             I32 => matches!(to, I64 | F64),
             F16 | BF16 => matches!(to, F32 | F64),
             F32 => matches!(to, F64),
-            I64 | F64 | QInt8 | QUInt8 | QInt32 => false,
+            C64 => matches!(to, C128),
+            I64 | F64 | C128 | QInt8 | QUInt8 | QInt32 => false,
         }
 }

@@ -36,6 +36,8 @@ impl Emitter<'_> {
             Scalar::Bool(b) => (u64::from(b), false),
             Scalar::Int(i) => (i as u64, false),
             Scalar::Float(f) => (f.to_bits(), true),
+            // lowering keeps complex values out of loops
+            Scalar::Complex(..) => return Err(Stop::TooBig),
         };
         if let Some(v) = self.now.consts.get(&(bits, dtype, float)) {
             return Ok(*v);

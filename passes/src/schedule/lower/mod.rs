@@ -112,8 +112,20 @@ impl Lowerer<'_> {
             .map(|v| self.graph.meta(*v))
     }
 
+    /// Whether complex numbers take part in a call: loops have none, so that it stays a call of a runtime kernel.
+    fn is_complex(&self, c: &CallView) -> bool {
+        let complex = |v: &ValueRef| self.graph.meta(*v).dtype.is_complex();
+        c.results.iter().any(|m| m.dtype.is_complex())
+            || c.args.iter().any(|a| match a {
+                Arg::Scalar(s) => s.is_complex(),
+                Arg::Tensor(v) => complex(v),
+                Arg::Tensors(vs) => vs.iter().flatten().any(complex),
+                _ => false,
+            })
+    }
+
     fn call(&mut self, c: &CallView) -> Option<Lowered> {
-        if c.results.is_empty() {
+        if c.results.is_empty() || self.is_complex(c) {
             return None;
         }
         if let Some(v) = self
@@ -208,6 +220,13 @@ impl Lowerer<'_> {
             NodeKind::Constant(c) => {
                 let m = &node.results[0];
                 smallvec![match c {
+                    Constant::Splat(s) if m.dtype.is_complex() => {
+                        let elements = vec![*s; m.numel().max(0) as usize];
+                        let source = Source::Constant(bytes(&elements, m.dtype));
+                        let strides = layout::contiguous_strides(&m.sizes);
+                        self.p
+                            .push(m.dtype, &m.sizes, Def::Source { source, strides })
+                    }
                     Constant::Splat(s) => self.p.constant(*s, m.dtype, &m.sizes),
                     Constant::Elements(e) => {
                         if e.len() as i64 != m.numel() {
@@ -218,7 +237,9 @@ impl Lowerer<'_> {
                             });
                         }
                         match e.split_first() {
-                            Some((first, rest)) if rest.iter().all(|x| x.same(*first)) => {
+                            Some((first, rest))
+                                if !m.dtype.is_complex() && rest.iter().all(|x| x.same(*first)) =>
+                            {
                                 self.p.constant(*first, m.dtype, &m.sizes)
                             }
                             _ => {
@@ -306,6 +327,16 @@ fn bytes(elements: &[Scalar], dtype: DType) -> Arc<[u8]> {
             DType::BF16 => out.extend(half::bf16::from_f64(e.as_f64()).to_le_bytes()),
             DType::F32 => out.extend((e.as_f64() as f32).to_le_bytes()),
             DType::F64 => out.extend(e.as_f64().to_le_bytes()),
+            DType::C64 => {
+                let (re, im) = e.as_complex();
+                out.extend((re as f32).to_le_bytes());
+                out.extend((im as f32).to_le_bytes());
+            }
+            DType::C128 => {
+                let (re, im) = e.as_complex();
+                out.extend(re.to_le_bytes());
+                out.extend(im.to_le_bytes());
+            }
         }
     }
     out.into()

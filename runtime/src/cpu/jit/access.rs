@@ -31,6 +31,7 @@ impl Emit<'_, '_> {
                     self.bf16_to_f32(bits)
                 }
             }
+            DType::C64 | DType::C128 => unreachable!("loops hold no complex values"),
         };
         Lanes::scalar(kind, v)
     }
@@ -82,6 +83,7 @@ impl Emit<'_, '_> {
                 };
                 Lanes::new(kind, true, &[v])
             }
+            DType::C64 | DType::C128 => unreachable!("loops hold no complex values"),
         }
     }
 
@@ -106,6 +108,7 @@ impl Emit<'_, '_> {
                 let bits = self.ushr(bits, 16);
                 self.b.ins().istore16(mem(), bits, address, offset);
             }
+            DType::C64 | DType::C128 => unreachable!("loops hold no complex values"),
         }
     }
 
@@ -139,6 +142,7 @@ impl Emit<'_, '_> {
                 let ones = self.and_const(m.one(), 1);
                 self.store_bytes(ones, address, offset);
             }
+            DType::C64 | DType::C128 => unreachable!("loops hold no complex values"),
         }
     }
 

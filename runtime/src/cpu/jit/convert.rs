@@ -126,6 +126,7 @@ impl Emit<'_, '_> {
                 e.sshr(x, 16)
             }),
             DType::I32 | DType::I64 | DType::F32 | DType::F64 | DType::Bool | DType::QInt32 => v,
+            DType::C64 | DType::C128 => unreachable!("loops hold no complex values"),
         }
     }
 

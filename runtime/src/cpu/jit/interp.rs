@@ -33,7 +33,7 @@ pub(super) fn to_bytes(values: &[Scalar], dtype: DType) -> Vec<u8> {
             DType::F32 => out.extend((v.as_f64() as f32).to_le_bytes()),
             DType::F64 => out.extend(v.as_f64().to_le_bytes()),
             DType::Bool => out.push(u8::from(v.as_bool())),
-            DType::QInt8 | DType::QUInt8 | DType::QInt32 => {
+            DType::C64 | DType::C128 | DType::QInt8 | DType::QUInt8 | DType::QInt32 => {
                 unreachable!("plain tensors are not quantized")
             }
         }
@@ -59,7 +59,7 @@ pub(super) fn from_bytes(bytes: &[u8], dtype: DType) -> Vec<Scalar> {
             DType::F32 => Scalar::Float(f32::from_le_bytes(arr(c)).into()),
             DType::F64 => Scalar::Float(f64::from_le_bytes(arr(c))),
             DType::Bool => Scalar::Bool(c[0] != 0),
-            DType::QInt8 | DType::QUInt8 | DType::QInt32 => {
+            DType::C64 | DType::C128 | DType::QInt8 | DType::QUInt8 | DType::QInt32 => {
                 unreachable!("plain tensors are not quantized")
             }
         })
@@ -319,6 +319,7 @@ fn float2(f: Fn2, x: f64, y: f64, d: DType) -> f64 {
 
 fn unary(op: UnaryOp, v: Scalar, d: DType) -> Scalar {
     match v {
+        Scalar::Complex(..) => unreachable!("loops hold no complex values"),
         Scalar::Float(x) => {
             let f = match op {
                 UnaryOp::Neg => -x,

@@ -41,6 +41,7 @@ impl Kind {
             DType::I64 => Kind::I64,
             DType::Bool if vector => Kind::M32,
             DType::Bool => Kind::Bit,
+            DType::C64 | DType::C128 => unreachable!("loops hold no complex values"),
         }
     }
 

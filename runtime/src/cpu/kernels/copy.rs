@@ -3,7 +3,7 @@
 use super::integer::{Bool8, Map1, Row1, row1};
 use super::nest::{GRAIN, Nest, step};
 use super::tile::{Form, TILE, move_elements, move_strided, pointwise};
-use super::{KernelError, Strided};
+use super::{KernelError, Strided, complex};
 use smallvec::SmallVec;
 use straightline_passes::ir::{DType, Scalar};
 
@@ -104,6 +104,7 @@ where
         DType::F16 | DType::BF16 | DType::F32 => row1::<A, f32, Conversion>(),
         DType::F64 => row1::<A, f64, Conversion>(),
         DType::Bool => row1::<A, Bool8, Conversion>(),
+        DType::C64 | DType::C128 => unreachable!("complex numbers are converted part by part"),
     }
 }
 
@@ -118,11 +119,13 @@ pub(super) fn conversion(from: DType, to: DType) -> Row1 {
         DType::F16 | DType::BF16 | DType::F32 => conversion_to::<f32>(to),
         DType::F64 => conversion_to::<f64>(to),
         DType::Bool => conversion_to::<Bool8>(to),
+        DType::C64 | DType::C128 => unreachable!("complex numbers are converted part by part"),
     }
 }
 
 /// `out = a`, converted to the dtype of `out` as PyTorch does: floats truncate to integers (through `i64`, which
-/// wraps to narrower ones), anything becomes `bool` as `!= 0`, halves are rounded from `f32`.
+/// wraps to narrower ones), anything becomes `bool` as `!= 0`, halves are rounded from `f32`, and the
+/// imaginary part of a complex number is dropped.
 ///
 /// # Safety
 ///
@@ -133,6 +136,10 @@ pub unsafe fn copy(out: Strided<'_>, a: Strided<'_>) -> Result<(), KernelError> 
         // SAFETY: as promised by the caller.
         unsafe { copy_same(out, a) };
         return Ok(());
+    }
+    if out.dtype.is_complex() || a.dtype.is_complex() {
+        // SAFETY: as promised by the caller.
+        return unsafe { complex::convert(out, a) };
     }
     let row = conversion(a.dtype, out.dtype);
     let forms = [Form::arithmetic(out.dtype), Form::arithmetic(a.dtype)];
@@ -216,6 +223,14 @@ unsafe fn transpose(nest: &Nest<2>, across: usize, size: usize) {
                             height,
                         ),
                         4 => square::<u32>(
+                            to,
+                            outer.strides[0],
+                            from,
+                            inner.strides[1],
+                            width,
+                            height,
+                        ),
+                        16 => square::<u128>(
                             to,
                             outer.strides[0],
                             from,
@@ -312,6 +327,11 @@ pub(super) fn scalar_bits(value: Scalar, dtype: DType) -> u64 {
         DType::F32 => u64::from((value.as_f64() as f32).to_bits()),
         DType::F64 => value.as_f64().to_bits(),
         DType::Bool => u64::from(value.as_bool()),
+        DType::C64 => {
+            let (re, im) = value.as_complex();
+            u64::from((re as f32).to_bits()) | u64::from((im as f32).to_bits()) << 32
+        }
+        DType::C128 => unreachable!("two words: filled part by part"),
         DType::U8
         | DType::I8
         | DType::I16
@@ -357,6 +377,15 @@ unsafe fn fill_row<T: Copy>(out: *mut u8, value: T, step: isize, n: usize) {
 pub unsafe fn fill(out: Strided<'_>, value: Scalar) {
     let numel = out.numel();
     if numel == 0 {
+        return;
+    }
+    if out.dtype == DType::C128 {
+        let (re, im) = value.as_complex();
+        for (part, number) in [(complex::Part::Real, re), (complex::Part::Imaginary, im)] {
+            let strides = complex::part_strides(&out);
+            // SAFETY: a part of each element.
+            unsafe { fill(complex::part(&out, part, &strides), Scalar::Float(number)) };
+        }
         return;
     }
     let bits = scalar_bits(value, out.dtype);

@@ -147,6 +147,9 @@ pub unsafe fn extreme_with_index(
     a: Strided<'_>,
     dim: usize,
 ) -> Result<(), KernelError> {
+    if a.dtype.is_complex() {
+        return Err(KernelError::unsupported("max and min", a.dtype));
+    }
     if indices.numel() == 0 {
         return Ok(());
     }

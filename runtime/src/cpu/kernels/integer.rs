@@ -434,6 +434,7 @@ macro_rules! with_arithmetic_type {
                 type $t = $crate::cpu::kernels::integer::Bool8;
                 $body
             }
+            DType::C64 | DType::C128 => unreachable!("complex operands go to kernels of their own"),
         }
     };
 }

@@ -12,6 +12,7 @@
 pub mod attention;
 pub mod class_loss;
 pub mod conv;
+pub mod complex;
 mod copy;
 pub mod distance;
 mod extreme;

@@ -2,7 +2,7 @@
 
 use super::integer::{self, Row1, Row2};
 use super::tile::{Form, pointwise};
-use super::{KernelError, Strided, float};
+use super::{KernelError, Strided, complex, float};
 use crate::cpu::math::{Isa, isa};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use straightline_passes::ir::DType;
@@ -56,13 +56,17 @@ fn binary_row(op: BinaryOp, dtype: DType) -> Result<Row2, KernelError> {
     .ok_or_else(|| KernelError::unsupported(op, dtype))
 }
 
-/// `out = op(a)`; one dtype, or `out` is `bool` for `IsNan`, `IsInf`, `LogicalNot`.
+/// `out = op(a)`; one dtype, or `out` is the real one of a complex `Abs`, or `bool` for `IsNan`, `IsInf`, `LogicalNot`.
 ///
 /// # Safety
 ///
 /// The sizes are equal; the memory of both is what they say and may be accessed; the elements of `out` are distinct,
 /// and overlap `a` only if they are the very same elements.
 pub unsafe fn unary(op: UnaryOp, out: Strided<'_>, a: Strided<'_>) -> Result<(), KernelError> {
+    if a.dtype.is_complex() {
+        // SAFETY: as promised by the caller.
+        return unsafe { complex::unary(op, out, a) };
+    }
     let tests = matches!(op, UnaryOp::IsNan | UnaryOp::IsInf | UnaryOp::LogicalNot);
     let row = if tests {
         debug_assert_eq!(out.dtype, DType::Bool);
@@ -95,6 +99,10 @@ pub unsafe fn binary(
     b: Strided<'_>,
 ) -> Result<(), KernelError> {
     debug_assert!(out.dtype == a.dtype && a.dtype == b.dtype);
+    if a.dtype.is_complex() {
+        // SAFETY: as promised by the caller.
+        return unsafe { complex::binary(op, out, a, b) };
+    }
     let row = binary_row(op, a.dtype)?;
     let form = Form::arithmetic(a.dtype);
     let keep = !(a.dtype.is_floating() && float::is_long(op));
@@ -131,7 +139,7 @@ pub unsafe fn binary_flat(
     [out, a, b]: [*mut u8; 3],
     n: usize,
 ) -> Result<(), KernelError> {
-    if n <= FLAT_LIMIT && !dtype.is_half() {
+    if n <= FLAT_LIMIT && !dtype.is_half() && !dtype.is_complex() {
         let row = binary_row(op, dtype)?;
         // SAFETY: as promised by the caller; the row kernel is that of the dtype.
         return match n == 0 || unsafe { row(out, a, b, n, 0) } {
@@ -165,6 +173,10 @@ pub unsafe fn compare(
     b: Strided<'_>,
 ) -> Result<(), KernelError> {
     debug_assert!(out.dtype == DType::Bool && a.dtype == b.dtype);
+    if a.dtype.is_complex() {
+        // SAFETY: as promised by the caller.
+        return unsafe { complex::compare(op, out, a, b) };
+    }
     let row = integer::compare_row(op, a.dtype);
     let form = Form::arithmetic(a.dtype);
     // SAFETY: as promised by the caller; the row kernel is that of the forms' types.
@@ -247,6 +259,7 @@ pub unsafe fn select(
                 Form::Raw(1) => select_row::<u8>(p, n),
                 Form::Raw(2) => select_row::<u16>(p, n),
                 Form::Raw(4) => select_row::<u32>(p, n),
+                Form::Raw(16) => select_row::<u128>(p, n),
                 _ => select_row::<u64>(p, n),
             },
         );

@@ -60,6 +60,10 @@ fn accumulator(op: ReduceOp, a: DType, out: DType) -> DType {
 ///
 /// The memory of both is what they say and may be accessed; the elements of `out` are distinct and do not overlap `a`.
 pub unsafe fn reduce(op: ReduceOp, out: Strided<'_>, a: Strided<'_>) -> Result<(), KernelError> {
+    if a.dtype.is_complex() || out.dtype.is_complex() {
+        // SAFETY: as promised by the caller.
+        return unsafe { super::complex::reduce(op, out, a) };
+    }
     let dtype = accumulator(op, a.dtype, out.dtype);
     let n = a.numel();
     let small = out.numel() == 1 && n != 0 && n <= BLOCK;
@@ -86,6 +90,9 @@ pub unsafe fn var_mean(
     a: Strided<'_>,
     correction: f64,
 ) -> Result<(), KernelError> {
+    if a.dtype.is_complex() {
+        return Err(KernelError::unsupported("var and mean", a.dtype));
+    }
     if !a.dtype.is_floating() {
         return Err(KernelError::unsupported("var_mean", a.dtype));
     }

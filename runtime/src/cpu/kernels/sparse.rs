@@ -94,7 +94,7 @@ macro_rules! with_element {
                 type $t = Bool8;
                 $body
             }
-            d @ (DType::QInt8 | DType::QUInt8 | DType::QInt32) => {
+            d @ (DType::C64 | DType::C128 | DType::QInt8 | DType::QUInt8 | DType::QInt32) => {
                 return Err(KernelError::unsupported("sparse arithmetic", d));
             }
         }

@@ -72,7 +72,7 @@ impl Data {
                 assert!(b[0] <= 1, "a bool of {:#x}", b[0]);
                 Scalar::Bool(b[0] == 1)
             }
-            DType::QInt8 | DType::QUInt8 | DType::QInt32 => {
+            DType::C64 | DType::C128 | DType::QInt8 | DType::QUInt8 | DType::QInt32 => {
                 unreachable!("plain tensors are not quantized")
             }
         }

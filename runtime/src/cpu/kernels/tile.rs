@@ -15,7 +15,7 @@ pub(super) const TILE: usize = 256;
 
 /// Room for one operand's tile of any dtype.
 #[repr(C, align(64))]
-pub(super) struct Tile([MaybeUninit<u64>; TILE]);
+pub(super) struct Tile([MaybeUninit<u128>; TILE]);
 
 impl Tile {
     /// Not written yet.
@@ -33,7 +33,7 @@ impl Tile {
 /// How the elements of an operand reach the row kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Form {
-    /// As they are: 1, 2, 4 or 8 bytes.
+    /// As they are: 1, 2, 4, 8 or 16 bytes.
     Raw(usize),
     /// `f16` or `bf16`, as `f32`.
     Half(DType),
@@ -103,6 +103,7 @@ pub(super) unsafe fn move_elements(
             1 => move_strided::<u8>(dst, dst_step, src, src_step, n),
             2 => move_strided::<u16>(dst, dst_step, src, src_step, n),
             4 => move_strided::<u32>(dst, dst_step, src, src_step, n),
+            16 => move_strided::<u128>(dst, dst_step, src, src_step, n),
             _ => move_strided::<u64>(dst, dst_step, src, src_step, n),
         }
     }

@@ -20,6 +20,7 @@
 //! | columns, or no contiguity | other, beyond 8 MiB | crate `gemm` |
 //! | columns, or no contiguity | other | `b` copied into panels, then tiles |
 //! | f16, bf16 | any | widened copies, then as above |
+//! | complex | any | crate `gemm`, then the scaling |
 //! | integers | any | rows of sums, four steps of `k` at a time |
 //!
 //! A result with contiguous columns is computed as the transposed product. Products of more than some 12 us are split over the
@@ -51,6 +52,7 @@
 
 mod activate;
 pub(crate) mod blocks;
+mod complex;
 mod drive;
 mod element;
 mod float;
@@ -154,6 +156,8 @@ pub unsafe fn gemm(
             DType::I16 => int::gemm::<i16>(a, b, out, &scaling),
             DType::I32 => int::gemm::<i32>(a, b, out, &scaling),
             DType::I64 => int::gemm::<i64>(a, b, out, &scaling),
+            DType::C64 => complex::gemm::<f32>(a, b, out, &scaling),
+            DType::C128 => complex::gemm::<f64>(a, b, out, &scaling),
             DType::Bool | DType::QInt8 | DType::QUInt8 | DType::QInt32 => {
                 return Err(MatmulError::DType { dtype });
             }

@@ -1,0 +1,138 @@
+use super::super::{binary, compare, copy, fill, reduce, unary};
+use super::*;
+use straightline_passes::schedule::loops::ReduceOp;
+
+type C = Complex<f64>;
+
+fn view<'a, T>(data: &mut [T], dtype: DType, sizes: &'a [i64], strides: &'a [i64]) -> Strided<'a> {
+    Strided {
+        ptr: data.as_mut_ptr().cast(),
+        dtype,
+        sizes,
+        strides,
+    }
+}
+
+fn one(op: UnaryOp, x: C) -> C {
+    let (mut a, mut out) = ([x], [C::new(0.0, 0.0)]);
+    // SAFETY: one element each.
+    unsafe {
+        unary(
+            op,
+            view(&mut out, DType::C128, &[1], &[1]),
+            view(&mut a, DType::C128, &[1], &[1]),
+        )
+        .unwrap();
+    }
+    out[0]
+}
+
+#[test]
+fn functions_are_their_inverses() {
+    use UnaryOp::*;
+    for (f, g) in [
+        (Asin, Sin),
+        (Acos, Cos),
+        (Atan, Tan),
+        (Asinh, Sinh),
+        (Acosh, Cosh),
+        (Atanh, Tanh),
+        (Log, Exp),
+        (Log1p, Expm1),
+    ] {
+        for re in [-3.0, -0.4, -1e-9, 0.2, 0.9, 2.5] {
+            for im in [-2.0, -0.3, 1e-7, 0.8, 5.0] {
+                let x = C::new(re, im);
+                let y = one(g, one(f, x));
+                assert!((x - y).norm() < 1e-9 * x.norm().max(1e-6), "{f:?} {x} {y}");
+            }
+        }
+    }
+    assert_eq!(one(Tanh, C::new(800.0, 1.0)).re, 1.0);
+}
+
+#[test]
+fn copies_go_part_by_part() {
+    let mut c = [Complex::new(1.5f32, -2.0), Complex::new(0.0, 3.0)];
+    let mut wide = [C::new(0.0, 0.0); 2];
+    let mut ints = [0i32; 2];
+    let mut truths = [7u8; 2];
+    // SAFETY: two elements each.
+    unsafe {
+        copy(
+            view(&mut wide, DType::C128, &[2], &[1]),
+            view(&mut c, DType::C64, &[2], &[1]),
+        )
+        .unwrap();
+        copy(
+            view(&mut ints, DType::I32, &[2], &[1]),
+            view(&mut c, DType::C64, &[2], &[1]),
+        )
+        .unwrap();
+        copy(
+            view(&mut truths, DType::Bool, &[2], &[1]),
+            view(&mut c, DType::C64, &[2], &[1]),
+        )
+        .unwrap();
+    }
+    assert_eq!(wide, [C::new(1.5, -2.0), C::new(0.0, 3.0)]);
+    assert_eq!((ints, truths), ([1, 0], [1, 1]));
+    // SAFETY: two elements each.
+    unsafe {
+        copy(
+            view(&mut wide, DType::C128, &[2], &[1]),
+            view(&mut ints, DType::I32, &[2], &[1]),
+        )
+        .unwrap();
+        fill(
+            view(&mut c, DType::C64, &[2], &[1]),
+            Scalar::Complex(1.0, 2.0),
+        );
+    }
+    assert_eq!(wide, [C::new(1.0, 0.0), C::new(0.0, 0.0)]);
+    assert_eq!(c, [Complex::new(1.0, 2.0); 2]);
+}
+
+#[test]
+fn reductions_and_arithmetic() {
+    let mut a: Vec<C> = (0..600).map(|i| C::new(f64::from(i), 1.0)).collect();
+    let mut sums = [C::new(0.0, 0.0); 3];
+    // SAFETY: 200 x 3 elements reduced to 3.
+    unsafe {
+        reduce(
+            ReduceOp::Sum,
+            view(&mut sums, DType::C128, &[1, 3], &[3, 1]),
+            view(&mut a, DType::C128, &[200, 3], &[3, 1]),
+        )
+        .unwrap();
+    }
+    assert_eq!(sums[1], C::new(59900.0, 200.0));
+    let (mut x, mut y) = ([C::new(1.0, 2.0)], [C::new(3.0, -1.0)]);
+    let mut out = [C::new(0.0, 0.0)];
+    let shape = (&[1][..], &[1][..]);
+    // SAFETY: one element each.
+    unsafe {
+        let mut run = |op| {
+            binary(
+                op,
+                view(&mut out, DType::C128, shape.0, shape.1),
+                view(&mut x, DType::C128, shape.0, shape.1),
+                view(&mut y, DType::C128, shape.0, shape.1),
+            )
+            .map(|()| out[0])
+        };
+        assert_eq!(run(BinaryOp::Mul).unwrap(), C::new(5.0, 5.0));
+        assert!((run(BinaryOp::Div).unwrap() - C::new(0.1, 0.7)).norm() < 1e-15);
+        assert!(run(BinaryOp::Maximum).is_err());
+        let mut truth = [0u8];
+        assert!(
+            compare(
+                CompareOp::Lt,
+                view(&mut truth, DType::Bool, shape.0, shape.1),
+                view(&mut x, DType::C128, shape.0, shape.1),
+                view(&mut y, DType::C128, shape.0, shape.1),
+            )
+            .is_err()
+        );
+    }
+}
