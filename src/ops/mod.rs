@@ -23,6 +23,7 @@
 //! | `types` | `result_type` |
 //! | `math_bits` | lazy negation and conjugation, zeros without memory |
 //! | `sparse/` | tensors in coordinate and compressed-row form |
+//! | `spatial/` | pooling, padding, resampling, grid sampling |
 //! | `nested/` | batches of tensors of different sizes |
 //! | `quantized/` | tensors of small integers with a scale, and the operators of `quantized::` |
 //! | `shape_composite`, `shape_stat`, `shape_factory` | `repeat`, `roll`, `diag_embed`; `std_mean`; `linspace`, `new_full` |
@@ -59,6 +60,7 @@ mod shape_composite;
 mod shape_factory;
 mod shape_stat;
 pub(crate) mod sparse;
+pub(crate) mod spatial;
 mod structured;
 mod tolerance;
 mod types;

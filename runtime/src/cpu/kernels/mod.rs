@@ -39,6 +39,7 @@ mod reduce_tests;
 mod row_tests;
 mod rows;
 pub mod sparse;
+pub mod spatial;
 mod strided;
 #[cfg(test)]
 pub(crate) mod testing;

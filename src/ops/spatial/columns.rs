@@ -1,0 +1,201 @@
+//! Windows of images as columns, and back; the gradient of `unfold`.
+
+use super::check;
+use super::layout::{Format, check_dtype, operand, planes, result};
+use crate::error::Result;
+use crate::ops::common::wrap_dim;
+use crate::tensor::{Tensor, access};
+use straightline_passes::ir::{DType, layout};
+use straightline_runtime::cpu::kernels::spatial::{self, Columns, Planes};
+
+/// Checks the arguments and works out the windows on an image of these sizes.
+fn columns(
+    what: &str,
+    image: &[i64],
+    kernel: &[i64],
+    dilation: &[i64],
+    padding: &[i64],
+    stride: &[i64],
+) -> Result<Columns> {
+    let named = [
+        ("kernel_size", kernel, 1),
+        ("dilation", dilation, 1),
+        ("padding", padding, 0),
+        ("stride", stride, 1),
+    ];
+    for (name, values, least) in named {
+        check!(
+            values.len() == 2 && values.iter().all(|v| *v >= least),
+            "{what}: It is expected {name} equals to 2 numbers of at least {least}, but got {values:?}"
+        );
+    }
+    let mut blocks = [0; 2];
+    for d in 0..2 {
+        let [n, k, dil, pad, s] =
+            [image[d], kernel[d], dilation[d], padding[d], stride[d]].map(i128::from);
+        let count = (n + 2 * pad - dil * (k - 1) - 1).div_euclid(s) + 1;
+        check!(
+            count >= 1,
+            "{what}: Given an image of spatial size {image:?}, kernel_size={kernel:?}, dilation={dilation:?}, padding={padding:?}, calculated shape of the array of sliding blocks is too small: it must be at least one"
+        );
+        blocks[d] = count as usize;
+    }
+    let sizes = |v: &[i64]| [v[0] as usize, v[1] as usize];
+    Ok(Columns {
+        image: sizes(image),
+        kernel: sizes(kernel),
+        dilation: sizes(dilation),
+        padding: sizes(padding),
+        stride: sizes(stride),
+        blocks,
+    })
+}
+
+fn check_kind(what: &str, x: &Tensor) -> Result<()> {
+    let known = x.dtype().is_floating() || x.dtype() == DType::Bool;
+    check_dtype(what, x, known)
+}
+
+pub(crate) fn im2col(
+    x: &Tensor,
+    kernel: &[i64],
+    dilation: &[i64],
+    padding: &[i64],
+    stride: &[i64],
+) -> Result<Tensor> {
+    let what = "im2col";
+    let rank = x.dim();
+    check!(
+        (rank == 3 || rank == 4) && x.sizes()[rank - 3..].iter().all(|n| *n > 0),
+        "{what}: Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {:?}",
+        x.sizes()
+    );
+    let columns = columns(
+        what,
+        &x.sizes()[rank - 2..],
+        kernel,
+        dilation,
+        padding,
+        stride,
+    )?;
+    check_kind(what, x)?;
+    let window = kernel[0].saturating_mul(kernel[1]);
+    let mut sizes = x.sizes()[..rank - 3].to_vec();
+    sizes.push(x.sizes()[rank - 3].saturating_mul(window));
+    sizes.push((columns.blocks[0] * columns.blocks[1]) as i64);
+    result(x, &sizes, Format::Contiguous, |out| {
+        let x = operand(x)?;
+        let (count, from) = planes(&x, 2)?;
+        let to = Planes {
+            ptr: out.data_ptr()?,
+            dtype: out.dtype(),
+            len: out.numel() as usize / count.max(1),
+        };
+        let _reads = access::read(&[&x])?;
+        // SAFETY: out is fresh and has a matrix for each of x's images, which is held shared; both are row-major.
+        unsafe { spatial::im2col(count, to, from, &columns)? };
+        Ok(())
+    })
+}
+
+pub(crate) fn col2im(
+    x: &Tensor,
+    output: &[i64],
+    kernel: &[i64],
+    dilation: &[i64],
+    padding: &[i64],
+    stride: &[i64],
+) -> Result<Tensor> {
+    let what = "col2im";
+    let rank = x.dim();
+    check!(
+        output.len() == 2,
+        "{what}: It is expected output_size equals to 2, but got size {}",
+        output.len()
+    );
+    check!(
+        (rank == 2 || rank == 3) && x.sizes()[rank - 2..].iter().all(|n| *n > 0),
+        "{what}: Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for input, but got: {:?}",
+        x.sizes()
+    );
+    check!(
+        output.iter().all(|n| *n > 0),
+        "{what}: Expected positive output_size, but got {output:?}"
+    );
+    let columns = columns(what, output, kernel, dilation, padding, stride)?;
+    let (rows, blocks) = (x.sizes()[rank - 2], x.sizes()[rank - 1]);
+    let window = kernel[0].saturating_mul(kernel[1]);
+    check!(
+        rows % window == 0,
+        "{what}: Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got input.size(1)={rows} and kernel_size={kernel:?}"
+    );
+    let expected = (columns.blocks[0] * columns.blocks[1]) as i64;
+    check!(
+        blocks == expected,
+        "{what}: Given output_size={output:?}, kernel_size={kernel:?}, dilation={dilation:?}, padding={padding:?}, stride={stride:?}, expected size of input's dimension 2 to match the calculated number of sliding blocks {expected}, but got input.size(2)={blocks}"
+    );
+    check_kind(what, x)?;
+    let mut sizes = x.sizes()[..rank - 2].to_vec();
+    sizes.extend([rows / window, output[0], output[1]]);
+    result(x, &sizes, Format::Contiguous, |out| {
+        let x = operand(x)?;
+        let (count, to) = planes(out, 2)?;
+        let from = Planes {
+            ptr: x.data_ptr()?,
+            dtype: x.dtype(),
+            len: x.numel() as usize / count.max(1),
+        };
+        let _reads = access::read(&[&x])?;
+        // SAFETY: as in `im2col`, the other way round.
+        unsafe { spatial::col2im(count, to, from, &columns)? };
+        Ok(())
+    })
+}
+
+pub(crate) fn unfold_backward(
+    grad: &Tensor,
+    input: &[i64],
+    dim: i64,
+    size: i64,
+    step: i64,
+) -> Result<Tensor> {
+    let what = "unfold_backward";
+    let d = wrap_dim(dim, input.len())?;
+    check!(step > 0, "{what}: step is {step} but must be > 0");
+    check!(size >= 0, "{what}: size is {size} but must be >= 0");
+    super::super::common::check_sizes(input)?;
+    let n = input.get(d).copied().unwrap_or(1);
+    check!(
+        size <= n,
+        "{what}: maximum size for tensor at dimension {d} is {n} but size is {size}"
+    );
+    let windows = (n - size) / step + 1;
+    let mut expected = input.to_vec();
+    if let Some(at) = expected.get_mut(d) {
+        *at = windows;
+    }
+    expected.push(size);
+    check!(
+        grad.sizes() == expected,
+        "{what}: expected a gradient of sizes {expected:?}, got {:?}",
+        grad.sizes()
+    );
+    let inner = input.get(d + 1..).map_or(1, layout::numel);
+    let outer = input.get(..d).map_or(1, layout::numel);
+    result(grad, input, Format::Contiguous, |out| {
+        let grad = operand(grad)?;
+        let planes = |t: &Tensor| -> Result<Planes> {
+            Ok(Planes {
+                ptr: t.data_ptr()?,
+                dtype: t.dtype(),
+                len: (t.numel() / outer.max(1)) as usize,
+            })
+        };
+        let (to, from) = (planes(out)?, planes(&grad)?);
+        let _reads = access::read(&[&grad])?;
+        let shape = [inner as usize, size as usize, step as usize];
+        // SAFETY: out is fresh, grad is held shared; sizes have been checked, so that all windows lie inside.
+        unsafe { spatial::fold_windows(outer as usize, to, from, shape)? };
+        Ok(())
+    })
+}

@@ -1,0 +1,231 @@
+//! Maximum pooling with positions, its gradients, and unpooling.
+
+use super::check;
+use super::layout::{
+    Format, check_dtype, check_floating, check_grad, check_indices, check_input, check_same_dtype,
+    copy_over, operand, planes, result, volume, with_spatial,
+};
+use super::window::{Windows, adaptive_axes, adaptive_outputs};
+use crate::error::{Error, Result};
+use crate::tensor::{Tensor, access};
+use straightline_passes::ir::{DType, Dims};
+use straightline_runtime::cpu::kernels::spatial::{self, AxisWindows};
+
+/// A result in a memory format, and indices in the same.
+pub(super) fn with_indices(
+    x: &Tensor,
+    sizes: &[i64],
+    format: Format,
+    compute: impl FnOnce(&Tensor, &Tensor) -> Result<()>,
+) -> Result<(Tensor, Tensor)> {
+    super::super::common::check_sizes(sizes)?;
+    let indices = Tensor::allocate(
+        DType::I64,
+        x.device(),
+        Dims::from_slice(sizes),
+        format.strides(sizes),
+    )?;
+    let out = result(x, sizes, format, |out| {
+        if indices.is_contiguous() {
+            return compute(out, &indices);
+        }
+        let rows = Tensor::allocate_contiguous(DType::I64, x.device(), sizes)?;
+        compute(out, &rows)?;
+        copy_over(&indices, &rows)
+    })?;
+    Ok((out, indices))
+}
+
+fn forward(
+    x: &Tensor,
+    spatial: usize,
+    out: [i64; 3],
+    format: Format,
+    axes: impl FnOnce() -> [AxisWindows; 3],
+) -> Result<(Tensor, Tensor)> {
+    let sizes = with_spatial(x, &out[3 - spatial..]);
+    with_indices(x, &sizes, format, |out, indices| {
+        let x = operand(x)?;
+        let ((count, y), (_, from)) = (planes(out, spatial)?, planes(&x, spatial)?);
+        let at = indices.data_ptr()?.cast::<i64>();
+        let _reads = access::read(&[&x])?;
+        // SAFETY: out and indices are fresh, x is held shared; all are row-major planes of the axes' sizes.
+        unsafe { spatial::max_pool(count, y, at, from, &axes())? };
+        Ok(())
+    })
+}
+
+/// Adds (or writes) values at their indices in each plane of a result of these sizes.
+pub(super) fn scatter(
+    add: bool,
+    values: &Tensor,
+    indices: &Tensor,
+    sizes: &[i64],
+    spatial: usize,
+    format: Format,
+) -> Result<Tensor> {
+    result(values, sizes, format, |out| {
+        let (values, indices) = (operand(values)?, operand(indices)?);
+        let (count, to) = planes(out, spatial)?;
+        let (_, from) = planes(&values, spatial)?;
+        let at = indices.data_ptr()?.cast::<i64>().cast_const();
+        if !at.is_aligned() {
+            return Err(Error::runtime("the indices' memory is not aligned"));
+        }
+        let _reads = access::read(&[&values, &indices])?;
+        // SAFETY: out is fresh, the others are held shared and have equal sizes; all are row-major planes.
+        unsafe { spatial::scatter_planes(add, count, to, from, at)? };
+        Ok(())
+    })
+}
+
+fn check_format(x: &Tensor, spatial: usize) -> Result<Format> {
+    let format = Format::of(x);
+    check!(
+        spatial == 2 || x.dim() == 5 || format == Format::Contiguous,
+        "Unsupported memory format. Supports only ChannelsLast3d, Contiguous"
+    );
+    Ok(if x.dim() == spatial + 2 {
+        format
+    } else {
+        Format::Contiguous
+    })
+}
+
+macro_rules! max_pools {
+    ($($pool:ident $pool_backward:ident $spatial:literal;)*) => {
+        $(
+            pub(crate) fn $pool(
+                x: &Tensor,
+                kernel: &[i64],
+                stride: &[i64],
+                padding: &[i64],
+                dilation: &[i64],
+                ceil_mode: bool,
+            ) -> Result<(Tensor, Tensor)> {
+                let what = stringify!($pool);
+                let windows =
+                    Windows::new(what, $spatial, kernel, stride, padding, dilation, ceil_mode)?;
+                check_input(what, x, $spatial)?;
+                let real = matches!(
+                    x.dtype(),
+                    DType::I64 | DType::I32 | DType::I16 | DType::I8 | DType::U8
+                );
+                check_dtype(what, x, real || x.dtype().is_floating())?;
+                let format = check_format(x, $spatial)?;
+                let input = volume(x, $spatial);
+                let out = windows.outputs(what, input)?;
+                forward(x, $spatial, out, format, || windows.axes(input, out))
+            }
+
+            #[allow(clippy::too_many_arguments, reason = "the schema's arguments")]
+            pub(crate) fn $pool_backward(
+                grad: &Tensor,
+                x: &Tensor,
+                kernel: &[i64],
+                stride: &[i64],
+                padding: &[i64],
+                dilation: &[i64],
+                ceil_mode: bool,
+                indices: &Tensor,
+            ) -> Result<Tensor> {
+                let what = stringify!($pool_backward);
+                let windows =
+                    Windows::new(what, $spatial, kernel, stride, padding, dilation, ceil_mode)?;
+                check_input(what, x, $spatial)?;
+                check_floating(what, x)?;
+                check_same_dtype(what, grad, x)?;
+                let format = check_format(x, $spatial)?;
+                let out = windows.outputs(what, volume(x, $spatial))?;
+                let sizes = with_spatial(x, &out[3 - $spatial..]);
+                check_grad(what, grad, &sizes)?;
+                check_indices(what, indices, &sizes)?;
+                scatter(true, grad, indices, x.sizes(), $spatial, format)
+            }
+        )*
+    };
+}
+
+max_pools!(
+    max_pool2d_with_indices max_pool2d_with_indices_backward 2;
+    max_pool3d_with_indices max_pool3d_with_indices_backward 3;
+);
+
+macro_rules! adaptive_max_pools {
+    ($($pool:ident $pool_backward:ident $spatial:literal;)*) => {
+        $(
+            pub(crate) fn $pool(x: &Tensor, output: &[i64]) -> Result<(Tensor, Tensor)> {
+                let what = stringify!($pool);
+                check_input(what, x, $spatial)?;
+                let out = adaptive_outputs(what, output, $spatial)?;
+                check_floating(what, x)?;
+                let input = volume(x, $spatial);
+                let format = if $spatial == 2 { Format::of_rank(x, 4) } else { Format::Contiguous };
+                forward(x, $spatial, out, format, || adaptive_axes(input, out))
+            }
+
+            pub(crate) fn $pool_backward(
+                grad: &Tensor,
+                x: &Tensor,
+                indices: &Tensor,
+            ) -> Result<Tensor> {
+                let what = stringify!($pool_backward);
+                check_input(what, x, $spatial)?;
+                check_floating(what, x)?;
+                check_same_dtype(what, grad, x)?;
+                check!(
+                    grad.dim() == x.dim() && grad.sizes().iter().skip(1).all(|s| *s > 0),
+                    "{what}: Expected grad_output of {} dimensions, non-zero but for the batch, but got {:?}",
+                    x.dim(),
+                    grad.sizes()
+                );
+                let lead = x.dim() - $spatial;
+                check_grad(what, grad, &with_spatial(x, &grad.sizes()[lead..]))?;
+                check_indices(what, indices, grad.sizes())?;
+                let format = if $spatial == 2 { Format::of_rank(x, 4) } else { Format::Contiguous };
+                scatter(true, grad, indices, x.sizes(), $spatial, format)
+            }
+        )*
+    };
+}
+
+adaptive_max_pools!(
+    adaptive_max_pool2d adaptive_max_pool2d_backward 2;
+    adaptive_max_pool3d adaptive_max_pool3d_backward 3;
+);
+
+fn unpool(
+    what: &str,
+    x: &Tensor,
+    indices: &Tensor,
+    output: &[i64],
+    spatial: usize,
+    format: Format,
+) -> Result<Tensor> {
+    check!(
+        output.len() == spatial,
+        "{what}: There should be exactly {spatial} elements in output_size, but got {output:?}"
+    );
+    check_input(what, x, spatial)?;
+    check_indices(what, indices, x.sizes())?;
+    check_floating(what, x)?;
+    scatter(false, x, indices, &with_spatial(x, output), spatial, format)
+}
+
+pub(crate) fn max_unpool2d(x: &Tensor, indices: &Tensor, output: &[i64]) -> Result<Tensor> {
+    unpool("max_unpool2d", x, indices, output, 2, Format::of_rank(x, 4))
+}
+
+pub(crate) fn max_unpool3d(
+    x: &Tensor,
+    indices: &Tensor,
+    output: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+) -> Result<Tensor> {
+    check!(
+        stride.len() == 3 && padding.len() == 3 && stride.iter().all(|s| *s > 0),
+        "max_unpool3d: There should be exactly 3 elements in stride and padding, strides greater than zero, but got stride: {stride:?} padding: {padding:?}"
+    );
+    unpool("max_unpool3d", x, indices, output, 3, Format::Contiguous)
+}

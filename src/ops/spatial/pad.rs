@@ -1,0 +1,175 @@
+//! Pads that mirror or repeat, and their gradients: gathers along each axis.
+
+use super::check;
+use super::layout::{
+    Format, check_dtype, check_grad, check_same_dtype, operand, planes, result, volume,
+    with_spatial,
+};
+use crate::error::{Error, Result};
+use crate::tensor::{Tensor, access};
+use straightline_passes::ir::DType;
+use straightline_runtime::cpu::kernels::spatial::{self, AxisMap};
+
+/// What lies outside of the input.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outside {
+    /// Its mirror image about the first or last element.
+    Mirror,
+    /// The first or last element.
+    Edge,
+}
+
+impl Outside {
+    /// The input position that each output position copies; negative pads cut off.
+    fn map(self, input: usize, before: i64, after: i64) -> Option<AxisMap> {
+        let n = input as i64;
+        let output = n + before + after;
+        let from = |o: i64| {
+            let i = o - before;
+            match self {
+                Outside::Edge => i.clamp(0, n - 1),
+                Outside::Mirror if i < 0 => -i,
+                Outside::Mirror if i >= n => 2 * (n - 1) - i,
+                Outside::Mirror => i,
+            }
+        };
+        let positions = (0..output).map(|o| usize::try_from(from(o)).unwrap_or(usize::MAX));
+        AxisMap::new(input, positions.collect())
+    }
+}
+
+struct Padding {
+    maps: [AxisMap; 3],
+    /// The output's spatial sizes.
+    output: Vec<i64>,
+    format: Format,
+}
+
+fn padding(
+    what: &str,
+    x: &Tensor,
+    pad: &[i64],
+    spatial: usize,
+    outside: Outside,
+) -> Result<Padding> {
+    check!(
+        pad.len() == 2 * spatial,
+        "{what}: padding size is expected to be {}, but got: {}",
+        2 * spatial,
+        pad.len()
+    );
+    let rank = x.dim();
+    let batched = rank == spatial + 2;
+    check!(
+        (batched || rank == spatial + 1)
+            && x.sizes().iter().skip(usize::from(batched)).all(|s| *s > 0),
+        "{what}: Expected {}D or {}D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {:?}",
+        spatial + 1,
+        spatial + 2,
+        x.sizes()
+    );
+    check_dtype(what, x, x.dtype() != DType::Bool)?;
+    let sizes = volume(x, spatial);
+    let mut output = Vec::with_capacity(spatial);
+    let mut maps = [0, 1, 2].map(|d| AxisMap::identity(sizes[d]));
+    for d in 3 - spatial..3 {
+        // the last dimension's pads come first
+        let at = 2 * (2 - d);
+        let (before, after, n) = (pad[at], pad[at + 1], sizes[d] as i64);
+        if outside == Outside::Mirror {
+            check!(
+                before < n && after < n,
+                "{what}: Padding size should be less than the corresponding input dimension, but got: padding ({before}, {after}) at dimension {} of input {:?}",
+                rank + d - 3,
+                x.sizes()
+            );
+        }
+        let out = n.saturating_add(before).saturating_add(after);
+        check!(
+            out >= 1,
+            "{what}: input {:?} is too small: the padded size at dimension {} would be {out}",
+            x.sizes(),
+            rank + d - 3
+        );
+        super::super::common::check_sizes(&[out])?;
+        maps[d] = outside.map(sizes[d], before, after).ok_or_else(|| {
+            Error::shape(format!(
+                "{what}: padding ({before}, {after}) reaches outside of a dimension of size {n}"
+            ))
+        })?;
+        output.push(out);
+    }
+    let format = if spatial == 1 {
+        Format::Contiguous
+    } else {
+        Format::of(x)
+    };
+    Ok(Padding {
+        maps,
+        output,
+        format,
+    })
+}
+
+fn forward(
+    what: &str,
+    x: &Tensor,
+    pad: &[i64],
+    spatial: usize,
+    outside: Outside,
+) -> Result<Tensor> {
+    let p = padding(what, x, pad, spatial, outside)?;
+    result(x, &with_spatial(x, &p.output), p.format, |out| {
+        let x = operand(x)?;
+        let ((count, y), (_, from)) = (planes(out, spatial)?, planes(&x, spatial)?);
+        let _reads = access::read(&[&x])?;
+        // SAFETY: out is fresh, x is held shared; both are row-major planes of the maps' sizes.
+        unsafe { spatial::gather_axes(count, y, from, &p.maps)? };
+        Ok(())
+    })
+}
+
+fn backward(
+    what: &str,
+    grad: &Tensor,
+    x: &Tensor,
+    pad: &[i64],
+    spatial: usize,
+    outside: Outside,
+) -> Result<Tensor> {
+    let p = padding(what, x, pad, spatial, outside)?;
+    check_dtype(what, x, x.dtype().is_floating())?;
+    check_same_dtype(what, grad, x)?;
+    check_grad(what, grad, &with_spatial(x, &p.output))?;
+    result(x, x.sizes(), p.format, |out| {
+        let grad = operand(grad)?;
+        let ((count, to), (_, from)) = (planes(out, spatial)?, planes(&grad, spatial)?);
+        let _reads = access::read(&[&grad])?;
+        // SAFETY: as in `forward`.
+        unsafe { spatial::scatter_axes(count, to, from, &p.maps)? };
+        Ok(())
+    })
+}
+
+macro_rules! pads {
+    ($($pad:ident $pad_backward:ident $spatial:literal $outside:ident;)*) => {
+        $(
+            pub(crate) fn $pad(x: &Tensor, pad: &[i64]) -> Result<Tensor> {
+                forward(stringify!($pad), x, pad, $spatial, Outside::$outside)
+            }
+
+            pub(crate) fn $pad_backward(grad: &Tensor, x: &Tensor, pad: &[i64]) -> Result<Tensor> {
+                backward(stringify!($pad_backward), grad, x, pad, $spatial, Outside::$outside)
+            }
+        )*
+    };
+}
+
+pads!(
+    reflection_pad1d reflection_pad1d_backward 1 Mirror;
+    reflection_pad2d reflection_pad2d_backward 2 Mirror;
+    reflection_pad3d reflection_pad3d_backward 3 Mirror;
+    replication_pad1d replication_pad1d_backward 1 Edge;
+    replication_pad2d replication_pad2d_backward 2 Edge;
+    replication_pad3d replication_pad3d_backward 3 Edge;
+);
