@@ -107,7 +107,21 @@ fn recording() -> IncludeGuard {
 fn finish<I: TensorTree, O: TensorTree>(output: &O, inputs: &I) -> Result<Traced> {
     let _on = recording();
     let mut given = Vec::new();
-    flat::visit(output, &mut |t| given.push(t.clone()));
+    let mut failed = None;
+    flat::visit(output, &mut |t| {
+        // a result is memory that is read as it lies: bits are resolved before it is handed out
+        let plain = match t.is_conj() || t.is_neg() {
+            true => crate::ops::aten::clone(t, None),
+            false => Ok(t.clone()),
+        };
+        match plain {
+            Ok(t) => given.push(t),
+            Err(e) => failed = Some(e),
+        }
+    });
+    if let Some(e) = failed {
+        return Err(e);
+    }
     let leaves = functionalize::leaves();
     let mut values: Vec<ValueRef> = Vec::new();
     let outputs = results::sources(&given, &leaves, &mut values)?;

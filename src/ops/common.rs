@@ -42,7 +42,7 @@ pub(crate) fn promote_scalar(t: &Tensor, s: Scalar) -> DType {
 
 /// Operators that compute in floating point turn integers into the default float type.
 pub(crate) fn float_of(dtype: DType) -> DType {
-    if dtype.is_floating() {
+    if dtype.is_floating() || dtype.is_complex() {
         dtype
     } else {
         DType::F32

@@ -187,7 +187,9 @@ pub(crate) fn ones_like(
 }
 
 fn all_integers(scalars: &[Scalar]) -> bool {
-    scalars.iter().all(|s| !matches!(s, Scalar::Float(_)))
+    scalars
+        .iter()
+        .all(|s| !matches!(s, Scalar::Float(_) | Scalar::Complex(..)))
 }
 
 pub(crate) fn arange(

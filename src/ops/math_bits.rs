@@ -4,11 +4,12 @@
 //! A bit is a dispatch key on the tensor: `Negative`, `Conjugate` or `ZeroTensor`. The kernels at
 //! those keys are in [`crate::modes::math_bits`] and [`crate::modes::zero_tensor`].
 
-use super::{aten, copy, pointwise};
+use super::{aten, complex, copy, pointwise};
 use crate::dispatch::{DispatchKey, DispatchKeySet};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use crate::tensor::storage::Storage;
+use std::borrow::Cow;
 use straightline_passes::ir::{DType, Device, Dims, Layout, MemoryFormat, Scalar, layout};
 
 pub(crate) fn neg_view(t: &Tensor) -> Result<Tensor> {
@@ -32,16 +33,51 @@ pub(crate) fn is_neg(t: &Tensor) -> Result<bool> {
     Ok(t.is_neg())
 }
 
-/// There are no complex dtypes yet, and the others are their own conjugates.
+/// The conjugated tensor, without computing.
 pub(crate) fn conj_view(t: &Tensor) -> Result<Tensor> {
-    Err(Error::dtype(format!(
-        "_conj is for complex tensors, and this one is {}: `conj` gives a real tensor itself",
-        t.dtype()
-    )))
+    if !t.dtype().is_complex() {
+        return Err(Error::dtype(format!(
+            "_conj is for complex tensors, and this one is {}: `conj` gives a real tensor itself",
+            t.dtype()
+        )));
+    }
+    let keys = t.key_set();
+    Ok(t.with_keys(if t.is_conj() {
+        keys.remove(DispatchKey::Conjugate)
+    } else {
+        keys.add(DispatchKey::Conjugate)
+    }))
 }
 
 pub(crate) fn conj(t: &Tensor) -> Result<Tensor> {
+    if t.dtype().is_complex() {
+        aten::_conj(t)
+    } else {
+        Ok(t.clone())
+    }
+}
+
+pub(crate) fn conj_physical(t: &Tensor) -> Result<Tensor> {
+    if t.dtype().is_complex() {
+        aten::_conj_physical(t)
+    } else {
+        Ok(t.clone())
+    }
+}
+
+/// Conjugation in place: of the memory, whether it stands for itself or for its conjugate.
+pub(crate) fn conj_physical_(t: &Tensor) -> Result<Tensor> {
+    complex::conjugate_(&t.without_math_bits())?;
     Ok(t.clone())
+}
+
+/// The tensor for a kernel that reads memory: itself, or a copy where it is lazily conjugated or negated.
+pub(super) fn plain(t: &Tensor) -> Result<Cow<'_, Tensor>> {
+    Ok(if t.is_conj() || t.is_neg() {
+        Cow::Owned(clone(t, None)?)
+    } else {
+        Cow::Borrowed(t)
+    })
 }
 
 pub(crate) fn resolve_conj(t: &Tensor) -> Result<Tensor> {
@@ -57,7 +93,13 @@ pub(crate) fn is_conj(t: &Tensor) -> Result<bool> {
 }
 
 pub(crate) fn conj_copy(t: &Tensor) -> Result<Tensor> {
-    aten::clone(t, None)
+    if t.is_conj() {
+        return copy::clone(&t.without_math_bits(), None);
+    }
+    if t.dtype().is_complex() {
+        return complex::conjugated(t);
+    }
+    copy::clone(t, None)
 }
 
 pub(crate) fn is_zero(t: &Tensor) -> Result<bool> {
@@ -102,6 +144,9 @@ pub(super) fn clone(t: &Tensor, format: Option<MemoryFormat>) -> Result<Tensor> 
         return copy::zero_(&Tensor::allocate(t.dtype(), t.device(), sizes, strides)?);
     }
     let out = copy::clone(&raw, format)?;
+    if t.is_conj() {
+        complex::conjugate_(&out)?;
+    }
     if t.is_neg() {
         pointwise::neg_(&out)?;
     }
@@ -123,6 +168,10 @@ pub(super) fn copy_(dst: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Te
         src.without_math_bits()
     };
     copy::copy_(&raw, &values, non_blocking)?;
+    // of a real destination the imaginary part is dropped, whatever its sign
+    if dst.is_conj() != src.is_conj() {
+        complex::conjugate_(&raw)?;
+    }
     if dst.is_neg() != src.is_neg() {
         pointwise::neg_(&raw)?;
     }

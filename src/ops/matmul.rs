@@ -1,6 +1,7 @@
 //! Matrix products and what is made of them.
 
 use super::common::check_devices;
+use super::math_bits::plain;
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
 use straightline_passes::ir::{DType, Dims, Scalar};
@@ -74,6 +75,7 @@ fn mat_mut(t: &Tensor) -> Result<MatMut> {
 }
 
 pub(crate) fn mm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    let (a, b) = (&*plain(a)?, &*plain(b)?);
     check_2d(a, "self")?;
     check_2d(b, "mat2")?;
     check_inner(a, b)?;
@@ -96,7 +98,8 @@ pub(crate) fn mm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 }
 
 fn check_scales(dtype: DType, beta: Scalar, alpha: Scalar) -> Result<()> {
-    if !dtype.is_floating() && [beta, alpha].iter().any(|s| matches!(s, Scalar::Float(_))) {
+    let inexact = dtype.is_floating() || dtype.is_complex();
+    if !inexact && [beta, alpha].iter().any(|s| matches!(s, Scalar::Float(_))) {
         return Err(Error::dtype(
             "For integral input tensors, argument beta and alpha must not be a floating point number.",
         ));
@@ -111,6 +114,7 @@ pub(crate) fn addmm(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
+    let (bias, a, b) = (&*plain(bias)?, &*plain(a)?, &*plain(b)?);
     check_2d(a, "mat1")?;
     check_2d(b, "mat2")?;
     check_inner(a, b)?;
@@ -177,6 +181,7 @@ fn run_bmm(
 }
 
 pub(crate) fn bmm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    let (a, b) = (&*plain(a)?, &*plain(b)?);
     check_3d(a, b)?;
     let sizes = [a.sizes()[0], a.sizes()[1], b.sizes()[2]];
     let out = Tensor::allocate_contiguous(a.dtype(), a.device(), &sizes)?;
@@ -193,6 +198,7 @@ pub(crate) fn baddbmm(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
+    let (addend, a, b) = (&*plain(addend)?, &*plain(a)?, &*plain(b)?);
     check_3d(a, b)?;
     check_dtypes(a, addend)?;
     // unlike addmm, PyTorch converts the factors here

@@ -21,6 +21,8 @@
 //! | `structured` | variants that write into `out`, and what a backend gets for free by having them |
 //! | `composite` | operators taken apart for tensors of backends from outside |
 //! | `types` | `result_type` |
+//! | `complex` | parts of complex tensors, angles, inner products |
+//! | `fft` | Fourier transforms |
 //! | `math_bits` | lazy negation and conjugation, zeros without memory |
 //! | `sparse/` | tensors in coordinate and compressed-row form |
 //! | `spatial/` | pooling, padding, resampling, grid sampling |
@@ -36,15 +38,17 @@
 mod alias;
 mod attention;
 mod attention_math;
-mod class_loss;
 mod channels;
+mod class_loss;
 pub(crate) mod common;
+mod complex;
 pub(crate) mod composite;
 mod conv;
 mod conv_backward;
 pub(crate) mod copy;
 pub(crate) mod dense;
 mod factory;
+mod fft;
 pub(crate) mod index;
 mod margin_loss;
 pub(crate) mod math_bits;

@@ -239,7 +239,7 @@ pub(crate) fn addr(
     }
     let dtype = super::common::promote(&[x, a, b])?;
     for (name, s) in [("beta", beta), ("alpha", alpha)] {
-        if !dtype.is_floating() && matches!(s, Scalar::Float(_)) {
+        if !dtype.is_floating() && !dtype.is_complex() && matches!(s, Scalar::Float(_)) {
             return Err(Error::dtype(format!(
                 "For integral input tensors, argument {name} must not be a floating point number."
             )));
@@ -266,13 +266,13 @@ pub(crate) fn addr(
             Ok(product)
         };
     }
-    let is_one = |s: Scalar| s.as_f64() == 1.0;
+    let is_one = |s: Scalar| s.as_complex() == (1.0, 0.0);
     let product = if is_one(alpha) {
         product
     } else {
         aten::mul_scalar(&product, alpha.cast(dtype))?
     };
-    if beta.as_f64() == 0.0 {
+    if beta.as_complex() == (0.0, 0.0) {
         return Ok(product);
     }
     let x = aten::to_dtype(&x, dtype, false, false, None)?;

@@ -36,7 +36,7 @@ fn reduce(op: ReduceOp, x: &Tensor, dims: &[usize], keepdim: bool, dtype: DType)
 }
 
 fn sum_dtype(x: &Tensor, dtype: Option<DType>) -> DType {
-    dtype.unwrap_or(if x.dtype().is_floating() {
+    dtype.unwrap_or(if x.dtype().is_floating() || x.dtype().is_complex() {
         x.dtype()
     } else {
         DType::I64
@@ -80,7 +80,7 @@ pub(crate) fn mean_dim(
     dtype: Option<DType>,
 ) -> Result<Tensor> {
     let dtype = dtype.unwrap_or(x.dtype());
-    if !dtype.is_floating() {
+    if !dtype.is_floating() && !dtype.is_complex() {
         return Err(Error::runtime(format!(
             "mean(): could not infer output dtype. Input dtype must be either a floating point or \
              complex dtype. Got: {}",

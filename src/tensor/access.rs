@@ -15,8 +15,10 @@ impl Tensor {
     #[inline]
     pub(crate) fn data_ptr(&self) -> Result<*mut u8> {
         match self.storage().ptr() {
-            // memory that stands for its negation must not be taken for values
-            Some(_) if self.is_neg() => Err(self.no_memory_error("this operation")),
+            // memory that stands for its negation or conjugate must not be taken for values
+            Some(_) if self.is_neg() || self.is_conj() => {
+                Err(self.no_memory_error("this operation"))
+            }
             Some(p) => {
                 // wrapping_add: a zero-element view may point past the end, and is never read
                 Ok(p.wrapping_add(self.storage_offset() as usize * self.dtype().size()))

@@ -20,6 +20,8 @@ struct Format {
     integral_values: bool,
     scientific: bool,
     width: usize,
+    /// Of complex numbers: how the imaginary part is written.
+    imaginary: Option<Box<Format>>,
 }
 
 impl Format {
@@ -29,7 +31,17 @@ impl Format {
             integral_values: true,
             scientific: false,
             width: 1,
+            imaginary: None,
         };
+        if values.iter().any(|v| v.is_complex()) {
+            let part = |f: fn((f64, f64)) -> f64| {
+                let of: Vec<Scalar> = values.iter().map(|v| f(v.as_complex()).into()).collect();
+                Format::new(&of, true)
+            };
+            format = part(|x| x.0);
+            format.imaginary = Some(Box::new(part(|x| x.1)));
+            return format;
+        }
         if !floating {
             format.fit(values);
             return format;
@@ -68,6 +80,15 @@ impl Format {
         match v {
             Scalar::Bool(b) => if b { "True" } else { "False" }.into(),
             Scalar::Int(i) if !self.floating => i.to_string(),
+            Scalar::Complex(re, im) => {
+                let re = self.text(Scalar::Float(re));
+                let im = match &self.imaginary {
+                    Some(format) => format.text(Scalar::Float(im)),
+                    None => im.to_string(),
+                };
+                let sign = if im.starts_with('-') { "" } else { "+" };
+                format!("{re:>width$}{sign}{im}j", width = self.width)
+            }
             v => {
                 let x = v.as_f64();
                 if x.is_nan() {
@@ -144,7 +165,8 @@ impl Printer<'_> {
 
     fn write_row(&self, out: &mut String, base: i64, indent: usize) {
         let width = self.format.width;
-        let per_line = ((LINE_WIDTH.saturating_sub(indent)) / (width + 2)).max(1);
+        let imaginary = (self.format.imaginary.as_ref()).map_or(0, |f| f.width + 1);
+        let per_line = ((LINE_WIDTH.saturating_sub(indent)) / (width + imaginary + 2)).max(1);
         out.push('[');
         let last = self.sizes[self.sizes.len() - 1];
         for (n, i) in shown(last, self.summarize).iter().enumerate() {
@@ -203,7 +225,11 @@ impl Tensor {
         if !has_data || self.numel() == 0 {
             s += &format!(", size=({})", list(self.sizes()));
         }
-        if !matches!(self.dtype(), DType::F32 | DType::I64 | DType::Bool) || self.numel() == 0 {
+        if !matches!(
+            self.dtype(),
+            DType::F32 | DType::C64 | DType::I64 | DType::Bool
+        ) || self.numel() == 0
+        {
             s += &format!(", dtype=torch.{}", self.dtype().torch_name());
         }
         if self.requires_grad() {
@@ -327,6 +353,23 @@ mod tests {
         assert_eq!(i.to_string(), "tensor([  1, 200], dtype=torch.int32)");
         let b = Tensor::from_slice(&[true, false], &[2]).unwrap();
         assert_eq!(b.to_string(), "tensor([ True, False])");
+    }
+
+    #[test]
+    fn prints_complex_numbers_as_pytorch() {
+        let t = |v: &[(f32, f32)], s: &[i64]| {
+            let v: Vec<Complex<f32>> = v.iter().map(|x| Complex::new(x.0, x.1)).collect();
+            Tensor::from_slice(&v, s).unwrap().to_string()
+        };
+        assert_eq!(
+            t(&[(1.0, 2.0), (-3.5, -0.25)], &[2]),
+            "tensor([ 1.0000+2.0000j, -3.5000-0.2500j])"
+        );
+        assert_eq!(t(&[(1.0, -0.0)], &[]), "tensor(1.-0.j)");
+        assert_eq!(
+            t(&[(1.0, f32::NAN), (1e6, 10.0)], &[2, 1]),
+            "tensor([[1.0000e+00+nanj],\n        [1.0000e+06+10.j]])"
+        );
     }
 
     #[test]

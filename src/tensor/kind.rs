@@ -81,9 +81,9 @@ impl Tensor {
     /// The error of something that reads memory, where the tensor's data is elsewhere.
     #[cold]
     pub(crate) fn no_memory_error(&self, what: &str) -> Error {
-        if self.is_neg() || self.is_zerotensor() {
+        if self.is_neg() || self.is_conj() || self.is_zerotensor() {
             return Error::runtime(
-                "a kernel was given a tensor with the negative or zero bit, which stands for other \
+                "a kernel was given a tensor with the negative, conjugate or zero bit, which stands for other \
                  values than its memory has: call the operator instead of redispatching past those \
                  keys, or resolve the tensor with `clone()`",
             );

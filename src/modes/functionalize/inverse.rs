@@ -107,6 +107,9 @@ fn has_inverse(op: &str) -> bool {
             | "aten::lift_fresh"
             | "aten::view"
             | "aten::view.dtype"
+            | "aten::view_as_real"
+            | "aten::view_as_complex"
+            | "aten::_conj"
             | "aten::squeeze"
             | "aten::squeeze.dim"
             | "aten::squeeze.dims"
@@ -127,6 +130,12 @@ fn inverse_view(op: &str, args: &[Value], base: &Tensor, new: &Tensor) -> Result
     match (op, &args[1..]) {
         ("aten::alias" | "aten::detach" | "aten::lift_fresh", _) => Ok(new.clone()),
         ("aten::view.dtype", _) => aten::view_dtype(new, base.dtype()),
+        ("aten::view_as_real", _) => {
+            let dense = straightline_passes::ir::MemoryFormat::Contiguous;
+            aten::view_as_complex(&aten::contiguous(new, dense)?)
+        }
+        ("aten::view_as_complex", _) => aten::view_as_real(new),
+        ("aten::_conj", _) => aten::_conj_physical(new),
         ("aten::squeeze.dim", [Value::Int(dim)]) if base.dim() == new.dim() + 1 => {
             aten::unsqueeze(new, *dim)
         }

@@ -139,11 +139,18 @@ pub(super) fn scalar_inplace(op: BinaryOp, a: &Tensor, s: Scalar, dtype: DType) 
 }
 
 fn is_one(s: Scalar) -> bool {
-    matches!(s, Scalar::Int(1)) || matches!(s, Scalar::Float(x) if x == 1.0)
+    matches!(s, Scalar::Int(1))
+        || matches!(s, Scalar::Float(x) if x == 1.0)
+        || matches!(s, Scalar::Complex(re, im) if re == 1.0 && im == 0.0)
 }
 
 fn check_alpha(dtype: DType, alpha: Scalar) -> Result<()> {
-    if matches!(alpha, Scalar::Float(_)) && !dtype.is_floating() {
+    if alpha.is_complex() && !dtype.is_complex() {
+        return Err(Error::dtype(
+            "For non-complex input tensors, argument alpha must not be a complex number.",
+        ));
+    }
+    if matches!(alpha, Scalar::Float(_)) && !dtype.is_floating() && !dtype.is_complex() {
         return Err(Error::dtype(
             "For integral input tensors, argument alpha must not be a floating point number.",
         ));
@@ -184,6 +191,10 @@ fn scale_scalar(a: &Tensor, b: Scalar, alpha: Scalar) -> Result<(Scalar, DType)>
     let b = match (b, alpha) {
         (b, alpha) if is_one(alpha) => b,
         (Scalar::Int(b), Scalar::Int(alpha)) => Scalar::Int(b.wrapping_mul(alpha)),
+        (b, alpha) if b.is_complex() || alpha.is_complex() => {
+            let ((a, b), (c, d)) = (b.as_complex(), alpha.as_complex());
+            Scalar::Complex(a * c - b * d, a * d + b * c)
+        }
         (b, alpha) => Scalar::Float(b.as_f64() * alpha.as_f64()),
     };
     Ok((b, dtype))
@@ -289,7 +300,7 @@ pub(super) fn numbers(d: DType, name: &str) -> Result<DType> {
 }
 
 fn integers(d: DType, name: &str) -> Result<DType> {
-    if d.is_floating() {
+    if d.is_floating() || d.is_complex() {
         return Err(Error::dtype(format!(
             "`{name}` is for integer and bool tensors, not {d}"
         )));

@@ -14,7 +14,7 @@ fn check_pow(dtype: DType, negative_exponent: bool) -> Result<DType> {
     if dtype == DType::Bool {
         return Err(Error::dtype("`pow` is not implemented for bool tensors"));
     }
-    if !dtype.is_floating() && negative_exponent {
+    if !dtype.is_floating() && !dtype.is_complex() && negative_exponent {
         return Err(Error::runtime(
             "Integers to negative integer powers are not allowed.",
         ));
@@ -34,7 +34,10 @@ pub(crate) fn pow_tensor_(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 
 /// The exponents that PyTorch computes without `pow`.
 fn special_power(a: &Tensor, exponent: Scalar, dtype: DType) -> Option<Result<Tensor>> {
-    if !dtype.is_floating() {
+    if exponent.as_complex().1 != 0.0 {
+        return None;
+    }
+    if !dtype.is_floating() && !dtype.is_complex() {
         return (exponent.as_f64() == 2.0).then(|| binary(BinaryOp::Mul, a, a, dtype));
     }
     Some(match exponent.as_f64() {
@@ -49,7 +52,7 @@ fn special_power(a: &Tensor, exponent: Scalar, dtype: DType) -> Option<Result<Te
 /// Exponents 0 and 1, for which even bool tensors have a power.
 fn trivial_power(a: &Tensor, exponent: Scalar) -> Option<Result<Tensor>> {
     let e = exponent.as_f64();
-    if e != 0.0 && e != 1.0 {
+    if (e != 0.0 && e != 1.0) || exponent.as_complex().1 != 0.0 {
         return None;
     }
     let dtype = promote_scalar(a, exponent);
@@ -86,7 +89,7 @@ pub(crate) fn pow_scalar_(a: &Tensor, exponent: Scalar) -> Result<Tensor> {
 
 pub(crate) fn pow_base(base: Scalar, exponent: &Tensor) -> Result<Tensor> {
     let dtype = promote_scalar(exponent, base);
-    if base.as_f64() == 1.0 && dtype != DType::Bool {
+    if base.as_complex() == (1.0, 0.0) && dtype != DType::Bool {
         let out = Tensor::allocate_contiguous(dtype, exponent.device(), exponent.sizes())?;
         return copy::fill_(&out, Scalar::Int(1));
     }
@@ -118,7 +121,7 @@ pub(crate) fn addcmul(x: &Tensor, a: &Tensor, b: &Tensor, value: Scalar) -> Resu
 
 pub(crate) fn addcdiv(x: &Tensor, a: &Tensor, b: &Tensor, value: Scalar) -> Result<Tensor> {
     let dtype = promote(&[x, a, b])?;
-    if !dtype.is_floating() {
+    if !dtype.is_floating() && !dtype.is_complex() {
         return Err(Error::dtype(
             "Integer division with addcdiv is no longer supported",
         ));

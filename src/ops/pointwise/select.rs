@@ -23,9 +23,9 @@ pub(super) fn compare(op: CompareOp, a: &Tensor, b: &Tensor) -> Result<Tensor> {
         unsafe {
             kernels::compare(
                 op,
-                out.strided()?,
-                a.strided_as(out.sizes(), &sa)?,
-                b.strided_as(out.sizes(), &sb)?,
+                out.strided_any()?,
+                a.strided_as_any(out.sizes(), &sa)?,
+                b.strided_as_any(out.sizes(), &sb)?,
             )?;
         }
     }
@@ -44,8 +44,8 @@ fn compare_scalar(op: CompareOp, a: &Tensor, s: Scalar) -> Result<Tensor> {
         unsafe {
             kernels::compare(
                 op,
-                out.strided()?,
-                a.strided()?,
+                out.strided_any()?,
+                a.strided_any()?,
                 cell.strided(a.sizes(), &z),
             )?;
         }

@@ -85,10 +85,29 @@ macro_rules! same_type_functions {
     )*};
 }
 same_type_functions!(
-    neg neg_ Neg false, abs abs_ Abs true, sign sign_ Sign true, floor floor_ Floor false,
+    neg neg_ Neg false, sign sign_ Sign true, floor floor_ Floor false,
     ceil ceil_ Ceil false, round round_ Round false, trunc trunc_ Trunc false,
     relu relu_ Relu false, bitwise_not bitwise_not_ BitwiseNot true,
 );
+
+/// Of complex numbers the absolute value is real.
+pub(crate) fn abs(x: &Tensor) -> Result<Tensor> {
+    if !x.dtype().is_complex() {
+        return unary(UnaryOp::Abs, x, x.dtype());
+    }
+    let out = result(Dims::from_slice(x.sizes()), x.dtype().to_real(), &[x])?;
+    unary_into(UnaryOp::Abs, &out, x)?;
+    Ok(out)
+}
+
+pub(crate) fn abs_(x: &Tensor) -> Result<Tensor> {
+    if x.dtype().is_complex() {
+        return Err(Error::dtype(
+            "In-place abs is not supported for complex tensors.",
+        ));
+    }
+    unary_inplace(UnaryOp::Abs, x, x.dtype())
+}
 
 fn check_bool(ok: bool, x: &Tensor, name: &str) -> Result<()> {
     if !ok && x.dtype() == DType::Bool {
@@ -96,7 +115,7 @@ fn check_bool(ok: bool, x: &Tensor, name: &str) -> Result<()> {
             "`{name}` on a bool tensor is not supported: use `logical_not`, or convert first"
         )));
     }
-    if name == "bitwise_not" && x.dtype().is_floating() {
+    if name == "bitwise_not" && (x.dtype().is_floating() || x.dtype().is_complex()) {
         return Err(Error::dtype(
             "`bitwise_not` is for integer and bool tensors".to_string(),
         ));
@@ -105,7 +124,7 @@ fn check_bool(ok: bool, x: &Tensor, name: &str) -> Result<()> {
 }
 
 pub(crate) fn isnan(x: &Tensor) -> Result<Tensor> {
-    if x.dtype().is_floating() {
+    if x.dtype().is_floating() || x.dtype().is_complex() {
         unary_bool(UnaryOp::IsNan, x)
     } else {
         super::select::compare(CompareOp::Ne, x, x)
@@ -113,7 +132,7 @@ pub(crate) fn isnan(x: &Tensor) -> Result<Tensor> {
 }
 
 pub(crate) fn isinf(x: &Tensor) -> Result<Tensor> {
-    if x.dtype().is_floating() {
+    if x.dtype().is_floating() || x.dtype().is_complex() {
         unary_bool(UnaryOp::IsInf, x)
     } else {
         super::select::compare(CompareOp::Ne, x, x)
@@ -154,12 +173,19 @@ pub(crate) fn gelu_(x: &Tensor, approximate: &str) -> Result<Tensor> {
     unary_inplace(gelu_op(approximate)?, x, x.dtype())
 }
 
+fn check_complex_or_floating(x: &Tensor, name: &str) -> Result<()> {
+    if x.dtype().is_complex() {
+        return Ok(());
+    }
+    check_floating(x, name)
+}
+
 pub(crate) fn silu(x: &Tensor) -> Result<Tensor> {
-    check_floating(x, "silu")?;
+    check_complex_or_floating(x, "silu")?;
     unary(UnaryOp::Silu, x, x.dtype())
 }
 
 pub(crate) fn silu_(x: &Tensor) -> Result<Tensor> {
-    check_floating(x, "silu_")?;
+    check_complex_or_floating(x, "silu_")?;
     unary_inplace(UnaryOp::Silu, x, x.dtype())
 }

@@ -48,7 +48,9 @@ fn subtract<T: Field>(y: &mut [T], factor: T, x: &[T]) {
 }
 
 fn dot<T: Field>(x: &[T], y: &[T]) -> T {
-    x.iter().zip(y).fold(T::default(), |sum, (x, y)| sum + *x * *y)
+    x.iter()
+        .zip(y)
+        .fold(T::default(), |sum, (x, y)| sum + *x * *y)
 }
 
 /// Two different columns of `n` elements.
@@ -243,7 +245,11 @@ pub fn orthogonal<T: Field>(a: &[T], m: usize, tau: &[T], q: &mut [T], columns: 
 pub fn singular_values<T: Field>(a: &mut [T], m: usize, n: usize, v: &mut [T], values: &mut [T]) {
     let with_v = !v.is_empty();
     for (i, x) in v.iter_mut().enumerate() {
-        *x = if i % (n + 1) == 0 { T::ONE } else { T::default() };
+        *x = if i % (n + 1) == 0 {
+            T::ONE
+        } else {
+            T::default()
+        };
     }
     let small = if size_of::<T>() == 4 { 1e-7 } else { 1e-15 };
     for _ in 0..60 {
@@ -251,11 +257,7 @@ pub fn singular_values<T: Field>(a: &mut [T], m: usize, n: usize, v: &mut [T], v
         for p in 0..n {
             for q in p + 1..n {
                 let (x, y) = two_columns(a, m, p, q);
-                let (alpha, beta, gamma) = (
-                    dot(x, x).wide(),
-                    dot(y, y).wide(),
-                    dot(x, y).wide(),
-                );
+                let (alpha, beta, gamma) = (dot(x, x).wide(), dot(y, y).wide(), dot(x, y).wide());
                 let significant = gamma.abs() > small * (alpha * beta).sqrt();
                 if !significant || !gamma.is_finite() {
                     continue;
@@ -351,7 +353,9 @@ mod tests {
         let (mut f, mut tau, mut q) = (A, [0.0; 3], [0.0; 9]);
         qr(&mut f, 3, 3, &mut tau);
         orthogonal(&f, 3, &tau, &mut q, 3);
-        let r: Vec<f64> = (0..9).map(|e| if e % 3 <= e / 3 { f[e] } else { 0.0 }).collect();
+        let r: Vec<f64> = (0..9)
+            .map(|e| if e % 3 <= e / 3 { f[e] } else { 0.0 })
+            .collect();
         near(&times(&q, &r), &A);
         let (mut u, mut v, mut s) = (A, [0.0; 9], [0.0; 3]);
         singular_values(&mut u, 3, 3, &mut v, &mut s);

@@ -11,11 +11,12 @@
 
 pub mod attention;
 pub mod class_loss;
-pub mod conv;
 pub mod complex;
+pub mod conv;
 mod copy;
 pub mod distance;
 mod extreme;
+pub mod fft;
 mod flip;
 mod float;
 mod fold;
@@ -30,8 +31,8 @@ mod nest;
 mod pointwise;
 pub mod quantized;
 pub mod random;
-pub mod real;
 pub mod random_distributions;
+pub mod real;
 mod reduce;
 #[cfg(test)]
 mod reduce_tests;

@@ -267,14 +267,32 @@ pub enum Function {
     Angle,
 }
 
-/// `out = op(a)`, `a` complex.
+/// `out = op(a)`, `a` complex, for `Angle` also `f32` or `f64`.
 ///
 /// # Safety
 ///
 /// As for [`super::unary`]; `out` has the dtype of `a`, for `Angle` the real one.
 pub unsafe fn apply(op: Function, out: Strided<'_>, a: Strided<'_>) -> Result<(), KernelError> {
+    let result = match op {
+        Function::Angle => a.dtype.to_real(),
+        _ => a.dtype,
+    };
+    if out.dtype != result {
+        return Err(KernelError::unsupported(op, a.dtype));
+    }
     // SAFETY: as promised by the caller.
     unsafe {
+        match (op, a.dtype) {
+            (Function::Angle, DType::F32) => {
+                map(out, a, 1, |x: f32| angle(x.into()) as f32);
+                return Ok(());
+            }
+            (Function::Angle, DType::F64) => {
+                map(out, a, 1, angle);
+                return Ok(());
+            }
+            _ => {}
+        }
         with_complex!(op, a.dtype, C => match op {
             Function::Conj => map(out, a, 1, |x: C| x.conj()),
             Function::Sgn => map(out, a, 4, |x: C| {
@@ -288,6 +306,17 @@ pub unsafe fn apply(op: Function, out: Strided<'_>, a: Strided<'_>) -> Result<()
         });
     }
     Ok(())
+}
+
+/// The angle of a real number: 0, or half a turn where it is negative.
+fn angle(x: f64) -> f64 {
+    if x.is_nan() {
+        x
+    } else if x < 0.0 {
+        std::f64::consts::PI
+    } else {
+        0.0
+    }
 }
 
 /// `out = abs * (cos(angle) + i sin(angle))`; the operands real, `out` complex.

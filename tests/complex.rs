@@ -1,0 +1,152 @@
+//! Complex tensors: lazy conjugation, views of parts, capture, and what is refused. Values are PyTorch 2.15's.
+
+use num_complex::Complex;
+use straightline::ops::aten;
+use straightline::{DType, Device, Result, Scalar, Tensor, compile};
+
+type C = Complex<f32>;
+
+fn x() -> Tensor {
+    Tensor::from_vec([C::new(1.0, 2.0), C::new(-3.0, 0.5)]).unwrap()
+}
+
+fn values(t: &Tensor) -> Vec<C> {
+    t.to_vec().unwrap()
+}
+
+#[test]
+fn conjugation_is_a_bit() {
+    let x = x();
+    let c = x.conj().unwrap();
+    assert!(c.is_conj() && c.shares_storage_with(&x));
+    assert_eq!(values(&c), [C::new(1.0, -2.0), C::new(-3.0, -0.5)]);
+    assert_eq!(c.to_string(), "tensor([ 1.0000-2.0000j, -3.0000-0.5000j])");
+    assert!(!c.conj().unwrap().is_conj());
+    assert!(!c.add(&x).unwrap().is_conj());
+    assert_eq!(
+        values(&c.mul(&x).unwrap()),
+        [C::new(5.0, 0.0), C::new(9.25, 0.0)]
+    );
+    let resolved = c.resolve_conj().unwrap();
+    assert!(!resolved.is_conj() && !resolved.shares_storage_with(&x));
+    assert_eq!(values(&aten::_conj_physical(&c).unwrap()), values(&x));
+    assert_eq!(
+        c.select(0, 0).unwrap().item().unwrap(),
+        Scalar::Complex(1.0, -2.0)
+    );
+}
+
+#[test]
+fn parts_of_a_conjugate() {
+    let x = x();
+    let c = x.conj().unwrap();
+    let (re, im) = (aten::real(&c).unwrap(), aten::imag(&c).unwrap());
+    assert!(!re.is_neg() && im.is_neg() && im.shares_storage_with(&x));
+    assert_eq!(re.to_vec::<f32>().unwrap(), [1.0, -3.0]);
+    assert_eq!(im.to_vec::<f32>().unwrap(), [-2.0, -0.5]);
+    let e = aten::view_as_real(&c).unwrap_err().to_string();
+    assert!(e.contains("unresolved conjugated"), "{e}");
+    aten::fill_scalar_(&im, Scalar::Int(7)).unwrap();
+    assert_eq!(values(&x), [C::new(1.0, -7.0), C::new(-3.0, -7.0)]);
+}
+
+#[test]
+fn writes_go_through_the_bit() {
+    let x = x();
+    let c = x.conj().unwrap();
+    c.copy_(&Tensor::from_vec([C::new(0.0, 1.0), C::new(2.0, 0.0)]).unwrap())
+        .unwrap();
+    assert_eq!(values(&x), [C::new(0.0, -1.0), C::new(2.0, 0.0)]);
+    c.add_scalar_(Scalar::Complex(0.0, 1.0)).unwrap();
+    assert_eq!(values(&x), [C::new(0.0, -2.0), C::new(2.0, -1.0)]);
+}
+
+#[test]
+fn products_resolve_conjugates() {
+    let a = Tensor::from_slice(&[C::new(1.0, 2.0), C::new(0.0, 1.0)], &[1, 2]).unwrap();
+    let gram = a.mm(&aten::adjoint(&a).unwrap()).unwrap();
+    assert_eq!(values(&gram), [C::new(6.0, 0.0)]);
+    let v = x();
+    assert_eq!(values(&aten::vdot(&v, &v).unwrap()), [C::new(14.25, 0.0)]);
+    let c = v.conj().unwrap();
+    assert_eq!(values(&aten::vdot(&c, &c).unwrap()), [C::new(14.25, 0.0)]);
+}
+
+#[test]
+fn compiled_functions_take_complex_tensors() {
+    type F = fn(&Tensor) -> Result<Tensor>;
+    let functions: [(&str, F); 9] = [
+        ("chain", |x| x.mul(x)?.add_scalar(1)?.exp()),
+        ("conj", |x| x.conj()?.mul(x)),
+        ("returned conj", |x| x.conj()),
+        ("abs", |x| x.abs()?.add_scalar(1)),
+        ("parts", |x| aten::real(x)?.add(&aten::imag(&x.conj()?)?)),
+        ("norm", |x| aten::view_as_real(x)?.mul_scalar(2)?.sum()),
+        ("number", |x| x.mul_scalar(Scalar::Complex(0.0, 1.0))),
+        ("compare", |x| aten::eq_scalar(x, Scalar::Complex(1.0, 2.0))),
+        ("both", |x| x.add(&x.abs()?)?.sub(x)),
+    ];
+    for (name, f) in functions {
+        let compiled = compile(f);
+        for input in [x(), x().mul_scalar(Scalar::Complex(0.5, -1.0)).unwrap()] {
+            let (want, got) = (f(&input).unwrap(), compiled.call(&input).unwrap());
+            assert_eq!(got.dtype(), want.dtype(), "{name}");
+            let wide = |t: &Tensor| {
+                let t = t.to_dtype(DType::C128).unwrap();
+                t.to_vec::<Complex<f64>>().unwrap()
+            };
+            for (a, b) in wide(&got).iter().zip(wide(&want)) {
+                assert!((a - b).norm() < 1e-4, "{name}: {got} {want}");
+            }
+        }
+    }
+}
+
+#[test]
+fn compiled_functions_write_complex_tensors() {
+    let f = compile(|x: &Tensor| {
+        aten::view_as_real(x)?.mul_scalar_(2)?;
+        x.add_scalar_(Scalar::Complex(0.0, 1.0))
+    });
+    let x = x();
+    f.call(&x).unwrap();
+    assert_eq!(values(&x), [C::new(2.0, 5.0), C::new(-6.0, 2.0)]);
+}
+
+#[test]
+fn what_complex_numbers_do_not_have_is_refused_by_name() {
+    type F = fn(&Tensor) -> Result<Tensor>;
+    let refused: [(&str, F); 14] = [
+        ("lt", |x| aten::lt_tensor(x, x)),
+        ("maximum", |x| aten::maximum(x, x)),
+        ("relu", |x| x.relu()),
+        ("floor", |x| x.floor()),
+        ("sign", |x| aten::sign(x)),
+        ("abs_", |x| aten::abs_(x)),
+        ("max", |x| aten::max(x)),
+        ("argmax", |x| aten::argmax(x, None, false)),
+        ("softmax", |x| aten::_softmax(x, 0, false)),
+        ("fmod", |x| aten::fmod_tensor(x, x)),
+        ("bitwise_and", |x| aten::bitwise_and_tensor(x, x)),
+        ("atan2", |x| aten::atan2(x, x)),
+        ("erf", |x| aten::erf(x)),
+        ("clamp", |x| aten::clamp(x, Some(Scalar::Int(0)), None)),
+    ];
+    for (name, f) in refused {
+        let e = f(&x()).unwrap_err().to_string();
+        assert!(!e.is_empty(), "{name}");
+        let _ = f(&x().to_device(Device::META).unwrap());
+    }
+}
+
+#[test]
+fn files_have_one_of_the_complex_dtypes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("c.safetensors");
+    straightline::save_safetensors(&path, [("c", &x().conj().unwrap())]).unwrap();
+    let back = straightline::load_safetensors(&path).unwrap();
+    assert_eq!(values(&back["c"]), values(&x().conj().unwrap()));
+    let wide = x().to_dtype(DType::C128).unwrap();
+    let e = straightline::save_safetensors(&path, [("w", &wide)]).unwrap_err();
+    assert!(e.to_string().contains("complex128"), "{e}");
+}
