@@ -96,7 +96,7 @@ fn compiled_functions_take_complex_tensors() {
                 t.to_vec::<Complex<f64>>().unwrap()
             };
             for (a, b) in wide(&got).iter().zip(wide(&want)) {
-                assert!((a - b).norm() < 1e-4, "{name}: {got} {want}");
+                assert!((a - b).norm_sqr() < 1e-8, "{name}: {got} {want}");
             }
         }
     }

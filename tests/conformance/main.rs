@@ -51,19 +51,24 @@ fn run_file(name: &str, mode: Mode) {
 #[test]
 fn eager() {
     run_file("public.jsonl.gz", Mode::Eager);
-    run_file("complex.jsonl.gz", Mode::Eager);
 }
 
 #[test]
 fn meta() {
     run_file("public.jsonl.gz", Mode::Meta);
-    run_file("complex.jsonl.gz", Mode::Meta);
 }
 
 #[test]
 fn compiled_cases() {
     run_file("public.jsonl.gz", Mode::Compiled);
-    run_file("complex.jsonl.gz", Mode::Compiled);
+}
+
+/// Complex tensors, which the public cases hardly have: `tests/data/complex_cases.py`.
+#[test]
+fn complex_cases() {
+    for mode in [Mode::Eager, Mode::Meta, Mode::Compiled] {
+        run_file("complex.jsonl.gz", mode);
+    }
 }
 
 /// Calls that must fail do fail, and none panics.

@@ -8,20 +8,20 @@ type C = Complex<f64>;
 /// The function of an operation that complex numbers have.
 pub(super) fn function(op: UnaryOp) -> Option<fn(C) -> C> {
     Some(match op {
-        UnaryOp::Sqrt => |x| x.sqrt(),
-        UnaryOp::Rsqrt => |x| over(ONE, x.sqrt()),
-        UnaryOp::Exp => |x| x.exp(),
-        UnaryOp::Exp2 => |x| (x * std::f64::consts::LN_2).exp(),
+        UnaryOp::Sqrt => sqrt,
+        UnaryOp::Rsqrt => |x| over(ONE, sqrt(x)),
+        UnaryOp::Exp => exp,
+        UnaryOp::Exp2 => |x| exp(x * std::f64::consts::LN_2),
         UnaryOp::Expm1 => expm1,
-        UnaryOp::Log => |x| x.ln(),
-        UnaryOp::Log2 => |x| x.ln() / std::f64::consts::LN_2,
-        UnaryOp::Log10 => |x| x.ln() / std::f64::consts::LN_10,
+        UnaryOp::Log => ln,
+        UnaryOp::Log2 => |x| ln(x) / std::f64::consts::LN_2,
+        UnaryOp::Log10 => |x| ln(x) / std::f64::consts::LN_10,
         UnaryOp::Log1p => log1p,
-        UnaryOp::Sin => |x| x.sin(),
-        UnaryOp::Cos => |x| x.cos(),
+        UnaryOp::Sin => |x| turned_back(sinh(turned(x))),
+        UnaryOp::Cos => |x| cosh(turned(x)),
         UnaryOp::Tan => |x| turned_back(tanh(turned(x))),
-        UnaryOp::Sinh => |x| x.sinh(),
-        UnaryOp::Cosh => |x| x.cosh(),
+        UnaryOp::Sinh => sinh,
+        UnaryOp::Cosh => cosh,
         UnaryOp::Tanh => tanh,
         UnaryOp::Asin => |x| turned_back(asinh(turned(x))),
         UnaryOp::Acos => acos,
@@ -29,8 +29,8 @@ pub(super) fn function(op: UnaryOp) -> Option<fn(C) -> C> {
         UnaryOp::Asinh => asinh,
         UnaryOp::Acosh => acosh,
         UnaryOp::Atanh => atanh,
-        UnaryOp::Sigmoid => |x| over(ONE, ONE + (-x).exp()),
-        UnaryOp::Silu => |x| over(x, ONE + (-x).exp()),
+        UnaryOp::Sigmoid => |x| over(ONE, ONE + exp(-x)),
+        UnaryOp::Silu => |x| over(x, ONE + exp(-x)),
         _ => return None,
     })
 }
@@ -50,6 +50,66 @@ fn turned_back(x: C) -> C {
 /// A quotient that does not overflow where the result does not.
 fn over(x: C, by: C) -> C {
     super::Number::div(x, by)
+}
+
+fn exp(x: C) -> C {
+    if x.im == 0.0 {
+        return C::new(x.re.exp(), x.im);
+    }
+    if x.re == f64::NEG_INFINITY && !x.im.is_finite() {
+        return C::new(0.0, 0.0);
+    }
+    if x.re == f64::INFINITY && !x.im.is_finite() {
+        return C::new(f64::INFINITY, f64::NAN);
+    }
+    let size = x.re.exp();
+    C::new(size * x.im.cos(), size * x.im.sin())
+}
+
+fn ln(x: C) -> C {
+    // near 1 the logarithm of the size cancels: by what its square exceeds 1
+    let (a, b) = (x.re.abs().max(x.im.abs()), x.re.abs().min(x.im.abs()));
+    let size = x.re.hypot(x.im);
+    let log = if (0.5..2.0).contains(&size) {
+        ((a - 1.0) * (a + 1.0) + b * b).ln_1p() / 2.0
+    } else {
+        size.ln()
+    };
+    C::new(log, x.im.atan2(x.re))
+}
+
+/// The root in the right half plane; on the cut the side is that of the imaginary part's sign.
+fn sqrt(x: C) -> C {
+    if x.re == 0.0 && x.im == 0.0 {
+        return C::new(0.0, x.im);
+    }
+    if x.im.is_infinite() {
+        return C::new(f64::INFINITY, x.im);
+    }
+    if x.re == f64::NEG_INFINITY && x.im.is_finite() {
+        return C::new(0.0, f64::INFINITY.copysign(x.im));
+    }
+    if x.re == f64::INFINITY && x.im.is_finite() {
+        return C::new(f64::INFINITY, 0f64.copysign(x.im));
+    }
+    // scaled, so that the size does not overflow
+    let scale = x.re.abs().max(x.im.abs());
+    let (re, im) = (x.re / scale, x.im / scale);
+    let t = ((re.abs() + re.hypot(im)) / 2.0).sqrt();
+    let root = scale.sqrt();
+    if re >= 0.0 {
+        C::new(t * root, im / (2.0 * t) * root)
+    } else {
+        C::new(im.abs() / (2.0 * t) * root, t.copysign(im) * root)
+    }
+}
+
+fn sinh(x: C) -> C {
+    C::new(x.re.sinh() * x.im.cos(), x.re.cosh() * x.im.sin())
+}
+
+fn cosh(x: C) -> C {
+    C::new(x.re.cosh() * x.im.cos(), x.re.sinh() * x.im.sin())
 }
 
 /// `exp(x) - 1` without cancellation near 0.
@@ -89,9 +149,9 @@ fn tanh(x: C) -> C {
 /// By the square roots of `1 + ix` and `1 - ix`, which keep both branch cuts and do not cancel (Kahan's forms).
 fn asinh(x: C) -> C {
     let ix = turned(x);
-    let (plus, minus) = ((ONE + ix).sqrt(), (ONE - ix).sqrt());
+    let (plus, minus) = (sqrt(ONE + ix), sqrt(ONE - ix));
     if !(plus.re.is_finite() && minus.re.is_finite()) || x.re.hypot(x.im) > 1e150 {
-        let far = C::new(x.re.abs(), x.im).ln() + std::f64::consts::LN_2;
+        let far = ln(C::new(x.re.abs(), x.im)) + std::f64::consts::LN_2;
         return C::new(far.re.copysign(x.re), far.im);
     }
     let re = (plus.re * minus.im - plus.im * minus.re).asinh();
@@ -101,14 +161,14 @@ fn asinh(x: C) -> C {
 }
 
 fn acos(x: C) -> C {
-    let (minus, plus) = ((ONE - x).sqrt(), (ONE + x).sqrt());
+    let (minus, plus) = (sqrt(ONE - x), sqrt(ONE + x));
     let re = 2.0 * minus.re.atan2(plus.re);
     let im = (plus.re * minus.im - plus.im * minus.re).asinh();
     C::new(re, im)
 }
 
 fn acosh(x: C) -> C {
-    let (minus, plus) = ((x - ONE).sqrt(), (x + ONE).sqrt());
+    let (minus, plus) = (sqrt(x - ONE), sqrt(x + ONE));
     let re = (minus.re * plus.re + minus.im * plus.im).asinh();
     let im = 2.0 * minus.im.atan2(plus.re);
     C::new(re, im)
@@ -133,5 +193,5 @@ pub(super) fn pow(x: C, y: C) -> C {
     if y.im == 0.0 && y.re.fract() == 0.0 && y.re.abs() <= 64.0 {
         return x.powi(y.re as i32);
     }
-    (y * x.ln()).exp()
+    exp(y * ln(x))
 }
