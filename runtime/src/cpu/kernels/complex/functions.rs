@@ -105,10 +105,16 @@ fn sqrt(x: C) -> C {
 }
 
 fn sinh(x: C) -> C {
+    if x.im == 0.0 {
+        return C::new(x.re.sinh(), x.im);
+    }
     C::new(x.re.sinh() * x.im.cos(), x.re.cosh() * x.im.sin())
 }
 
 fn cosh(x: C) -> C {
+    if x.im == 0.0 {
+        return C::new(x.re.cosh(), x.im * 1f64.copysign(x.re));
+    }
     C::new(x.re.cosh() * x.im.cos(), x.re.sinh() * x.im.sin())
 }
 
@@ -149,7 +155,10 @@ fn tanh(x: C) -> C {
 /// By the square roots of `1 + ix` and `1 - ix`, which keep both branch cuts and do not cancel (Kahan's forms).
 fn asinh(x: C) -> C {
     let ix = turned(x);
-    let (plus, minus) = (sqrt(ONE + ix), sqrt(ONE - ix));
+    let (plus, minus) = (
+        sqrt(C::new(1.0 + ix.re, ix.im)),
+        sqrt(C::new(1.0 - ix.re, -ix.im)),
+    );
     if !(plus.re.is_finite() && minus.re.is_finite()) || x.re.hypot(x.im) > 1e150 {
         let far = ln(C::new(x.re.abs(), x.im)) + std::f64::consts::LN_2;
         return C::new(far.re.copysign(x.re), far.im);
@@ -161,31 +170,47 @@ fn asinh(x: C) -> C {
 }
 
 fn acos(x: C) -> C {
-    let (minus, plus) = (sqrt(ONE - x), sqrt(ONE + x));
+    let (minus, plus) = (
+        sqrt(C::new(1.0 - x.re, -x.im)),
+        sqrt(C::new(1.0 + x.re, x.im)),
+    );
     let re = 2.0 * minus.re.atan2(plus.re);
     let im = (plus.re * minus.im - plus.im * minus.re).asinh();
     C::new(re, im)
 }
 
 fn acosh(x: C) -> C {
-    let (minus, plus) = (sqrt(x - ONE), sqrt(x + ONE));
+    let (minus, plus) = (
+        sqrt(C::new(x.re - 1.0, x.im)),
+        sqrt(C::new(x.re + 1.0, x.im)),
+    );
     let re = (minus.re * plus.re + minus.im * plus.im).asinh();
     let im = 2.0 * minus.im.atan2(plus.re);
     C::new(re, im)
 }
 
 fn atanh(x: C) -> C {
-    let (a, b) = (x.re, x.im);
+    if x.re.is_infinite() || x.im.is_infinite() {
+        let turn = std::f64::consts::FRAC_PI_2.copysign(x.im);
+        return C::new(0f64.copysign(x.re), turn);
+    }
+    // odd: on the right side the logarithm does not cancel
+    let (a, b) = (x.re.abs(), x.im);
     let square = b * b;
     let re = (4.0 * a / ((1.0 - a) * (1.0 - a) + square)).ln_1p() / 4.0;
     let im = (2.0 * b).atan2((1.0 - a) * (1.0 + a) - square) / 2.0;
-    C::new(re, im)
+    C::new(re.copysign(x.re), im)
 }
 
-/// `x^y`, the principal value; 1 for an exponent of 0.
+/// `x^y`, the principal value; 1 for an exponent of 0, but NaN for 0 to the 0, as PyTorch has it.
 pub(super) fn pow(x: C, y: C) -> C {
     if y.re == 0.0 && y.im == 0.0 {
-        return ONE;
+        let zero = x.re == 0.0 && x.im == 0.0;
+        return if zero {
+            C::new(f64::NAN, f64::NAN)
+        } else {
+            ONE
+        };
     }
     if x.re == 0.0 && x.im == 0.0 && y.re > 0.0 && y.im == 0.0 {
         return C::new(0.0, 0.0);
