@@ -48,6 +48,12 @@ struct Entry {
     /// Of an `out` variant: whether `out` must have the very dtype of the result.
     #[serde(default)]
     out_dtype: OutDtype,
+    /// Of a variant that writes: the functional one that its kernels are made of.
+    #[serde(default)]
+    variant_of: Option<String>,
+    /// The keys of those kernels.
+    #[serde(default)]
+    variant_at: Option<String>,
     /// How near to PyTorch's result the operator's has to be.
     #[serde(default)]
     tolerance: Tolerance,
@@ -68,13 +74,15 @@ enum Tolerance {
     Random,
 }
 
-#[derive(Deserialize, Default, PartialEq)]
+#[derive(Deserialize, Default, PartialEq, Debug, Clone, Copy)]
 #[serde(rename_all = "snake_case")]
 enum OutDtype {
     /// Any that the result may be converted to.
     #[default]
     Castable,
     Exact,
+    /// Any: it decides what is computed.
+    Chosen,
 }
 
 fn main() -> ExitCode {
@@ -108,6 +116,7 @@ fn generate() -> Result<(), String> {
     let mut declared = BTreeSet::new();
     let mut more = Vec::new();
     let mut tolerances = String::new();
+    let waiting = waiting_variants()?;
     for file in sources()? {
         let file = file.to_str().ok_or("a file name that is not UTF-8")?;
         let of_file = |e: String| format!("{file}: {e}");
@@ -115,6 +124,9 @@ fn generate() -> Result<(), String> {
         let entries: Vec<Entry> =
             serde_saphyr::from_str(&text).map_err(|e| of_file(e.to_string()))?;
         for entry in &entries {
+            if entry.variant_of.is_some() && waiting.contains(&entry.func) {
+                continue;
+            }
             if !entry.func.contains('(') {
                 // kernels of a family for an operator that another file declares
                 let in_entry = |e: String| of_file(format!("in `{}`: {e}", entry.func));
@@ -151,6 +163,30 @@ fn generate() -> Result<(), String> {
     );
     let dir = std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?;
     std::fs::write(PathBuf::from(dir).join("aten.rs"), out).map_err(|e| e.to_string())
+}
+
+/// The entries with `variant_of` that stand back: the functional variant is declared nowhere, or another entry declares the
+/// operator itself.
+fn waiting_variants() -> Result<BTreeSet<String>, String> {
+    let name = |func: &str| func.split('(').next().unwrap_or("").to_string();
+    let (mut variants, mut others) = (Vec::new(), BTreeSet::new());
+    for file in sources()? {
+        let text = std::fs::read_to_string(&file).map_err(|e| e.to_string())?;
+        let entries: Vec<Entry> =
+            serde_saphyr::from_str(&text).map_err(|e| format!("{}: {e}", file.display()))?;
+        for entry in entries {
+            if let Some(of) = entry.variant_of {
+                variants.push((entry.func, of));
+            } else if entry.func.contains('(') {
+                others.insert(name(&entry.func));
+            }
+        }
+    }
+    Ok(variants
+        .into_iter()
+        .filter(|(func, of)| !others.contains(of) || others.contains(&name(func)))
+        .map(|(func, _)| func)
+        .collect())
 }
 
 /// The line of an entry: the dispatcher's dumps name it.
@@ -301,6 +337,16 @@ impl<'a> Op<'a> {
             many => format!("({})", many.join(", ")),
         };
         let mut kernels = kernels(entry)?;
+        if entry.variant_of.is_some() != entry.variant_at.is_some() {
+            return Err("`variant_of` and `variant_at` go together".into());
+        }
+        for key in entry.variant_at.iter().flat_map(|keys| keys.split(',')) {
+            let key = key.trim();
+            if !is_key(key) {
+                return Err(format!("`{key}` is no dispatch key that kernels can have"));
+            }
+            kernels.push((key.to_string(), "variant".to_string()));
+        }
         if entry.structured.len() > 2 {
             return Err(
                 "`structured` names the functional variant and perhaps the in-place one".into(),
@@ -452,6 +498,11 @@ impl<'a> Op<'a> {
                 ("composed_out", _) => {
                     format!("structured::composed({:?})", self.entry.structured[0])
                 }
+                ("variant", key) => format!(
+                    "variants::of({:?}, variants::OutDtype::{:?}, DispatchKey::{key})",
+                    self.entry.variant_of.as_deref().unwrap_or_default(),
+                    self.entry.out_dtype
+                ),
                 (_, "BackendSelect") => self.backend_select(),
                 (kernel, "Functionalize") => format!(
                     "crate::modes::functionalize::composite({})",
@@ -532,7 +583,7 @@ fn base_type(ty: &SchemaType) -> Option<&'static str> {
     Some(match ty {
         SchemaType::Int | SchemaType::SymInt => "i64",
         SchemaType::Float => "f64",
-        SchemaType::Bool => "bool",
+        SchemaType::Bool | SchemaType::SymBool => "bool",
         SchemaType::Scalar => "Scalar",
         SchemaType::ScalarType => "DType",
         SchemaType::Layout => "Layout",

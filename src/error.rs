@@ -98,6 +98,17 @@ pub enum ErrorKind {
         "the tensor's storage is being {0} by another call; wait for that call or clone the tensor first"
     )]
     Busy(&'static str),
+    /// The shape of a tensor that several threads use has changed, or would have to.
+    #[error(
+        "a tensor of sizes {sizes:?} belongs to another thread or is used by several, and {what}: take a handle of \
+         your own with `detach()`, or a copy with `clone()` on the tensor's values"
+    )]
+    ShapeOfSharedTensor {
+        /// What is the matter.
+        what: &'static str,
+        /// The tensor's sizes.
+        sizes: Vec<i64>,
+    },
     /// A kernel met data that it cannot process.
     #[error(transparent)]
     Kernel(#[from] KernelError),

@@ -75,7 +75,7 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
                     sizes: out.sizes,
                     strides: out.strides,
                 };
-                let _guard = t.storage().read().map_err(|e| e.to_string())?;
+                let _guard = t.read().map_err(|e| e.to_string())?;
                 // SAFETY: `out` is the plan's own memory for this result, of the sizes and dtype
                 // just checked; the result is held shared.
                 unsafe { kernels::copy(out, t.strided_any().map_err(|e| e.to_string())?) }

@@ -63,12 +63,12 @@ impl Executable {
             let mut guards: SmallVec<[ReadGuard<'_>; 16]> = SmallVec::new();
             let mut input_ptrs: SmallVec<[ArgPtr; 8]> = SmallVec::new();
             for t in inputs {
-                guards.push(t.storage().read()?);
+                guards.push(t.read()?);
                 input_ptrs.push(argument(t)?);
             }
             let mut parameter_ptrs: SmallVec<[ArgPtr; 8]> = SmallVec::new();
             for t in &traced.parameters {
-                guards.push(t.storage().read()?);
+                guards.push(t.read()?);
                 parameter_ptrs.push(argument(t)?);
             }
             // in the order of the plan's output buffers, which need not be that of the results

@@ -18,6 +18,8 @@
 //! | `alias` | `unfold`, `movedim`, `tensor_split`; inverses of views; functional forms of what overwrites |
 //! | `copy` | `copy_`, `clone`, `to`, `fill_`, `tril`, `cat` |
 //! | `index` | `embedding`, `index_select`, `gather` |
+//! | `variants` | the other variants that write, each made of its functional one |
+//! | `shape_inplace` | `resize_`, `t_` and others that change a shape in place; `size`, `numel` |
 //! | `structured` | variants that write into `out`, and what a backend gets for free by having them |
 //! | `composite` | operators taken apart for tensors of backends from outside |
 //! | `types` | `result_type` |
@@ -62,12 +64,14 @@ mod random_factory;
 mod reduce;
 mod shape_composite;
 mod shape_factory;
+mod shape_inplace;
 mod shape_stat;
 pub(crate) mod sparse;
 pub(crate) mod spatial;
 mod structured;
 mod tolerance;
 mod types;
+mod variants;
 pub(crate) mod view;
 
 pub use tolerance::{Tolerance, tolerance};
@@ -112,7 +116,7 @@ fn below_autograd() -> crate::dispatch::Kernel {
 )]
 pub mod aten {
     use super::composite::is_foreign;
-    use super::structured;
+    use super::{structured, variants};
     use crate::dispatch::{
         BackendComponent, DispatchKey, DispatchKeySet, Library, TlsKeySets, TypedOp,
     };

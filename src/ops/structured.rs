@@ -8,17 +8,15 @@
 //!   ask the Meta kernel for the result's shape, allocate it with `aten::empty_strided`, and call
 //!   `add.out`. A backend that has `empty_strided` and `add.out` thereby has all three.
 //!
-//! PyTorch resizes an `out` of another shape, with a warning unless it is empty. The shape of a
-//! tensor here never changes while others may look at it, so that is an error which says what to
-//! pass instead. An `out` of another dtype gets the converted result where PyTorch allows that;
+//! An `out` of another shape is resized, with a warning unless it is empty. An `out` of another dtype gets the converted result where PyTorch allows that;
 //! `out_dtype: exact` marks the operators where it does not.
 
-use super::common::check_can_cast;
-use super::{aten, copy};
+use super::aten;
+use super::variants::{OutDtype, Way, write_out};
 use crate::dispatch::{
     DispatchError, DispatchKey as K, Kernel, Library, OperatorHandle, Stack, Value, operator,
 };
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::modes::tracer;
 use crate::tensor::Tensor;
 use std::sync::OnceLock;
@@ -46,20 +44,20 @@ pub(crate) fn register(
 }
 
 /// An operator of `aten`, looked up at its first use: the variants register in any order.
-struct Variant {
+pub(super) struct Variant {
     name: &'static str,
     found: OnceLock<OperatorHandle>,
 }
 
 impl Variant {
-    const fn new(name: &'static str) -> Variant {
+    pub(super) const fn new(name: &'static str) -> Variant {
         Variant {
             name,
             found: OnceLock::new(),
         }
     }
 
-    fn get(&self) -> Result<OperatorHandle> {
+    pub(super) fn get(&self) -> Result<OperatorHandle> {
         match self.found.get() {
             Some(op) => Ok(*op),
             None => {
@@ -107,43 +105,18 @@ fn inputs_and_outs(op: OperatorHandle, stack: &mut Stack) -> Result<(Vec<Value>,
     ))
 }
 
-/// Whether `result` may be written into `out`.
-fn check_out(out: &Tensor, result: &Tensor) -> Result<()> {
-    if out.device() != result.device() {
-        return Err(Error::device(format!(
-            "Expected out tensor to be on {}, but found it on {}",
-            result.device(),
-            out.device()
-        )));
-    }
-    check_can_cast(result.dtype(), out.dtype())?;
-    if out.sizes() != result.sizes() {
-        return Err(Error::shape(format!(
-            "`out` has sizes {:?} and the result {:?}: tensors are not resized, so pass \
-             `Tensor::empty` of the result's sizes, or use the variant without `out`",
-            out.sizes(),
-            result.sizes()
-        )));
-    }
-    Ok(())
-}
-
 /// `out` on CPU and Meta: the functional variant's kernel, and a copy.
 fn into_out(functional: &'static str, exact: bool) -> Kernel {
     let functional = Variant::new(functional);
+    let dtype = match exact {
+        true => OutDtype::Exact,
+        false => OutDtype::Castable,
+    };
     Kernel::boxed(move |op, keys, stack| {
         let (mut results, outs) = inputs_and_outs(op, stack)?;
         functional.get()?.redispatch_boxed(keys, &mut results)?;
         for (out, result) in outs.iter().zip(results.iter().flat_map(Value::tensors)) {
-            if exact && out.dtype() != result.dtype() {
-                return Err(Error::dtype(format!(
-                    "Expected out tensor to have dtype {}, but got {} instead",
-                    result.dtype().torch_name(),
-                    out.dtype().torch_name()
-                )));
-            }
-            check_out(out, result)?;
-            copy::copy_(out, result, false)?;
+            write_out(out, result, dtype, Way::Direct)?;
         }
         stack.extend(outs.into_iter().map(Value::Tensor));
         Ok(())
@@ -157,8 +130,7 @@ pub(super) fn composed(functional: &'static str) -> Kernel {
         let (mut results, outs) = inputs_and_outs(op, stack)?;
         functional.get()?.call_boxed(&mut results)?;
         for (out, result) in outs.iter().zip(results.iter().flat_map(Value::tensors)) {
-            check_out(out, result)?;
-            aten::copy_(out, result, false)?;
+            write_out(out, result, OutDtype::Castable, Way::Composed)?;
         }
         stack.extend(outs.into_iter().map(Value::Tensor));
         Ok(())

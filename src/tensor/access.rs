@@ -86,6 +86,24 @@ impl Tensor {
     }
 }
 
+impl Tensor {
+    /// Shared access to the tensor's elements.
+    #[inline]
+    pub(crate) fn read(&self) -> Result<ReadGuard<'_>> {
+        let guard = self.storage().read()?;
+        self.check_settled()?;
+        Ok(guard)
+    }
+
+    /// Exclusive access to the tensor's elements; counts as a new version.
+    #[inline]
+    pub(crate) fn write(&self) -> Result<WriteGuard<'_>> {
+        let guard = self.storage().write()?;
+        self.check_settled()?;
+        Ok(guard)
+    }
+}
+
 /// Shared access to several tensors.
 pub(crate) type ReadGuards<'a> = SmallVec<[ReadGuard<'a>; 4]>;
 
@@ -94,7 +112,7 @@ pub(crate) type ReadGuards<'a> = SmallVec<[ReadGuard<'a>; 4]>;
 pub(crate) fn read<'a>(tensors: &[&'a Tensor]) -> Result<ReadGuards<'a>> {
     let mut guards = ReadGuards::new();
     for t in tensors {
-        guards.push(t.storage().read()?);
+        guards.push(t.read()?);
     }
     Ok(guards)
 }
@@ -109,11 +127,13 @@ pub(crate) struct Writing<'a> {
 /// it (see [`detach_overlaps`]).
 pub(crate) fn write<'a>(out: &'a Tensor, inputs: &[&'a Tensor]) -> Result<Writing<'a>> {
     check_no_internal_overlap(out)?;
-    let write = out.storage().write()?;
+    let write = out.write()?;
     let mut reads = ReadGuards::new();
     for t in inputs {
         if !t.shares_storage_with(out) {
-            reads.push(t.storage().read()?);
+            reads.push(t.read()?);
+        } else {
+            t.check_settled()?;
         }
     }
     Ok(Writing {

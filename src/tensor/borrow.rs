@@ -16,9 +16,12 @@
 //! (`straightline_runtime::memory::heavy_fence`). It does so once for a state, since it also takes the home away; from
 //! then on every thread uses the locked road.
 //!
+//! A state also remembers for good whether any thread but the one that made it has ever entered. Shapes may change in
+//! place only while none has (`tensor::geometry`): a kernel elsewhere may have looked at the old one.
+//!
 //! `tests/loom.rs` checks this file against the memory model.
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering, heavy_fence, light_fence};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, fence, heavy_fence, light_fence};
 use std::marker::PhantomData;
 
 /// A thread, as states know it.
@@ -36,10 +39,15 @@ impl ThreadToken {
 
     /// The token of a number that no other thread has.
     pub(crate) fn new(number: u32) -> ThreadToken {
-        if matches!(number, 0 | NOBODY) {
+        if number == 0 || number >= LOCKED_ROAD {
             return ThreadToken::HOMELESS;
         }
         ThreadToken(number)
+    }
+
+    /// The same thread where fences into other threads are not to be had: it reads like any other, at home too.
+    pub(crate) fn without_home(self) -> ThreadToken {
+        ThreadToken(self.0 | LOCKED_ROAD)
     }
 
     /// `word` of a state at home with this thread, while nobody but the thread itself uses it.
@@ -48,6 +56,11 @@ impl ThreadToken {
         u64::from(self.0) << 32
     }
 }
+
+/// In a token: the thread always takes the locked road.
+const LOCKED_ROAD: u32 = 1 << 30;
+/// In `maker`: another thread has entered.
+const SHARED: u32 = 1 << 31;
 
 /// In `word`: a writer is there.
 const WRITING: u64 = 1 << 31;
@@ -78,13 +91,16 @@ pub(crate) struct Borrow {
     word: AtomicU64,
     /// Readers on the home thread. Only that thread writes it.
     home_readers: AtomicU32,
+    /// The thread that made the state, and whether another one has ever entered.
+    maker: AtomicU32,
 }
 
 impl Borrow {
     /// Nobody's, at home with this thread.
     #[inline]
     pub(crate) fn new(home: ThreadToken) -> Borrow {
-        let home = if home == ThreadToken::HOMELESS {
+        let maker = home;
+        let home = if home.0 & LOCKED_ROAD != 0 {
             ThreadToken(NOBODY)
         } else {
             home
@@ -92,7 +108,38 @@ impl Borrow {
         Borrow {
             word: AtomicU64::new(home.idle_word()),
             home_readers: AtomicU32::new(0),
+            maker: AtomicU32::new(maker.0),
         }
+    }
+
+    /// Whether this thread made the state.
+    #[inline]
+    pub(crate) fn is_made_by(&self, me: ThreadToken) -> bool {
+        self.maker.load(Ordering::Relaxed) & !SHARED == me.0
+    }
+
+    /// Whether this thread made the state and no other has entered. What the caller stored before is seen by all that
+    /// enter later.
+    pub(crate) fn is_private_to(&self, me: ThreadToken) -> bool {
+        fence(Ordering::SeqCst);
+        self.maker.load(Ordering::Relaxed) == me.0 && me.0 & SHARED == 0
+    }
+
+    /// Notes that a thread has entered which did not make the state. What others stored before they asked
+    /// [`Borrow::is_private_to`] and heard yes is seen from here on.
+    #[inline]
+    fn note(&self, me: ThreadToken) {
+        if !self.is_made_by(me) {
+            self.note_stranger();
+        }
+    }
+
+    #[cold]
+    fn note_stranger(&self) {
+        if self.maker.load(Ordering::Relaxed) & SHARED == 0 {
+            self.maker.fetch_or(SHARED, Ordering::Relaxed);
+        }
+        fence(Ordering::SeqCst);
     }
 
     /// Enters as a reader. `me` is the current thread's own token.
@@ -110,15 +157,16 @@ impl Borrow {
             }
             self.home_readers.store(n, Ordering::Release);
         }
-        self.read_shared()
+        self.read_shared(me)
     }
 
-    fn read_shared(&self) -> Result<Reading<'_>, Busy> {
+    fn read_shared(&self, me: ThreadToken) -> Result<Reading<'_>, Busy> {
         let old = self.word.fetch_add(1, Ordering::Acquire);
         if old & WRITING != 0 {
             self.word.fetch_sub(1, Ordering::Release);
             return Err(Busy::Written);
         }
+        self.note(me);
         Ok(Reading::new(self, false))
     }
 
@@ -156,6 +204,7 @@ impl Borrow {
         if self.home_readers.load(Ordering::Acquire) != 0 {
             return Err(Busy::Read); // and `writing` leaves
         }
+        self.note(me);
         Ok(writing)
     }
 

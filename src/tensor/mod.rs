@@ -14,6 +14,7 @@
 //! | `kind` | which of the kinds a tensor is: strided, sparse, quantized, nested |
 //! | `display_layouts` | printing the kinds that are not plain memory |
 //! | `shape` | sizes and strides; building a tensor in place |
+//! | `geometry` | sizes and strides that change in place |
 //! | `math_bits` | tensors that stand for the negation of their memory, or for zeros |
 //! | `generator` | random number generators |
 //! | `safetensors` | loading and saving |
@@ -26,6 +27,7 @@ pub(crate) mod display_layouts;
 mod element;
 mod factory;
 mod generator;
+mod geometry;
 mod kind;
 mod math_bits;
 mod methods;
@@ -43,6 +45,7 @@ pub use safetensors::{load_safetensors, save_safetensors};
 use crate::dispatch::DispatchKeySet;
 use crate::error::Result;
 use counted::Counted;
+use geometry::Replaced;
 use shape::{Parts, Shape, keys_of};
 use std::any::Any;
 use std::sync::Arc;
@@ -86,6 +89,8 @@ pub(crate) struct TensorImpl {
     shape: Shape,
     storage: Storage,
     extra: Option<Extra>,
+    /// What stands in for `offset`, `numel`, `contiguous`, `shape` and `storage`, once they have changed.
+    replaced: Replaced,
 }
 
 impl Tensor {
@@ -116,10 +121,12 @@ impl Tensor {
         extra: Option<Extra>,
     ) -> Tensor {
         let (sizes, strides) = (sizes.as_ref(), strides.as_ref());
-        debug_assert!(
-            layout::storage_extent(sizes, strides, offset) as usize * dtype.size()
-                <= storage.bytes()
-        );
+        let extent = layout::storage_extent(sizes, strides, offset);
+        let storage = match extent as usize * dtype.size() {
+            need if need <= storage.bytes() => storage,
+            // a shape of which one half was seen before another thread changed it: no memory is behind that
+            need => Storage::without_data(need),
+        };
         let parts = Parts {
             storage,
             dtype,
@@ -186,19 +193,19 @@ impl Tensor {
     #[inline]
     pub(crate) fn allocate_like_contiguous(like: &Tensor, dtype: DType) -> Result<Tensor> {
         let i = &*like.0;
-        debug_assert!(i.contiguous && i.device.is_cpu());
+        debug_assert!(like.is_contiguous() && i.device.is_cpu());
         let parts = Parts {
-            storage: Storage::allocate(i.numel as usize * dtype.size())?,
+            storage: Storage::allocate(like.numel() as usize * dtype.size())?,
             dtype,
             device: Device::CPU,
             keys: keys_of(DeviceType::Cpu),
             offset: 0,
-            numel: i.numel,
+            numel: like.numel(),
             contiguous: true,
             wrapped_number: false,
             extra: None,
         };
-        let sizes = i.shape.sizes();
+        let sizes = like.sizes();
         // not the other's strides: a dimension of size 1 may have any and still be row-major
         Ok(match sizes {
             [_] => Tensor::place(parts, sizes, &[1]),
@@ -209,7 +216,7 @@ impl Tensor {
     /// Another tensor over the same storage. The caller has checked that it fits.
     pub(crate) fn view_as(&self, sizes: Dims, strides: Dims, offset: i64) -> Tensor {
         Tensor::build_with(
-            self.0.storage.clone(),
+            self.storage().clone(),
             self.0.dtype,
             self.0.device,
             sizes,
@@ -225,17 +232,17 @@ impl Tensor {
     pub(crate) fn into_wrapped_number(self) -> Tensor {
         let i = &*self.0;
         let parts = Parts {
-            storage: i.storage.clone(),
+            storage: self.storage().clone(),
             dtype: i.dtype,
             device: i.device,
             keys: i.keys,
-            offset: i.offset,
-            numel: i.numel,
-            contiguous: i.contiguous,
+            offset: self.storage_offset(),
+            numel: self.numel(),
+            contiguous: self.is_contiguous(),
             wrapped_number: true,
             extra: i.extra.clone(),
         };
-        Tensor::place(parts, i.shape.sizes(), i.shape.strides())
+        Tensor::place(parts, self.sizes(), self.strides())
     }
 
     /// The dispatch keys of this tensor.
@@ -259,37 +266,55 @@ impl Tensor {
     /// The size of each dimension.
     #[inline]
     pub fn sizes(&self) -> &[i64] {
-        self.0.shape.sizes()
+        match self.0.replaced.current() {
+            None => self.0.shape.sizes(),
+            Some(g) => &g.sizes,
+        }
     }
 
     /// The stride of each dimension, in elements.
     #[inline]
     pub fn strides(&self) -> &[i64] {
-        self.0.shape.strides()
+        match self.0.replaced.current() {
+            None => self.0.shape.strides(),
+            Some(g) => &g.strides,
+        }
     }
 
     /// The position of the first element in the storage, in elements.
     #[inline]
     pub fn storage_offset(&self) -> i64 {
-        self.0.offset
+        match self.0.replaced.current() {
+            None => self.0.offset,
+            Some(g) => g.offset,
+        }
     }
 
     /// The number of dimensions.
     #[inline]
     pub fn dim(&self) -> usize {
-        self.0.shape.rank()
+        match self.0.replaced.current() {
+            None => self.0.shape.rank(),
+            Some(g) => g.sizes.len(),
+        }
     }
 
     /// The number of elements.
     #[inline]
     pub fn numel(&self) -> i64 {
-        self.0.numel
+        match self.0.replaced.current() {
+            None => self.0.numel,
+            Some(g) => g.numel,
+        }
     }
 
     /// Whether the elements lie in row-major order without gaps.
     #[inline]
     pub fn is_contiguous(&self) -> bool {
-        self.0.contiguous
+        match self.0.replaced.current() {
+            None => self.0.contiguous,
+            Some(g) => g.contiguous,
+        }
     }
 
     /// Whether this 0-dim tensor stands for a bare number in type promotion.
@@ -317,12 +342,12 @@ impl Tensor {
 
     /// The number of writes that the storage has seen.
     pub fn version(&self) -> u64 {
-        self.0.storage.version()
+        self.storage().version()
     }
 
     /// Whether two tensors share their storage.
     pub fn shares_storage_with(&self, other: &Tensor) -> bool {
-        self.0.storage.same(&other.0.storage)
+        self.storage().same(other.storage())
     }
 
     /// Whether two handles are the same tensor.
@@ -336,7 +361,10 @@ impl Tensor {
 
     #[inline]
     pub(crate) fn storage(&self) -> &Storage {
-        &self.0.storage
+        match self.0.replaced.current() {
+            None => &self.0.storage,
+            Some(g) => &g.storage,
+        }
     }
 
     /// The capture during which this tensor was made from data, if any.
@@ -353,12 +381,12 @@ impl Tensor {
         };
         let i = &*self.0;
         Tensor::build_with(
-            i.storage.clone(),
+            self.storage().clone(),
             i.dtype,
             i.device,
-            i.shape.sizes(),
-            i.shape.strides(),
-            i.offset,
+            self.sizes(),
+            self.strides(),
+            self.storage_offset(),
             i.keys,
             Some(Arc::new(MadeDuringCapture(capture))),
         )

@@ -170,12 +170,12 @@ impl Tensor {
     /// The same tensor with other dispatch keys: shape, memory and payload are shared.
     pub(crate) fn with_keys(&self, keys: DispatchKeySet) -> Tensor {
         let t = Tensor::build_with(
-            self.0.storage.clone(),
+            self.storage().clone(),
             self.0.dtype,
             self.0.device,
-            self.0.shape.sizes(),
-            self.0.shape.strides(),
-            self.0.offset,
+            self.sizes(),
+            self.strides(),
+            self.storage_offset(),
             keys,
             self.0.extra.clone(),
         );

@@ -5,6 +5,7 @@
 //! are written where they will stay.
 
 use super::counted::{Cell, Counted, InCell};
+use super::geometry::Replaced;
 use super::{Extra, Tensor, TensorImpl};
 use crate::dispatch::DispatchKeySet;
 use crate::tensor::storage::Storage;
@@ -130,6 +131,7 @@ impl Tensor {
             (&raw mut (*p).numel).write(parts.numel);
             (&raw mut (*p).storage).write(parts.storage);
             (&raw mut (*p).extra).write(parts.extra);
+            (&raw mut (*p).replaced).write(Replaced::none());
             (&raw mut (*p).shape.rank).write(rank);
             if rank <= INLINE {
                 let inline = (&raw mut (*p).shape.inline).cast::<i64>();

@@ -6,13 +6,15 @@
 //! a reader beside a writer, is an error ([`ErrorKind::Busy`]), never undefined behaviour.
 //!
 //! A small storage is one block of the allocator, 64 bytes of state and the data behind them; a
-//! larger one has its data in a block of their own, where their size class fits them.
+//! larger one has its data in a block of their own, where their size class fits them. A storage that
+//! grows gets a block of its own in any case.
 
 use super::borrow::{Borrow, Busy, Reading, ThreadToken, Writing};
 use super::counted::{Cell, Counted, InCell};
 use crate::error::{ErrorKind, Result};
+use std::cell::UnsafeCell;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use straightline_runtime::memory::{Block, allocate, asymmetric_fences, give_cell, take_cell};
 
 /// Reference-counted bytes.
@@ -29,16 +31,23 @@ const _: () = assert!(size_of::<Cell<Inner>>() == STATE);
 
 pub(super) struct Inner {
     borrow: Borrow,
-    /// Bumped by each write: plans repack weights and autograd checks saved tensors by it.
+    /// Bumped by each write: plans repack weights and autograd checks saved tensors by it. Above
+    /// `VERSION` it says how large the cell of a storage is that had its data behind the state before
+    /// it grew.
     version: AtomicU64,
-    bytes: usize,
+    bytes: AtomicUsize,
     /// Null for tensors that have a shape and no data (Meta, fake).
-    data: *mut u8,
-    /// The data's block, if they have one of their own.
-    block: Option<Block>,
+    data: AtomicPtr<u8>,
+    /// The data's block, if they have one of their own. Used by `grow`, under exclusive access, and
+    /// by the last owner.
+    block: UnsafeCell<Option<Block>>,
 }
 
-// SAFETY: `data` points into memory that the storage owns; who uses it holds a guard.
+/// The bits of `version` that count.
+const VERSION: u32 = 48;
+
+// SAFETY: `data` points into memory that the storage owns; who uses it holds a guard. `block` is used
+// as its comment says.
 unsafe impl Send for Inner {}
 // SAFETY: as above.
 unsafe impl Sync for Inner {}
@@ -47,10 +56,15 @@ impl InCell for Inner {
     /// The bytes of the block that holds state and data, or 0 for a cell with the state alone.
     #[inline(always)]
     fn extent(&self) -> usize {
-        if self.block.is_some() || self.data.is_null() {
+        let before_growth = self.version.load(Ordering::Relaxed) >> VERSION;
+        // SAFETY: the value is being dropped, so nobody else uses it.
+        let own_block = unsafe { (*self.block.get()).is_some() };
+        if before_growth != 0 {
+            before_growth as usize
+        } else if own_block || self.data.load(Ordering::Relaxed).is_null() {
             0
         } else {
-            STATE + self.bytes
+            STATE + self.bytes.load(Ordering::Relaxed)
         }
     }
 
@@ -77,15 +91,15 @@ fn this_thread() -> ThreadToken {
     #[cold]
     fn first() -> ThreadToken {
         static NEXT: AtomicU32 = AtomicU32::new(1);
+        let next = |n: u32| n.checked_add(1);
+        let token = match NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) {
+            Ok(number) => ThreadToken::new(number),
+            Err(_) => ThreadToken::HOMELESS,
+        };
         // reading at home leans on the cheap fence
-        let token = if asymmetric_fences() {
-            let next = |n: u32| n.checked_add(1);
-            match NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) {
-                Ok(number) => ThreadToken::new(number),
-                Err(_) => ThreadToken::HOMELESS,
-            }
-        } else {
-            ThreadToken::HOMELESS
+        let token = match asymmetric_fences() {
+            true => token,
+            false => token.without_home(),
         };
         TOKEN.set(token);
         token
@@ -144,32 +158,76 @@ impl Storage {
             (&raw mut (*cell.as_ptr()).value).write(Inner {
                 borrow: Borrow::new(this_thread()),
                 version: AtomicU64::new(0),
-                bytes,
-                data,
-                block,
+                bytes: AtomicUsize::new(bytes),
+                data: AtomicPtr::new(data),
+                block: UnsafeCell::new(block),
             });
             Storage(Counted::adopt(cell))
         }
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.0.bytes
+        self.0.bytes.load(Ordering::Relaxed)
     }
 
     #[inline]
     pub(crate) fn has_data(&self) -> bool {
-        !self.0.data.is_null()
+        !self.0.data.load(Ordering::Relaxed).is_null()
     }
 
-    /// The first byte. Reading or writing through it requires a guard of this storage, or being
-    /// the only one who holds it.
+    /// The first byte. Reading or writing through it requires a guard of this storage, taken before
+    /// this call (the data may move while nobody has one), or being the only one who holds it.
     #[inline]
     pub(crate) fn ptr(&self) -> Option<*mut u8> {
-        self.has_data().then_some(self.0.data)
+        let data = self.0.data.load(Ordering::Relaxed);
+        (!data.is_null()).then_some(data)
+    }
+
+    /// Makes room for this many bytes; those that are there are kept. The caller has exclusive
+    /// access, and no other thread has ever entered.
+    pub(super) fn grow(&self, bytes: usize, _exclusive: &WriteGuard<'_>) -> Result<()> {
+        let old = self.bytes();
+        if bytes <= old {
+            return Ok(());
+        }
+        if let Some(data) = self.ptr() {
+            let block = allocate(bytes)?;
+            // SAFETY: both places hold `old` bytes; the new block is ours alone.
+            unsafe { ptr::copy_nonoverlapping(data, block.as_ptr(), old) };
+            self.0.data.store(block.as_ptr(), Ordering::Relaxed);
+            // SAFETY: exclusive access; nobody has a reference into the field.
+            let former = unsafe { (*self.0.block.get()).replace(block) };
+            let version = self.0.version.load(Ordering::Relaxed);
+            if former.is_none() && version >> VERSION == 0 {
+                let cell = (STATE + old) as u64;
+                self.0
+                    .version
+                    .store(version | cell << VERSION, Ordering::Relaxed);
+            }
+        }
+        self.0.bytes.store(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Whether this thread made the storage.
+    #[inline]
+    pub(super) fn is_home(&self) -> bool {
+        self.0.borrow.is_made_by(this_thread())
+    }
+
+    /// Whether this thread made the storage and no other has ever used it; see
+    /// `Borrow::is_private_to` for what that orders.
+    pub(super) fn is_private(&self) -> bool {
+        self.0.borrow.is_private_to(this_thread())
+    }
+
+    /// Exclusive access that is no write of elements.
+    pub(super) fn hold(&self) -> Result<WriteGuard<'_>> {
+        self.0.borrow.write(this_thread()).map_err(busy_error)
     }
 
     pub(crate) fn version(&self) -> u64 {
-        self.0.version.load(Ordering::Relaxed)
+        self.0.version.load(Ordering::Relaxed) & ((1 << VERSION) - 1)
     }
 
     /// Tells storages apart, as long as they live.
@@ -256,6 +314,44 @@ mod tests {
         }
         let none = Storage::without_data(12);
         assert!(none.ptr().is_none() && !none.has_data() && none.bytes() == 12);
+    }
+
+    #[test]
+    fn what_grows_keeps_its_bytes_and_frees_its_memory() {
+        for (from, to) in [(0, 5), (3, 64), (16, 5000), (5000, 9000), (960, 961)] {
+            let s = Storage::allocate(from).unwrap();
+            // SAFETY: the storage is ours and has this many bytes.
+            unsafe { s.ptr().unwrap().write_bytes(7, from) };
+            for more in [to, to + 1, to + 4096] {
+                let hold = s.hold().unwrap();
+                s.grow(more, &hold).unwrap();
+                s.grow(1, &hold).unwrap();
+            }
+            assert_eq!((s.bytes(), s.version()), (to + 4096, 0));
+            let p = s.ptr().unwrap();
+            // SAFETY: as above.
+            assert!(unsafe { (0..from).all(|i| p.add(i).read() == 7) });
+            drop(s.write().unwrap());
+            assert_eq!(s.version(), 1);
+        }
+        let none = Storage::without_data(4);
+        none.grow(40, &none.hold().unwrap()).unwrap();
+        assert!(none.bytes() == 40 && !none.has_data());
+    }
+
+    #[test]
+    fn a_storage_is_private_until_another_thread_enters() {
+        let s = Storage::allocate(16).unwrap();
+        drop((s.read().unwrap(), s.is_private()));
+        drop(s.write().unwrap());
+        assert!(s.is_private() && s.is_home());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                assert!(!s.is_private() && !s.is_home());
+                drop(s.read().unwrap());
+            });
+        });
+        assert!(s.is_home() && !s.is_private());
     }
 
     #[test]

@@ -133,6 +133,15 @@ impl Case {
         Ok(case)
     }
 
+    /// The tensors among the arguments, in order.
+    pub(crate) fn tensors(&self) -> Vec<Tensor> {
+        self.stack
+            .iter()
+            .flat_map(Value::tensors)
+            .cloned()
+            .collect()
+    }
+
     /// The tensor at a path of an argument met so far: `args.0`, `args.1.2`.
     pub(crate) fn at(&self, path: &str) -> Option<&Tensor> {
         if let Some(i) = self.paths.iter().position(|p| p == path) {

@@ -97,7 +97,9 @@ fn with_tensors(stack: &[Value], tensors: &mut dyn Iterator<Item = Tensor>) -> V
 fn compiled(case: &Case) -> Result<(), String> {
     let op = operator(&case.op).map_err(|e| e.to_string())?;
     let template = case.stack.clone();
-    let inputs: Vec<Tensor> = template.iter().flat_map(Value::tensors).cloned().collect();
+    let inputs = case.tensors();
+    let shape = |t: &Tensor| (t.sizes().to_vec(), t.strides().to_vec(), t.storage_offset());
+    let shapes: Vec<_> = inputs.iter().map(shape).collect();
     // what is no tensor is known while capturing
     let known = Arc::new(Mutex::new(Vec::new()));
     let returns = known.clone();
@@ -124,6 +126,11 @@ fn compiled(case: &Case) -> Result<(), String> {
     compare::results(case, &stack, Level::Values)?;
     compare::mutations(case)?;
     drop(known); // a replay that captured again would wait for it
+    let inputs = match inputs.iter().map(shape).eq(shapes) {
+        true => inputs,
+        // a call that changes the shape of an argument finds another one at the next
+        false => Case::parse(&case.json.to_string())?.tensors(),
+    };
     let before = call_count();
     f.call(&inputs).map_err(|e| format!("a replay: {e}"))?;
     match call_count() - before {

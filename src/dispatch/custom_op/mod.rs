@@ -111,7 +111,7 @@ impl CustomOp {
                     for (t, before) in tensors.iter().zip(before) {
                         // a kernel that wrote through operators has raised it already
                         if t.version() == before {
-                            drop(t.storage().write()?);
+                            drop(t.write()?);
                         }
                     }
                     Ok(())

@@ -45,7 +45,7 @@ pub(super) fn binary(op: BinaryOp, a: &Tensor, b: &Tensor, dtype: DType) -> Resu
         && a.storage().has_data()
     {
         let out = Tensor::allocate_like_contiguous(a, dtype)?;
-        let guards = (a.storage().read()?, b.storage().read()?);
+        let guards = (a.read()?, b.read()?);
         let operands = [out.data_ptr()?, a.data_ptr()?, b.data_ptr()?];
         // SAFETY: out is fresh; a and b are held shared; all are row-major, with the same sizes and
         // dtype.

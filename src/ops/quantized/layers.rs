@@ -119,7 +119,7 @@ fn run(x: &Tensor, w: &PackedLinear, scale: f64, zero_point: i64, relu: bool) ->
     let out = Tensor::allocate_contiguous(DType::U8, x.device(), &sizes)?;
     {
         let _read = access::read(&[&q.ints])?;
-        let _bias = bias.as_ref().map(|b| b.storage().read()).transpose()?;
+        let _bias = bias.as_ref().map(|b| b.read()).transpose()?;
         // SAFETY: out is fresh; x is row-major u8 and the bias row-major f32, both held shared.
         unsafe {
             kernels::linear(
@@ -190,7 +190,7 @@ pub(super) fn linear_dynamic(x: &Tensor, w: &PackedLinear, reduce_range: bool) -
     let x = copy::to_contiguous(x)?;
     let out = Tensor::allocate_contiguous(DType::F32, x.device(), &sizes)?;
     let _read = access::read(&[&x])?;
-    let _bias = bias.as_ref().map(|b| b.storage().read()).transpose()?;
+    let _bias = bias.as_ref().map(|b| b.read()).transpose()?;
     // SAFETY: x is row-major f32 and held shared.
     let real = unsafe { elements::<f32>(&x)? };
     let (min, max) = real

@@ -1,0 +1,188 @@
+//! Variants that write: `relu.out`, `eq_.Scalar`, `zeros.out` and the like, each made of its functional variant.
+//!
+//! An entry `variant_of: relu` registers one generic kernel. It calls the functional variant and writes the result into
+//! `out`, which takes the result's shape, or into `self`, which keeps its own. The functional variant of a factory also
+//! takes `dtype` and `device`; it gets those of `out`.
+//!
+//! Functionalisation does the same for itself, by the schemas (`modes::functionalize::forms`).
+
+use super::common::check_can_cast;
+use super::structured::{Variant, arguments, schema_of};
+use super::{aten, copy};
+use crate::dispatch::{DispatchKey, Kernel, OperatorHandle, Value};
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+use straightline_passes::ir::layout;
+use straightline_passes::ir::schema::FunctionSchema;
+
+/// Which dtype an `out` may have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OutDtype {
+    /// Any that the result may be converted to.
+    Castable,
+    /// That of the result.
+    Exact,
+    /// Any: without an argument `dtype`, the result is computed in it.
+    Chosen,
+}
+
+/// How results get into the tensors that are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Way {
+    /// By the kernels of our own memory; an `out` of another shape takes the result's strides too.
+    Direct,
+    /// By operators, from the top.
+    Composed,
+}
+
+/// The kernel of a variant that writes.
+pub(crate) fn of(functional: &'static str, dtype: OutDtype, key: DispatchKey) -> Kernel {
+    let functional = Variant::new(functional);
+    let way = match key {
+        DispatchKey::CPU | DispatchKey::Meta => Way::Direct,
+        _ => Way::Composed,
+    };
+    Kernel::boxed(move |op, keys, stack| {
+        let args = arguments(op, stack)?;
+        let schema = schema_of(op)?;
+        let functional = functional.get()?;
+        let mut results = functional_arguments(functional, schema, &args, dtype)?;
+        match way {
+            Way::Direct => functional.redispatch_boxed(keys, &mut results)?,
+            Way::Composed => functional.call_boxed(&mut results)?,
+        }
+        let results: Vec<Tensor> = results.iter().flat_map(Value::tensors).cloned().collect();
+        let mut results = results.iter();
+        for (arg, value) in schema.args.iter().zip(&args).filter(|(a, _)| a.is_write()) {
+            for to in value.tensors() {
+                let Some(result) = results.next() else {
+                    return Err(Error::runtime(format!(
+                        "`{}` gave fewer results than `{}` writes",
+                        functional.name(),
+                        op.name()
+                    )));
+                };
+                match arg.is_out() {
+                    true => write_out(to, result, dtype, way)?,
+                    false => write_self(to, result, way)?,
+                }
+            }
+        }
+        for r in 0..schema.returns.len() {
+            if let Some(i) = schema.aliased_argument(r) {
+                stack.push(args[i].clone());
+            }
+        }
+        Ok(())
+    })
+}
+
+/// What the functional variant is given: the arguments of the same name or, where there is none, place; for the options of
+/// a factory those of `out`.
+fn functional_arguments(
+    functional: OperatorHandle,
+    schema: &FunctionSchema,
+    args: &[Value],
+    dtype: OutDtype,
+) -> Result<Vec<Value>> {
+    let inputs: Vec<usize> = (0..args.len())
+        .filter(|i| !schema.args[*i].is_out())
+        .collect();
+    let out = (0..args.len())
+        .filter(|i| schema.args[*i].is_out())
+        .find_map(|i| args[i].tensors().next());
+    let mut next = inputs.iter();
+    let wanted = &schema_of(functional)?.args;
+    let mut given = Vec::with_capacity(wanted.len());
+    for want in wanted {
+        let named = inputs.iter().find(|i| schema.args[**i].name == want.name);
+        let value = match (named, want.name.as_str(), out) {
+            (None, "dtype", Some(out)) => Value::DType(out.dtype()),
+            (None, "device", Some(out)) => Value::Device(out.device()),
+            (None, "layout" | "pin_memory", Some(_)) => Value::None,
+            _ => match next.next() {
+                Some(i) => args[*i].clone(),
+                None => {
+                    return Err(Error::runtime(format!(
+                        "`{}` wants an argument `{}` that its variant does not have",
+                        functional.name(),
+                        want.name
+                    )));
+                }
+            },
+        };
+        given.push(match (value, out) {
+            (Value::None, Some(out)) if want.name == "dtype" && dtype == OutDtype::Chosen => {
+                Value::DType(out.dtype())
+            }
+            (value, _) => value,
+        });
+    }
+    Ok(given)
+}
+
+/// Writes a result into an `out`, which is resized where its shape is another.
+pub(super) fn write_out(out: &Tensor, result: &Tensor, dtype: OutDtype, way: Way) -> Result<()> {
+    if out.device() != result.device() {
+        return Err(Error::device(format!(
+            "Expected out tensor to be on {}, but found it on {}",
+            result.device(),
+            out.device()
+        )));
+    }
+    if dtype == OutDtype::Castable {
+        check_can_cast(result.dtype(), out.dtype())?;
+    } else if out.dtype() != result.dtype() {
+        return Err(Error::dtype(format!(
+            "Expected out tensor to have dtype {}, but got {} instead",
+            result.dtype().torch_name(),
+            out.dtype().torch_name()
+        )));
+    }
+    resize_output(out, result, way)?;
+    match way {
+        Way::Direct => copy::copy_(out, result, false)?,
+        Way::Composed => aten::copy_(out, result, false)?,
+    };
+    Ok(())
+}
+
+/// Gives `out` the result's shape; one that has elements in another shape gets a warning, as in PyTorch.
+fn resize_output(out: &Tensor, result: &Tensor, way: Way) -> Result<()> {
+    if out.sizes() == result.sizes() {
+        return Ok(());
+    }
+    if out.numel() != 0 {
+        tracing::warn!(
+            out = ?out.sizes(),
+            result = ?result.sizes(),
+            "an `out` that has elements is resized: pass an empty one, or one of the result's shape"
+        );
+    }
+    match way {
+        Way::Composed => aten::resize_(out, result.sizes(), None).map(drop),
+        Way::Direct => {
+            let dense = layout::is_non_overlapping_and_dense(result.sizes(), result.strides());
+            let own = layout::contiguous_strides(result.sizes());
+            let strides = if dense { result.strides() } else { &own[..] };
+            out.set_geometry(result.sizes(), strides, out.storage_offset())
+        }
+    }
+}
+
+/// Writes a result into the tensor that it was computed in place of.
+fn write_self(to: &Tensor, result: &Tensor, way: Way) -> Result<()> {
+    check_can_cast(result.dtype(), to.dtype())?;
+    if to.sizes() != result.sizes() {
+        return Err(Error::shape(format!(
+            "output with shape {:?} doesn't match the broadcast shape {:?}",
+            to.sizes(),
+            result.sizes()
+        )));
+    }
+    match way {
+        Way::Direct => copy::copy_(to, result, false)?,
+        Way::Composed => aten::copy_(to, result, false)?,
+    };
+    Ok(())
+}
