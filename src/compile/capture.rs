@@ -2,7 +2,7 @@
 
 use super::flat::{self, Handed};
 use super::results;
-use super::stages::{LeafUse, Mutation, Traced};
+use super::stages::{LeafUse, Mutation, Reshape, Traced};
 use super::tree::TensorTree;
 use crate::dispatch::{DispatchKey, DispatchKeySet, IncludeGuard, TlsKeySets, operator};
 use crate::error::{Error, Result};
@@ -133,6 +133,15 @@ fn finish<I: TensorTree, O: TensorTree>(output: &O, inputs: &I) -> Result<Traced
             output: values.len() - 1,
         });
     }
+    let reshapes = (leaves.iter())
+        .filter(|leaf| !leaf.made_inside && leaf.wrapper.is_reshaped())
+        .map(|leaf| Reshape {
+            target: leaf.owner.clone(),
+            sizes: leaf.wrapper.sizes().to_vec(),
+            strides: leaf.wrapper.strides().to_vec(),
+            moved: leaf.wrapper.storage_offset() - leaf.real.storage_offset(),
+        })
+        .collect();
     let sources = functionalize::sources();
     let mut recording = tracer::stop()
         .ok_or_else(|| Error::compile("the function being captured ended its own capture"))?;
@@ -153,6 +162,7 @@ fn finish<I: TensorTree, O: TensorTree>(output: &O, inputs: &I) -> Result<Traced
         parameters: sources.parameters,
         outputs,
         mutations,
+        reshapes,
         roots,
         leaves: leaves
             .into_iter()

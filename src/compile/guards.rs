@@ -21,6 +21,8 @@ pub(super) struct Guards {
     aliases: Vec<AliasGuard>,
     /// Merged memory must be there: an argument, and the bytes from its first element on.
     reaches: Vec<(usize, std::ops::Range<i64>)>,
+    /// The closed-over tensors and their shapes, which may change in place.
+    closed: Vec<(Tensor, TensorMeta)>,
 }
 
 /// What was true of an argument and another tensor, one of which is written.
@@ -151,6 +153,12 @@ impl Guards {
             autocast: autocast::fingerprint(tls),
             aliases: traced.map_or(Vec::new(), |t| alias_guards(inputs, &t.leaves)),
             reaches: traced.map_or(Vec::new(), |t| t.slots.iter().filter_map(reaches).collect()),
+            closed: (traced.iter().flat_map(|t| &t.leaves))
+                .filter_map(|leaf| match &leaf.owner {
+                    Owner::Tensor(t) => Some((t.clone(), t.meta())),
+                    _ => None,
+                })
+                .collect(),
         }
     }
 
@@ -163,6 +171,13 @@ impl Guards {
             && self.inputs.iter().zip(inputs).all(|(g, t)| g.holds(t))
             && self.aliases.iter().all(|g| g.holds(inputs))
             && self.unreachable(inputs).is_none()
+            && self.reshaped().is_none()
+    }
+
+    /// A closed-over tensor that has another shape now.
+    fn reshaped(&self) -> Option<&Tensor> {
+        let other = |(t, meta): &&(Tensor, TensorMeta)| t.is_reshaped() && t.meta() != *meta;
+        self.closed.iter().find(other).map(|(t, _)| t)
     }
 
     /// An argument whose storage does not have the bytes that the function reaches.
@@ -184,6 +199,9 @@ impl Guards {
                 "the thread's dispatch keys are +{} -{}, were +{} -{}",
                 tls.included, tls.excluded, self.tls.included, self.tls.excluded
             );
+        }
+        if let Some(t) = self.reshaped() {
+            return format!("a closed-over tensor has sizes {:?} now", t.sizes());
         }
         if self.autocast != autocast::fingerprint(tls) {
             return "autocast has another low precision".to_string();

@@ -89,7 +89,7 @@ impl Executable {
             }
             // SAFETY: the guards of this variant say that the inputs have the dtypes, sizes and
             // strides that the plan was made for; parameters are the very tensors it was made
-            // for, whose shapes never change; the borrow guards keep all of them from being
+            // for, in the shapes that they had then; the borrow guards keep all of them from being
             // written meanwhile; outputs are fresh and as long as the plan's buffers.
             unsafe {
                 self.plan.run(&input_ptrs, &parameter_ptrs, &output_ptrs)?;
@@ -100,6 +100,14 @@ impl Executable {
             }
             values
         };
+        for r in &traced.reshapes {
+            let target = match &r.target {
+                Owner::Input(i) => arguments[*i],
+                Owner::Tensor(t) => t,
+                Owner::Merged(slot) => inputs[*slot],
+            };
+            target.set_geometry(&r.sizes, &r.strides, target.storage_offset() + r.moved)?;
+        }
         for m in &traced.mutations {
             let target = match &m.target {
                 Owner::Input(i) => arguments[*i],

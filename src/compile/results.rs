@@ -101,7 +101,7 @@ fn outside(leaves: &[Leaf], place: Option<&Place>) -> Option<(ViewOf, i64)> {
             Owner::Tensor(t) => ViewOf::Tensor(t.clone()),
             Owner::Merged(_) => return None,
         };
-        Some((of, position(&leaf.real)))
+        Some((of, position(&leaf.wrapper)))
     })
 }
 

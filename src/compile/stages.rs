@@ -70,6 +70,19 @@ pub(super) struct Mutation {
     pub(super) output: usize,
 }
 
+/// A leaf whose shape the function changes in place, at each call.
+#[derive(Clone, Debug)]
+pub(super) struct Reshape {
+    /// Which one.
+    pub(super) target: Owner,
+    /// Its sizes after the call.
+    pub(super) sizes: Vec<i64>,
+    /// Its strides after the call.
+    pub(super) strides: Vec<i64>,
+    /// How far its first element moves.
+    pub(super) moved: i64,
+}
+
 /// A captured function: what the dispatcher saw, as a functional graph.
 ///
 /// `Display` prints the graph's text, which parses back.
@@ -90,6 +103,7 @@ pub struct Traced {
     pub(super) parameters: Vec<Tensor>,
     pub(super) outputs: Vec<OutputSource>,
     pub(super) mutations: Vec<Mutation>,
+    pub(super) reshapes: Vec<Reshape>,
     /// For each graph output, the value whose memory it shares.
     pub(super) roots: Vec<ValueRef>,
     /// The tensors from outside that the function met.
@@ -118,6 +132,7 @@ impl Traced {
                 .map(OutputSource::Value)
                 .collect(),
             mutations: Vec::new(),
+            reshapes: Vec::new(),
             leaves: Vec::new(),
             roots: graph.outputs().to_vec(),
             graph,

@@ -7,7 +7,7 @@
 
 use crate::dispatch::{OperatorHandle, all_operators};
 use crate::error::{Error, Result};
-use straightline_passes::ir::schema::{FunctionSchema, OperatorName};
+use straightline_passes::ir::schema::{Argument, FunctionSchema, OperatorName};
 
 /// Where a result of the functional variant goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,12 +18,25 @@ pub(super) enum Target {
     Fresh,
 }
 
+/// What the functional variant takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Source {
+    /// This argument of the original.
+    Argument(usize),
+    /// The dtype of this `out`, where a factory wants one.
+    Dtype(usize),
+    /// The device of this `out`.
+    Device(usize),
+    /// An option of a factory that has its default.
+    Nothing,
+}
+
 /// How to do functionally what an operator does by writing.
 pub(super) struct Form {
     /// The functional variant.
     pub(super) op: OperatorHandle,
-    /// The arguments of the original that it takes, in its order.
-    pub(super) args: Vec<usize>,
+    /// What it takes, in its order.
+    pub(super) args: Vec<Source>,
     /// What its results are.
     pub(super) results: Vec<Target>,
 }
@@ -49,8 +62,8 @@ pub(super) fn functional_form(op: OperatorHandle, schema: &FunctionSchema) -> Re
         !f.is_mutable()
             && !f.is_view()
             && f.returns.len() == results.len()
-            && f.args.len() == args.len()
-            && f.args.iter().zip(&args).all(|(a, i)| {
+            && core(f, schema).count() == args.len()
+            && core(f, schema).zip(&args).all(|(a, i)| {
                 let b = &schema.args[*i];
                 a.ty == b.ty && (!same_names || a.name == b.name)
             })
@@ -71,6 +84,8 @@ pub(super) fn functional_form(op: OperatorHandle, schema: &FunctionSchema) -> Re
             .or_else(|| find(true, false))
             .or_else(|| find(false, false));
         if let Some(op) = found {
+            let Some(f) = op.schema() else { continue };
+            let args = sources(f, schema, &args);
             return Ok(Form { op, args, results });
         }
     }
@@ -84,6 +99,41 @@ pub(super) fn functional_form(op: OperatorHandle, schema: &FunctionSchema) -> Re
             .collect::<Vec<_>>()
             .join(" or ")
     )))
+}
+
+/// Whether the functional variant `f` of `schema` takes this argument for the making of its result only: the `dtype` and
+/// `device` of a factory, which `out` has.
+fn is_option(f: &FunctionSchema, schema: &FunctionSchema, at: usize) -> bool {
+    let name = f.args[at].name.as_str();
+    matches!(name, "dtype" | "layout" | "device" | "pin_memory")
+        && schema.is_out_variant()
+        && schema.args.iter().all(|a| a.name != name)
+}
+
+/// The arguments of `f` that are arguments of `schema` as well.
+fn core<'a>(
+    f: &'a FunctionSchema,
+    schema: &'a FunctionSchema,
+) -> impl Iterator<Item = &'a Argument> {
+    (0..f.args.len())
+        .filter(|i| !is_option(f, schema, *i))
+        .map(|i| &f.args[i])
+}
+
+/// Where the arguments of `f` come from.
+fn sources(f: &FunctionSchema, schema: &FunctionSchema, args: &[usize]) -> Vec<Source> {
+    let out = schema.args.iter().position(Argument::is_out);
+    let mut args = args.iter();
+    (0..f.args.len())
+        .map(|i| match (is_option(f, schema, i), out) {
+            (false, _) => args
+                .next()
+                .map_or(Source::Nothing, |i| Source::Argument(*i)),
+            (true, Some(out)) if f.args[i].name == "dtype" => Source::Dtype(out),
+            (true, Some(out)) if f.args[i].name == "device" => Source::Device(out),
+            (true, _) => Source::Nothing,
+        })
+        .collect()
 }
 
 /// The names that the functional variant may have, likeliest first.
@@ -105,7 +155,7 @@ mod tests {
     use super::*;
     use crate::dispatch::operator;
 
-    fn form(name: &str) -> (String, Vec<usize>, Vec<Target>) {
+    fn form(name: &str) -> (String, Vec<Source>, Vec<Target>) {
         let op = operator(name).unwrap();
         let f = functional_form(op, op.schema().unwrap()).unwrap();
         (f.op.name().to_string(), f.args, f.results)
@@ -124,7 +174,7 @@ mod tests {
         ] {
             let found = form(op);
             assert_eq!(found.0, functional, "{op}");
-            assert_eq!(found.1, (0..args).collect::<Vec<_>>());
+            assert_eq!(found.1, (0..args).map(Source::Argument).collect::<Vec<_>>());
             assert_eq!(found.2, written);
         }
     }

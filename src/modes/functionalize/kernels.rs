@@ -1,10 +1,10 @@
 //! What Functionalize does to a call: by what its schema says of aliases.
 
-use super::forms::{Target, functional_form};
+use super::forms::{Source, Target, functional_form};
 use super::leaves::{self, as_strided_step};
 use super::storage::{Layout, ViewStep};
 use super::wrapper::{build, replace, unwrap, wrap, wrapped, wrapper_of};
-use super::{below, inverse};
+use super::{below, inverse, reshape};
 use crate::dispatch::{DispatchKey, IntoKernel, Kernel, OperatorHandle, Stack, Value};
 use crate::error::{Error, Result};
 use crate::modes::tracer;
@@ -28,6 +28,8 @@ pub(crate) fn kernel() -> Kernel {
         if is_composite(op) {
             // without tensor arguments no autograd key has taken it apart yet
             op.call_boxed_for_key(DispatchKey::CompositeImplicitAutograd, stack)
+        } else if let Some(change) = reshape::change(op) {
+            reshape::reshape(op, schema, change, stack)
         } else if schema.is_mutable() {
             write(op, schema, stack)
         } else if schema.is_view() {
@@ -155,7 +157,7 @@ fn no_view(op: OperatorHandle) -> Error {
 }
 
 /// `as_strided` looks at the storage, whatever views led to its operand: it is a view of the base.
-fn as_strided(source: &Tensor, layout: &Layout) -> Result<Tensor> {
+pub(super) fn as_strided(source: &Tensor, layout: &Layout) -> Result<Tensor> {
     let w = wrapper_of(source).expect("the caller wrapped it");
     inverse::check_in_base(&w.storage, layout)?;
     let step = as_strided_step(&w.storage, &layout.sizes, &layout.strides, layout.offset)?;
@@ -188,13 +190,22 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
     }
     let _guard = below();
     // the checks that the operator itself makes: shapes, dtypes
-    tracer::run_meta(op, &args)?;
+    let (shapes, _) = tracer::run_meta(op, &args)?;
     check_overlaps(schema, &args)?;
     let form = functional_form(op, schema)?;
     let mut inner = form
         .args
         .iter()
-        .map(|i| map_tensors(&args[*i], unwrap))
+        .map(|source| match source {
+            Source::Argument(i) => map_tensors(&args[*i], unwrap),
+            Source::Dtype(i) => Ok(args[*i]
+                .as_tensor()
+                .map_or(Value::None, |t| t.dtype().into())),
+            Source::Device(i) => Ok(args[*i]
+                .as_tensor()
+                .map_or(Value::None, |t| t.device().into())),
+            Source::Nothing => Ok(Value::None),
+        })
         .collect::<Result<Stack>>()?;
     form.op.call_boxed(&mut inner)?;
     if inner.len() != form.results.len() {
@@ -208,9 +219,14 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
     for (i, (target, new)) in form.results.iter().zip(inner).enumerate() {
         let result = match target {
             Target::Written(at) => {
-                let old: Vec<&Tensor> = args[*at].tensors().collect();
-                for (t, new) in old.iter().zip(new.tensors()) {
-                    replace(t, new.clone())?;
+                let mut shapes = shapes.get(i).into_iter().flat_map(Value::tensors);
+                for (t, new) in args[*at].tensors().zip(new.tensors()) {
+                    let shape = shapes.next();
+                    if schema.args[*at].is_out() && t.sizes() != new.sizes() {
+                        reshape::resize_out(op, t, new.clone(), shape)?;
+                    } else {
+                        replace(t, new.clone())?;
+                    }
                 }
                 args[*at].clone()
             }

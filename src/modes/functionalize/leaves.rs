@@ -6,7 +6,7 @@
 //! has to be merged is known when the function has run, so capture runs it again.
 
 use super::storage::{FunctionalStorage, Layout, ViewStep};
-use super::wrapper::{build, wrapper_of};
+use super::wrapper::{build, is_written, wrapper_of};
 use crate::dispatch::{Value, operator};
 use crate::error::{Error, ErrorKind, Result};
 use crate::modes::tracer;
@@ -387,7 +387,7 @@ fn collide(a: &Leaf, b: &Leaf) -> bool {
     let (Some(wa), Some(wb)) = (wrapper_of(&a.wrapper), wrapper_of(&b.wrapper)) else {
         return false;
     };
-    let written = wa.storage.generation() > 0 || wb.storage.generation() > 0;
+    let written = is_written(&a.wrapper) || is_written(&b.wrapper);
     let (ra, rb) = (Layout::of(&a.real).bytes(), Layout::of(&b.real).bytes());
     let meet = ra.start < rb.end && rb.start < ra.end;
     written && meet && !Arc::ptr_eq(&wa.storage, &wb.storage)

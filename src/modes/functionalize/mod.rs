@@ -21,12 +21,14 @@
 //! | `leaves` | tensors from outside: arguments and closed-over ones, and which share memory |
 //! | `kernels` | what happens to a functional operator, a view, a write |
 //! | `forms` | the functional variant of an operator that writes |
+//! | `reshape` | operators that change the shape of their argument |
 //! | `inverse` | from the new value of a view to the new value of what it views |
 
 mod forms;
 mod inverse;
 mod kernels;
 mod leaves;
+mod reshape;
 mod storage;
 mod wrapper;
 

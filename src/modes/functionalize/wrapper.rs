@@ -9,12 +9,20 @@ use crate::modes::tracer;
 use crate::ops::aten;
 use crate::tensor::Tensor;
 use crate::tensor::storage::Storage;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use straightline_passes::ir::graph::TensorMeta;
 use straightline_passes::ir::layout;
 
 /// What a wrapper carries.
-pub(super) struct Wrapper {
+struct Wrapper {
+    behind: Mutex<Arc<Behind>>,
+    /// Whether it has got memory of its own since it was made, as by growing.
+    grown: AtomicBool,
+}
+
+/// Where a wrapper's value comes from. A change of its shape puts another one in place.
+pub(super) struct Behind {
     pub(super) storage: Arc<FunctionalStorage>,
     pub(super) chain: Vec<ViewStep>,
     /// The capture that made it.
@@ -28,13 +36,53 @@ struct Current {
     generation: u64,
 }
 
-pub(super) fn wrapper_of(t: &Tensor) -> Option<&Wrapper> {
+fn wrapper(t: &Tensor) -> Option<&Wrapper> {
     t.extra().and_then(|e| e.downcast_ref::<Wrapper>())
+}
+
+/// What is behind a wrapper.
+pub(super) fn wrapper_of(t: &Tensor) -> Option<Arc<Behind>> {
+    wrapper(t).map(|w| lock(&w.behind).clone())
+}
+
+/// The source of a value; `value` is that of now.
+pub(super) fn behind(
+    storage: Arc<FunctionalStorage>,
+    chain: Vec<ViewStep>,
+    value: Option<Tensor>,
+) -> Behind {
+    let generation = storage.generation();
+    Behind {
+        storage,
+        chain,
+        capture: tracer::current(),
+        current: Mutex::new(value.map(|value| Current { value, generation })),
+    }
+}
+
+/// Gives a wrapper the place of a view of its memory.
+pub(super) fn take_place(t: &Tensor, view: &Tensor) -> Result<()> {
+    let (Some(to), Some(from)) = (wrapper(t), wrapper_of(view)) else {
+        return Err(Error::compile(
+            "the shape of a tensor changes that is not functional",
+        ));
+    };
+    t.set_geometry(view.sizes(), view.strides(), view.storage_offset())?;
+    *lock(&to.behind) = from;
+    Ok(())
+}
+
+/// Puts other memory behind a wrapper.
+pub(super) fn grow(t: &Tensor, behind: Behind) {
+    if let Some(w) = wrapper(t) {
+        *lock(&w.behind) = Arc::new(behind);
+        w.grown.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Whether the tensor is a wrapper.
 pub(crate) fn is_wrapper(t: &Tensor) -> bool {
-    wrapper_of(t).is_some()
+    wrapper(t).is_some()
 }
 
 /// A wrapper of `storage` with this layout; its value is computed when it is needed, unless given.
@@ -46,12 +94,9 @@ pub(super) fn build(
     value: Option<Tensor>,
 ) -> Tensor {
     let stand_in = storage.stand_in.clone();
-    let generation = storage.generation();
     let wrapper = Wrapper {
-        storage,
-        chain,
-        capture: tracer::current(),
-        current: Mutex::new(value.map(|value| Current { value, generation })),
+        behind: Mutex::new(Arc::new(behind(storage, chain, value))),
+        grown: AtomicBool::new(false),
     };
     let keys = DispatchKeySet::for_device(like.device().kind) | DispatchKey::Functionalize.into();
     let t = Tensor::build_with(
@@ -110,17 +155,17 @@ pub(crate) fn made_inside(t: &Tensor) -> Result<Tensor> {
 pub(crate) fn unwrap(t: &Tensor) -> Result<Tensor> {
     let t = wrapped(t)?;
     let w = wrapper_of(&t).expect("`wrapped` gives wrappers");
-    let behind = {
+    {
         let current = lock(&w.current);
         match &*current {
             Some(c) if c.generation == w.storage.generation() => return Ok(c.value.clone()),
-            _ => w,
+            _ => {}
         }
-    };
-    behind.sync()
+    }
+    w.sync()
 }
 
-impl Wrapper {
+impl Behind {
     /// Brings the value up to the storage's generation: applies what is queued, replays the views.
     fn sync(&self) -> Result<Tensor> {
         let _guard = below();
@@ -159,7 +204,9 @@ pub(super) fn replace(t: &Tensor, new: Tensor) -> Result<()> {
 
 /// Whether the memory behind a wrapper has been written.
 pub(crate) fn is_written(t: &Tensor) -> bool {
-    wrapper_of(t).is_some_and(|w| w.storage.generation() > 0)
+    wrapper(t).is_some_and(|w| {
+        w.grown.load(Ordering::Relaxed) || lock(&w.behind).storage.generation() > 0
+    })
 }
 
 /// Where a result lies.

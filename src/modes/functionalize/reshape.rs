@@ -1,0 +1,209 @@
+//! Operators that change the shape of their argument: the wrapper gets the place of a view, or memory of its own where it
+//! has to grow.
+
+use super::below;
+use super::kernels::as_strided;
+use super::leaves::as_strided_step;
+use super::storage::{FunctionalStorage, Layout};
+use super::wrapper::{Behind, behind, is_wrapper, replace, take_place, wrapper_of};
+use crate::dispatch::{OperatorHandle, Stack, Value, operator};
+use crate::error::{Error, Result};
+use crate::modes::tracer;
+use crate::ops::aten;
+use crate::tensor::Tensor;
+use std::sync::Arc;
+use straightline_passes::ir::schema::FunctionSchema;
+use straightline_passes::ir::{Dims, layout};
+
+/// How an operator changes the shape of its first argument.
+#[derive(Clone, Copy)]
+pub(super) enum Change {
+    /// To that of this view.
+    View(&'static str),
+    /// To what the operator says, perhaps beyond the memory.
+    Resize,
+    /// Not at all.
+    Nothing,
+    /// Into other memory.
+    Other,
+}
+
+/// What the operator does, if it is one of these.
+pub(super) fn change(op: OperatorHandle) -> Option<Change> {
+    let name = op.name();
+    if !name.name.ends_with('_') {
+        return None;
+    }
+    Some(match (name.name.as_str(), name.overload.as_str()) {
+        ("aten::t_", "") => Change::View("aten::t"),
+        ("aten::transpose_", "") => Change::View("aten::transpose.int"),
+        ("aten::squeeze_", "") => Change::View("aten::squeeze"),
+        ("aten::squeeze_", "dim") => Change::View("aten::squeeze.dim"),
+        ("aten::squeeze_", "dims") => Change::View("aten::squeeze.dims"),
+        ("aten::unsqueeze_", "") => Change::View("aten::unsqueeze"),
+        ("aten::as_strided_", "") => Change::View("aten::as_strided"),
+        ("aten::resize_" | "aten::resize_as_", "") => Change::Resize,
+        ("aten::detach_", "") => Change::Nothing,
+        ("aten::set_", _) => Change::Other,
+        _ => return None,
+    })
+}
+
+/// Does it.
+pub(super) fn reshape(
+    op: OperatorHandle,
+    schema: &FunctionSchema,
+    change: Change,
+    stack: &mut Stack,
+) -> Result<()> {
+    let args = stack.split_off(stack.len() - schema.args.len());
+    let Some(t) = args[0].as_tensor().cloned() else {
+        return Err(Error::compile(format!(
+            "`{}` takes a tensor first",
+            op.name()
+        )));
+    };
+    check_wrapper(op, &t)?;
+    match change {
+        Change::Nothing => {}
+        Change::View(view) => {
+            let mut inner = args;
+            operator(view)?.call_boxed(&mut inner)?;
+            match inner.pop() {
+                Some(Value::Tensor(v)) => take_place(&t, &v)?,
+                _ => return Err(Error::compile(format!("`{view}` did not return a view"))),
+            }
+        }
+        Change::Resize => {
+            let _guard = below();
+            let (shapes, _) = tracer::run_meta(op, &args)?;
+            let Some(shape) = shapes.iter().flat_map(Value::tensors).next() else {
+                return Err(Error::compile(format!(
+                    "`{}` returned no tensor",
+                    op.name()
+                )));
+            };
+            resize(&t, &Layout::of(shape))?;
+        }
+        Change::Other => {
+            return Err(Error::not_implemented(format!(
+                "`{}` gives a tensor other memory, which cannot be captured: use the other tensor \
+                 instead",
+                op.name()
+            )));
+        }
+    }
+    stack.push(Value::Tensor(t));
+    Ok(())
+}
+
+/// The caller's own handle must see the change.
+fn check_wrapper(op: OperatorHandle, t: &Tensor) -> Result<()> {
+    if is_wrapper(t) {
+        return Ok(());
+    }
+    Err(Error::compile(format!(
+        "`{}` changes the shape of a tensor that the captured function closes over or made from data: \
+         pass it as an argument, or use the operator that returns a view",
+        op.name()
+    )))
+}
+
+/// Whether the memory behind the wrapper reaches that far.
+fn fits(t: &Tensor, to: &Layout) -> bool {
+    to.bytes().end <= t.storage().bytes() as i64
+}
+
+/// Elements that are there are kept, others are zero.
+fn resize(t: &Tensor, to: &Layout) -> Result<()> {
+    if *to == Layout::of(t) {
+        return Ok(());
+    }
+    if fits(t, to) {
+        return take_place(t, &as_strided(t, to)?);
+    }
+    let old = sole_owner(t)?;
+    let (base, _) = old.storage.apply_updates()?;
+    let of = &old.storage.layout;
+    let has = layout::numel(&of.sizes);
+    let at = to.offset - of.offset;
+    if !of.is_dense() || at < 0 {
+        return Err(Error::not_implemented(
+            "a tensor with gaps in its memory grows, which cannot be captured: clone it first",
+        ));
+    }
+    let need = layout::storage_extent(&to.sizes, &to.strides, at);
+    let (dtype, device) = (Some(t.dtype()), Some(t.device()));
+    let zeros = |n: i64| aten::zeros(&[n], dtype, None, device, None);
+    let flat = if has == 0 {
+        zeros(need)?
+    } else {
+        let there = aten::as_strided(&base, &[has], &[1], Some(0))?;
+        aten::cat(&[there, zeros(need - has)?], 0)?
+    };
+    let whole = Layout {
+        dtype: t.dtype(),
+        sizes: Dims::from_slice(&[need]),
+        strides: Dims::from_slice(&[1]),
+        offset: of.offset,
+    };
+    let storage =
+        FunctionalStorage::new(flat.clone(), whole, t.storage().clone(), old.storage.real);
+    let step = as_strided_step(&storage, &to.sizes, &to.strides, to.offset)?;
+    let value = step.apply(&flat)?;
+    grown(t, behind(Arc::new(storage), vec![step], Some(value)), to)
+}
+
+/// Gives an `out` of another shape the new value, in the layout that the operator itself would give it.
+pub(super) fn resize_out(
+    op: OperatorHandle,
+    t: &Tensor,
+    new: Tensor,
+    shape: Option<&Tensor>,
+) -> Result<()> {
+    check_wrapper(op, t)?;
+    let strides = match shape.filter(|s| s.sizes() == new.sizes()) {
+        Some(s) => Dims::from_slice(s.strides()),
+        None => layout::contiguous_strides(new.sizes()),
+    };
+    let to = Layout {
+        dtype: t.dtype(),
+        sizes: Dims::from_slice(new.sizes()),
+        strides,
+        offset: t.storage_offset(),
+    };
+    if fits(t, &to) {
+        take_place(t, &as_strided(t, &to)?)?;
+        return replace(t, new);
+    }
+    let old = sole_owner(t)?;
+    let mut new = new;
+    if new.dtype() != t.dtype() {
+        new = aten::_to_copy(&new, Some(t.dtype()), None, None, None, false, None)?;
+    }
+    if new.strides() != to.strides.as_slice() {
+        let (dtype, device) = (Some(t.dtype()), Some(t.device()));
+        let like = aten::empty_strided(&to.sizes, &to.strides, dtype, None, device, None)?;
+        new = aten::copy(&like, &new, false)?;
+    }
+    let (stand_in, real) = (t.storage().clone(), old.storage.real);
+    let storage = FunctionalStorage::new(new.clone(), to.clone(), stand_in, real);
+    grown(t, behind(Arc::new(storage), Vec::new(), Some(new)), &to)
+}
+
+/// What is behind a wrapper that is alone with its memory: others would have to grow along.
+fn sole_owner(t: &Tensor) -> Result<Arc<Behind>> {
+    let old = wrapper_of(t).ok_or_else(|| Error::compile("a tensor that is not functional"))?;
+    if Arc::strong_count(&old.storage) > 1 {
+        return Err(Error::not_implemented(
+            "a tensor grows that shares its memory with others, which cannot be captured: clone it \
+             first",
+        ));
+    }
+    Ok(old)
+}
+
+fn grown(t: &Tensor, behind: Behind, to: &Layout) -> Result<()> {
+    super::wrapper::grow(t, behind);
+    t.set_geometry(&to.sizes, &to.strides, to.offset)
+}
