@@ -32,6 +32,7 @@
 //! | `quantized/` | tensors of small integers with a scale, and the operators of `quantized::` |
 //! | `shape_composite`, `shape_stat`, `shape_factory` | `repeat`, `roll`, `diag_embed`; `std_mean`; `linspace`, `new_full` |
 //! | `random`, `random_factory` | distributions, dropout, `multinomial`, `randint` |
+//! | `special`, `special_integer` | `lgamma`, `i0`, `zeta`, `frexp`; `gcd`, shifts |
 //! | `factory` | `empty`, `full`, `arange`, random numbers |
 //!
 //! To add one: a schema entry in the family's yaml file, a function here, and a lowering (or a
@@ -68,6 +69,8 @@ mod shape_inplace;
 mod shape_stat;
 pub(crate) mod sparse;
 pub(crate) mod spatial;
+mod special;
+mod special_integer;
 mod structured;
 mod tolerance;
 mod types;

@@ -41,6 +41,7 @@ mod row_tests;
 mod rows;
 pub mod sparse;
 pub mod spatial;
+pub mod special;
 mod strided;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -7,6 +7,7 @@ pub mod functions;
 pub mod prims;
 pub mod scalar;
 pub mod simd;
+pub mod special;
 
 pub use functions::{Fn1, Fn2};
 pub use prims::{Prims, ScalarFn1, ScalarFn2, Width};

@@ -1,0 +1,313 @@
+//! Special functions: gamma and its kin, Bessel functions, inverses of error functions; and rare functions of two operands.
+
+use super::common::{broadcast, check_can_cast, check_devices, float_of, promote};
+use super::{copy, pointwise};
+use crate::error::{Error, Result};
+use crate::ops::aten;
+use crate::tensor::{Tensor, access};
+use straightline_passes::ir::{DType, Dims, Scalar};
+use straightline_runtime::cpu::kernels::special as kernels;
+use straightline_runtime::cpu::math::special as math;
+
+/// `f` of each element, computed in floating point and delivered in `dtype`.
+fn map(x: &Tensor, dtype: DType, f: &(dyn Fn(f64) -> f64 + Sync)) -> Result<Tensor> {
+    let x = pointwise::cast(x, float_of(x.dtype()))?;
+    let out = pointwise::result(Dims::from_slice(x.sizes()), dtype, &[&x])?;
+    if out.storage().has_data() {
+        let _reads = access::read(&[&x])?;
+        // SAFETY: out is fresh and has x's sizes; x is held shared.
+        unsafe { kernels::map(out.strided()?, x.strided()?, f)? };
+    }
+    Ok(out)
+}
+
+fn unary(x: &Tensor, f: &(dyn Fn(f64) -> f64 + Sync)) -> Result<Tensor> {
+    map(x, float_of(x.dtype()), f)
+}
+
+/// Runs `f` on operands that broadcast, in their common dtype.
+pub(super) fn zip_with(
+    a: &Tensor,
+    b: &Tensor,
+    dtype: DType,
+    run: impl FnOnce(&Tensor, &Tensor, &Tensor) -> Result<()>,
+) -> Result<Tensor> {
+    check_devices(&[a, b])?;
+    let out = pointwise::result(broadcast(&[a, b])?, dtype, &[a, b])?;
+    if out.storage().has_data() {
+        let (a, b) = (pointwise::cast(a, dtype)?, pointwise::cast(b, dtype)?);
+        let _reads = access::read(&[&a, &b])?;
+        run(&out, &a, &b)?;
+    }
+    Ok(out)
+}
+
+/// `f` of two floating-point tensors.
+pub(super) fn zip(
+    a: &Tensor,
+    b: &Tensor,
+    dtype: DType,
+    f: &(dyn Fn(f64, f64) -> f64 + Sync),
+) -> Result<Tensor> {
+    zip_with(a, b, dtype, |out, a, b| {
+        let sizes = out.sizes();
+        let (sa, sb) = (
+            pointwise::strides_as(a, sizes),
+            pointwise::strides_as(b, sizes),
+        );
+        // SAFETY: out is fresh; a and b are held shared, their strides broadcast them to out's sizes.
+        unsafe {
+            kernels::zip(
+                out.strided()?,
+                a.strided_as(sizes, &sa)?,
+                b.strided_as(sizes, &sb)?,
+                f,
+            )?;
+        }
+        Ok(())
+    })
+}
+
+/// Stores the result of a functional variant in the tensor that it replaces.
+pub(super) fn in_place(x: &Tensor, result: &Tensor) -> Result<Tensor> {
+    check_can_cast(result.dtype(), x.dtype())?;
+    if result.sizes() != x.sizes() {
+        return Err(Error::shape(format!(
+            "output with shape {:?} doesn't match the broadcast shape {:?}",
+            x.sizes(),
+            result.sizes()
+        )));
+    }
+    access::check_no_internal_overlap(x)?;
+    copy::copy_(x, result, false)
+}
+
+pub(super) fn unsupported(name: &str, dtype: DType) -> Error {
+    Error::not_implemented(format!(
+        "\"{name}_cpu\" not implemented for {}",
+        dtype.torch_name()
+    ))
+}
+
+macro_rules! unary_functions {
+    ($($name:ident $($inplace:ident)? = $f:expr),* $(,)?) => {$(
+        pub(crate) fn $name(x: &Tensor) -> Result<Tensor> {
+            unary(x, &$f)
+        }
+        $(pub(crate) fn $inplace(x: &Tensor) -> Result<Tensor> {
+            check_can_cast(float_of(x.dtype()), x.dtype())?;
+            in_place(x, &$name(x)?)
+        })?
+    )*};
+}
+unary_functions!(
+    digamma digamma_ = math::digamma,
+    lgamma lgamma_ = math::lgamma,
+    erfinv erfinv_ = math::erfinv,
+    i0 i0_ = math::i0,
+    i0e = math::i0e,
+    i1 = math::i1,
+    i1e = math::i1e,
+    bessel_j0 = math::j0,
+    bessel_j1 = math::j1,
+    spherical_bessel_j0 = math::spherical_j0,
+    erfcx = math::erfcx,
+    ndtri = math::ndtri,
+    log_ndtr = math::log_ndtr,
+    entr = math::entr,
+    sinc sinc_ = math::sinc,
+);
+
+pub(crate) fn signbit(x: &Tensor) -> Result<Tensor> {
+    if x.dtype().is_floating() {
+        return map(x, DType::Bool, &|x| {
+            f64::from(u8::from(x.is_sign_negative()))
+        });
+    }
+    if x.dtype() == DType::Bool {
+        return pointwise::ne(x, x);
+    }
+    pointwise::lt_scalar(x, Scalar::Int(0))
+}
+
+pub(crate) fn logit(x: &Tensor, eps: Option<f64>) -> Result<Tensor> {
+    // the limits are numbers of the dtype that is computed in
+    let single = float_of(x.dtype()) != DType::F64;
+    let low = eps.map(|e| if single { f64::from(e as f32) } else { e });
+    let high = low.map(|e| {
+        if single {
+            f64::from(1.0 - e as f32)
+        } else {
+            1.0 - e
+        }
+    });
+    unary(x, &|x| match (low, high) {
+        (Some(low), _) if x < low => math::logit(low),
+        (_, Some(high)) if x > high => math::logit(high),
+        _ => math::logit(x),
+    })
+}
+
+pub(crate) fn logit_(x: &Tensor, eps: Option<f64>) -> Result<Tensor> {
+    in_place(x, &logit(x, eps)?)
+}
+
+pub(crate) fn polygamma(n: i64, x: &Tensor) -> Result<Tensor> {
+    if n < 0 {
+        return Err(Error::runtime(
+            "polygamma(n, x) does not support negative n.",
+        ));
+    }
+    unary(x, &|x| math::polygamma(n, x))
+}
+
+pub(crate) fn polygamma_(x: &Tensor, n: i64) -> Result<Tensor> {
+    in_place(x, &polygamma(n, x)?)
+}
+
+/// A fraction of size `1/2 .. 1` and a power of 2 for each element.
+pub(crate) fn frexp(x: &Tensor) -> Result<(Tensor, Tensor)> {
+    if !x.dtype().is_floating() {
+        return Err(Error::runtime(
+            "torch.frexp() only supports floating-point dtypes",
+        ));
+    }
+    let sizes = || Dims::from_slice(x.sizes());
+    let mantissa = pointwise::result(sizes(), x.dtype(), &[x])?;
+    let exponent = pointwise::result(sizes(), DType::I32, &[x])?;
+    if mantissa.storage().has_data() {
+        let _reads = access::read(&[x])?;
+        // SAFETY: the results are fresh and have x's sizes; x is held shared.
+        unsafe { kernels::frexp(mantissa.strided()?, exponent.strided()?, x.strided()?)? };
+    }
+    Ok((mantissa, exponent))
+}
+
+// ---- two operands -----------------------------------------------------------------------------
+
+/// Functions that integers are promoted for, and such that refuse them.
+macro_rules! binary_functions {
+    ($($name:ident $promotes:literal $($inplace:ident)? = $f:expr),* $(,)?) => {$(
+        pub(crate) fn $name(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+            let dtype = promote(&[a, b])?;
+            if !$promotes && !dtype.is_floating() {
+                return Err(unsupported(stringify!($name), dtype));
+            }
+            zip(a, b, float_of(dtype), &$f)
+        }
+        $(pub(crate) fn $inplace(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+            in_place(a, &$name(a, b)?)
+        })?
+    )*};
+}
+binary_functions!(
+    zeta true = math::zeta,
+    igamma false igamma_ = math::igamma,
+    igammac false igammac_ = math::igammac,
+    hypot false hypot_ = f64::hypot,
+    copysign true copysign_ = math::copysign,
+    logaddexp false = math::logaddexp,
+    logaddexp2 false = math::logaddexp2,
+);
+
+pub(crate) fn nextafter(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    let dtype = promote(&[a, b])?;
+    let next = match dtype {
+        DType::F64 => math::nextafter,
+        DType::F32 => math::nextafter_f32,
+        DType::F16 => math::nextafter_f16,
+        DType::BF16 => math::nextafter_bf16,
+        other => return Err(unsupported("nextafter", other)),
+    };
+    zip(a, b, dtype, &next)
+}
+
+pub(crate) fn nextafter_(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    in_place(a, &nextafter(a, b)?)
+}
+
+/// A number as an operand of a kernel, on the device of the other.
+pub(super) fn number(s: Scalar, like: &Tensor) -> Result<Tensor> {
+    super::factory::on_device_of(&Tensor::wrapped_number(s)?, like)
+}
+
+pub(crate) fn copysign_scalar(a: &Tensor, b: Scalar) -> Result<Tensor> {
+    copysign(a, &number(b, a)?)
+}
+
+pub(crate) fn copysign_scalar_(a: &Tensor, b: Scalar) -> Result<Tensor> {
+    copysign_(a, &number(b, a)?)
+}
+
+pub(crate) fn zeta_other_scalar(a: &Tensor, b: Scalar) -> Result<Tensor> {
+    zeta(a, &number(b, a)?)
+}
+
+pub(crate) fn zeta_self_scalar(a: Scalar, b: &Tensor) -> Result<Tensor> {
+    zeta(&number(a, b)?, b)
+}
+
+// ---- made of others ---------------------------------------------------------------------------
+
+pub(crate) fn deg2rad(x: &Tensor) -> Result<Tensor> {
+    aten::mul_scalar(x, Scalar::Float(std::f64::consts::PI / 180.0))
+}
+
+pub(crate) fn deg2rad_(x: &Tensor) -> Result<Tensor> {
+    aten::mul_scalar_(x, Scalar::Float(std::f64::consts::PI / 180.0))
+}
+
+pub(crate) fn rad2deg(x: &Tensor) -> Result<Tensor> {
+    aten::mul_scalar(x, Scalar::Float(180.0 / std::f64::consts::PI))
+}
+
+pub(crate) fn rad2deg_(x: &Tensor) -> Result<Tensor> {
+    aten::mul_scalar_(x, Scalar::Float(180.0 / std::f64::consts::PI))
+}
+
+pub(crate) fn ldexp(x: &Tensor, power: &Tensor) -> Result<Tensor> {
+    aten::mul_tensor(x, &aten::pow_scalar(Scalar::Float(2.0), power)?)
+}
+
+pub(crate) fn ldexp_(x: &Tensor, power: &Tensor) -> Result<Tensor> {
+    aten::mul_tensor_(x, &aten::pow_scalar(Scalar::Float(2.0), power)?)
+}
+
+/// Other names of operators, under `special_`.
+macro_rules! names {
+    ($($name:ident = $of:ident),* $(,)?) => {$(
+        pub(crate) fn $name(x: &Tensor) -> Result<Tensor> {
+            aten::$of(x)
+        }
+    )*};
+}
+names!(
+    special_i0 = i0,
+    special_erfinv = erfinv,
+    special_digamma = digamma,
+    special_psi = digamma,
+    special_gammaln = lgamma,
+    special_sinc = sinc,
+    special_expit = sigmoid,
+    special_exp2 = exp2,
+    special_expm1 = expm1,
+    special_log1p = log1p,
+    special_erf = erf,
+    special_erfc = erfc,
+);
+
+pub(crate) fn special_gammainc(a: &Tensor, x: &Tensor) -> Result<Tensor> {
+    aten::igamma(a, x)
+}
+
+pub(crate) fn special_gammaincc(a: &Tensor, x: &Tensor) -> Result<Tensor> {
+    aten::igammac(a, x)
+}
+
+pub(crate) fn special_polygamma(n: i64, x: &Tensor) -> Result<Tensor> {
+    aten::polygamma(n, x)
+}
+
+pub(crate) fn special_logit(x: &Tensor, eps: Option<f64>) -> Result<Tensor> {
+    aten::logit(x, eps)
+}

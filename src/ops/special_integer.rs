@@ -1,0 +1,125 @@
+//! Rare functions of integers, or of all dtypes: divisors, shifts, `fmax`, `heaviside`.
+
+use super::common::promote;
+use super::pointwise;
+use super::special::{in_place, number, unsupported, zip, zip_with};
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+use straightline_passes::ir::{DType, Scalar};
+use straightline_runtime::cpu::kernels::special as kernels;
+use straightline_runtime::cpu::math::special as math;
+
+/// `f` of two tensors of integers or bool.
+fn zip_integers(
+    a: &Tensor,
+    b: &Tensor,
+    dtype: DType,
+    f: &(dyn Fn(i64, i64) -> i64 + Sync),
+) -> Result<Tensor> {
+    zip_with(a, b, dtype, |out, a, b| {
+        let sizes = out.sizes();
+        let (sa, sb) = (
+            pointwise::strides_as(a, sizes),
+            pointwise::strides_as(b, sizes),
+        );
+        // SAFETY: out is fresh; a and b are held shared, their strides broadcast them to out's sizes.
+        unsafe {
+            kernels::zip_integers(
+                out.strided()?,
+                a.strided_as(sizes, &sa)?,
+                b.strided_as(sizes, &sb)?,
+                f,
+            )?;
+        }
+        Ok(())
+    })
+}
+
+/// The common dtype of operands that must be integers.
+fn integers(a: &Tensor, b: &Tensor, name: &str) -> Result<DType> {
+    let dtype = promote(&[a, b])?;
+    if dtype.is_floating() || dtype == DType::Bool {
+        return Err(unsupported(name, dtype));
+    }
+    Ok(dtype)
+}
+
+pub(crate) fn gcd(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    zip_integers(a, b, integers(a, b, "gcd")?, &math::gcd)
+}
+
+pub(crate) fn lcm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    zip_integers(a, b, integers(a, b, "lcm")?, &math::lcm)
+}
+
+pub(crate) fn shift_left(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    let dtype = integers(a, b, "lshift")?;
+    let bits = dtype.size() as u32 * 8;
+    zip_integers(a, b, dtype, &|a, b| math::shift_left(a, b, bits))
+}
+
+pub(crate) fn shift_right(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    let dtype = integers(a, b, "rshift")?;
+    let bits = dtype.size() as u32 * 8;
+    zip_integers(a, b, dtype, &|a, b| math::shift_right(a, b, bits))
+}
+
+pub(crate) fn fmax(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    let dtype = promote(&[a, b])?;
+    if dtype.is_floating() {
+        return zip(a, b, dtype, &math::fmax);
+    }
+    zip_integers(a, b, dtype, &i64::max)
+}
+
+pub(crate) fn fmin(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    let dtype = promote(&[a, b])?;
+    if dtype.is_floating() {
+        return zip(a, b, dtype, &math::fmin);
+    }
+    zip_integers(a, b, dtype, &i64::min)
+}
+
+pub(crate) fn heaviside(x: &Tensor, at_zero: &Tensor) -> Result<Tensor> {
+    if x.dtype() != at_zero.dtype() {
+        return Err(Error::runtime(
+            "heaviside is not yet implemented for tensors with different dtypes.",
+        ));
+    }
+    if x.dtype().is_floating() {
+        return zip(x, at_zero, x.dtype(), &math::heaviside);
+    }
+    zip_integers(x, at_zero, x.dtype(), &|x, at_zero| match x {
+        0 => at_zero,
+        _ => i64::from(x > 0),
+    })
+}
+
+macro_rules! in_place_forms {
+    ($($inplace:ident $of:ident),*) => {$(
+        pub(crate) fn $inplace(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+            in_place(a, &$of(a, b)?)
+        }
+    )*};
+}
+in_place_forms!(
+    gcd_ gcd, lcm_ lcm, shift_left_ shift_left, shift_right_ shift_right, heaviside_ heaviside
+);
+
+macro_rules! shifts_by_numbers {
+    ($($by:ident $by_in_place:ident $of_number:ident $of:ident),*) => {$(
+        pub(crate) fn $by(a: &Tensor, b: Scalar) -> Result<Tensor> {
+            $of(a, &number(b, a)?)
+        }
+        pub(crate) fn $by_in_place(a: &Tensor, b: Scalar) -> Result<Tensor> {
+            in_place(a, &$by(a, b)?)
+        }
+        pub(crate) fn $of_number(a: Scalar, b: &Tensor) -> Result<Tensor> {
+            $of(&number(a, b)?, b)
+        }
+    )*};
+}
+shifts_by_numbers!(
+    shift_left_by shift_left_by_ shift_left_number shift_left,
+    shift_right_by shift_right_by_ shift_right_number shift_right
+);
