@@ -141,6 +141,11 @@ pub fn zeta(x: f64, q: f64) -> f64 {
         if x != x.floor() {
             return f64::NAN;
         }
+        // the terms below 0 are those of two series on the other side
+        let (below, fraction) = (q.floor(), q - q.floor());
+        let sign = if x % 2.0 == 0.0 { 1.0 } else { -1.0 };
+        let mirrored = zeta(x, 1.0 - fraction) - zeta(x, 1.0 - fraction - below);
+        return zeta(x, fraction) + sign * mirrored;
     }
     let mut sum = 0.0;
     let mut at = q;
@@ -151,7 +156,7 @@ pub fn zeta(x: f64, q: f64) -> f64 {
         sum += term;
         at += 1.0;
         terms += 1;
-        if at > 1.0 && term.abs() < 1e-17 * sum.abs() {
+        if term < 1e-17 * sum {
             return sum;
         }
     }
