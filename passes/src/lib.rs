@@ -5,6 +5,7 @@
 //! re-exports what users need.
 #![forbid(unsafe_code)]
 
+pub mod formula;
 pub mod ir;
 pub mod rewrite;
 pub mod schedule;

@@ -167,6 +167,21 @@ impl Site<'_> {
         self.binary("aten::div.Tensor", a, b)
     }
 
+    /// `a / b` rounded to a whole number: `floor` or `trunc`.
+    pub fn div_rounded(&mut self, a: Id, b: Id, mode: &str) -> Id {
+        let meta = self.pointwise_meta(&[a, b], DType::promote(self.dtype(a), self.dtype(b)));
+        let args = [Arg::Tensor(a), Arg::Tensor(b), Arg::Str(mode.into())];
+        let names = ["self", "other", "rounding_mode"];
+        self.one("aten::div.Tensor_mode", &names, &args, meta)
+    }
+
+    /// `aten::gelu`, exact (`none`) or approximate (`tanh`).
+    pub fn gelu(&mut self, x: Id, approximate: &str) -> Id {
+        let meta = self.pointwise_meta(&[x], self.dtype(x));
+        let args = [Arg::Tensor(x), Arg::Str(approximate.into())];
+        self.one("aten::gelu", &["self", "approximate"], &args, meta)
+    }
+
     /// `a + number`.
     pub fn add_scalar(&mut self, a: Id, b: impl Into<Scalar>) -> Id {
         let b = self.number(a, b);

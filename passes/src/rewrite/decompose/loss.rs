@@ -1,17 +1,33 @@
-//! Losses.
+//! Losses: their elements by formulas, and their reduction.
 
-use crate::ir::DType;
+use crate::formula::loss as f;
+use crate::ir::{DType, Scalar};
 use crate::rewrite::rule::{Replacements, rules};
 use crate::rewrite::site::Site;
 use egg::Id;
 
 rules! { Decompose:
     "mse_loss", "the squared error is (x - t)^2, reduced",
-        ["aten::mse_loss"] => One(mse_loss);
+        ["aten::mse_loss"] => One(|s| { let y = f::mse(s); reduce(s, y) });
     "smooth_l1_loss", "smooth L1 is d^2 / (2 beta) where d = |x - t| < beta, else d - beta / 2, reduced",
-        ["aten::smooth_l1_loss"] => One(smooth_l1_loss);
+        ["aten::smooth_l1_loss"] => One(|s| { let y = f::smooth_l1(s); reduce(s, y) });
     "huber_loss", "Huber is d^2 / 2 where d = |x - t| <= delta, else delta (d - delta / 2), reduced",
-        ["aten::huber_loss"] => One(huber_loss);
+        ["aten::huber_loss"] => One(|s| { let y = f::huber(s); reduce(s, y) });
+    "soft_margin_loss", "the soft margin loss is log1p(exp(-t x)), reduced",
+        ["aten::soft_margin_loss"] => One(|s| { let y = f::soft_margin(s); reduce(s, y) });
+    "binary_cross_entropy", "binary cross entropy is -(t log x + (1 - t) log(1 - x)) with bounded logarithms, weighted and reduced",
+        ["aten::binary_cross_entropy"] => One(|s| { let y = f::binary_cross_entropy(s); reduce(s, y) });
+    "mse_loss_backward", "the squared error's derivative is 2 (x - t)",
+        ["aten::mse_loss_backward"] => One(|s| { let n = share(s, 2.0)?; f::mse_backward(s, n) });
+    "smooth_l1_loss_backward", "smooth L1's derivative is (x - t) / beta, between -1 and 1",
+        ["aten::smooth_l1_loss_backward"] => One(|s| { let n = share(s, 1.0)?; f::smooth_l1_backward(s, n) });
+    "huber_loss_backward", "Huber's derivative is x - t, between -delta and delta",
+        ["aten::huber_loss_backward"] => One(|s| { let n = share(s, 1.0)?; f::huber_backward(s, n) });
+    "soft_margin_loss_backward", "the soft margin loss's derivative is -t sigmoid(-t x)",
+        ["aten::soft_margin_loss_backward"] => One(|s| { let n = share(s, 1.0)?; f::soft_margin_backward(s, n) });
+    "binary_cross_entropy_backward", "binary cross entropy's derivative is (x - t) / ((1 - x) x), weighted",
+        ["aten::binary_cross_entropy_backward"]
+            => One(|s| { let n = share(s, 1.0)?; f::binary_cross_entropy_backward(s, n) });
     "nll_loss", "the negative log likelihood of [rows, classes] gathers each row's target, ignored rows count nothing",
         ["aten::nll_loss_forward"] => Many(nll_loss);
 }
@@ -21,67 +37,31 @@ const NONE: i64 = 0;
 const MEAN: i64 = 1;
 
 /// Applies the `reduction` argument to elementwise losses.
-fn reduce(s: &mut Site<'_>, loss: Id) -> Option<Id> {
+fn reduce(s: &mut Site<'_>, loss: Option<Id>) -> Option<Id> {
+    let loss = loss?;
     let reduction = s.int("reduction").unwrap_or(MEAN);
+    if reduction == NONE {
+        return Some(loss);
+    }
+    let loss = s.lift(loss);
     let m = s.meta(loss);
     let (rank, n) = (m.sizes.len(), m.numel());
-    let y = if reduction == NONE {
-        loss
-    } else {
-        let dims: Vec<usize> = (0..rank).collect();
-        let sum = s.sum(loss, &dims, false);
-        if reduction == MEAN {
-            s.div_scalar(sum, n as f64)
-        } else {
-            sum
-        }
-    };
+    let dims: Vec<usize> = (0..rank).collect();
+    let mut y = s.sum(loss, &dims, false);
+    if reduction == MEAN {
+        y = s.div_scalar(y, n as f64);
+    }
     let dtype = s.out().dtype;
     Some(s.convert(y, dtype))
 }
 
-fn difference(s: &mut Site<'_>) -> Option<Id> {
-    if !s.out().dtype.is_floating() {
-        return None;
+/// What the gradient of a loss is multiplied by: 1 / n for a mean over the n elements of its operands.
+fn share(s: &Site<'_>, whole: f64) -> Option<Scalar> {
+    if s.int("reduction").unwrap_or(MEAN) != MEAN {
+        return Some(whole.into());
     }
-    let (x, t) = (s.tensor(0)?, s.tensor(1)?);
-    let (x, t) = (s.lift(x), s.lift(t));
-    Some(s.sub(x, t))
-}
-
-fn mse_loss(s: &mut Site<'_>) -> Option<Id> {
-    let d = difference(s)?;
-    let loss = s.mul(d, d);
-    reduce(s, loss)
-}
-
-fn smooth_l1_loss(s: &mut Site<'_>) -> Option<Id> {
-    let d = difference(s)?;
-    let d = s.unary("aten::abs", d);
-    let beta = s.float("beta", 1.0);
-    if beta == 0.0 {
-        return reduce(s, d);
-    }
-    let near = s.compare_scalar("aten::lt.Scalar", d, beta);
-    let half = s.mul_scalar(d, 0.5);
-    let square = s.mul(half, d);
-    let square = s.div_scalar(square, beta);
-    let linear = s.sub_scalar(d, 0.5 * beta);
-    let loss = s.select(near, square, linear);
-    reduce(s, loss)
-}
-
-fn huber_loss(s: &mut Site<'_>) -> Option<Id> {
-    let d = difference(s)?;
-    let d = s.unary("aten::abs", d);
-    let delta = s.float("delta", 1.0);
-    let near = s.compare_scalar("aten::le.Scalar", d, delta);
-    let half = s.mul_scalar(d, 0.5);
-    let square = s.mul(half, d);
-    let linear = s.sub_scalar(d, 0.5 * delta);
-    let linear = s.mul_scalar(linear, delta);
-    let loss = s.select(near, square, linear);
-    reduce(s, loss)
+    let n = s.meta(s.tensor(1)?).numel();
+    Some((whole / n as f64).into())
 }
 
 fn nll_loss(s: &mut Site<'_>) -> Option<Replacements> {

@@ -4,6 +4,8 @@
 //! Composites on half types compute in `f32` and round once, at the end, as PyTorch's kernels do
 //! (`opmath`): a rule lifts its operands first and converts its result last.
 //!
+//! Pointwise operators are taken apart by their [formulas](crate::formula), which eager kernels
+//! execute too.
 
 mod activation;
 mod arithmetic;
@@ -15,7 +17,8 @@ mod shape;
 mod softmax;
 mod statistics;
 
-use super::rule::Rule;
+use super::rule::{Replacements, Rule};
+use egg::Id;
 
 /// The tables of this set.
 pub(super) const TABLES: &[&[Rule]] = &[
@@ -29,3 +32,8 @@ pub(super) const TABLES: &[&[Rule]] = &[
     loss::RULES,
     shape::RULES,
 ];
+
+/// The two results of a formula.
+fn pair(results: Option<[Id; 2]>) -> Option<Replacements> {
+    Some(results?.into_iter().map(Some).collect())
+}

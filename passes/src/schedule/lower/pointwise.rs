@@ -73,6 +73,8 @@ fn binary_op(name: &str, dtype: DType) -> Option<BinaryOp> {
         "bitwise_and" => BitwiseAnd,
         "bitwise_or" => BitwiseOr,
         "bitwise_xor" => BitwiseXor,
+        "bitwise_left_shift" => ShiftLeft,
+        "bitwise_right_shift" => ShiftRight,
         "logical_and" => LogicalAnd,
         "logical_or" => LogicalOr,
         "logical_xor" => LogicalXor,

@@ -20,6 +20,9 @@ pub mod fft;
 mod flip;
 mod float;
 mod fold;
+mod formula;
+#[cfg(test)]
+mod formula_tests;
 mod half;
 mod index;
 #[cfg(test)]
@@ -52,6 +55,7 @@ mod tile;
 pub use copy::{copy, fill};
 pub use extreme::{arg_reduce, extreme_with_index};
 pub use flip::flip;
+pub use formula::formula;
 pub use index::{ScatterOp, Triangle, arange, gather, index_select, scatter, triangle};
 pub use pointwise::{binary, binary_flat, compare, select, unary};
 pub use reduce::{reduce, var_mean};

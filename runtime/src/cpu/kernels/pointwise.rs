@@ -9,7 +9,7 @@ use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::{BinaryOp, CompareOp, UnaryOp};
 
 /// The work of one element, as a multiple of an addition.
-fn unary_cost(op: UnaryOp) -> usize {
+pub(super) fn unary_cost(op: UnaryOp) -> usize {
     match op {
         UnaryOp::Neg
         | UnaryOp::Abs
@@ -30,7 +30,7 @@ fn unary_cost(op: UnaryOp) -> usize {
     }
 }
 
-fn binary_cost(op: BinaryOp) -> usize {
+pub(super) fn binary_cost(op: BinaryOp) -> usize {
     match op {
         BinaryOp::Div | BinaryOp::TruncDiv => 2,
         _ if float::is_long(op) => 32,
@@ -38,7 +38,7 @@ fn binary_cost(op: BinaryOp) -> usize {
     }
 }
 
-fn unary_row(op: UnaryOp, dtype: DType) -> Result<Row1, KernelError> {
+pub(super) fn unary_row(op: UnaryOp, dtype: DType) -> Result<Row1, KernelError> {
     if dtype.is_floating() {
         float::unary_row(op, dtype)
     } else {
@@ -47,7 +47,7 @@ fn unary_row(op: UnaryOp, dtype: DType) -> Result<Row1, KernelError> {
     .ok_or_else(|| KernelError::unsupported(op, dtype))
 }
 
-fn binary_row(op: BinaryOp, dtype: DType) -> Result<Row2, KernelError> {
+pub(super) fn binary_row(op: BinaryOp, dtype: DType) -> Result<Row2, KernelError> {
     if dtype.is_floating() {
         float::binary_row(op, dtype)
     } else {
@@ -224,7 +224,7 @@ unsafe fn select_avx2<T: Copy>(p: [*mut u8; 4], n: usize) {
     unsafe { select_body::<T>(p, n) }
 }
 
-unsafe fn select_row<T: Copy>(p: [*mut u8; 4], n: usize) {
+pub(super) unsafe fn select_row<T: Copy>(p: [*mut u8; 4], n: usize) {
     // SAFETY: as promised by the caller; the feature-gated version runs only where the CPU has the features.
     unsafe {
         match isa() {

@@ -125,3 +125,82 @@ graph(%x: f32[4]) {
 // check: aten::silu
 // check: aten::sigmoid
 // check: aten::tanh
+
+// derivatives
+// run: rewrite decompose
+// fires: prelu
+// fires: selu
+// fires: celu
+// fires: elu_backward
+// fires: leaky_relu_backward
+// fires: prelu_backward
+// fires: hardtanh_backward
+// fires: hardsigmoid_backward
+// fires: hardswish_backward
+// fires: hardshrink_backward
+// fires: softshrink_backward
+// fires: softplus_backward
+// fires: mish_backward
+// fires: threshold_backward
+// fires: gelu_backward
+// fires: silu_backward
+// fires: sigmoid_backward
+// fires: tanh_backward
+// fires: log_sigmoid_backward
+// fires: glu_backward
+// fires: rrelu_backward
+graph(%g: f32[4], %x: f32[4], %w: f32[1], %h: f32[2]) {
+  %prelu: f32[4] = aten::_prelu_kernel(%x, %w)
+  %selu: f32[4] = aten::selu(%x)
+  %celu: f32[4] = aten::celu(%x, alpha=2.0)
+  %elu: f32[4] = aten::elu_backward(%g, alpha=1, scale=1, input_scale=1, is_result=false, %x)
+  %leaky: f32[4] = aten::leaky_relu_backward(%g, %x, negative_slope=0.1, self_is_result=false)
+  %dx: f32[4], %dw: f32[4] = aten::_prelu_kernel_backward(%g, %x, %w)
+  %htanh: f32[4] = aten::hardtanh_backward(%g, %x, min_val=-1, max_val=1)
+  %hsig: f32[4] = aten::hardsigmoid_backward(%g, %x)
+  %hswish: f32[4] = aten::hardswish_backward(%g, %x)
+  %hshrink: f32[4] = aten::hardshrink_backward(%g, %x, lambd=0.5)
+  %sshrink: f32[4] = aten::softshrink_backward(%g, %x, lambd=0.25)
+  %softplus: f32[4] = aten::softplus_backward(%g, %x, beta=1, threshold=20)
+  %mish: f32[4] = aten::mish_backward(%g, %x)
+  %thr: f32[4] = aten::threshold_backward(%g, %x, threshold=0)
+  %gelu: f32[4] = aten::gelu_backward(%g, %x, approximate="tanh")
+  %silu: f32[4] = aten::silu_backward(%g, %x)
+  %sig: f32[4] = aten::sigmoid_backward(%g, %x)
+  %tanh: f32[4] = aten::tanh_backward(%g, %x)
+  %lsig: f32[4] = aten::log_sigmoid_backward(%g, %x, %g)
+  %glu: f32[4] = aten::glu_backward(%h, %x, dim=0)
+  %rrelu: f32[4] = aten::rrelu_with_noise_backward(%g, %x, %g, lower=0.1, upper=0.3, training=true, self_is_result=false)
+  return %prelu, %selu, %celu, %elu, %leaky, %dx, %dw, %htanh, %hsig, %hswish, %hshrink, %sshrink, %softplus, %mish, %thr, %gelu, %silu, %sig, %tanh, %lsig, %glu, %rrelu
+}
+// check: %glu: f32[4] = aten::cat
+// not: _backward
+// not: _prelu_kernel
+
+// run: rewrite simplify
+// quiet: prelu
+// quiet: selu
+// quiet: celu
+// quiet: elu_backward
+// quiet: leaky_relu_backward
+// quiet: prelu_backward
+// quiet: hardtanh_backward
+// quiet: hardsigmoid_backward
+// quiet: hardswish_backward
+// quiet: hardshrink_backward
+// quiet: softshrink_backward
+// quiet: softplus_backward
+// quiet: mish_backward
+// quiet: threshold_backward
+// quiet: gelu_backward
+// quiet: silu_backward
+// quiet: sigmoid_backward
+// quiet: tanh_backward
+// quiet: log_sigmoid_backward
+// quiet: glu_backward
+// quiet: rrelu_backward
+graph(%g: f32[4], %x: f32[4]) {
+  %0: f32[4] = aten::tanh_backward(%g, %x)
+  return %0
+}
+// check: aten::tanh_backward

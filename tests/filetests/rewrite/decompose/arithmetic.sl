@@ -111,3 +111,33 @@ graph(%x: f32[4], %y: f32[4], %z: f32[4], %m: bool[4]) {
   %frac: f32[4] = aten::frac(%x)
   return %rsub, %addcmul, %addcdiv, %lerp, %lerp2, %square, %fill, %where, %lae, %xlogy, %step, %fin, %pos, %neg, %frac
 }
+
+// run: rewrite decompose
+// fires: sgn
+// fires: floor_divide
+// fires: shift_left
+// fires: shift_right
+graph(%x: f32[4], %y: f32[4], %i: i64[4]) {
+  %0: f32[4] = aten::sgn(%x)
+  %1: f32[4] = aten::floor_divide(%x, %y)
+  %2: i64[4] = aten::__lshift__.Scalar(%i, other=2)
+  %3: i64[4] = aten::__rshift__.Tensor(%i, %i)
+  return %0, %1, %2, %3
+}
+// check: f32[4] = aten::sign(%x)
+// check: f32[4] = aten::div.Tensor_mode(%x, %y, rounding_mode="floor")
+// check: i64[4] = aten::bitwise_left_shift.Tensor(%i,
+// check: i64[4] = aten::bitwise_right_shift.Tensor(%i, %i)
+
+// floats have no bits to shift
+// run: rewrite decompose
+// quiet: sgn
+// quiet: floor_divide
+// quiet: shift_left
+// quiet: shift_right
+graph(%x: f32[4]) {
+  %0: f32[4] = aten::__lshift__.Scalar(%x, other=2)
+  %1: f32[4] = aten::__rshift__.Scalar(%0, other=2)
+  return %1
+}
+// check: aten::__lshift__.Scalar

@@ -1,0 +1,208 @@
+//! Pointwise arithmetic with several steps.
+
+use super::Builder;
+use crate::ir::DType;
+use crate::schedule::loops::{BinaryOp, CompareOp, UnaryOp};
+
+/// `other` as the value it is, a number or a tensor, in the type of computation.
+fn number_or_operand<B: Builder>(b: &mut B, name: &str, at: usize) -> Option<B::Value> {
+    match b.number(name) {
+        Some(v) => {
+            let dtype = b.result_dtype();
+            let v = b.constant_value(v, dtype.opmath());
+            Some(v)
+        }
+        None => b.lifted(at),
+    }
+}
+
+/// y - alpha x.
+pub fn rsub<B: Builder>(b: &mut B) -> Option<B::Value> {
+    let x = b.lifted(0)?;
+    let alpha = b.number("alpha").unwrap_or(1.into());
+    let x = b.times_n(x, alpha);
+    let y = number_or_operand(b, "other", 1)?;
+    let d = b.minus(y, x);
+    b.rounded(d)
+}
+
+/// x + value a b.
+pub fn addcmul<B: Builder>(b: &mut B) -> Option<B::Value> {
+    let (x, p) = (b.lifted(0)?, b.lifted(1)?);
+    let q = b.lifted(2)?;
+    let value = b.number("value").unwrap_or(1.into()).cast(b.dtype_of(x));
+    let p = b.times_n(p, value);
+    let product = b.times(p, q);
+    let y = b.plus(x, product);
+    b.rounded(y)
+}
+
+/// x + value a / b.
+pub fn addcdiv<B: Builder>(b: &mut B) -> Option<B::Value> {
+    let (x, p) = (b.lifted_float(0)?, b.lifted(1)?);
+    let q = b.lifted(2)?;
+    let value = b.number("value").unwrap_or(1.into());
+    let p = b.times_n(p, value.as_f64());
+    let quotient = b.over(p, q);
+    let y = b.plus(x, quotient);
+    b.rounded(y)
+}
+
+/// x + w (y - x), or y - (y - x)(1 - w) where |w| >= 0.5, which is exact at both ends.
+pub fn lerp_scalar<B: Builder>(b: &mut B) -> Option<B::Value> {
+    let (x, y) = (b.lifted_float(0)?, b.lifted(1)?);
+    let w = b.number("weight")?.as_f64();
+    let d = b.minus(y, x);
+    let z = if w.abs() < 0.5 {
+        let step = b.times_n(d, w);
+        b.plus(x, step)
+    } else {
+        let step = b.times_n(d, 1.0 - w);
+        b.minus(y, step)
+    };
+    b.rounded(z)
+}
+
+/// The same with a weight for each element.
+pub fn lerp_tensor<B: Builder>(b: &mut B) -> Option<B::Value> {
+    let (x, y) = (b.lifted_float(0)?, b.lifted(1)?);
+    let w = b.lifted(2)?;
+    let d = b.minus(y, x);
+    let step = b.times(w, d);
+    let near = b.plus(x, step);
+    let rest = b.from_n(1.0, w);
+    let step = b.times(d, rest);
+    let far = b.minus(y, step);
+    let size = b.size_of(w);
+    let small = b.lt_n(size, 0.5);
+    let z = b.choose(small, near, far);
+    b.rounded(z)
+}
+
+/// x x.
+pub fn square<B: Builder>(b: &mut B) -> Option<B::Value> {
+    let x = b.lifted(0)?;
+    let y = b.times(x, x);
+    b.rounded(y)
+}
+
+/// max(x, y) + log1p(exp(-|x - y|)), and x where both are one infinity.
+pub fn logaddexp<B: Builder>(b: &mut B) -> Option<B::Value> {
+    let (x, y) = (b.lifted(0)?, b.lifted(1)?);
+    let max = b.binary_op(BinaryOp::Maximum, x, y);
+    let d = b.minus(x, y);
+    let d = b.size_of(d);
+    let d = b.negated(d);
+    let e = b.exp_of(d);
+    let log = b.log1p_of(e);
+    let sum = b.plus(max, log);
+    let infinite = b.unary_op(UnaryOp::IsInf, x);
+    let equal = b.compare_op(CompareOp::Eq, x, y);
+    let both = b.both(infinite, equal);
+    let z = b.choose(both, x, sum);
+    b.rounded(z)
+}
+
+/// x log y, 0 where x is 0, and NaN where y is NaN.
+pub fn xlogy<B: Builder>(b: &mut B) -> Option<B::Value> {
+    b.result_dtype().is_floating().then_some(())?;
+    let (x, y) = (
+        number_or_operand(b, "self", 0)?,
+        number_or_operand(b, "other", 1)?,
+    );
+    let log = b.unary_op(UnaryOp::Log, y);
+    let product = b.times(x, log);
+    let zero = b.like(x, 0.0);
+    let is_zero = b.eq_n(x, 0.0);
+    let z = b.choose(is_zero, zero, product);
+    let is_nan = b.unary_op(UnaryOp::IsNan, y);
+    let nan = b.like(x, f64::NAN);
+    let z = b.choose(is_nan, nan, z);
+    b.rounded(z)
+}
+
+/// The value given where x is 0, else whether x is positive.
+pub fn heaviside<B: Builder>(b: &mut B) -> Option<B::Value> {
+    let (x, values) = (b.operand(0)?, b.operand(1)?);
+    let zero = b.like(x, 0);
+    let positive = b.compare_op(CompareOp::Gt, x, zero);
+    let step = b.rounded(positive)?;
+    let values = b.rounded(values)?;
+    let zero = b.eq_n(x, 0);
+    Some(b.choose(zero, values, step))
+}
+
+/// x - trunc(x).
+pub fn frac<B: Builder>(b: &mut B) -> Option<B::Value> {
+    let x = b.operand(0)?;
+    let whole = b.unary_op(UnaryOp::Trunc, x);
+    Some(b.minus(x, whole))
+}
+
+/// The sign of x.
+pub fn sgn<B: Builder>(b: &mut B) -> Option<B::Value> {
+    let x = b.operand(0)?;
+    Some(b.unary_op(UnaryOp::Sign, x))
+}
+
+/// Neither infinite nor NaN; every integer is finite.
+pub fn isfinite<B: Builder>(b: &mut B) -> Option<B::Value> {
+    let x = b.operand(0)?;
+    if !b.dtype_of(x).is_floating() {
+        return Some(b.constant_as(x, true.into(), DType::Bool));
+    }
+    let nan = b.unary_op(UnaryOp::IsNan, x);
+    let infinite = b.unary_op(UnaryOp::IsInf, x);
+    let either = b.either(nan, infinite);
+    Some(b.unary_op(UnaryOp::LogicalNot, either))
+}
+
+fn equals<B: Builder>(b: &mut B, infinity: f64) -> Option<B::Value> {
+    let x = b.operand(0)?;
+    if !b.dtype_of(x).is_floating() {
+        return Some(b.constant_as(x, false.into(), DType::Bool));
+    }
+    Some(b.eq_n(x, infinity))
+}
+
+/// x = inf; no integer is.
+pub fn isposinf<B: Builder>(b: &mut B) -> Option<B::Value> {
+    equals(b, f64::INFINITY)
+}
+
+/// x = -inf; no integer is.
+pub fn isneginf<B: Builder>(b: &mut B) -> Option<B::Value> {
+    equals(b, f64::NEG_INFINITY)
+}
+
+fn rounded_quotient<B: Builder>(b: &mut B, op: BinaryOp) -> Option<B::Value> {
+    let (x, y) = (b.lifted(0)?, number_or_operand(b, "other", 1)?);
+    let q = b.binary_op(op, x, y);
+    b.rounded(q)
+}
+
+/// floor(x / y).
+pub fn floor_divide<B: Builder>(b: &mut B) -> Option<B::Value> {
+    rounded_quotient(b, BinaryOp::FloorDiv)
+}
+
+fn shift<B: Builder>(b: &mut B, op: BinaryOp) -> Option<B::Value> {
+    if !b.result_dtype().is_integral() {
+        return None;
+    }
+    let (x, y) = (
+        number_or_operand(b, "self", 0)?,
+        number_or_operand(b, "other", 1)?,
+    );
+    Some(b.binary_op(op, x, y))
+}
+
+/// x 2^y, of integers; 0 where y is negative or no less than the number of bits.
+pub fn shift_left<B: Builder>(b: &mut B) -> Option<B::Value> {
+    shift(b, BinaryOp::ShiftLeft)
+}
+
+/// floor(x / 2^y), of integers.
+pub fn shift_right<B: Builder>(b: &mut B) -> Option<B::Value> {
+    shift(b, BinaryOp::ShiftRight)
+}

@@ -1,0 +1,96 @@
+//! Bounds: `maximum` and `minimum` propagate NaN from either operand, as PyTorch's clamps do.
+
+use super::Builder;
+use crate::ir::Scalar;
+use crate::schedule::loops::{BinaryOp, UnaryOp};
+
+/// min(max(x, low), high) with numbers, in the dtype of x.
+pub fn between<B: Builder>(
+    b: &mut B,
+    mut x: B::Value,
+    low: Option<Scalar>,
+    high: Option<Scalar>,
+) -> B::Value {
+    if let Some(low) = low {
+        x = b.at_least(x, low);
+    }
+    if let Some(high) = high {
+        x = b.at_most(x, high);
+    }
+    x
+}
+
+/// An operand in the result's dtype. Bounds select one of their operands, so that half types need
+/// no wider one.
+fn stored<B: Builder>(b: &mut B, at: usize) -> Option<B::Value> {
+    let x = b.operand(at)?;
+    b.rounded(x)
+}
+
+/// A bound, a number or a tensor, in the result's dtype.
+fn bound<B: Builder>(b: &mut B, name: &str, at: usize) -> Option<B::Value> {
+    match b.number(name) {
+        Some(v) => Some(b.constant_value(v, b.result_dtype())),
+        None => stored(b, at),
+    }
+}
+
+/// min(max(x, min), max); a missing bound does nothing.
+pub fn clamp<B: Builder>(b: &mut B) -> Option<B::Value> {
+    let mut x = stored(b, 0)?;
+    if let Some(low) = bound(b, "min", 1) {
+        x = b.binary_op(BinaryOp::Maximum, x, low);
+    }
+    if let Some(high) = bound(b, "max", 2) {
+        x = b.binary_op(BinaryOp::Minimum, x, high);
+    }
+    Some(x)
+}
+
+/// max(x, min).
+pub fn clamp_min<B: Builder>(b: &mut B) -> Option<B::Value> {
+    let (x, low) = (stored(b, 0)?, bound(b, "min", 1)?);
+    Some(b.binary_op(BinaryOp::Maximum, x, low))
+}
+
+/// min(x, max).
+pub fn clamp_max<B: Builder>(b: &mut B) -> Option<B::Value> {
+    let (x, high) = (stored(b, 0)?, bound(b, "max", 1)?);
+    Some(b.binary_op(BinaryOp::Minimum, x, high))
+}
+
+/// min(max(x, min_val), max_val).
+pub fn hardtanh<B: Builder>(b: &mut B) -> Option<B::Value> {
+    let x = stored(b, 0)?;
+    let low = b.number("min_val").unwrap_or((-1).into());
+    let high = b.number("max_val").unwrap_or(1.into());
+    Some(between(b, x, Some(low), Some(high)))
+}
+
+/// min(max(x, 0), 6).
+pub fn relu6<B: Builder>(b: &mut B) -> Option<B::Value> {
+    let x = stored(b, 0)?;
+    Some(between(b, x, Some(0.into()), Some(6.into())))
+}
+
+/// The larger (or smaller) one, but the other where one is NaN.
+fn ignoring_nan<B: Builder>(b: &mut B, op: BinaryOp) -> Option<B::Value> {
+    let (x, y) = (stored(b, 0)?, stored(b, 1)?);
+    let best = b.binary_op(op, x, y);
+    if !b.result_dtype().is_floating() {
+        return Some(best);
+    }
+    let (x_nan, y_nan) = (b.unary_op(UnaryOp::IsNan, x), b.unary_op(UnaryOp::IsNan, y));
+    let best = b.choose(y_nan, x, best);
+    Some(b.choose(x_nan, y, best))
+}
+
+/// max(a, b), but the other where one is NaN.
+pub fn fmax<B: Builder>(b: &mut B) -> Option<B::Value> {
+    ignoring_nan(b, BinaryOp::Maximum)
+}
+
+/// min(a, b), but the other where one is NaN.
+pub fn fmin<B: Builder>(b: &mut B) -> Option<B::Value> {
+    ignoring_nan(b, BinaryOp::Minimum)
+}
