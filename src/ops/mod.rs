@@ -8,6 +8,8 @@
 //! | file | operators |
 //! |---|---|
 //! | `pointwise/` | arithmetic, comparison, mathematics, `where`, `clamp` |
+//! | `formula` | operators whose arithmetic is a formula: activations and their derivatives (`formula_activation`), `lerp`, `xlogy` ... (`formula_arithmetic`) |
+//! | `losses` | losses of elements |
 //! | `reduce` | `sum`, `mean`, `amax`, `argmax`, `var` ... |
 //! | `attention`, `attention_math` | scaled dot product attention and what is made of it |
 //! | `class_loss`, `margin_loss` | losses over classes |
@@ -52,7 +54,11 @@ pub(crate) mod copy;
 pub(crate) mod dense;
 mod factory;
 mod fft;
+mod formula;
+mod formula_activation;
+pub(crate) mod formula_arithmetic;
 pub(crate) mod index;
+mod losses;
 mod margin_loss;
 pub(crate) mod math_bits;
 pub(crate) mod matmul;

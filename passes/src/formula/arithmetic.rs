@@ -70,7 +70,7 @@ pub fn lerp_tensor<B: Builder>(b: &mut B) -> Option<B::Value> {
     let d = b.minus(y, x);
     let step = b.times(w, d);
     let near = b.plus(x, step);
-    let rest = b.from_n(1.0, w);
+    let rest = b.n_minus(1.0, w);
     let step = b.times(d, rest);
     let far = b.minus(y, step);
     let size = b.size_of(w);

@@ -138,7 +138,7 @@ pub fn mish<B: Builder>(b: &mut B) -> Option<B::Value> {
     let log = b.log1p_of(e);
     let t = b.unary_op(UnaryOp::Tanh, log);
     let square = b.times(t, t);
-    let rest = b.from_n(1.0, square);
+    let rest = b.n_minus(1.0, square);
     let slope = b.times(x, sigmoid);
     let slope = b.times(slope, rest);
     let slope = b.plus(t, slope);
@@ -192,7 +192,7 @@ fn gelu_tanh_slope<B: Builder>(b: &mut B, x: B::Value) -> B::Value {
     let right = b.plus_n(t, 1.0);
     let left_slope = b.times_n(right, 0.5);
     let tt = b.times(t, t);
-    let tanh_slope = b.from_n(1.0, tt);
+    let tanh_slope = b.n_minus(1.0, tt);
     let inner_slope = b.times_n(square, 3.0 * kappa);
     let inner_slope = b.plus_n(inner_slope, 1.0);
     let inner_slope = b.times_n(inner_slope, beta);
@@ -206,7 +206,7 @@ fn gelu_tanh_slope<B: Builder>(b: &mut B, x: B::Value) -> B::Value {
 pub fn silu<B: Builder>(b: &mut B) -> Option<B::Value> {
     let (g, x) = operands(b, 1)?;
     let s = b.sigmoid_of(x);
-    let rest = b.from_n(1.0, s);
+    let rest = b.n_minus(1.0, s);
     let slope = b.times(x, rest);
     let slope = b.plus_n(slope, 1.0);
     let y = b.times(g, s);
@@ -217,7 +217,7 @@ pub fn silu<B: Builder>(b: &mut B) -> Option<B::Value> {
 /// The gradient times (1 - y) y, from the result y.
 pub fn sigmoid<B: Builder>(b: &mut B) -> Option<B::Value> {
     let (g, y) = operands(b, 1)?;
-    let rest = b.from_n(1.0, y);
+    let rest = b.n_minus(1.0, y);
     let dx = b.times(g, rest);
     let dx = b.times(dx, y);
     b.rounded(dx)
@@ -227,7 +227,7 @@ pub fn sigmoid<B: Builder>(b: &mut B) -> Option<B::Value> {
 pub fn tanh<B: Builder>(b: &mut B) -> Option<B::Value> {
     let (g, y) = operands(b, 1)?;
     let square = b.times(y, y);
-    let rest = b.from_n(1.0, square);
+    let rest = b.n_minus(1.0, square);
     let dx = b.times(g, rest);
     b.rounded(dx)
 }
@@ -239,7 +239,7 @@ pub fn log_sigmoid<B: Builder>(b: &mut B) -> Option<B::Value> {
     let negative = b.lt_n(x, 0.0);
     let one_more = b.plus_n(z, 1.0);
     let part = b.over(z, one_more);
-    let rest = b.from_n(1.0, part);
+    let rest = b.n_minus(1.0, part);
     let slope = b.choose(negative, rest, part);
     let y = b.times(g, slope);
     b.rounded(y)
@@ -263,7 +263,7 @@ pub fn glu<B: Builder>(
     let (first, second) = (b.lifted_value(first), b.lifted_value(second));
     let s = b.sigmoid_of(second);
     let d_first = b.times(s, g);
-    let rest = b.from_n(1.0, s);
+    let rest = b.n_minus(1.0, s);
     let d_second = b.times(rest, s);
     let d_second = b.times(d_second, g);
     let d_second = b.times(d_second, first);

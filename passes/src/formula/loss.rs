@@ -155,7 +155,7 @@ pub fn soft_margin_backward<B: Builder>(b: &mut B, scale: Scalar) -> Option<B::V
 pub fn binary_cross_entropy_backward<B: Builder>(b: &mut B, scale: Scalar) -> Option<B::Value> {
     let (g, x) = (b.lifted_float(0)?, b.lifted(1)?);
     let t = b.lifted(2)?;
-    let rest = b.from_n(1.0, x);
+    let rest = b.n_minus(1.0, x);
     let variance = b.times(rest, x);
     let variance = b.at_least(variance, 1e-12);
     let d = b.minus(x, t);

@@ -182,7 +182,7 @@ pub trait Builder {
     }
 
     /// `number - a`.
-    fn from_n(&mut self, a: impl Into<Scalar>, b: Self::Value) -> Self::Value {
+    fn n_minus(&mut self, a: impl Into<Scalar>, b: Self::Value) -> Self::Value {
         let a = self.like(b, a);
         self.minus(a, b)
     }

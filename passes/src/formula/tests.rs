@@ -63,5 +63,5 @@ fn numbers_take_the_dtype_of_the_value_beside_them() {
             _ => None,
         })
         .collect();
-    assert_eq!(constants, [Scalar::Int(-1), Scalar::Int(44)]);
+    assert_eq!(constants, [Scalar::Int(-1), Scalar::Int(127)]);
 }

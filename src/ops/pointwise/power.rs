@@ -115,16 +115,17 @@ pub(crate) fn square(x: &Tensor) -> Result<Tensor> {
 
 pub(crate) fn addcmul(x: &Tensor, a: &Tensor, b: &Tensor, value: Scalar) -> Result<Tensor> {
     let dtype = promote(&[x, a, b])?;
+    if !dtype.is_complex() {
+        return crate::ops::formula_arithmetic::addcmul(x, a, b, value);
+    }
     let product = binary(BinaryOp::Mul, &scaled(a, value, dtype)?, b, dtype)?;
     binary(BinaryOp::Add, x, &product, dtype)
 }
 
 pub(crate) fn addcdiv(x: &Tensor, a: &Tensor, b: &Tensor, value: Scalar) -> Result<Tensor> {
     let dtype = promote(&[x, a, b])?;
-    if !dtype.is_floating() && !dtype.is_complex() {
-        return Err(Error::dtype(
-            "Integer division with addcdiv is no longer supported",
-        ));
+    if !dtype.is_complex() {
+        return crate::ops::formula_arithmetic::addcdiv(x, a, b, value);
     }
     let quotient = binary(BinaryOp::Div, &scaled(a, value, dtype)?, b, dtype)?;
     binary(BinaryOp::Add, x, &quotient, dtype)

@@ -1,0 +1,183 @@
+//! Eager kernels of operators that are formulas: promotion, shape, memory; the arithmetic is the formula's program,
+//! which the runtime runs tile by tile.
+//!
+//! An operator is a row of a table (`formula_activation`) or a function of a few lines that makes a [`Call`].
+
+use super::common::{broadcast, check_can_cast, check_devices, promote};
+use super::copy;
+use super::pointwise::{result, strides_as};
+use crate::error::{Error, Result};
+use crate::tensor::{Tensor, access};
+use smallvec::SmallVec;
+use straightline_passes::formula::{Attribute, Program, Recorder, Val, record};
+use straightline_passes::ir::{DType, Dims};
+use straightline_runtime::cpu::kernels::{self, Strided};
+
+/// A call of an operator that is a formula.
+pub(crate) struct Call<'a> {
+    /// The operator, for errors.
+    pub(crate) name: &'static str,
+    /// Tensors, each with its position in the schema.
+    pub(crate) operands: &'a [(usize, &'a Tensor)],
+    /// What else the formula reads.
+    pub(crate) attributes: &'a [(&'static str, Attribute)],
+    /// The dtype of the result.
+    pub(crate) dtype: DType,
+}
+
+/// The dtype that the operands promote to, of operators that are defined for floats only.
+pub(crate) fn floats(name: &str, tensors: &[&Tensor]) -> Result<DType> {
+    match promote(tensors)? {
+        dtype if dtype.is_floating() => Ok(dtype),
+        dtype => Err(not_for(name, dtype)),
+    }
+}
+
+/// The dtype that the operands promote to, of operators that are defined for all numbers but `bool`.
+pub(crate) fn numbers(name: &str, tensors: &[&Tensor]) -> Result<DType> {
+    match promote(tensors)? {
+        dtype if dtype.is_floating() || dtype.is_integral() => Ok(dtype),
+        dtype => Err(not_for(name, dtype)),
+    }
+}
+
+pub(crate) fn not_for(name: &str, dtype: DType) -> Error {
+    Error::dtype(format!(
+        "`{name}` is not implemented for {}",
+        dtype.torch_name()
+    ))
+}
+
+impl Call<'_> {
+    fn tensors(&self) -> SmallVec<[&Tensor; 4]> {
+        self.operands.iter().map(|(_, t)| *t).collect()
+    }
+
+    fn program(
+        &self,
+        formula: impl FnOnce(&mut Recorder) -> Option<SmallVec<[Val; 2]>>,
+    ) -> Result<Program> {
+        let operands: SmallVec<[(usize, DType); 4]> = (self.operands.iter())
+            .map(|(at, t)| (*at, t.dtype()))
+            .collect();
+        record(self.dtype, &operands, self.attributes, formula)
+            .ok_or_else(|| not_for(self.name, self.dtype))
+    }
+
+    /// The result, in the layout of pointwise operators.
+    pub(crate) fn run(&self, formula: impl FnOnce(&mut Recorder) -> Option<Val>) -> Result<Tensor> {
+        let tensors = self.tensors();
+        let program = self.program(|b| formula(b).map(|y| [y].into_iter().collect()))?;
+        check_devices(&tensors)?;
+        let out = result(broadcast(&tensors)?, self.dtype, &tensors)?;
+        self.execute(&program, &[&out])?;
+        Ok(out)
+    }
+
+    /// The result in a fresh tensor that the operands broadcast to.
+    pub(crate) fn run_into(
+        &self,
+        out: Tensor,
+        formula: impl FnOnce(&mut Recorder) -> Option<Val>,
+    ) -> Result<Tensor> {
+        let program = self.program(|b| formula(b).map(|y| [y].into_iter().collect()))?;
+        check_devices(&self.tensors())?;
+        self.check_shape(&out)?;
+        self.execute(&program, &[&out])?;
+        Ok(out)
+    }
+
+    /// Two results of one shape.
+    pub(crate) fn run_pair(
+        &self,
+        formula: impl FnOnce(&mut Recorder) -> Option<[Val; 2]>,
+    ) -> Result<(Tensor, Tensor)> {
+        let tensors = self.tensors();
+        let program = self.program(|b| formula(b).map(|y| y.into_iter().collect()))?;
+        check_devices(&tensors)?;
+        let sizes = broadcast(&tensors)?;
+        let first = result(sizes.clone(), self.dtype, &tensors)?;
+        let second = result(sizes, self.dtype, &tensors)?;
+        self.execute(&program, &[&first, &second])?;
+        Ok((first, second))
+    }
+
+    /// Two results into fresh tensors (or views of one) that the operands broadcast to.
+    pub(crate) fn run_pair_into(
+        &self,
+        outs: [&Tensor; 2],
+        formula: impl FnOnce(&mut Recorder) -> Option<[Val; 2]>,
+    ) -> Result<()> {
+        let program = self.program(|b| formula(b).map(|y| y.into_iter().collect()))?;
+        self.check_shape(outs[0])?;
+        self.execute(&program, &outs)
+    }
+
+    /// The in-place form: the result goes to the first operand.
+    pub(crate) fn run_inplace(
+        &self,
+        formula: impl FnOnce(&mut Recorder) -> Option<Val>,
+    ) -> Result<Tensor> {
+        let x = self.operands[0].1;
+        check_can_cast(self.dtype, x.dtype())?;
+        check_devices(&self.tensors())?;
+        self.check_shape(x)?;
+        if self.dtype != x.dtype() {
+            return copy::copy_(x, &self.run(formula)?, false);
+        }
+        let program = self.program(|b| formula(b).map(|y| [y].into_iter().collect()))?;
+        if !x.storage().has_data() {
+            return Ok(x.clone());
+        }
+        let mut operands: SmallVec<[Tensor; 4]> = SmallVec::new();
+        for (_, t) in self.operands {
+            operands.push(access::detach_overlap(x, t)?);
+        }
+        let inputs: SmallVec<[&Tensor; 4]> = operands.iter().collect();
+        let _guard = access::write(x, &inputs)?;
+        run(&program, &[x], &inputs)?;
+        Ok(x.clone())
+    }
+
+    fn check_shape(&self, out: &Tensor) -> Result<()> {
+        let mut tensors = self.tensors();
+        tensors.push(out);
+        let sizes = broadcast(&tensors)?;
+        if sizes.as_slice() != out.sizes() {
+            return Err(Error::shape(format!(
+                "output with shape {:?} doesn't match the broadcast shape {:?}",
+                out.sizes(),
+                sizes.as_slice()
+            )));
+        }
+        Ok(())
+    }
+
+    fn execute(&self, program: &Program, outs: &[&Tensor]) -> Result<()> {
+        if !outs[0].storage().has_data() {
+            return Ok(());
+        }
+        let inputs = self.tensors();
+        let _reads = access::read(&inputs)?;
+        run(program, outs, &inputs)
+    }
+}
+
+/// Runs a program on operands that the caller holds: the outputs exclusively, the inputs shared or as the output.
+fn run(program: &Program, outs: &[&Tensor], inputs: &[&Tensor]) -> Result<()> {
+    let sizes = outs[0].sizes();
+    let strides: SmallVec<[Dims; 6]> = inputs.iter().map(|t| strides_as(t, sizes)).collect();
+    let mut out: SmallVec<[Strided<'_>; 2]> = SmallVec::new();
+    for t in outs {
+        out.push(t.strided()?);
+    }
+    let mut operands: SmallVec<[Strided<'_>; 6]> = SmallVec::new();
+    for (t, strides) in inputs.iter().zip(&strides) {
+        operands.push(t.strided_as(sizes, strides)?);
+    }
+    // SAFETY: the operands are held by the caller and have the program's dtypes; the strides broadcast to the outputs'
+    // sizes and never reach beyond an operand's own elements; an input that shares memory with an output has the very
+    // same elements, and then there is one output.
+    unsafe { kernels::formula(program, &out, &operands)? };
+    Ok(())
+}

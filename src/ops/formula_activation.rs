@@ -1,0 +1,444 @@
+//! Activation functions and their backward operators.
+
+use super::common::wrap_dim;
+use super::formula::{Call, floats, not_for, numbers};
+use crate::error::{Error, Result};
+use crate::ops::aten;
+use crate::tensor::{Generator, Tensor};
+use straightline_passes::formula::{Attribute, Builder, activation as f, backward, clamp};
+use straightline_passes::ir::{DType, Scalar};
+
+/// Functions of one tensor and numbers, with their in-place forms: `dtypes: name in_place formula(numbers)`.
+macro_rules! activations {
+    ($($dtypes:ident: $name:ident $inplace:ident $formula:path, ($($number:ident),*);)*) => {$(
+        pub(crate) fn $name(x: &Tensor, $($number: Scalar),*) -> Result<Tensor> {
+            let dtype = $dtypes(stringify!($name), &[x])?;
+            let attributes = [$((stringify!($number), Attribute::from($number))),*];
+            Call { name: stringify!($name), operands: &[(0, x)], attributes: &attributes, dtype }
+                .run($formula)
+        }
+        #[allow(dead_code, reason = "some have no in-place form in PyTorch")]
+        pub(crate) fn $inplace(x: &Tensor, $($number: Scalar),*) -> Result<Tensor> {
+            let dtype = $dtypes(stringify!($inplace), &[x])?;
+            let attributes = [$((stringify!($number), Attribute::from($number))),*];
+            Call { name: stringify!($inplace), operands: &[(0, x)], attributes: &attributes, dtype }
+                .run_inplace($formula)
+        }
+    )*};
+}
+
+/// Backward operators of the gradient, one tensor and numbers.
+macro_rules! backwards {
+    ($($dtypes:ident: $name:ident $formula:path, ($($number:ident),*);)*) => {$(
+        pub(crate) fn $name(grad: &Tensor, x: &Tensor, $($number: Scalar),*) -> Result<Tensor> {
+            let dtype = $dtypes(stringify!($name), &[grad, x])?;
+            let attributes = [$((stringify!($number), Attribute::from($number))),*];
+            Call { name: stringify!($name), operands: &[(0, grad), (1, x)], attributes: &attributes, dtype }
+                .run($formula)
+        }
+    )*};
+}
+
+activations! {
+    floats: elu elu_ f::elu, (alpha, scale, input_scale);
+    floats: leaky_relu leaky_relu_ f::leaky_relu, (negative_slope);
+    numbers: hardtanh hardtanh_ clamp::hardtanh, (min_val, max_val);
+    floats: hardsigmoid hardsigmoid_ f::hardsigmoid, ();
+    floats: hardswish hardswish_ f::hardswish, ();
+    floats: mish mish_ f::mish, ();
+    numbers: threshold threshold_ f::threshold, (threshold, value);
+    floats: celu_checked celu_checked_ f::celu, (alpha);
+    floats: hardshrink hardshrink_ f::hardshrink, (lambd);
+    floats: softshrink_checked softshrink_checked_ f::softshrink, (lambd);
+    floats: softplus softplus_ f::softplus, (beta, threshold);
+}
+
+backwards! {
+    floats: hardtanh_backward backward::hardtanh, (min_val, max_val);
+    floats: hardsigmoid_backward backward::hardsigmoid, ();
+    floats: hardswish_backward backward::hardswish, ();
+    floats: hardshrink_backward backward::hardshrink, (lambd);
+    floats: softshrink_backward backward::softshrink, (lambd);
+    floats: softplus_backward backward::softplus, (beta, threshold);
+    floats: mish_backward backward::mish, ();
+    numbers: threshold_backward backward::threshold, (threshold);
+    floats: silu_backward backward::silu, ();
+    floats: sigmoid_backward backward::sigmoid, ();
+    floats: tanh_backward backward::tanh, ();
+}
+
+fn check_alpha(alpha: Scalar) -> Result<()> {
+    if alpha.as_f64() == 0.0 {
+        return Err(Error::value(
+            "ZeroDivisionError: alpha cannot be 0 for CELU",
+        ));
+    }
+    Ok(())
+}
+
+pub(crate) fn celu(x: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    check_alpha(alpha)?;
+    celu_checked(x, alpha)
+}
+
+pub(crate) fn celu_(x: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    check_alpha(alpha)?;
+    celu_checked_(x, alpha)
+}
+
+pub(crate) fn softshrink(x: &Tensor, lambd: Scalar) -> Result<Tensor> {
+    let l = lambd.as_f64();
+    if l.is_nan() || l < 0.0 {
+        return Err(Error::value(format!(
+            "lambda must be greater or equal to 0, but found to be {l}."
+        )));
+    }
+    softshrink_checked(x, lambd)
+}
+
+pub(crate) fn selu(x: &Tensor) -> Result<Tensor> {
+    aten::elu(x, f::SELU_ALPHA.into(), f::SELU_SCALE.into(), 1.0.into())
+}
+
+pub(crate) fn selu_(x: &Tensor) -> Result<Tensor> {
+    aten::elu_(x, f::SELU_ALPHA.into(), f::SELU_SCALE.into(), 1.0.into())
+}
+
+pub(crate) fn relu6(x: &Tensor) -> Result<Tensor> {
+    aten::hardtanh(x, 0.into(), 6.into())
+}
+
+pub(crate) fn relu6_(x: &Tensor) -> Result<Tensor> {
+    aten::hardtanh_(x, 0.into(), 6.into())
+}
+
+pub(crate) fn log_sigmoid(x: &Tensor) -> Result<Tensor> {
+    Ok(aten::log_sigmoid_forward(x)?.0)
+}
+
+pub(crate) fn log_sigmoid_forward(x: &Tensor) -> Result<(Tensor, Tensor)> {
+    let name = "log_sigmoid_forward";
+    let dtype = floats(name, &[x])?;
+    let call = Call {
+        name,
+        operands: &[(0, x)],
+        attributes: &[],
+        dtype,
+    };
+    // row-major, whatever the operand's layout
+    let first = Tensor::allocate_contiguous(dtype, x.device(), x.sizes())?;
+    let second = Tensor::allocate_contiguous(dtype, x.device(), x.sizes())?;
+    call.run_pair_into([&first, &second], f::log_sigmoid_forward)?;
+    Ok((first, second))
+}
+
+pub(crate) fn log_sigmoid_backward(g: &Tensor, x: &Tensor, buffer: &Tensor) -> Result<Tensor> {
+    let name = "log_sigmoid_backward";
+    let dtype = same_dtype(name, x, g)?;
+    let call = Call {
+        name,
+        operands: &[(0, g), (1, x), (2, buffer)],
+        attributes: &[],
+        dtype,
+    };
+    call.run(backward::log_sigmoid)
+}
+
+pub(crate) fn elu_backward(
+    g: &Tensor,
+    alpha: Scalar,
+    scale: Scalar,
+    input_scale: Scalar,
+    is_result: bool,
+    x: &Tensor,
+) -> Result<Tensor> {
+    if is_result && alpha.as_f64() < 0.0 {
+        return Err(Error::value(
+            "In-place elu backward calculation is triggered with a negative slope which is not supported. \
+             This is caused by calling in-place forward function with a negative slope, please call \
+             out-of-place version instead.",
+        ));
+    }
+    let dtype = floats("elu_backward", &[g, x])?;
+    let call = Call {
+        name: "elu_backward",
+        operands: &[(0, g), (5, x)],
+        attributes: &[
+            ("alpha", alpha.into()),
+            ("scale", scale.into()),
+            ("input_scale", input_scale.into()),
+            ("is_result", is_result.into()),
+        ],
+        dtype,
+    };
+    call.run(backward::elu)
+}
+
+pub(crate) fn leaky_relu_backward(
+    g: &Tensor,
+    x: &Tensor,
+    slope: Scalar,
+    is_result: bool,
+) -> Result<Tensor> {
+    if is_result && slope.as_f64() < 0.0 {
+        return Err(Error::value(
+            "In-place leakyReLu backward calculation is triggered with a negative slope which is not \
+             supported. This is caused by calling in-place forward function with a negative slope, please \
+             call out-of-place version instead.",
+        ));
+    }
+    let dtype = floats("leaky_relu_backward", &[g, x])?;
+    let call = Call {
+        name: "leaky_relu_backward",
+        operands: &[(0, g), (1, x)],
+        attributes: &[("negative_slope", slope.into())],
+        dtype,
+    };
+    call.run(backward::leaky_relu)
+}
+
+pub(crate) fn gelu_backward(g: &Tensor, x: &Tensor, approximate: &str) -> Result<Tensor> {
+    let approximate = match approximate {
+        "none" => "none",
+        "tanh" => "tanh",
+        other => {
+            return Err(Error::value(format!(
+                "approximate argument must be either none or tanh, not `{other}`"
+            )));
+        }
+    };
+    let dtype = floats("gelu_backward", &[g, x])?;
+    let call = Call {
+        name: "gelu_backward",
+        operands: &[(0, g), (1, x)],
+        attributes: &[("approximate", Attribute::Text(approximate))],
+        dtype,
+    };
+    call.run(backward::gelu)
+}
+
+fn same_dtype(name: &str, a: &Tensor, b: &Tensor) -> Result<DType> {
+    if a.dtype() != b.dtype() {
+        return Err(Error::dtype(format!(
+            "{name}: type promoting not supported, got {} and {}",
+            a.dtype().torch_name(),
+            b.dtype().torch_name()
+        )));
+    }
+    floats(name, &[a])
+}
+
+pub(crate) fn prelu(x: &Tensor, weight: &Tensor) -> Result<Tensor> {
+    if x.dtype() != weight.dtype() {
+        same_dtype("prelu", x, weight)?;
+    }
+    let n = weight.numel();
+    if n != 1 {
+        if x.dim() == 0 {
+            return Err(Error::shape("prelu: Not allow zero-dim input tensor."));
+        }
+        let channels = if x.dim() > 1 { x.sizes()[1] } else { 1 };
+        if channels != n {
+            return Err(Error::shape(format!(
+                "Mismatch of parameter numbers and input channel size. Found parameter numbers = {n}, and \
+                 channel size = {channels}."
+            )));
+        }
+    }
+    if weight.dim() > 1 {
+        return Err(Error::shape(format!(
+            "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {}",
+            weight.dim()
+        )));
+    }
+    if weight.dim() == x.dim() {
+        return aten::_prelu_kernel(x, weight);
+    }
+    let mut sizes = vec![1; x.dim()];
+    if x.dim() > 1 {
+        sizes[1] = n;
+    }
+    aten::_prelu_kernel(x, &aten::reshape(weight, &sizes)?)
+}
+
+pub(crate) fn prelu_kernel(x: &Tensor, weight: &Tensor) -> Result<Tensor> {
+    let dtype = same_dtype("_prelu_kernel", x, weight)?;
+    let call = Call {
+        name: "_prelu_kernel",
+        operands: &[(0, x), (1, weight)],
+        attributes: &[],
+        dtype,
+    };
+    call.run(f::prelu)
+}
+
+pub(crate) fn prelu_kernel_backward(
+    g: &Tensor,
+    x: &Tensor,
+    weight: &Tensor,
+) -> Result<(Tensor, Tensor)> {
+    let dtype = same_dtype("_prelu_kernel_backward", x, weight)?;
+    let call = Call {
+        name: "_prelu_kernel_backward",
+        operands: &[(0, g), (1, x), (2, weight)],
+        attributes: &[],
+        dtype,
+    };
+    call.run_pair(backward::prelu)
+}
+
+/// The two halves of a tensor along a dimension.
+fn halves(x: &Tensor, dim: i64) -> Result<(Tensor, Tensor, usize)> {
+    if x.dim() == 0 {
+        return Err(Error::shape("glu does not support 0-dimensional tensors"));
+    }
+    let d = wrap_dim(dim, x.dim())?;
+    let n = x.sizes()[d];
+    if n % 2 != 0 {
+        return Err(Error::shape(format!(
+            "Halving dimension must be even, but dimension {d} is size {n}"
+        )));
+    }
+    let (first, second) = halves_of(x, d);
+    Ok((first, second, d))
+}
+
+fn halves_of(x: &Tensor, d: usize) -> (Tensor, Tensor) {
+    let mut sizes = straightline_passes::ir::Dims::from_slice(x.sizes());
+    sizes[d] /= 2;
+    let strides = straightline_passes::ir::Dims::from_slice(x.strides());
+    let offset = x.storage_offset();
+    let second = offset + sizes[d] * strides[d];
+    (
+        x.view_as(sizes.clone(), strides.clone(), offset),
+        x.view_as(sizes, strides, second),
+    )
+}
+
+pub(crate) fn glu(x: &Tensor, dim: i64) -> Result<Tensor> {
+    let dtype = floats("glu", &[x])?;
+    let (first, second, _) = halves(x, dim)?;
+    let call = Call {
+        name: "glu",
+        operands: &[(0, &first), (1, &second)],
+        attributes: &[],
+        dtype,
+    };
+    call.run(|b| {
+        let (first, second) = (b.operand(0)?, b.operand(1)?);
+        f::glu(b, first, second)
+    })
+}
+
+pub(crate) fn glu_backward(g: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
+    let dtype = floats("glu_backward", &[x])?;
+    if g.dtype() != dtype {
+        return Err(not_for("glu_backward", g.dtype()));
+    }
+    let (first, second, d) = halves(x, dim)?;
+    let out = Tensor::allocate_contiguous(dtype, x.device(), x.sizes())?;
+    let (d_first, d_second) = halves_of(&out, d);
+    let call = Call {
+        name: "glu_backward",
+        operands: &[(0, g), (1, &first), (2, &second)],
+        attributes: &[],
+        dtype,
+    };
+    call.run_pair_into([&d_first, &d_second], |b| {
+        let (g, first, second) = (b.operand(0)?, b.operand(1)?, b.operand(2)?);
+        backward::glu(b, g, first, second)
+    })?;
+    Ok(out)
+}
+
+pub(crate) fn rrelu(
+    x: &Tensor,
+    lower: Scalar,
+    upper: Scalar,
+    training: bool,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    check_bounds(lower, upper)?;
+    let noise = aten::empty_like(x, None, None, None, None, None)?;
+    aten::rrelu_with_noise(x, &noise, lower, upper, training, generator)
+}
+
+pub(crate) fn rrelu_(
+    x: &Tensor,
+    lower: Scalar,
+    upper: Scalar,
+    training: bool,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    let y = rrelu(x, lower, upper, training, generator)?;
+    aten::copy_(x, &y, false)
+}
+
+fn check_bounds(lower: Scalar, upper: Scalar) -> Result<()> {
+    if lower.as_f64() > upper.as_f64() {
+        return Err(Error::value(
+            "Lower bound should be less than or equal to the upper bound",
+        ));
+    }
+    Ok(())
+}
+
+/// Negative elements times random numbers, which are left in `noise` (1 for the others).
+pub(crate) fn rrelu_with_noise(
+    x: &Tensor,
+    noise: &Tensor,
+    lower: Scalar,
+    upper: Scalar,
+    training: bool,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    let dtype = floats("rrelu_with_noise", &[x])?;
+    let (l, u) = (lower.as_f64(), upper.as_f64());
+    if !training {
+        return aten::leaky_relu(x, ((l + u) / 2.0).into());
+    }
+    if dtype == DType::F16 {
+        return Err(not_for("rrelu_with_noise", dtype));
+    }
+    if noise.sizes() != x.sizes() {
+        return Err(Error::shape(format!(
+            "noise tensor shape must match self tensor shape, got {:?} and {:?}",
+            noise.sizes(),
+            x.sizes()
+        )));
+    }
+    let drawn = aten::empty_like(x, None, None, None, None, None)?;
+    let drawn = aten::uniform_(&drawn, l, u, generator)?;
+    let negative = aten::le_scalar(x, 0.into())?;
+    let drawn = aten::where_scalar_other(&negative, &drawn, 1.0.into())?;
+    aten::copy_(noise, &drawn, false)?;
+    aten::mul_tensor(x, &drawn)
+}
+
+pub(crate) fn rrelu_with_noise_(
+    x: &Tensor,
+    noise: &Tensor,
+    lower: Scalar,
+    upper: Scalar,
+    training: bool,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    let y = rrelu_with_noise(x, noise, lower, upper, training, generator)?;
+    aten::copy_(x, &y, false)
+}
+
+pub(crate) fn rrelu_with_noise_backward(
+    g: &Tensor,
+    x: &Tensor,
+    noise: &Tensor,
+    lower: Scalar,
+    upper: Scalar,
+    training: bool,
+    is_result: bool,
+) -> Result<Tensor> {
+    let (l, u) = (lower.as_f64(), upper.as_f64());
+    if training && u - l > 1e-6 {
+        return aten::mul_tensor(noise, g);
+    }
+    aten::leaky_relu_backward(g, x, ((l + u) / 2.0).into(), is_result)
+}

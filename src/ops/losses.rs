@@ -1,0 +1,491 @@
+//! Losses of elements, their reductions and their backward operators.
+
+use super::formula::{Call, floats, not_for, numbers};
+use super::{pointwise, reduce};
+use crate::error::{Error, Result};
+use crate::ops::aten;
+use crate::tensor::Tensor;
+use straightline_passes::formula::{Attribute, Recorder, Val, loss as f};
+use straightline_passes::ir::{DType, Scalar};
+
+/// PyTorch's numbers for the `reduction` argument.
+const NONE: i64 = 0;
+const MEAN: i64 = 1;
+
+type Formula = fn(&mut Recorder) -> Option<Val>;
+
+fn reduced(loss: Tensor, reduction: i64) -> Result<Tensor> {
+    match reduction {
+        NONE => Ok(loss),
+        MEAN => reduce::mean(&loss, None),
+        _ => reduce::sum(&loss, None),
+    }
+}
+
+/// The same through the dispatcher, of losses that are composed of operators.
+fn reduced_composite(loss: Tensor, reduction: i64) -> Result<Tensor> {
+    match reduction {
+        NONE => Ok(loss),
+        MEAN => aten::mean(&loss, None),
+        _ => aten::sum(&loss, None),
+    }
+}
+
+fn elements(
+    name: &'static str,
+    x: &Tensor,
+    target: &Tensor,
+    attributes: &[(&'static str, Attribute)],
+    formula: Formula,
+) -> Result<Tensor> {
+    let dtype = floats(name, &[x, target])?;
+    let operands = [(0, x), (1, target)];
+    Call {
+        name,
+        operands: &operands,
+        attributes,
+        dtype,
+    }
+    .run(formula)
+}
+
+pub(crate) fn mse_loss(x: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
+    reduced(elements("mse_loss", x, target, &[], f::mse)?, reduction)
+}
+
+pub(crate) fn smooth_l1_loss(
+    x: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+    beta: f64,
+) -> Result<Tensor> {
+    if beta.is_nan() || beta < 0.0 {
+        return Err(Error::value(
+            "smooth_l1_loss does not support negative values for beta.",
+        ));
+    }
+    let attributes = [("beta", beta.into())];
+    reduced(
+        elements("smooth_l1_loss", x, target, &attributes, f::smooth_l1)?,
+        reduction,
+    )
+}
+
+pub(crate) fn huber_loss(
+    x: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+    delta: f64,
+) -> Result<Tensor> {
+    if delta.is_nan() || delta <= 0.0 {
+        return Err(Error::value(
+            "huber_loss does not support non-positive values for delta.",
+        ));
+    }
+    let attributes = [("delta", delta.into())];
+    reduced(
+        elements("huber_loss", x, target, &attributes, f::huber)?,
+        reduction,
+    )
+}
+
+pub(crate) fn soft_margin_loss(x: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
+    let name = "soft_margin_loss";
+    let loss = elements(name, x, target, &[], f::soft_margin)?;
+    reduced(super::copy::to_dtype(&loss, x.dtype())?, reduction)
+}
+
+/// Both of one dtype and size, as operators want that walk them side by side.
+fn check_alike(name: &str, x: &Tensor, others: &[&Tensor]) -> Result<DType> {
+    let dtype = floats(name, &[x])?;
+    for t in others {
+        if t.dtype() != dtype {
+            return Err(Error::dtype(format!(
+                "{name}: found dtype {} but expected {}",
+                t.dtype().torch_name(),
+                dtype.torch_name()
+            )));
+        }
+    }
+    Ok(dtype)
+}
+
+/// Probabilities are within 0 and 1.
+fn check_probabilities(x: &Tensor) -> Result<()> {
+    if !x.storage().has_data() || x.numel() == 0 {
+        return Ok(());
+    }
+    let not_below = pointwise::ge_scalar(x, 0.into())?;
+    let not_above = pointwise::le_scalar(x, 1.into())?;
+    let within = reduce::all(&pointwise::logical_and(&not_below, &not_above)?)?;
+    if super::copy::item(&within)?.as_bool() {
+        return Ok(());
+    }
+    Err(Error::runtime(
+        "all elements of input should be between 0 and 1",
+    ))
+}
+
+pub(crate) fn binary_cross_entropy(
+    x: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+) -> Result<Tensor> {
+    let name = "binary_cross_entropy";
+    let dtype = check_alike(name, x, &[target])?;
+    check_probabilities(x)?;
+    let mut operands = vec![(0, x), (1, target)];
+    operands.extend(weight.map(|w| (2, w)));
+    let call = Call {
+        name,
+        operands: &operands,
+        attributes: &[],
+        dtype,
+    };
+    reduced(call.run(f::binary_cross_entropy)?, reduction)
+}
+
+/// Fresh memory in the layout of a tensor.
+fn empty_as(x: &Tensor, dtype: DType) -> Result<Tensor> {
+    pointwise::result(x.sizes().into(), dtype, &[x])
+}
+
+/// What the gradient of a loss is multiplied by.
+fn share(whole: f64, x: &Tensor, reduction: i64) -> Scalar {
+    match reduction {
+        MEAN => (whole / x.numel() as f64).into(),
+        _ => whole.into(),
+    }
+}
+
+pub(crate) fn binary_cross_entropy_backward(
+    g: &Tensor,
+    x: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+) -> Result<Tensor> {
+    let name = "binary_cross_entropy_backward";
+    let dtype = check_alike(name, x, &[g, target])?;
+    let mut operands = vec![(0, g), (1, x), (2, target)];
+    operands.extend(weight.map(|w| (3, w)));
+    let call = Call {
+        name,
+        operands: &operands,
+        attributes: &[],
+        dtype,
+    };
+    let share = share(1.0, x, reduction);
+    call.run_into(empty_as(x, dtype)?, |b| {
+        f::binary_cross_entropy_backward(b, share)
+    })
+}
+
+pub(crate) fn mse_loss_backward(
+    g: &Tensor,
+    x: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+) -> Result<Tensor> {
+    let name = "mse_loss_backward";
+    let call = Call {
+        name,
+        operands: &[(0, g), (1, x), (2, target)],
+        attributes: &[],
+        dtype: numbers(name, &[g, x, target])?,
+    };
+    let share = share(2.0, x, reduction);
+    row_major(&call, x, |b| f::mse_backward(b, share))
+}
+
+/// A derivative whose result is row-major where it has the input's size.
+fn row_major(
+    call: &Call<'_>,
+    x: &Tensor,
+    formula: impl FnOnce(&mut Recorder) -> Option<Val>,
+) -> Result<Tensor> {
+    let tensors: Vec<&Tensor> = call.operands.iter().map(|(_, t)| *t).collect();
+    let sizes = super::common::broadcast(&tensors)?;
+    if sizes.as_slice() != x.sizes() {
+        return call.run(formula);
+    }
+    let out = Tensor::allocate_contiguous(call.dtype, x.device(), x.sizes())?;
+    call.run_into(out, formula)
+}
+
+pub(crate) fn smooth_l1_loss_backward(
+    g: &Tensor,
+    x: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+    beta: f64,
+) -> Result<Tensor> {
+    let name = "smooth_l1_loss_backward";
+    let call = Call {
+        name,
+        operands: &[(0, g), (1, x), (2, target)],
+        attributes: &[("beta", beta.into())],
+        dtype: numbers(name, &[g, x, target])?,
+    };
+    let share = share(1.0, x, reduction);
+    row_major(&call, x, |b| f::smooth_l1_backward(b, share))
+}
+
+pub(crate) fn huber_loss_backward(
+    g: &Tensor,
+    x: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+    delta: f64,
+) -> Result<Tensor> {
+    let name = "huber_loss_backward";
+    let call = Call {
+        name,
+        operands: &[(0, g), (1, x), (2, target)],
+        attributes: &[("delta", delta.into())],
+        dtype: floats(name, &[g, x, target])?,
+    };
+    let share = share(1.0, x, reduction);
+    row_major(&call, x, |b| f::huber_backward(b, share))
+}
+
+pub(crate) fn soft_margin_loss_backward(
+    g: &Tensor,
+    x: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+) -> Result<Tensor> {
+    let name = "soft_margin_loss_backward";
+    let call = Call {
+        name,
+        operands: &[(0, g), (1, x), (2, target)],
+        attributes: &[],
+        dtype: floats(name, &[x, target])?,
+    };
+    let share = share(1.0, x, reduction);
+    call.run(|b| f::soft_margin_backward(b, share))
+}
+
+fn one() -> Scalar {
+    1.into()
+}
+
+/// `number - x`.
+fn less(number: impl Into<Scalar>, x: &Tensor) -> Result<Tensor> {
+    aten::rsub_scalar(x, number.into(), one())
+}
+
+pub(crate) fn binary_cross_entropy_with_logits(
+    x: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    pos_weight: Option<&Tensor>,
+    reduction: i64,
+) -> Result<Tensor> {
+    let log = aten::log_sigmoid(x)?;
+    let absent = aten::mul_tensor(&less(1, target)?, x)?;
+    let mut loss = match pos_weight {
+        Some(p) => {
+            let factor = aten::sub_scalar(p, 1.into(), one())?;
+            let factor = aten::mul_tensor(&factor, target)?;
+            let factor = aten::add_scalar(&factor, 1.into(), one())?;
+            aten::sub_tensor(&absent, &aten::mul_tensor(&factor, &log)?, one())?
+        }
+        None => aten::sub_tensor(&absent, &log, one())?,
+    };
+    if let Some(w) = weight {
+        loss = aten::mul_tensor(&loss, w)?;
+    }
+    reduced_composite(loss, reduction)
+}
+
+pub(crate) fn l1_loss(x: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
+    reduced_composite(aten::abs(&aten::sub_tensor(x, target, one())?)?, reduction)
+}
+
+pub(crate) fn kl_div(
+    x: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+    log_target: bool,
+) -> Result<Tensor> {
+    for t in [x, target] {
+        if !t.dtype().is_floating() {
+            return Err(not_for("kl_div", t.dtype()));
+        }
+    }
+    let loss = if log_target {
+        aten::mul_tensor(&aten::exp(target)?, &aten::sub_tensor(target, x, one())?)?
+    } else {
+        let entropy = aten::xlogy_tensor(target, target)?;
+        aten::sub_tensor(&entropy, &aten::mul_tensor(target, x)?, one())?
+    };
+    reduced_composite(loss, reduction)
+}
+
+pub(crate) fn poisson_nll_loss(
+    x: &Tensor,
+    target: &Tensor,
+    log_input: bool,
+    full: bool,
+    eps: f64,
+    reduction: i64,
+) -> Result<Tensor> {
+    let mut loss = if log_input {
+        aten::sub_tensor(&aten::exp(x)?, &aten::mul_tensor(target, x)?, one())?
+    } else {
+        let log = aten::log(&aten::add_scalar(x, eps.into(), one())?)?;
+        aten::sub_tensor(x, &aten::mul_tensor(target, &log)?, one())?
+    };
+    if full {
+        let stirling = aten::mul_tensor(target, &aten::log(target)?)?;
+        let stirling = aten::sub_tensor(&stirling, target, one())?;
+        let around = aten::mul_scalar(target, (2.0 * std::f64::consts::PI).into())?;
+        let around = aten::mul_scalar(&aten::log(&around)?, 0.5.into())?;
+        let stirling = aten::add_tensor(&stirling, &around, one())?;
+        let small = aten::le_scalar(target, one())?;
+        let stirling = aten::masked_fill_scalar(&stirling, &small, 0.into())?;
+        loss = aten::add_tensor(&loss, &stirling, one())?;
+    }
+    reduced_composite(loss, reduction)
+}
+
+/// `x` where the condition holds, else 0.
+fn or_zero(condition: &Tensor, x: &Tensor) -> Result<Tensor> {
+    let zeros = aten::zeros_like(x, None, None, None, None, None)?;
+    aten::where_self(condition, x, &zeros)
+}
+
+pub(crate) fn hinge_embedding_loss(
+    x: &Tensor,
+    target: &Tensor,
+    margin: f64,
+    reduction: i64,
+) -> Result<Tensor> {
+    let zeros = aten::zeros_like(x, None, None, None, None, None)?;
+    // a whole number keeps integers what they are
+    let distance = less(whole(margin, x), x)?;
+    let distance = aten::clamp_min(&distance, 0.into())?;
+    let far = aten::where_self(&aten::ne_scalar(target, one())?, &distance, &zeros)?;
+    let near = aten::where_self(&aten::ne_scalar(target, (-1).into())?, x, &zeros)?;
+    reduced_composite(aten::add_tensor(&far, &near, one())?, reduction)
+}
+
+/// A number as one of the tensor's dtype.
+fn whole(number: f64, x: &Tensor) -> Scalar {
+    match x.dtype() {
+        d if d.is_integral() => Scalar::Int(number as i64),
+        _ => number.into(),
+    }
+}
+
+pub(crate) fn margin_ranking_loss(
+    a: &Tensor,
+    b: &Tensor,
+    target: &Tensor,
+    margin: f64,
+    reduction: i64,
+) -> Result<Tensor> {
+    if a.dim() != b.dim() || a.dim() != target.dim() {
+        return Err(Error::shape(format!(
+            "margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: \
+             {:?}, input2: {:?}, target: {:?} ",
+            a.sizes(),
+            b.sizes(),
+            target.sizes()
+        )));
+    }
+    let d = aten::sub_tensor(a, b, one())?;
+    let d = aten::mul_tensor(&aten::neg(target)?, &d)?;
+    let d = aten::add_scalar(&d, margin.into(), one())?;
+    reduced_composite(aten::clamp_min(&d, 0.into())?, reduction)
+}
+
+pub(crate) fn cosine_embedding_loss(
+    a: &Tensor,
+    b: &Tensor,
+    target: &Tensor,
+    margin: f64,
+    reduction: i64,
+) -> Result<Tensor> {
+    let rank = target.dim();
+    if rank > 1 {
+        return Err(Error::shape(
+            "0D or 1D target tensor expected, multi-target not supported",
+        ));
+    }
+    if a.dim() != rank + 1 || b.dim() != rank + 1 {
+        return Err(Error::shape(format!(
+            "{rank}D target tensor expects {}D input tensors, but found inputs with sizes {:?} and {:?}.",
+            rank + 1,
+            a.sizes(),
+            b.sizes()
+        )));
+    }
+    let last = [rank as i64];
+    let along = |x: &Tensor, y: &Tensor| {
+        aten::sum_dim_int_list(&aten::mul_tensor(x, y)?, Some(&last), false, None)
+    };
+    let product = along(a, b)?;
+    let size = |x: &Tensor| aten::add_scalar(&along(x, x)?, 1e-12.into(), one());
+    let denominator = aten::sqrt(&aten::mul_tensor(&size(a)?, &size(b)?)?)?;
+    let cosine = aten::div_tensor(&product, &denominator)?;
+    let together = less(1, &cosine)?;
+    let apart = aten::sub_scalar(&cosine, margin.into(), one())?;
+    let apart = aten::clamp_min(&apart, 0.into())?;
+    let together = or_zero(&aten::eq_scalar(target, one())?, &together)?;
+    let apart = or_zero(&aten::eq_scalar(target, (-1).into())?, &apart)?;
+    reduced_composite(aten::add_tensor(&together, &apart, one())?, reduction)
+}
+
+/// The p-norm of `a - b + eps` along the last dimension.
+fn distance(a: &Tensor, b: &Tensor, p: f64, eps: f64) -> Result<Tensor> {
+    let d = aten::sub_tensor(a, b, one())?;
+    let d = aten::abs(&aten::add_scalar(&d, eps.into(), one())?)?;
+    let last: &[i64] = if d.dim() == 0 { &[] } else { &[-1] };
+    if p == f64::INFINITY {
+        return aten::amax(&d, last, false);
+    }
+    let sum = |x: &Tensor| aten::sum_dim_int_list(x, Some(last), false, None);
+    if p == 0.0 {
+        let present = aten::ne_scalar(&d, 0.into())?;
+        return sum(&aten::to_dtype(&present, d.dtype(), false, false, None)?);
+    }
+    if p == 1.0 {
+        return sum(&d);
+    }
+    if p == 2.0 {
+        return aten::sqrt(&sum(&aten::mul_tensor(&d, &d)?)?);
+    }
+    let powers = aten::pow_tensor_scalar(&d, p.into())?;
+    aten::pow_tensor_scalar(&sum(&powers)?, (1.0 / p).into())
+}
+
+#[allow(clippy::too_many_arguments, reason = "PyTorch's signature")]
+pub(crate) fn triplet_margin_loss(
+    anchor: &Tensor,
+    positive: &Tensor,
+    negative: &Tensor,
+    margin: f64,
+    p: f64,
+    eps: f64,
+    swap: bool,
+    reduction: i64,
+) -> Result<Tensor> {
+    let (a, b, c) = (anchor.dim(), positive.dim(), negative.dim());
+    if a != b || b != c {
+        return Err(Error::shape(format!(
+            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, \
+             but got: anchor {a}D, positive {b}D, and negative {c}D inputs"
+        )));
+    }
+    let near = distance(anchor, positive, p, eps)?;
+    let mut far = distance(anchor, negative, p, eps)?;
+    if swap {
+        let other = distance(positive, negative, p, eps)?;
+        far = aten::minimum(&far, &other)?;
+    }
+    let d = aten::sub_tensor(&aten::add_scalar(&near, margin.into(), one())?, &far, one())?;
+    reduced_composite(aten::clamp_min(&d, 0.into())?, reduction)
+}
