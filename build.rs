@@ -310,6 +310,7 @@ impl<'a> Op<'a> {
                 let owned_static = rust_type(&a.ty, "'static ")?;
                 let name = match a.name.as_str() {
                     "self" => "self_".to_string(),
+                    "unsafe" => "unsafe_".to_string(),
                     n => n.to_string(),
                 };
                 Ok(Param {

@@ -227,3 +227,18 @@ pub(crate) fn check_sizes(sizes: &[i64]) -> Result<()> {
         .map(|_| ())
         .ok_or_else(|| Error::shape(format!("sizes {sizes:?} have too many elements")))
 }
+
+/// An error where an operator whose result's shape depends on data is given a tensor without: a Meta tensor, or one that
+/// stands for a value while a function is captured.
+pub(crate) fn needs_data(op: &str, x: &Tensor) -> Result<()> {
+    if x.storage().has_data() {
+        return Ok(());
+    }
+    Err(if crate::modes::tracer::current().is_some() {
+        Error::new(crate::error::ErrorKind::DataDependent { what: op.into() })
+    } else {
+        Error::not_implemented(format!(
+            "{op}: the shape of the result depends on the data, which a meta tensor does not have"
+        ))
+    })
+}

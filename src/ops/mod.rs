@@ -22,6 +22,12 @@
 //! | `index` | `embedding`, `index_select`, `gather` |
 //! | `variants` | the other variants that write, each made of its functional one |
 //! | `shape_inplace` | `resize_`, `t_` and others that change a shape in place; `size`, `numel` |
+//! | `sort` | `sort`, `topk`, `kthvalue`, `median`, `mode` |
+//! | `scan` | `cumsum`, `cumprod`, `cummax`, `logcumsumexp`, `diff` |
+//! | `search` | `searchsorted`, `isin`, `unique`, `bincount`, `histc`, `repeat_interleave` |
+//! | `index_tensor`, `index_along`, `index_backward` | `index`, `index_put`; `index_add`, `take`, `put`; derivatives of selections |
+//! | `scatter`, `masked` | the scatter family; `nonzero`, `masked_select`, `masked_scatter` |
+//! | `embedding` | derivatives of embeddings, bags of embeddings |
 //! | `structured` | variants that write into `out`, and what a backend gets for free by having them |
 //! | `composite` | operators taken apart for tensors of backends from outside |
 //! | `types` | `result_type` |
@@ -60,6 +66,11 @@ pub(crate) mod formula_arithmetic;
 pub(crate) mod index;
 mod losses;
 mod margin_loss;
+mod embedding;
+mod index_along;
+mod index_backward;
+mod index_tensor;
+mod masked;
 pub(crate) mod math_bits;
 pub(crate) mod matmul;
 pub(crate) mod nested;
@@ -73,6 +84,10 @@ mod shape_composite;
 mod shape_factory;
 mod shape_inplace;
 mod shape_stat;
+mod scan;
+mod scatter;
+mod search;
+mod sort;
 pub(crate) mod sparse;
 pub(crate) mod spatial;
 mod special;

@@ -3,14 +3,13 @@
 //! Indices are `i64` or `i32` and count from 0; a negative or too large one is [`KernelError::IndexOutOfRange`], found
 //! before its element is touched.
 
-use super::integer;
+use super::combine::{ScatterOp, combine};
 use super::nest::{self, GRAIN, Nest, Shared};
-use super::tile::{Form, Tile, load, move_elements, store};
-use super::{KernelError, Strided, copy, float};
+use super::tile::move_elements;
+use super::{KernelError, Strided, copy};
 use smallvec::SmallVec;
 use std::sync::Mutex;
 use straightline_passes::ir::DType;
-use straightline_passes::schedule::loops::BinaryOp;
 
 type Dims = SmallVec<[i64; 6]>;
 
@@ -52,7 +51,7 @@ impl Fault {
 }
 
 #[inline(always)]
-unsafe fn read_index(p: *const u8, dtype: DType) -> i64 {
+pub(super) unsafe fn read_index(p: *const u8, dtype: DType) -> i64 {
     // SAFETY: as promised by the caller.
     unsafe {
         match dtype {
@@ -223,17 +222,6 @@ pub unsafe fn gather(
     fault.result()
 }
 
-/// What [`scatter`] does with the element that is there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ScatterOp {
-    /// It is replaced (by the last of several, in row-major order).
-    Replace,
-    /// The new one is added.
-    Add,
-    /// It is multiplied by the new one.
-    Multiply,
-}
-
 /// `out[index[i][j][k]][j][k] op= src[i][j][k]` for `dim` 0, and so on, in row-major order of `index`.
 ///
 /// # Safety
@@ -252,19 +240,10 @@ pub unsafe fn scatter(
     if index.numel() == 0 {
         return Ok(());
     }
-    let binary = match op {
+    let combine = match op {
         ScatterOp::Replace => None,
-        ScatterOp::Add => Some(BinaryOp::Add),
-        ScatterOp::Multiply => Some(BinaryOp::Mul),
+        op => Some(combine(op, out.dtype)?),
     };
-    let row = match binary {
-        None => None,
-        Some(b) if out.dtype.is_floating() => float::binary_row(b, out.dtype),
-        Some(b) => integer::binary_row(b, out.dtype),
-    };
-    if binary.is_some() && row.is_none() {
-        return Err(KernelError::unsupported(op, out.dtype));
-    }
     let (size_at, step_at) = if out.sizes.is_empty() {
         (1, 0)
     } else {
@@ -272,7 +251,6 @@ pub unsafe fn scatter(
     };
     let fault = Fault::new(size_at);
     let size = out.dtype.size();
-    let form = Form::arithmetic(out.dtype);
     // rows along `dim`: different rows never meet, so they may run at the same time, each in order
     let scalar = out.sizes.is_empty();
     let n = if scalar { 1 } else { index.sizes[dim] as usize };
@@ -289,8 +267,6 @@ pub unsafe fn scatter(
     let step = |s: &Strided<'_>| if scalar { 0 } else { s.byte_stride(dim) };
     let (index_step, src_step) = (step(&index), step(&src));
     nest::parallel(others.numel, n * 4, &|first, last| {
-        let (mut x, mut y) = (Tile::new(), Tile::new());
-        let (x, y) = (x.ptr(), y.ptr());
         for place in first..last {
             let [to, indices, from] = others.element(place);
             for k in 0..n as isize {
@@ -303,14 +279,9 @@ pub unsafe fn scatter(
                     };
                     let to = to.offset(at * step_at);
                     let from = from.offset(k * src_step);
-                    match row {
+                    match combine {
                         None => move_elements(size, to, 0, from, 0, 1),
-                        Some(row) => {
-                            load(form, x, to, 0, 1);
-                            load(form, y, from, 0, 1);
-                            row(x, x, y, 1, 0);
-                            store(form, to, 0, x, 1);
-                        }
+                        Some(combine) => combine(to, 0, from, 0, 1),
                     }
                 }
             }

@@ -15,13 +15,13 @@ use straightline_passes::schedule::loops::ReduceOp;
 type Dims = SmallVec<[i64; 6]>;
 
 /// The rows of operands along a dimension: a nest over the other dimensions, and each operand's step.
-struct Rows<const N: usize> {
-    others: Nest<N>,
-    steps: [isize; N],
-    n: usize,
+pub(super) struct Rows<const N: usize> {
+    pub(super) others: Nest<N>,
+    pub(super) steps: [isize; N],
+    pub(super) n: usize,
 }
 
-fn rows_along<const N: usize>(operands: &[Strided<'_>; N], dim: usize) -> Rows<N> {
+pub(super) fn rows_along<const N: usize>(operands: &[Strided<'_>; N], dim: usize) -> Rows<N> {
     let without = |dims: &[i64]| -> Dims {
         dims.iter()
             .enumerate()
@@ -170,7 +170,7 @@ fn for_rows(
 struct SoftmaxRow<E> {
     out: *mut E,
     a: *const E,
-    n: usize,
+    pub(super) n: usize,
     log: bool,
 }
 
@@ -295,7 +295,7 @@ pub unsafe fn softmax(
 struct LayerNormRow<E> {
     out: *mut E,
     a: *const E,
-    n: usize,
+    pub(super) n: usize,
     weight: Option<*const E>,
     bias: Option<*const E>,
     eps: f64,

@@ -1,0 +1,155 @@
+//! An element that is there and a new one become one: what scattering with a reduction does.
+
+use super::KernelError;
+use half::{bf16, f16};
+use straightline_passes::ir::DType;
+
+/// What [`scatter`](super::scatter) and [`put_at`](super::put_at) do with the element that is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ScatterOp {
+    /// It is replaced (by the last of several, in row-major order).
+    Replace,
+    /// The new one is added.
+    Add,
+    /// It is multiplied by the new one.
+    Multiply,
+    /// The larger one stays; NaN is larger than all.
+    Max,
+    /// The smaller one stays; NaN is smaller than all.
+    Min,
+}
+
+/// Combines `n` elements at strides in bytes: the target, its step, the source, its step, `n`.
+pub(super) type Combine = unsafe fn(*mut u8, isize, *const u8, isize, usize);
+
+trait Number: Copy {
+    fn add(self, other: Self) -> Self;
+    fn mul(self, other: Self) -> Self;
+    fn max(self, other: Self) -> Self;
+    fn min(self, other: Self) -> Self;
+}
+
+macro_rules! integers {
+    ($($t:ty)+) => {$(
+        impl Number for $t {
+            fn add(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+            fn mul(self, other: Self) -> Self {
+                self.wrapping_mul(other)
+            }
+            fn max(self, other: Self) -> Self {
+                Ord::max(self, other)
+            }
+            fn min(self, other: Self) -> Self {
+                Ord::min(self, other)
+            }
+        }
+    )+};
+}
+integers!(u8 i8 i16 i32 i64);
+
+macro_rules! floats {
+    ($($t:ty: $wide:ty, $widen:expr, $narrow:expr;)+) => {$(
+        #[allow(clippy::redundant_closure_call, reason = "functions of the type")]
+        impl Number for $t {
+            #[inline(always)]
+            fn add(self, other: Self) -> Self {
+                $narrow($widen(self) + $widen(other))
+            }
+            #[inline(always)]
+            fn mul(self, other: Self) -> Self {
+                $narrow($widen(self) * $widen(other))
+            }
+            #[inline(always)]
+            fn max(self, other: Self) -> Self {
+                if self.is_nan() || self > other { self } else { other }
+            }
+            #[inline(always)]
+            fn min(self, other: Self) -> Self {
+                if self.is_nan() || self < other { self } else { other }
+            }
+        }
+    )+};
+}
+floats! {
+    f32: f32, |x: f32| x, |x: f32| x;
+    f64: f64, |x: f64| x, |x: f64| x;
+    f16: f32, |x: f16| x.to_f32(), f16::from_f32;
+    bf16: f32, |x: bf16| x.to_f32(), bf16::from_f32;
+}
+
+/// A truth value: sums are "or", products "and".
+#[derive(Clone, Copy)]
+struct Truth(u8);
+
+impl Number for Truth {
+    fn add(self, other: Self) -> Self {
+        Truth(self.0 | other.0)
+    }
+    fn mul(self, other: Self) -> Self {
+        Truth(self.0 & other.0)
+    }
+    fn max(self, other: Self) -> Self {
+        self.add(other)
+    }
+    fn min(self, other: Self) -> Self {
+        self.mul(other)
+    }
+}
+
+/// # Safety
+///
+/// As [`Combine`]: both sides have `n` elements at their steps.
+#[inline(always)]
+unsafe fn each<T: Number>(
+    to: *mut u8,
+    to_step: isize,
+    from: *const u8,
+    from_step: isize,
+    n: usize,
+    f: impl Fn(T, T) -> T,
+) {
+    for i in 0..n as isize {
+        // SAFETY: element i of each side.
+        unsafe {
+            let p = to.offset(i * to_step).cast::<T>();
+            let x = from.offset(i * from_step).cast::<T>().read_unaligned();
+            p.write_unaligned(f(p.read_unaligned(), x));
+        }
+    }
+}
+
+fn pick<T: Number>(op: ScatterOp) -> Combine {
+    // SAFETY (all): as promised by the caller of the combination.
+    match op {
+        ScatterOp::Replace => |a, s, b, t, n| unsafe { each::<T>(a, s, b, t, n, |_, y| y) },
+        ScatterOp::Add => |a, s, b, t, n| unsafe { each::<T>(a, s, b, t, n, T::add) },
+        ScatterOp::Multiply => |a, s, b, t, n| unsafe { each::<T>(a, s, b, t, n, T::mul) },
+        ScatterOp::Max => |a, s, b, t, n| unsafe { each::<T>(a, s, b, t, n, T::max) },
+        ScatterOp::Min => |a, s, b, t, n| unsafe { each::<T>(a, s, b, t, n, T::min) },
+    }
+}
+
+/// The combination for elements of a dtype.
+pub(super) fn combine(op: ScatterOp, dtype: DType) -> Result<Combine, KernelError> {
+    Ok(match dtype {
+        DType::U8 => pick::<u8>(op),
+        DType::I8 => pick::<i8>(op),
+        DType::I16 => pick::<i16>(op),
+        DType::I32 => pick::<i32>(op),
+        DType::I64 => pick::<i64>(op),
+        DType::F32 => pick::<f32>(op),
+        DType::F64 => pick::<f64>(op),
+        DType::F16 => pick::<f16>(op),
+        DType::BF16 => pick::<bf16>(op),
+        DType::Bool => pick::<Truth>(op),
+        other if op == ScatterOp::Replace => match other.size() {
+            1 => pick::<u8>(op),
+            2 => pick::<i16>(op),
+            4 => pick::<i32>(op),
+            _ => pick::<i64>(op),
+        },
+        other => return Err(KernelError::unsupported(op, other)),
+    })
+}

@@ -1,0 +1,393 @@
+//! Sorting and selecting along a dimension: `sort`, `topk`, `kthvalue`, `median`, `mode`.
+
+use super::nest;
+use super::order::{Placed, check_ordered, fits_narrow, load_placed, nan_key};
+use super::rows::rows_along;
+use super::tile::move_elements;
+use super::{KernelError, Strided};
+use straightline_passes::ir::DType;
+
+/// One element of a row, wherever it goes.
+///
+/// # Safety
+///
+/// Both are elements of `size` bytes.
+#[inline(always)]
+unsafe fn put(size: usize, to: *mut u8, from: *const u8) {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        match size {
+            1 => to.write(from.read()),
+            2 => to
+                .cast::<u16>()
+                .write_unaligned(from.cast::<u16>().read_unaligned()),
+            4 => to
+                .cast::<u32>()
+                .write_unaligned(from.cast::<u32>().read_unaligned()),
+            8 => to
+                .cast::<u64>()
+                .write_unaligned(from.cast::<u64>().read_unaligned()),
+            _ => move_elements(size, to, 0, from, 0, 1),
+        }
+    }
+}
+
+/// What is written of each row: the elements at these places, in this order.
+type Choose<'a, T> = &'a (dyn Fn(&mut Vec<T>) + Sync);
+
+/// Lets `choose` order each row, and writes as many elements and places as the outputs have.
+///
+/// # Safety
+///
+/// As for [`sort`], with sizes of the outputs free along `dim`; `choose` leaves at least as many.
+unsafe fn by_rows<T: Placed>(
+    values: Strided<'_>,
+    indices: Strided<'_>,
+    a: Strided<'_>,
+    dim: usize,
+    flip: bool,
+    choose: Choose<'_, T>,
+) {
+    let count = values.sizes.get(dim).copied().unwrap_or(1) as usize;
+    let n = a.sizes.get(dim).copied().unwrap_or(1) as usize;
+    let rows = rows_along(&[values, indices, a], dim);
+    let [value_step, index_step, step] = rows.steps;
+    let size = a.dtype.size();
+    nest::parallel(rows.others.numel, n * 16, &|first, last| {
+        let mut placed = Vec::with_capacity(n);
+        for row in first..last {
+            let [to, places, from] = rows.others.element(row);
+            // SAFETY: the elements of one row, and as many as the outputs have.
+            unsafe {
+                load_placed::<T>(&mut placed, from, a.dtype, step, n, flip);
+                choose(&mut placed);
+                for (k, p) in placed.iter().take(count).enumerate() {
+                    let place = p.place();
+                    put(
+                        size,
+                        to.offset(k as isize * value_step),
+                        from.offset(place as isize * step),
+                    );
+                    places
+                        .offset(k as isize * index_step)
+                        .cast::<i64>()
+                        .write_unaligned(place as i64);
+                }
+            }
+        }
+    });
+}
+
+/// The elements along `dim` in order, and where each was; equal ones keep their order. NaN is the largest.
+///
+/// # Safety
+///
+/// The sizes are equal and not empty; `values` has the dtype of `a`, `indices` is `i64`. The memory of all is what they
+/// say and may be accessed; the elements of the outputs are distinct and overlap nothing.
+pub unsafe fn sort(
+    values: Strided<'_>,
+    indices: Strided<'_>,
+    a: Strided<'_>,
+    dim: usize,
+    descending: bool,
+) -> Result<(), KernelError> {
+    check_ordered("sort", a.dtype)?;
+    if a.numel() == 0 {
+        return Ok(());
+    }
+    let n = a.sizes.get(dim).copied().unwrap_or(1) as usize;
+    // SAFETY: as promised by the caller.
+    unsafe {
+        if fits_narrow(a.dtype, n) {
+            by_rows::<u64>(values, indices, a, dim, descending, &|row| {
+                row.sort_unstable()
+            });
+        } else {
+            by_rows::<u128>(values, indices, a, dim, descending, &|row| {
+                row.sort_unstable()
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The extremes of a row to its front.
+fn choose_top<T: Placed>(row: &mut Vec<T>, k: usize, sorted: bool) {
+    if k == 0 {
+        return;
+    }
+    if k < row.len() {
+        row.select_nth_unstable(k - 1);
+        row.truncate(k);
+    }
+    if sorted {
+        row.sort_unstable();
+    }
+}
+
+/// The largest or smallest elements along `dim`, as many as the outputs have there, and where they are. Of equal ones
+/// the first are taken.
+///
+/// # Safety
+///
+/// As for [`sort`], but the outputs have at most as many elements along `dim`.
+pub unsafe fn topk(
+    values: Strided<'_>,
+    indices: Strided<'_>,
+    a: Strided<'_>,
+    dim: usize,
+    largest: bool,
+    sorted: bool,
+) -> Result<(), KernelError> {
+    check_ordered("topk", a.dtype)?;
+    if values.numel() == 0 {
+        return Ok(());
+    }
+    let n = a.sizes.get(dim).copied().unwrap_or(1) as usize;
+    let k = values.sizes.get(dim).copied().unwrap_or(1) as usize;
+    // SAFETY: as promised by the caller.
+    unsafe {
+        if fits_narrow(a.dtype, n) {
+            by_rows::<u64>(values, indices, a, dim, largest, &|row| {
+                choose_top(row, k, sorted);
+            });
+        } else {
+            by_rows::<u128>(values, indices, a, dim, largest, &|row| {
+                choose_top(row, k, sorted);
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Which element of each row [`select`] takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Selection {
+    /// The `k`-th smallest, counted from 0.
+    Kth(usize),
+    /// The lower median, or a NaN if there is one.
+    Median,
+    /// The lower median of what is not NaN.
+    NanMedian,
+    /// The most frequent, the smallest of several; the last place where it is.
+    Mode,
+}
+
+fn choose_one<T: Placed>(row: &mut Vec<T>, which: Selection, nan: Option<u64>) {
+    let is_nan = |t: &T| nan == Some(t.key());
+    let at = match which {
+        Selection::Kth(k) => k,
+        Selection::Median => match row.iter().position(is_nan) {
+            Some(first) => {
+                row.swap(0, first);
+                return;
+            }
+            None => (row.len() - 1) / 2,
+        },
+        Selection::NanMedian => {
+            let numbers = row.iter().filter(|t| !is_nan(t)).count();
+            numbers.saturating_sub(1) / 2
+        }
+        Selection::Mode => {
+            row.sort_unstable();
+            let (mut best, mut longest) = (0, 0);
+            let mut start = 0;
+            while start < row.len() {
+                let key = row[start].key();
+                // no NaN is equal to another
+                let run = match nan == Some(key) {
+                    true => 1,
+                    false => row[start..].iter().take_while(|t| t.key() == key).count(),
+                };
+                if run > longest {
+                    longest = run;
+                    best = start + run - 1;
+                }
+                start += run;
+            }
+            row.swap(0, best);
+            return;
+        }
+    };
+    row.select_nth_unstable(at);
+    row.swap(0, at);
+}
+
+/// One element of each row along `dim`, and where it is.
+///
+/// # Safety
+///
+/// As for [`sort`], but the outputs have size 1 at `dim`, where `a` has at least one element (more than `k` for
+/// [`Selection::Kth`]).
+pub unsafe fn select_along(
+    which: Selection,
+    values: Strided<'_>,
+    indices: Strided<'_>,
+    a: Strided<'_>,
+    dim: usize,
+) -> Result<(), KernelError> {
+    check_ordered("select", a.dtype)?;
+    if values.numel() == 0 {
+        return Ok(());
+    }
+    let n = a.sizes.get(dim).copied().unwrap_or(1) as usize;
+    let enough = match which {
+        Selection::Kth(k) => k < n,
+        _ => n > 0,
+    };
+    if !enough {
+        return Err(KernelError::EmptyReduction {
+            op: format!("{which:?}").to_lowercase(),
+        });
+    }
+    let nan = nan_key(a.dtype);
+    // SAFETY: as promised by the caller.
+    unsafe {
+        if fits_narrow(a.dtype, n) {
+            by_rows::<u64>(values, indices, a, dim, false, &|row| {
+                choose_one(row, which, nan);
+            });
+        } else {
+            by_rows::<u128>(values, indices, a, dim, false, &|row| {
+                choose_one(row, which, nan);
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The elements of a row-major vector grouped by value: what `unique` needs.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Groups {
+    /// The place of a member of each group, smallest value first (or in order of appearance, for runs).
+    pub first: Vec<i64>,
+    /// How many members each group has.
+    pub counts: Vec<i64>,
+    /// The group of each element.
+    pub of: Vec<i64>,
+}
+
+impl Groups {
+    fn start(&mut self, place: usize) {
+        self.first.push(place as i64);
+        self.counts.push(0);
+    }
+
+    fn add(&mut self, place: usize) {
+        let group = self.counts.len() - 1;
+        self.counts[group] += 1;
+        self.of[place] = group as i64;
+    }
+}
+
+fn grouped<T: Placed>(p: *const u8, dtype: DType, n: usize) -> Groups {
+    let mut placed: Vec<T> = Vec::with_capacity(n);
+    // SAFETY: the caller of `groups` vouches for the vector.
+    unsafe { load_placed(&mut placed, p, dtype, dtype.size() as isize, n, false) };
+    placed.sort_unstable();
+    let nan = nan_key(dtype);
+    let mut groups = Groups {
+        of: vec![0; n],
+        ..Groups::default()
+    };
+    let mut last = None;
+    for t in placed {
+        let key = t.key();
+        // no NaN is equal to another
+        if last != Some(key) || nan == Some(key) {
+            groups.start(t.place());
+            last = Some(key);
+        }
+        groups.add(t.place());
+    }
+    groups
+}
+
+/// Groups equal elements of a row-major vector. Each NaN is a group of its own.
+///
+/// # Safety
+///
+/// `a` is contiguous, and its memory is what it says and may be read.
+pub unsafe fn groups(a: Strided<'_>) -> Result<Groups, KernelError> {
+    check_ordered("unique", a.dtype)?;
+    debug_assert!(a.is_contiguous());
+    let n = a.numel();
+    Ok(if fits_narrow(a.dtype, n) {
+        grouped::<u64>(a.ptr, a.dtype, n)
+    } else {
+        grouped::<u128>(a.ptr, a.dtype, n)
+    })
+}
+
+/// Compares two rows of a matrix by their keys.
+///
+/// # Safety
+///
+/// Both rows have `n` contiguous elements.
+unsafe fn compare_rows(x: *const u8, y: *const u8, dtype: DType, n: usize) -> std::cmp::Ordering {
+    use super::order::read_key;
+    let size = dtype.size();
+    for i in 0..n {
+        // SAFETY: element i of each.
+        let (a, b) = unsafe {
+            (
+                read_key(x.add(i * size), dtype),
+                read_key(y.add(i * size), dtype),
+            )
+        };
+        if a != b {
+            return a.cmp(&b);
+        }
+    }
+    std::cmp::Ordering::Equal
+}
+
+/// Groups equal rows of a row-major matrix `[rows, width]`: neighbours only, or in lexicographic order.
+///
+/// # Safety
+///
+/// `a` is contiguous and two-dimensional, and its memory is what it says and may be read.
+pub unsafe fn row_groups(a: Strided<'_>, consecutive: bool) -> Result<Groups, KernelError> {
+    check_ordered("unique", a.dtype)?;
+    debug_assert!(a.is_contiguous() && a.sizes.len() == 2);
+    let (rows, width) = (a.sizes[0] as usize, a.sizes[1] as usize);
+    let bytes = width * a.dtype.size();
+    let compare = |x: &usize, y: &usize| {
+        // SAFETY: two rows of the matrix.
+        unsafe {
+            compare_rows(
+                a.ptr.wrapping_add(x * bytes),
+                a.ptr.wrapping_add(y * bytes),
+                a.dtype,
+                width,
+            )
+        }
+    };
+    let nan = nan_key(a.dtype);
+    // SAFETY: elements of the row.
+    let has_nan = |row: usize| unsafe {
+        let size = a.dtype.size();
+        nan.is_some_and(|nan| {
+            (0..width)
+                .any(|i| super::order::read_key(a.ptr.add(row * bytes + i * size), a.dtype) == nan)
+        })
+    };
+    let mut order: Vec<usize> = (0..rows).collect();
+    if !consecutive {
+        order.sort_by(compare);
+    }
+    let mut groups = Groups {
+        of: vec![0; rows],
+        ..Groups::default()
+    };
+    let mut last: Option<usize> = None;
+    for row in order {
+        let same = last.is_some_and(|l| compare(&l, &row).is_eq()) && !has_nan(row);
+        if !same {
+            groups.start(row);
+        }
+        last = Some(row);
+        groups.add(row);
+    }
+    Ok(groups)
+}

@@ -1,0 +1,392 @@
+//! Derivatives of embeddings, and bags of embeddings.
+
+use super::copy;
+use crate::error::{Error, Result};
+use crate::ops::aten;
+use crate::tensor::{Tensor, access};
+use straightline_passes::ir::DType;
+use straightline_runtime::cpu::kernels::bags::{self, Bags, Mode};
+
+fn check_index(index: &Tensor, name: &str) -> Result<()> {
+    if matches!(index.dtype(), DType::I64 | DType::I32) {
+        return Ok(());
+    }
+    Err(Error::dtype(format!(
+        "Expected tensor for argument '{name}' to have one of the following scalar types: Long, Int; but got {}",
+        index.dtype().torch_name()
+    )))
+}
+
+/// The values of an index tensor.
+fn numbers(index: &Tensor) -> Result<Vec<i64>> {
+    copy::to_dtype(index, DType::I64)?.to_vec::<i64>()
+}
+
+pub(crate) fn embedding_dense_backward(
+    grad: &Tensor,
+    indices: &Tensor,
+    num_weights: i64,
+    padding_idx: i64,
+    scale_grad_by_freq: bool,
+) -> Result<Tensor> {
+    check_index(indices, "indices")?;
+    let Some(width) = grad.sizes().last().copied() else {
+        return Err(Error::runtime(
+            "embedding_dense_backward: the gradient has no dimension of features",
+        ));
+    };
+    let sizes = [num_weights, width];
+    super::common::check_sizes(&sizes)?;
+    let wide = match grad.dtype() {
+        DType::Bool => DType::I64,
+        other => other.opmath(),
+    };
+    let out = Tensor::allocate_contiguous(wide, grad.device(), &sizes)?;
+    if out.storage().has_data() {
+        copy::zero_(&out)?;
+        let rows = numbers(indices)?;
+        let n = rows.len() as i64;
+        if n * width != grad.numel() {
+            return Err(Error::runtime(format!(
+                "embedding_dense_backward: {n} indices and a gradient of sizes {:?}",
+                grad.sizes()
+            )));
+        }
+        let grad = copy::to_contiguous(&copy::to_dtype(grad, wide)?)?;
+        let (grad_sizes, strides) = ([n, width], [width, 1]);
+        let _read = access::read(&[&grad])?;
+        // SAFETY: out is fresh; grad is held shared and row-major with one row for each index, which are checked.
+        unsafe {
+            bags::add_rows(
+                out.strided()?,
+                grad.strided_as(&grad_sizes, &strides)?,
+                &rows,
+                padding_idx,
+                scale_grad_by_freq,
+            )?;
+        }
+    }
+    copy::to_dtype(&out, grad.dtype())
+}
+
+fn no_sparse(sparse: bool) -> Result<()> {
+    if sparse {
+        return Err(Error::not_implemented(
+            "embedding: sparse gradients are not supported; use sparse=False",
+        ));
+    }
+    Ok(())
+}
+
+pub(crate) fn embedding_backward(
+    grad: &Tensor,
+    indices: &Tensor,
+    num_weights: i64,
+    padding_idx: i64,
+    scale_grad_by_freq: bool,
+    sparse: bool,
+) -> Result<Tensor> {
+    no_sparse(sparse)?;
+    aten::embedding_dense_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq)
+}
+
+fn mode_of(mode: i64) -> Result<Mode> {
+    match mode {
+        0 => Ok(Mode::Sum),
+        1 => Ok(Mode::Mean),
+        2 => Ok(Mode::Max),
+        other => Err(Error::runtime(format!(
+            "embedding_bag: mode must be 0 (sum), 1 (mean) or 2 (max), got {other}"
+        ))),
+    }
+}
+
+/// Both in one dtype: the wider of the two.
+fn same_dtype(indices: &Tensor, offsets: &Tensor) -> Result<(Tensor, Tensor)> {
+    let dtype = DType::promote(indices.dtype(), offsets.dtype());
+    Ok((
+        copy::to_dtype(indices, dtype)?,
+        copy::to_dtype(offsets, dtype)?,
+    ))
+}
+
+type BagResults = (Tensor, Tensor, Tensor, Tensor);
+
+#[allow(clippy::too_many_arguments, reason = "the schema's")]
+pub(crate) fn embedding_bag_impl(
+    weight: &Tensor,
+    indices: &Tensor,
+    offsets: &Tensor,
+    _scale_grad_by_freq: bool,
+    mode: i64,
+    _sparse: bool,
+    per_sample: Option<&Tensor>,
+    include_last_offset: bool,
+    padding_idx: i64,
+) -> Result<BagResults> {
+    let mode = mode_of(mode)?;
+    for (t, rank, name) in [
+        (weight, 2, "weight"),
+        (indices, 1, "indices"),
+        (offsets, 1, "offsets"),
+    ] {
+        if t.dim() != rank {
+            return Err(Error::runtime(format!(
+                "embedding_bag: {name} has to be a {rank}D Tensor, but got Tensor of dimension {}",
+                t.dim()
+            )));
+        }
+    }
+    check_index(indices, "indices")?;
+    check_index(offsets, "offsets")?;
+    if !weight.dtype().is_floating() {
+        return Err(Error::dtype(format!(
+            "Expected tensor for argument 'weight' to have one of the following scalar types: Half, BFloat16, Float, Double; but got {}",
+            weight.dtype().torch_name()
+        )));
+    }
+    if let Some(s) = per_sample {
+        if mode != Mode::Sum {
+            return Err(Error::runtime(
+                "embedding_bag: per_sample_weights only supported with mode='sum'",
+            ));
+        }
+        if s.dtype() != weight.dtype() {
+            return Err(Error::dtype(format!(
+                "expected weight ({}) and per_sample_weights ({}) to have the same scalar type",
+                weight.dtype().torch_name(),
+                s.dtype().torch_name()
+            )));
+        }
+        if s.dim() != 1 || s.numel() != indices.numel() {
+            return Err(Error::runtime(format!(
+                "embedding_bag: per_sample_weights must be a vector as long as indices, got {:?} and {:?}",
+                s.sizes(),
+                indices.sizes()
+            )));
+        }
+    }
+    if include_last_offset && offsets.numel() < 1 {
+        return Err(Error::runtime(
+            "include_last_offset: number of offset should be at least 1",
+        ));
+    }
+    let (indices, offsets) = same_dtype(indices, offsets)?;
+    let bags = offsets.numel() - i64::from(include_last_offset);
+    let (n, width) = (indices.numel(), weight.sizes()[1]);
+    let device = weight.device();
+    let out = Tensor::allocate_contiguous(weight.dtype(), device, &[bags, width])?;
+    // PyTorch's fast path for sums has no use for the bag of each index, and does not say it
+    let fast = mode == Mode::Sum
+        && weight.dtype() != DType::F64
+        && weight.strides()[1] == 1
+        && padding_idx < 0
+        && per_sample.is_none_or(|s| s.strides()[0] == 1);
+    let bag_of = Tensor::allocate_contiguous(offsets.dtype(), device, &[if fast { 0 } else { n }])?;
+    let bag_sizes = Tensor::allocate_contiguous(offsets.dtype(), device, &[bags])?;
+    let maximum_sizes = match mode {
+        Mode::Max => [bags, width].to_vec(),
+        _ => [bags].to_vec(),
+    };
+    let maxima = Tensor::allocate_contiguous(offsets.dtype(), device, &maximum_sizes)?;
+    if !out.storage().has_data() {
+        return Ok((out, bag_of, bag_sizes, maxima));
+    }
+    let starts = numbers(&offsets)?;
+    if let Some(first) = starts.first()
+        && *first != 0
+    {
+        return Err(Error::runtime(format!(
+            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {first}"
+        )));
+    }
+    if starts.windows(2).any(|w| w[0] > w[1]) || starts.last().is_some_and(|l| *l > n) {
+        return Err(Error::runtime(format!(
+            "offsets must not decrease, and offsets[-1] can not be greater than input's length({n})"
+        )));
+    }
+    let wide = weight.dtype().opmath();
+    let rows = numbers(&indices)?;
+    let factors = per_sample
+        .map(|s| copy::to_dtype(s, DType::F64)?.to_vec::<f64>())
+        .transpose()?;
+    let table = copy::to_contiguous(&copy::to_dtype(weight, wide)?)?;
+    let sums = Tensor::allocate_contiguous(wide, device, &[bags, width])?;
+    let given = Bags {
+        rows: &rows,
+        starts: &starts[..bags as usize],
+        factors: factors.as_deref(),
+        padding: padding_idx,
+        end: match include_last_offset {
+            true => starts[bags as usize] as usize,
+            false => n as usize,
+        },
+    };
+    let found = {
+        let _read = access::read(&[&table])?;
+        // SAFETY: the table is held shared and row-major, the sums are fresh; the kernel checks the rows.
+        unsafe { bags::forward(mode, sums.strided()?, table.strided()?, &given)? }
+    };
+    copy::copy_(&out, &sums, false)?;
+    let put = |to: &Tensor, from: &[i64]| -> Result<()> {
+        copy::copy_(to, &Tensor::from_slice(from, to.sizes())?, false).map(drop)
+    };
+    if !fast {
+        put(&bag_of, &bags::bag_of_each(&starts, rows.len()))?;
+    }
+    put(&bag_sizes, &found.sizes)?;
+    put(&maxima, &found.maxima)?;
+    Ok((out, bag_of, bag_sizes, maxima))
+}
+
+#[allow(clippy::too_many_arguments, reason = "the schema's")]
+pub(crate) fn embedding_bag(
+    weight: &Tensor,
+    indices: &Tensor,
+    offsets: &Tensor,
+    scale_grad_by_freq: bool,
+    mode: i64,
+    sparse: bool,
+    per_sample: Option<&Tensor>,
+    include_last_offset: bool,
+) -> Result<BagResults> {
+    embedding_bag_padding_idx(
+        weight,
+        indices,
+        offsets,
+        scale_grad_by_freq,
+        mode,
+        sparse,
+        per_sample,
+        include_last_offset,
+        None,
+    )
+}
+
+#[allow(clippy::too_many_arguments, reason = "the schema's")]
+pub(crate) fn embedding_bag_padding_idx(
+    weight: &Tensor,
+    indices: &Tensor,
+    offsets: &Tensor,
+    scale_grad_by_freq: bool,
+    mode: i64,
+    sparse: bool,
+    per_sample: Option<&Tensor>,
+    include_last_offset: bool,
+    padding_idx: Option<i64>,
+) -> Result<BagResults> {
+    let mut padding = -1;
+    if let Some(p) = padding_idx {
+        let rows = weight.sizes().first().copied().unwrap_or(0);
+        if p < -rows || p >= rows {
+            return Err(Error::runtime(format!(
+                "padding_idx must be within the number of embeddings, -{rows} through {}, but got {p}",
+                rows - 1
+            )));
+        }
+        padding = if p < 0 { p + rows } else { p };
+    }
+    let f = if weight.requires_grad() {
+        aten::_embedding_bag
+    } else {
+        aten::_embedding_bag_forward_only
+    };
+    f(
+        weight,
+        indices,
+        offsets,
+        scale_grad_by_freq,
+        mode,
+        sparse,
+        per_sample,
+        include_last_offset,
+        padding,
+    )
+}
+
+#[allow(clippy::too_many_arguments, reason = "the schema's")]
+pub(crate) fn embedding_bag_backward(
+    grad: &Tensor,
+    indices: &Tensor,
+    offsets: &Tensor,
+    bag_of: &Tensor,
+    bag_sizes: &Tensor,
+    maxima: &Tensor,
+    num_weights: i64,
+    scale_grad_by_freq: bool,
+    mode: i64,
+    sparse: bool,
+    per_sample: Option<&Tensor>,
+    padding_idx: i64,
+) -> Result<Tensor> {
+    no_sparse(sparse)?;
+    check_index(indices, "indices")?;
+    check_index(offsets, "offsets")?;
+    let (indices, offsets) = same_dtype(indices, offsets)?;
+    let mut bag_of = bag_of.clone();
+    if bag_of.numel() == 0 && indices.numel() != 0 && offsets.storage().has_data() {
+        let each = bags::bag_of_each(&numbers(&offsets)?, indices.numel() as usize);
+        bag_of = Tensor::from_slice(&each, &[each.len() as i64])?;
+    }
+    embedding_bag_dense_backward(
+        grad,
+        &indices,
+        &bag_of,
+        bag_sizes,
+        maxima,
+        num_weights,
+        scale_grad_by_freq,
+        mode,
+        per_sample,
+        padding_idx,
+    )
+}
+
+#[allow(clippy::too_many_arguments, reason = "the schema's")]
+pub(crate) fn embedding_bag_dense_backward(
+    grad: &Tensor,
+    indices: &Tensor,
+    bag_of: &Tensor,
+    bag_sizes: &Tensor,
+    maxima: &Tensor,
+    num_weights: i64,
+    scale_grad_by_freq: bool,
+    mode: i64,
+    per_sample: Option<&Tensor>,
+    padding_idx: i64,
+) -> Result<Tensor> {
+    let mode = mode_of(mode)?;
+    if !grad.dtype().is_floating() || grad.dim() != 2 {
+        return Err(Error::runtime(format!(
+            "embedding_bag: the gradient must be a matrix of floats, got {} {:?}",
+            grad.dtype().torch_name(),
+            grad.sizes()
+        )));
+    }
+    let sizes = [num_weights, grad.sizes()[1]];
+    super::common::check_sizes(&sizes)?;
+    let wide = grad.dtype().opmath();
+    let out = Tensor::allocate_contiguous(wide, grad.device(), &sizes)?;
+    if out.storage().has_data() {
+        copy::zero_(&out)?;
+        let (rows, bag_of) = (numbers(indices)?, numbers(bag_of)?);
+        let (bag_sizes, maxima) = (numbers(bag_sizes)?, numbers(maxima)?);
+        let factors = per_sample
+            .map(|s| copy::to_dtype(s, DType::F64)?.to_vec::<f64>())
+            .transpose()?;
+        let grad = copy::to_contiguous(&copy::to_dtype(grad, wide)?)?;
+        let _read = access::read(&[&grad])?;
+        let saved = bags::Saved {
+            rows: &rows,
+            bag_of: &bag_of,
+            sizes: &bag_sizes,
+            maxima: &maxima,
+            factors: factors.as_deref(),
+            padding: padding_idx,
+            by_frequency: scale_grad_by_freq,
+        };
+        // SAFETY: out is fresh, grad is held shared; both are row-major matrices; the kernel checks rows and bags.
+        unsafe { bags::backward(mode, out.strided()?, grad.strided()?, &saved)? };
+    }
+    copy::to_dtype(&out, grad.dtype())
+}

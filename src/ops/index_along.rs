@@ -1,0 +1,528 @@
+//! Writing slices along a dimension, and reading or writing places of the flat tensor.
+
+use super::common::wrap_dim;
+use super::copy;
+use super::scatter::{Reduction, as_vector, divide_by_count};
+use crate::error::{Error, Result};
+use crate::tensor::{Tensor, access};
+use straightline_passes::ir::{DType, Dims, Scalar, layout};
+use straightline_runtime::cpu::kernels::{self, IndexedDim, ScatterOp, Strided};
+
+/// `x` at the indexed slices of dimension `d` takes `values`, whose strides are given for x's dimensions.
+fn put_slices(
+    op: ScatterOp,
+    x: &Tensor,
+    d: usize,
+    index: &Tensor,
+    values: &Tensor,
+    value_strides: &[i64],
+    wrap: bool,
+) -> Result<()> {
+    if !x.storage().has_data() {
+        return Ok(());
+    }
+    let (x, index) = (as_vector(x), as_vector(index));
+    let apart = |t: &Tensor| match t.shares_storage_with(&x) {
+        true => copy::clone_with_strides(t),
+        false => Ok(t.clone()),
+    };
+    let (index, values) = (apart(&index)?, apart(values)?);
+    let mut sizes = Dims::from_slice(x.sizes());
+    sizes[d] = index.numel();
+    let mut offsets = {
+        let _read = access::read(&[&index])?;
+        let dim = IndexedDim {
+            index: index.strided()?,
+            size: x.sizes()[d],
+            stride: x.strides()[d],
+        };
+        // SAFETY: index is held shared.
+        unsafe { kernels::offsets(&[dim], wrap)? }
+    };
+    let mut strides = Dims::from_slice(x.strides());
+    strides[d] = 0;
+    let mut offset_strides = Dims::from_elem(0, x.dim());
+    offset_strides[d] = 1;
+    let _guard = access::write(&x, &[&values])?;
+    // SAFETY: x is held exclusively and values shared, in another storage; each offset is one of dimension d.
+    unsafe {
+        kernels::put_at(
+            op,
+            x.strided_as(&sizes, &strides)?,
+            values.strided_as(&sizes, value_strides)?,
+            Strided {
+                ptr: offsets.as_mut_ptr().cast(),
+                dtype: DType::I64,
+                sizes: &sizes,
+                strides: &offset_strides,
+            },
+        )?;
+    }
+    Ok(())
+}
+
+fn check_vector(index: &Tensor, name: &str) -> Result<()> {
+    if index.dim() <= 1 {
+        return Ok(());
+    }
+    Err(Error::index(format!(
+        "{name}(): Index is supposed to be a vector, but got dim: {}",
+        index.dim()
+    )))
+}
+
+fn check_long(index: &Tensor, name: &str) -> Result<()> {
+    if index.dtype() == DType::I64 {
+        return Ok(());
+    }
+    Err(Error::dtype(format!(
+        "{name}(): Expected a long tensor for index, but got {}",
+        index.dtype().torch_name()
+    )))
+}
+
+fn check_int_or_long(index: &Tensor, name: &str) -> Result<()> {
+    if matches!(index.dtype(), DType::I64 | DType::I32) {
+        return Ok(());
+    }
+    Err(Error::dtype(format!(
+        "{name}(): Expected dtype int32/int64 for index but got: {}",
+        index.dtype().torch_name()
+    )))
+}
+
+/// The checks that `index_add` and `index_reduce` share; the strides of the source for x's dimensions.
+fn check_slices(
+    x: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    name: &str,
+) -> Result<(usize, Dims)> {
+    let d = wrap_dim(dim, x.dim())?;
+    check_vector(index, name)?;
+    check_int_or_long(index, name)?;
+    if x.dtype() != source.dtype() {
+        return Err(Error::dtype(format!(
+            "{name}(): self ({}) and source ({}) must have the same scalar type",
+            x.dtype().torch_name(),
+            source.dtype().torch_name()
+        )));
+    }
+    let along = source.sizes().get(d).copied();
+    if source.dim() > 0 && along.is_none() {
+        return Err(Error::runtime(format!(
+            "{name}(): Indexing dim {d} is out of bounds of the source tensor with dim {}",
+            source.dim()
+        )));
+    }
+    if index.numel() != along.unwrap_or(1) {
+        return Err(Error::runtime(format!(
+            "{name}(): Number of indices ({}) should be equal to source.size(dim): ({}), for dim: {d}",
+            index.numel(),
+            along.unwrap_or(1)
+        )));
+    }
+    let others = |t: &Tensor| -> Dims {
+        (0..t.dim())
+            .filter(|i| *i != d)
+            .map(|i| t.sizes()[i])
+            .collect()
+    };
+    if (x.dim() == 0 && source.numel() != 1)
+        || (x.dim() > 0 && source.dim() > 0 && others(x) != others(source))
+        || (source.dim() == 0 && x.numel() != x.sizes().get(d).copied().unwrap_or(1))
+    {
+        return Err(Error::runtime(format!(
+            "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = {:?} source.shape = {:?}",
+            x.sizes(),
+            source.sizes()
+        )));
+    }
+    let strides = match source.dim() {
+        0 => Dims::from_elem(0, x.dim().max(1)),
+        _ => Dims::from_slice(source.strides()),
+    };
+    Ok((d, strides))
+}
+
+pub(crate) fn index_add_(
+    x: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    let (d, _) = check_slices(x, dim, index, source, "index_add")?;
+    if !x.dtype().is_floating() && matches!(alpha, Scalar::Float(_)) {
+        return Err(Error::runtime(
+            "For integral input tensors, argument alpha must not be a floating point number.",
+        ));
+    }
+    if x.dtype() != DType::Bool && matches!(alpha, Scalar::Bool(_)) {
+        return Err(Error::runtime(
+            "Boolean alpha only supported for Boolean results.",
+        ));
+    }
+    let one = matches!(alpha, Scalar::Int(1)) || (x.dtype() == DType::Bool && alpha.as_bool());
+    let scaled = if one {
+        source.clone()
+    } else {
+        let factor = Tensor::scalar_of(alpha.cast(x.dtype()), x.dtype())?;
+        let factor = super::factory::on_device_of(&factor, source)?;
+        super::pointwise::mul(source, &factor)?
+    };
+    let strides = match scaled.dim() {
+        0 => Dims::from_elem(0, x.dim().max(1)),
+        _ => Dims::from_slice(scaled.strides()),
+    };
+    put_slices(ScatterOp::Add, x, d, index, &scaled, &strides, false)?;
+    Ok(x.clone())
+}
+
+pub(crate) fn index_add(
+    x: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    index_add_(&copy::clone_contiguous(x)?, dim, index, source, alpha)
+}
+
+pub(crate) fn index_copy_(x: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+    let d = wrap_dim(dim, x.dim())?;
+    if index.dim() >= 2 {
+        return Err(Error::index(format!(
+            "index_copy_(): Index should have dimension 1 or 0 (got {})",
+            index.dim()
+        )));
+    }
+    check_long(index, "index_copy_")?;
+    if x.dtype() != source.dtype() {
+        return Err(Error::dtype(format!(
+            "index_copy_(): self and source expected to have the same dtype, but got (self) {} and (source) {}",
+            x.dtype().torch_name(),
+            source.dtype().torch_name()
+        )));
+    }
+    let n = index.numel();
+    if source.dim() == 0 && n != 1 {
+        return Err(Error::index(format!(
+            "index_copy_(): When source is scalar, index should have one element (got {n})"
+        )));
+    }
+    if source.dim() != x.dim() && source.dim() != 0 && x.dim() != 0 {
+        return Err(Error::index(format!(
+            "index_copy_(): When source and destination are not scalars, their dimensionality must match. Source dimensionality ({}), destination dimensionality ({})",
+            source.dim(),
+            x.dim()
+        )));
+    }
+    let others = |t: &Tensor| -> Dims {
+        (0..t.dim())
+            .filter(|i| *i != d)
+            .map(|i| t.sizes()[i])
+            .collect()
+    };
+    if others(x) != others(source) {
+        return Err(Error::runtime(format!(
+            "index_copy_(): Source/destination tensor must have same slice shapes. Destination slice shape: {:?} at dimension {d} and source slice shape: {:?} at dimension 0.",
+            others(x).as_slice(),
+            others(source).as_slice()
+        )));
+    }
+    if source.dim() > 0 && n != source.sizes().get(d).copied().unwrap_or(1) {
+        return Err(Error::index(format!(
+            "index_copy_(): Number of indices ({n}) should be equal to source.size(dim) ({})",
+            source.sizes().get(d).copied().unwrap_or(1)
+        )));
+    }
+    let strides = match source.dim() {
+        0 => Dims::from_elem(0, x.dim().max(1)),
+        _ => Dims::from_slice(source.strides()),
+    };
+    put_slices(ScatterOp::Replace, x, d, index, source, &strides, false)?;
+    Ok(x.clone())
+}
+
+pub(crate) fn index_copy(x: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+    index_copy_(&copy::clone_contiguous(x)?, dim, index, source)
+}
+
+pub(crate) fn index_fill_tensor_(
+    x: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: &Tensor,
+) -> Result<Tensor> {
+    if value.dim() != 0 {
+        return Err(Error::runtime(format!(
+            "index_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
+            value.dim()
+        )));
+    }
+    if index.dtype() != DType::I64 {
+        return Err(Error::index(
+            "index_fill_(): Expected dtype int64 for index.",
+        ));
+    }
+    let d = wrap_dim(dim, x.dim())?;
+    if index.dim() > 1 {
+        return Err(Error::index(
+            "index_fill_(): Index has to be a vector/scalar",
+        ));
+    }
+    let value = copy::to_dtype(value, x.dtype())?;
+    let strides = Dims::from_elem(0, x.dim().max(1));
+    put_slices(ScatterOp::Replace, x, d, index, &value, &strides, true)?;
+    Ok(x.clone())
+}
+
+pub(crate) fn index_fill_tensor(
+    x: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: &Tensor,
+) -> Result<Tensor> {
+    index_fill_tensor_(&super::index_tensor::preserved_copy(x)?, dim, index, value)
+}
+
+fn number(x: &Tensor, value: Scalar) -> Result<Tensor> {
+    let t = Tensor::scalar_of(value.cast(x.dtype()), x.dtype())?;
+    super::factory::on_device_of(&t, x)
+}
+
+pub(crate) fn index_fill_scalar_(
+    x: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+) -> Result<Tensor> {
+    index_fill_tensor_(x, dim, index, &number(x, value)?)
+}
+
+pub(crate) fn index_fill_scalar(
+    x: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+) -> Result<Tensor> {
+    index_fill_tensor(x, dim, index, &number(x, value)?)
+}
+
+pub(crate) fn index_reduce_(
+    x: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    reduce: &str,
+    include_self: bool,
+) -> Result<Tensor> {
+    if reduce == "sum" {
+        return Err(Error::runtime(
+            "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got sum.",
+        ));
+    }
+    let (d, strides) = check_slices(x, dim, index, source, "index_reduce")?;
+    let reduction = Reduction::new(reduce, x.dtype())?;
+    if index.numel() == 0 {
+        return Ok(x.clone());
+    }
+    if !include_self {
+        index_fill_along(x, d, index, reduction.start)?;
+    }
+    put_slices(reduction.op, x, d, index, source, &strides, false)?;
+    if reduction.mean {
+        let count = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
+        copy::fill_(&count, Scalar::Int(i64::from(include_self)))?;
+        let zeros = Dims::from_elem(0, x.dim().max(1));
+        let one = number(x, Scalar::Int(1))?;
+        put_slices(ScatterOp::Add, &count, d, index, &one, &zeros, false)?;
+        divide_by_count(x, &count)?;
+    }
+    Ok(x.clone())
+}
+
+fn index_fill_along(x: &Tensor, d: usize, index: &Tensor, value: Scalar) -> Result<()> {
+    let strides = Dims::from_elem(0, x.dim().max(1));
+    let value = number(x, value)?;
+    put_slices(ScatterOp::Replace, x, d, index, &value, &strides, false)
+}
+
+pub(crate) fn index_reduce(
+    x: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    reduce: &str,
+    include_self: bool,
+) -> Result<Tensor> {
+    let out = copy::clone_contiguous(x)?;
+    index_reduce_(&out, dim, index, source, reduce, include_self)
+}
+
+/// Offsets in elements of places of the flat tensor, for each element of `index`, row-major.
+fn flat_offsets(x: &Tensor, index: &Tensor, name: &str) -> Result<Vec<i64>> {
+    if x.numel() == 0 && index.numel() != 0 {
+        return Err(Error::index(format!(
+            "{name}(): tried to {name} elements of an empty tensor"
+        )));
+    }
+    let places = index.to_vec::<i64>()?;
+    let n = x.numel();
+    places
+        .into_iter()
+        .map(|place| {
+            let mut rest = if place < 0 {
+                place.wrapping_add(n)
+            } else {
+                place
+            };
+            if rest < 0 || rest >= n {
+                return Err(Error::index(format!(
+                    "out of range: tried to access index {place} on a tensor of {n} elements."
+                )));
+            }
+            let mut offset = 0;
+            for (size, stride) in x.sizes().iter().zip(x.strides()).rev() {
+                offset += rest % size * stride;
+                rest /= size;
+            }
+            Ok(offset)
+        })
+        .collect()
+}
+
+pub(crate) fn take(x: &Tensor, index: &Tensor) -> Result<Tensor> {
+    check_long(index, "take")?;
+    let out = Tensor::allocate_contiguous(x.dtype(), x.device(), index.sizes())?;
+    if x.numel() == 0 && index.numel() != 0 {
+        return Err(Error::index("take(): tried to take from an empty tensor"));
+    }
+    if out.storage().has_data() && out.numel() > 0 {
+        let mut offsets = flat_offsets(x, index, "take")?;
+        let (n, zero, one) = ([out.numel()], [0], [1]);
+        let _read = access::read(&[x])?;
+        // SAFETY: out is fresh and seen as a vector; x is held shared, the offsets are those of its elements.
+        unsafe {
+            kernels::take_at(
+                out.strided_as(&n, &one)?,
+                x.strided_as(&n, &zero)?,
+                Strided {
+                    ptr: offsets.as_mut_ptr().cast(),
+                    dtype: DType::I64,
+                    sizes: &n,
+                    strides: &one,
+                },
+            );
+        }
+    }
+    Ok(out)
+}
+
+pub(crate) fn put_(
+    x: &Tensor,
+    index: &Tensor,
+    source: &Tensor,
+    accumulate: bool,
+) -> Result<Tensor> {
+    check_long(index, "put_")?;
+    if x.dtype() != source.dtype() {
+        return Err(Error::dtype(format!(
+            "put_(): self and source expected to have the same dtype, but got self.dtype = {} and source.dtype = {}",
+            x.dtype().torch_name(),
+            source.dtype().torch_name()
+        )));
+    }
+    if index.numel() != source.numel() {
+        return Err(Error::runtime(format!(
+            "put_(): Expected source and index to have the same number of elements, but got source.numel() = {}, index.numel() = {}",
+            source.numel(),
+            index.numel()
+        )));
+    }
+    if x.numel() == 0 && index.numel() != 0 {
+        return Err(Error::index("put_(): Expected self to be non-empty"));
+    }
+    if x.storage().has_data() && index.numel() > 0 {
+        let mut offsets = flat_offsets(x, index, "put")?;
+        let source = match source.shares_storage_with(x) {
+            true => copy::clone_contiguous(source)?,
+            false => copy::to_contiguous(source)?,
+        };
+        let (n, zero, one) = ([source.numel()], [0], [1]);
+        let op = if accumulate {
+            ScatterOp::Add
+        } else {
+            ScatterOp::Replace
+        };
+        let _guard = access::write(x, &[&source])?;
+        // SAFETY: x is held exclusively and source, a vector in another storage, shared; the offsets are those of x's
+        // elements.
+        unsafe {
+            kernels::put_at(
+                op,
+                x.strided_as(&n, &zero)?,
+                source.strided_as(&n, &one)?,
+                Strided {
+                    ptr: offsets.as_mut_ptr().cast(),
+                    dtype: DType::I64,
+                    sizes: &n,
+                    strides: &one,
+                },
+            )?;
+        }
+    }
+    Ok(x.clone())
+}
+
+pub(crate) fn put(x: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
+    put_(
+        &super::index_tensor::preserved_copy(x)?,
+        index,
+        source,
+        accumulate,
+    )
+}
+
+/// `gather` with the sizes outside the dimension broadcast.
+pub(crate) fn take_along_dim(x: &Tensor, indices: &Tensor, dim: Option<i64>) -> Result<Tensor> {
+    use crate::ops::aten;
+    if indices.dtype() != DType::I64 {
+        return Err(Error::dtype(format!(
+            "torch.take_along_dim(): dtype of indices should be Long but got {}",
+            indices.dtype().torch_name()
+        )));
+    }
+    let Some(dim) = dim else {
+        let (flat, places) = (aten::reshape(x, &[-1])?, aten::reshape(indices, &[-1])?);
+        return aten::gather(&flat, 0, &places, false);
+    };
+    if x.dim() != indices.dim() {
+        return Err(Error::runtime(format!(
+            "torch.take_along_dim(): input and indices should have the same number of dimensions, but got {} dimensions for input, and {} dimensions for indices",
+            x.dim(),
+            indices.dim()
+        )));
+    }
+    let d = wrap_dim(dim, x.dim())?;
+    let spread = |t: &Tensor, other: &Tensor| -> Result<Dims> {
+        let mut sizes = Dims::from_slice(other.sizes());
+        if let (Some(size), Some(own)) = (sizes.get_mut(d), t.sizes().get(d)) {
+            *size = *own;
+        }
+        layout::broadcast(t.sizes(), &sizes).ok_or_else(|| {
+            Error::shape(format!(
+                "torch.take_along_dim(): {:?} and {:?} do not broadcast outside dimension {d}",
+                x.sizes(),
+                indices.sizes()
+            ))
+        })
+    };
+    let x_sizes = spread(x, indices)?;
+    let index_sizes = spread(indices, x)?;
+    let x = aten::expand(x, &x_sizes, false)?;
+    let indices = aten::expand(indices, &index_sizes, false)?;
+    aten::gather(&x, d as i64, &indices, false)
+}

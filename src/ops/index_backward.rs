@@ -1,0 +1,132 @@
+//! Derivatives of selections: zeros with the gradient at the selected places.
+
+use crate::error::{Error, Result};
+use crate::ops::aten;
+use crate::tensor::Tensor;
+use straightline_passes::ir::{DType, Scalar};
+
+fn zeros(like: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    aten::zeros(sizes, Some(like.dtype()), None, Some(like.device()), None)
+}
+
+pub(crate) fn select_backward(
+    grad: &Tensor,
+    sizes: &[i64],
+    dim: i64,
+    index: i64,
+) -> Result<Tensor> {
+    aten::select_scatter(&zeros(grad, sizes)?, grad, dim, index)
+}
+
+pub(crate) fn slice_backward(
+    grad: &Tensor,
+    sizes: &[i64],
+    dim: i64,
+    start: i64,
+    end: i64,
+    step: i64,
+) -> Result<Tensor> {
+    aten::slice_scatter(
+        &zeros(grad, sizes)?,
+        grad,
+        dim,
+        Some(start),
+        Some(end),
+        step,
+    )
+}
+
+pub(crate) fn diagonal_backward(
+    grad: &Tensor,
+    sizes: &[i64],
+    offset: i64,
+    dim1: i64,
+    dim2: i64,
+) -> Result<Tensor> {
+    aten::diagonal_scatter(&zeros(grad, sizes)?, grad, offset, dim1, dim2)
+}
+
+pub(crate) fn index_select_backward(
+    grad: &Tensor,
+    sizes: &[i64],
+    dim: i64,
+    index: &Tensor,
+) -> Result<Tensor> {
+    aten::index_add(&zeros(grad, sizes)?, dim, index, grad, Scalar::Int(1))
+}
+
+pub(crate) fn gather_backward(
+    grad: &Tensor,
+    x: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    sparse: bool,
+) -> Result<Tensor> {
+    if sparse {
+        return Err(Error::not_implemented(
+            "gather_backward: sparse gradients are not supported; use sparse_grad=False",
+        ));
+    }
+    aten::scatter_add(&zeros(grad, x.sizes())?, dim, index, grad)
+}
+
+pub(crate) fn value_selecting_reduction_backward(
+    grad: &Tensor,
+    dim: i64,
+    indices: &Tensor,
+    sizes: &[i64],
+    keepdim: bool,
+) -> Result<Tensor> {
+    let base = zeros(grad, sizes)?;
+    if keepdim || sizes.is_empty() {
+        return aten::scatter_src(&base, dim, indices, grad);
+    }
+    let (grad, indices) = (aten::unsqueeze(grad, dim)?, aten::unsqueeze(indices, dim)?);
+    aten::scatter_src(&base, dim, &indices, &grad)
+}
+
+/// 1 where the class is the element's, 0 elsewhere.
+pub(crate) fn one_hot(x: &Tensor, num_classes: i64) -> Result<Tensor> {
+    if x.dtype() != DType::I64 {
+        return Err(Error::dtype(
+            "one_hot is only applicable to index tensor of type LongTensor.",
+        ));
+    }
+    if x.numel() == 0 && num_classes <= 0 {
+        return Err(Error::runtime(
+            "Can not infer total number of classes from empty tensor.",
+        ));
+    }
+    let mut classes = num_classes;
+    // what is read of tensors with data is read here; a captured function must say how many classes there are
+    if classes == -1 {
+        super::common::needs_data("one_hot without a number of classes", x)?;
+    } else if classes < 1 {
+        return Err(Error::runtime("num_classes should be positive"));
+    }
+    if x.storage().has_data() && x.numel() > 0 {
+        let (low, high) = (
+            super::reduce::min(x)?.read_item()?.as_i64(),
+            super::reduce::max(x)?.read_item()?.as_i64(),
+        );
+        if low < 0 {
+            return Err(Error::runtime("Class values must be non-negative."));
+        }
+        if classes == -1 {
+            classes = high + 1;
+        } else if high >= classes {
+            return Err(Error::runtime(
+                "Class values must be smaller than num_classes.",
+            ));
+        }
+    }
+    let all = aten::arange(
+        Scalar::Int(classes),
+        Some(DType::I64),
+        None,
+        Some(x.device()),
+        None,
+    )?;
+    let hit = aten::eq_tensor(&aten::unsqueeze(x, -1)?, &all)?;
+    aten::to_dtype(&hit, DType::I64, false, false, None)
+}

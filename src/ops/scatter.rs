@@ -1,0 +1,296 @@
+//! Scattering along a dimension, replacing or reducing.
+
+use super::common::wrap_dim;
+use super::copy;
+use crate::error::{Error, Result};
+use crate::tensor::{Tensor, access};
+use straightline_passes::ir::{DType, Dims, Scalar};
+use straightline_runtime::cpu::kernels::{self, ScatterOp};
+
+/// A 0-dim tensor as a vector of one element.
+pub(super) fn as_vector(t: &Tensor) -> Tensor {
+    if t.dim() > 0 {
+        return t.clone();
+    }
+    let one = Dims::from_slice(&[1]);
+    t.view_as(one.clone(), one, t.storage_offset())
+}
+
+fn check(x: &Tensor, dim: i64, index: &Tensor, src: Option<&Tensor>, name: &str) -> Result<usize> {
+    let d = wrap_dim(dim, x.dim())?;
+    if index.numel() == 0 {
+        return Ok(d);
+    }
+    if !matches!(index.dtype(), DType::I64 | DType::I32) {
+        return Err(Error::dtype(format!(
+            "{name}(): Expected dtype int32/int64 for index"
+        )));
+    }
+    if src.is_some_and(|s| s.dtype() != x.dtype()) {
+        return Err(Error::dtype(format!(
+            "{name}(): Expected self.dtype to be equal to src.dtype"
+        )));
+    }
+    let rank = x.dim().max(1);
+    if index.dim().max(1) != rank {
+        return Err(Error::runtime(
+            "Index tensor must have the same number of dimensions as self tensor",
+        ));
+    }
+    if src.is_some_and(|s| s.dim().max(1) != rank) {
+        return Err(Error::runtime(
+            "Index tensor must have the same number of dimensions as src tensor",
+        ));
+    }
+    let size = |t: &Tensor, i: usize| t.sizes().get(i).copied().unwrap_or(1);
+    for i in 0..rank {
+        let n = size(index, i);
+        if (i != d && n > size(x, i)) || src.is_some_and(|s| n > size(s, i)) {
+            return Err(Error::runtime(format!(
+                "Expected index {:?} to be no larger than self {:?} apart from dimension {d} and to be no larger size than src {:?}",
+                index.sizes(),
+                x.sizes(),
+                src.map(Tensor::sizes)
+            )));
+        }
+    }
+    Ok(d)
+}
+
+/// Scatters into `x` what was checked.
+fn run(op: ScatterOp, x: &Tensor, d: usize, index: &Tensor, src: &Tensor) -> Result<()> {
+    if !x.storage().has_data() || index.numel() == 0 {
+        return Ok(());
+    }
+    let apart = |t: &Tensor| match t.shares_storage_with(x) {
+        true => copy::clone_contiguous(t),
+        false => Ok(t.clone()),
+    };
+    let (index, src) = (as_vector(&apart(index)?), apart(src)?);
+    let src_strides = match src.dim() {
+        // a number for all places
+        0 if index.dim() != 1 || index.numel() != 1 => Dims::from_elem(0, index.dim()),
+        0 => Dims::from_elem(1, 1),
+        _ => Dims::from_slice(src.strides()),
+    };
+    let x = as_vector(x);
+    let _guard = access::write(&x, &[&index, &src])?;
+    // SAFETY: x is held exclusively, index and src shared in other storages; the sizes were checked, and the kernel
+    // checks the indices.
+    unsafe {
+        kernels::scatter(
+            op,
+            x.strided()?,
+            d,
+            index.strided()?,
+            src.strided_as(index.sizes(), &src_strides)?,
+        )?;
+    }
+    Ok(())
+}
+
+/// A number where a tensor of values is wanted.
+fn number(x: &Tensor, value: Scalar) -> Result<Tensor> {
+    Tensor::scalar_of(value.cast(x.dtype()), x.dtype())
+}
+
+pub(crate) fn scatter_src_(x: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+    let d = check(x, dim, index, Some(src), "scatter")?;
+    run(ScatterOp::Replace, x, d, index, src)?;
+    Ok(x.clone())
+}
+
+pub(crate) fn scatter_src(x: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+    scatter_src_(&copy::clone_contiguous(x)?, dim, index, src)
+}
+
+pub(crate) fn scatter_value_(
+    x: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+) -> Result<Tensor> {
+    let d = check(x, dim, index, None, "scatter")?;
+    run(ScatterOp::Replace, x, d, index, &number(x, value)?)?;
+    Ok(x.clone())
+}
+
+pub(crate) fn scatter_value(x: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
+    scatter_value_(&copy::clone_contiguous(x)?, dim, index, value)
+}
+
+/// The reductions of `scatter` itself.
+fn old_reduction(reduce: &str) -> Result<ScatterOp> {
+    match reduce {
+        "add" => Ok(ScatterOp::Add),
+        "multiply" => Ok(ScatterOp::Multiply),
+        other => Err(Error::runtime(format!(
+            "reduce argument must be either add or multiply, got {other}"
+        ))),
+    }
+}
+
+pub(crate) fn scatter_reduce_src_(
+    x: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+) -> Result<Tensor> {
+    let d = check(x, dim, index, Some(src), "scatter")?;
+    run(old_reduction(reduce)?, x, d, index, src)?;
+    Ok(x.clone())
+}
+
+pub(crate) fn scatter_reduce_src(
+    x: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+) -> Result<Tensor> {
+    scatter_reduce_src_(&copy::clone_contiguous(x)?, dim, index, src, reduce)
+}
+
+pub(crate) fn scatter_reduce_value_(
+    x: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+    reduce: &str,
+) -> Result<Tensor> {
+    let d = check(x, dim, index, None, "scatter")?;
+    run(old_reduction(reduce)?, x, d, index, &number(x, value)?)?;
+    Ok(x.clone())
+}
+
+pub(crate) fn scatter_reduce_value(
+    x: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+    reduce: &str,
+) -> Result<Tensor> {
+    scatter_reduce_value_(&copy::clone_contiguous(x)?, dim, index, value, reduce)
+}
+
+pub(crate) fn scatter_add_(x: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+    let d = check(x, dim, index, Some(src), "scatter_add")?;
+    run(ScatterOp::Add, x, d, index, src)?;
+    Ok(x.clone())
+}
+
+pub(crate) fn scatter_add(x: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+    scatter_add_(&copy::clone_contiguous(x)?, dim, index, src)
+}
+
+/// A reduction by name, the number that it starts from, and whether the result is divided by the count.
+pub(super) struct Reduction {
+    pub(super) op: ScatterOp,
+    pub(super) start: Scalar,
+    pub(super) mean: bool,
+}
+
+impl Reduction {
+    pub(super) fn new(name: &str, dtype: DType) -> Result<Reduction> {
+        let lowest = |sign: f64| match dtype {
+            DType::Bool => Scalar::Bool(sign > 0.0),
+            _ if dtype.is_floating() => Scalar::Float(sign * f64::INFINITY),
+            _ => {
+                let bits = 8 * dtype.size() as u32;
+                let signed = dtype != DType::U8;
+                let high = i64::MAX >> (64 - bits);
+                Scalar::Int(match (sign > 0.0, signed) {
+                    (true, true) => high,
+                    (true, false) => 2 * high + 1,
+                    (false, true) => -high - 1,
+                    (false, false) => 0,
+                })
+            }
+        };
+        let (op, start, mean) = match name {
+            "sum" => (ScatterOp::Add, Scalar::Int(0), false),
+            "prod" => (ScatterOp::Multiply, Scalar::Int(1), false),
+            "mean" => (ScatterOp::Add, Scalar::Int(0), true),
+            "amax" => (ScatterOp::Max, lowest(-1.0), false),
+            "amin" => (ScatterOp::Min, lowest(1.0), false),
+            other => {
+                return Err(Error::runtime(format!(
+                    "reduce argument must be either sum, prod, mean, amax or amin, got {other}"
+                )));
+            }
+        };
+        if mean && dtype == DType::Bool {
+            return Err(Error::not_implemented(
+                "the mean of truth values is not implemented for 'Bool'",
+            ));
+        }
+        Ok(Reduction { op, start, mean })
+    }
+}
+
+/// Divides totals in place by how many were added: integers round down.
+pub(super) fn divide_by_count(x: &Tensor, count: &Tensor) -> Result<()> {
+    if !x.storage().has_data() {
+        return Ok(());
+    }
+    let none = super::pointwise::eq_scalar(count, Scalar::Int(0))?;
+    super::pointwise::masked_fill_(count, &none, Scalar::Int(1))?;
+    let mean = if x.dtype().is_floating() {
+        super::pointwise::div(x, count)?
+    } else {
+        super::pointwise::div_mode(x, count, Some("floor"))?
+    };
+    copy::copy_(x, &mean, false)?;
+    Ok(())
+}
+
+pub(crate) fn scatter_reduce_two_(
+    x: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+    include_self: bool,
+) -> Result<Tensor> {
+    let d = check(x, dim, index, Some(src), "scatter_reduce")?;
+    let reduction = Reduction::new(reduce, x.dtype())?;
+    if index.numel() == 0 {
+        return Ok(x.clone());
+    }
+    if !include_self {
+        run(
+            ScatterOp::Replace,
+            x,
+            d,
+            index,
+            &number(x, reduction.start)?,
+        )?;
+    }
+    run(reduction.op, x, d, index, src)?;
+    if reduction.mean {
+        let count = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
+        copy::fill_(&count, Scalar::Int(i64::from(include_self)))?;
+        run(
+            ScatterOp::Add,
+            &count,
+            d,
+            index,
+            &number(x, Scalar::Int(1))?,
+        )?;
+        divide_by_count(x, &count)?;
+    }
+    Ok(x.clone())
+}
+
+pub(crate) fn scatter_reduce_two(
+    x: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+    include_self: bool,
+) -> Result<Tensor> {
+    let out = copy::clone_contiguous(x)?;
+    scatter_reduce_two_(&out, dim, index, src, reduce, include_self)
+}

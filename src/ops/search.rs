@@ -1,0 +1,613 @@
+//! Places in sorted sequences, membership, counts.
+
+use super::common::{needs_data, promote, wrap_dim};
+use super::copy;
+use crate::error::{Error, Result};
+use crate::ops::aten;
+use crate::tensor::{Tensor, access};
+use straightline_passes::ir::{DType, Dims, Scalar, layout};
+use straightline_runtime::cpu::kernels::{self, Search};
+
+/// A row-major copy, or the tensor itself.
+fn plain(x: &Tensor, dtype: DType) -> Result<Tensor> {
+    copy::to_contiguous(&copy::to_dtype(x, dtype)?)
+}
+
+fn check_search(
+    sequence: &Tensor,
+    values: &Tensor,
+    out_int32: bool,
+    right: bool,
+    side: Option<&str>,
+    sorter: Option<&Tensor>,
+) -> Result<()> {
+    if let Some(side) = side {
+        if side != "left" && side != "right" {
+            return Err(Error::runtime(format!(
+                "torch.searchsorted(): side can only be 'left' or 'right' but got {side}"
+            )));
+        }
+        if right && side == "left" {
+            return Err(Error::runtime(
+                "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True",
+            ));
+        }
+    }
+    if let Some(sorter) = sorter {
+        if sorter.sizes() != sequence.sizes() {
+            return Err(Error::runtime(format!(
+                "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor {:?} and sorter tensor {:?}",
+                sequence.sizes(),
+                sorter.sizes()
+            )));
+        }
+        if sorter.dtype() != DType::I64 {
+            return Err(Error::runtime(format!(
+                "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype {}",
+                sorter.dtype()
+            )));
+        }
+    }
+    if sequence.dim() == 0 {
+        return Err(Error::runtime(
+            "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension",
+        ));
+    }
+    if values.dim() == 0 && sequence.dim() != 1 {
+        return Err(Error::runtime(format!(
+            "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but we got boundaries tensor dim({})",
+            sequence.dim()
+        )));
+    }
+    if sequence.dim() != 1 {
+        let n = sequence.dim() - 1;
+        if values.dim() != sequence.dim() || values.sizes()[..n] != sequence.sizes()[..n] {
+            return Err(Error::runtime(format!(
+                "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value tensor must match, but we got boundaries tensor {:?} and input value tensor {:?}",
+                sequence.sizes(),
+                values.sizes()
+            )));
+        }
+    }
+    let last = sequence.sizes().last().copied().unwrap_or(0);
+    if out_int32 && last >= i64::from(i32::MAX) {
+        return Err(Error::runtime(format!(
+            "torch.searchsorted(): the size of boundaries' last dimension should be less than {}, but we got {last}",
+            i32::MAX
+        )));
+    }
+    Ok(())
+}
+
+pub(crate) fn searchsorted(
+    sequence: &Tensor,
+    values: &Tensor,
+    out_int32: bool,
+    right: bool,
+    side: Option<&str>,
+    sorter: Option<&Tensor>,
+) -> Result<Tensor> {
+    check_search(sequence, values, out_int32, right, side, sorter)?;
+    let common = promote(&[sequence, values])?;
+    if common == DType::Bool {
+        return Err(Error::not_implemented(
+            "\"searchsorted\" not implemented for 'Bool'",
+        ));
+    }
+    let dtype = if out_int32 { DType::I32 } else { DType::I64 };
+    let out = Tensor::allocate_contiguous(DType::I64, values.device(), values.sizes())?;
+    if out.storage().has_data() {
+        let wide = if common.is_floating() {
+            DType::F64
+        } else {
+            DType::I64
+        };
+        let bring = |t: &Tensor| plain(&copy::to_dtype(t, common)?, wide);
+        let (sequence, values) = (bring(sequence)?, bring(values)?);
+        let sorter = sorter.map(copy::to_contiguous).transpose()?;
+        let _reads = access::read(&[&sequence, &values])?;
+        let _sorter = access::read(sorter.as_slice().iter().collect::<Vec<_>>().as_slice())?;
+        let search = Search {
+            sequences: sequence.strided()?,
+            sorter: sorter.as_ref().map(Tensor::strided).transpose()?,
+            right: right || side == Some("right"),
+        };
+        // SAFETY: out is fresh and has the sizes of the values, all are row-major and held; the
+        // shapes were checked.
+        unsafe { kernels::search_sorted(out.strided()?, values.strided()?, &search)? };
+    }
+    copy::to_dtype(&out, dtype)
+}
+
+/// A number as a tensor that takes part in promotion as a number does.
+fn number(value: Scalar, like: &Tensor) -> Result<Tensor> {
+    super::factory::on_device_of(&Tensor::wrapped_number(value)?, like)
+}
+
+pub(crate) fn searchsorted_scalar(
+    sequence: &Tensor,
+    value: Scalar,
+    out_int32: bool,
+    right: bool,
+    side: Option<&str>,
+    sorter: Option<&Tensor>,
+) -> Result<Tensor> {
+    let value = number(value, sequence)?;
+    searchsorted(sequence, &value, out_int32, right, side, sorter)
+}
+
+pub(crate) fn bucketize(
+    x: &Tensor,
+    boundaries: &Tensor,
+    out_int32: bool,
+    right: bool,
+) -> Result<Tensor> {
+    if boundaries.dim() != 1 {
+        return Err(Error::runtime(format!(
+            "boundaries tensor must be 1 dimension, but got dim({})",
+            boundaries.dim()
+        )));
+    }
+    searchsorted(boundaries, x, out_int32, right, None, None)
+}
+
+pub(crate) fn bucketize_scalar(
+    x: Scalar,
+    boundaries: &Tensor,
+    out_int32: bool,
+    right: bool,
+) -> Result<Tensor> {
+    bucketize(&number(x, boundaries)?, boundaries, out_int32, right)
+}
+
+pub(crate) fn isin(
+    elements: &Tensor,
+    tests: &Tensor,
+    _assume_unique: bool,
+    invert: bool,
+) -> Result<Tensor> {
+    if elements.dtype() == DType::Bool || tests.dtype() == DType::Bool {
+        return Err(Error::not_implemented(
+            "Unsupported input type encountered for isin(): Bool",
+        ));
+    }
+    let dtype = promote(&[elements, tests])?;
+    let out = Tensor::allocate_contiguous(DType::Bool, elements.device(), elements.sizes())?;
+    if out.storage().has_data() {
+        let (a, b) = (plain(elements, dtype)?, plain(tests, dtype)?);
+        let _reads = access::read(&[&a, &b])?;
+        // SAFETY: out is fresh and has the sizes of the elements; all are row-major and held.
+        unsafe { kernels::is_member(out.strided()?, a.strided()?, b.strided()?, invert)? };
+    }
+    Ok(out)
+}
+
+pub(crate) fn isin_tensor_scalar(
+    elements: &Tensor,
+    test: Scalar,
+    assume_unique: bool,
+    invert: bool,
+) -> Result<Tensor> {
+    isin(elements, &number(test, elements)?, assume_unique, invert)
+}
+
+pub(crate) fn isin_scalar_tensor(
+    element: Scalar,
+    tests: &Tensor,
+    assume_unique: bool,
+    invert: bool,
+) -> Result<Tensor> {
+    isin(&number(element, tests)?, tests, assume_unique, invert)
+}
+
+/// A vector of numbers as a tensor.
+fn vector(numbers: &[i64], sizes: &[i64]) -> Result<Tensor> {
+    Tensor::from_slice(numbers, sizes)
+}
+
+fn nothing() -> Result<Tensor> {
+    vector(&[], &[0])
+}
+
+/// Elements of a row-major tensor at places of its flat form.
+fn taken(flat: &Tensor, places: &[i64]) -> Result<Tensor> {
+    let places = vector(places, &[places.len() as i64])?;
+    super::index::index_select(flat, 0, &places)
+}
+
+fn flattened(x: &Tensor) -> Result<Tensor> {
+    let flat = copy::to_contiguous(x)?;
+    Ok(flat.view_as(
+        Dims::from_slice(&[x.numel()]),
+        Dims::from_slice(&[1]),
+        flat.storage_offset(),
+    ))
+}
+
+pub(crate) fn unique2(
+    x: &Tensor,
+    _sorted: bool,
+    inverse: bool,
+    counts: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    needs_data("_unique2", x)?;
+    let flat = flattened(x)?;
+    let groups = {
+        let _read = access::read(&[&flat])?;
+        // SAFETY: the vector is row-major and held shared.
+        unsafe { kernels::groups(flat.strided()?)? }
+    };
+    let of = |wanted, numbers: &[i64], sizes: &[i64]| match wanted {
+        true => vector(numbers, sizes),
+        false => nothing(),
+    };
+    Ok((
+        taken(&flat, &groups.first)?,
+        of(inverse, &groups.of, x.sizes())?,
+        of(counts, &groups.counts, &[groups.counts.len() as i64])?,
+    ))
+}
+
+pub(crate) fn unique(x: &Tensor, sorted: bool, inverse: bool) -> Result<(Tensor, Tensor)> {
+    let (values, inverse, _) = unique2(x, sorted, inverse, false)?;
+    Ok((values, inverse))
+}
+
+/// Unique slices along a dimension: neighbours only, or all of them, sorted.
+fn unique_slices(x: &Tensor, dim: i64, consecutive: bool) -> Result<(Tensor, Tensor, Tensor)> {
+    let d = wrap_dim(dim, x.dim())?;
+    needs_data("unique_dim", x)?;
+    let zeros = x.sizes().iter().filter(|s| **s == 0).count();
+    let rows = x.sizes().get(d).copied().unwrap_or(1);
+    if rows == 0 {
+        if zeros != 1 {
+            return Err(Error::runtime(
+                "Number of zero sized dimensions is more than one, so unique cannot be applied ",
+            ));
+        }
+        let out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
+        return Ok((out, nothing()?, nothing()?));
+    }
+    if zeros != 0 {
+        return Err(Error::runtime(
+            "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied",
+        ));
+    }
+    let front = if x.dim() == 0 {
+        x.clone()
+    } else {
+        super::alias::movedim_int(x, d as i64, 0)?
+    };
+    let matrix = copy::to_contiguous(&front)?;
+    let width = x.numel() / rows;
+    let matrix = matrix.view_as(
+        Dims::from_slice(&[rows, width]),
+        Dims::from_slice(&[width, 1]),
+        matrix.storage_offset(),
+    );
+    let groups = {
+        let _read = access::read(&[&matrix])?;
+        // SAFETY: the matrix is row-major and held shared.
+        unsafe { kernels::row_groups(matrix.strided()?, consecutive)? }
+    };
+    let n = groups.first.len() as i64;
+    let out = super::index::index_select(x, d as i64, &vector(&groups.first, &[n])?)?;
+    Ok((
+        out,
+        vector(&groups.of, &[rows])?,
+        vector(&groups.counts, &[n])?,
+    ))
+}
+
+pub(crate) fn unique_dim(
+    x: &Tensor,
+    dim: i64,
+    _sorted: bool,
+    _inverse: bool,
+    _counts: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    unique_slices(x, dim, false)
+}
+
+pub(crate) fn unique_dim_consecutive(
+    x: &Tensor,
+    dim: i64,
+    _inverse: bool,
+    _counts: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    unique_slices(x, dim, true)
+}
+
+pub(crate) fn unique_consecutive(
+    x: &Tensor,
+    inverse: bool,
+    counts: bool,
+    dim: Option<i64>,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    needs_data("unique_consecutive", x)?;
+    if let Some(dim) = dim {
+        return unique_slices(x, dim, true);
+    }
+    let flat = flattened(x)?;
+    let groups = {
+        let (sizes, strides) = ([x.numel(), 1], [1, 1]);
+        let _read = access::read(&[&flat])?;
+        // SAFETY: the vector is row-major and held shared.
+        unsafe { kernels::row_groups(flat.strided_as(&sizes, &strides)?, true)? }
+    };
+    let n = groups.first.len() as i64;
+    let values = taken(&flat, &groups.first)?;
+    let of = if inverse {
+        vector(&groups.of, x.sizes())?
+    } else {
+        nothing()?
+    };
+    let counts = if counts {
+        vector(&groups.counts, &[n])?
+    } else {
+        nothing()?
+    };
+    Ok((values, of, counts))
+}
+
+pub(crate) fn bincount(x: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
+    needs_data("bincount", x)?;
+    if minlength < 0 {
+        return Err(Error::runtime(format!(
+            "minlength should be >= 0, got {minlength}"
+        )));
+    }
+    if !x.dtype().is_integral() {
+        return Err(Error::not_implemented(format!(
+            "\"bincount\" not implemented for {}",
+            x.dtype().torch_name()
+        )));
+    }
+    let bad = || Error::runtime("bincount only supports 1-d non-negative integral inputs.");
+    if x.dim() != 1 {
+        return Err(bad());
+    }
+    if x.numel() == 0 {
+        let out = Tensor::allocate_contiguous(DType::I64, x.device(), &[minlength])?;
+        return copy::zero_(&out);
+    }
+    if let Some(w) = weights
+        && w.sizes() != x.sizes()
+    {
+        return Err(Error::runtime(
+            "weights should be 1-d and have the same length as input",
+        ));
+    }
+    let places = copy::to_dtype(x, DType::I64)?.to_vec::<i64>()?;
+    if places.iter().any(|p| *p < 0) {
+        return Err(bad());
+    }
+    let bins = places.iter().max().map_or(0, |m| m + 1).max(minlength);
+    let Some(weights) = weights else {
+        let out = Tensor::allocate_contiguous(DType::I64, x.device(), &[bins])?;
+        let mut counts = vec![0i64; out.numel() as usize];
+        for p in places {
+            counts[p as usize] += 1;
+        }
+        return vector(&counts, &[bins]);
+    };
+    // PyTorch adds up in the dtype of the result
+    if weights.dtype() == DType::F32 {
+        let mut totals = vec![0f32; bins as usize];
+        for (p, w) in places.into_iter().zip(weights.to_vec::<f32>()?) {
+            totals[p as usize] += w;
+        }
+        return Tensor::from_slice(&totals, &[bins]);
+    }
+    let mut totals = vec![0f64; bins as usize];
+    let weights = copy::to_dtype(weights, DType::F64)?.to_vec::<f64>()?;
+    for (p, w) in places.into_iter().zip(weights) {
+        totals[p as usize] += w;
+    }
+    Tensor::from_slice(&totals, &[bins])
+}
+
+pub(crate) fn histc(x: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
+    if !x.dtype().is_floating() {
+        return Err(Error::not_implemented(format!(
+            "\"histc\" not implemented for {}",
+            x.dtype().torch_name()
+        )));
+    }
+    if bins <= 0 {
+        return Err(Error::runtime(format!(
+            "torch.histc(): bins must be > 0, but got {bins}"
+        )));
+    }
+    let out = Tensor::allocate_contiguous(DType::F64, x.device(), &[bins])?;
+    if !out.storage().has_data() {
+        return Tensor::allocate_contiguous(x.dtype(), x.device(), &[bins]);
+    }
+    let values = copy::to_dtype(x, DType::F64)?.to_vec::<f64>()?;
+    let rounded = |v: f64| match x.dtype() {
+        DType::F64 => v,
+        DType::F16 => f64::from(half::f16::from_f64(v)),
+        DType::BF16 => f64::from(half::bf16::from_f64(v)),
+        _ => f64::from(v as f32),
+    };
+    let (mut low, mut high) = (min.as_f64(), max.as_f64());
+    if low == high && !values.is_empty() {
+        let nan = values.iter().any(|v| v.is_nan());
+        low = values.iter().copied().fold(f64::INFINITY, f64::min);
+        high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        if nan {
+            (low, high) = (f64::NAN, f64::NAN);
+        }
+    }
+    if low == high {
+        low -= 1.0;
+        high += 1.0;
+    }
+    if !(low.is_finite() && high.is_finite()) {
+        return Err(Error::runtime(format!(
+            "histc: range of [{low}, {high}] is not finite"
+        )));
+    }
+    if low > high {
+        return Err(Error::runtime("histc: max must be larger than min"));
+    }
+    let n = bins as usize;
+    let step = rounded((high - low) / bins as f64);
+    let edges: Vec<f64> = (0..=n)
+        .map(|i| {
+            rounded(if i < n.div_ceil(2) {
+                low + step * i as f64
+            } else {
+                high - step * (n - i) as f64
+            })
+        })
+        .collect();
+    let mut counts = vec![0f64; n];
+    for v in values {
+        if v >= edges[0] && v <= edges[n] {
+            let bin = edges
+                .partition_point(|e| *e <= v)
+                .saturating_sub(1)
+                .min(n - 1);
+            counts[bin] += 1.0;
+        }
+    }
+    copy::to_dtype(&Tensor::from_slice(&counts, &[bins])?, x.dtype())
+}
+
+pub(crate) fn aminmax(x: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let dims: Vec<i64> = match dim {
+        Some(dim) => {
+            let d = wrap_dim(dim, x.dim())?;
+            if x.sizes().get(d) == Some(&0) {
+                return Err(Error::index(format!(
+                    "aminmax(): Expected reduction dim {d} to have non-zero size."
+                )));
+            }
+            vec![dim]
+        }
+        None if x.numel() == 0 => {
+            return Err(Error::runtime(
+                "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.",
+            ));
+        }
+        None => (0..x.dim() as i64).collect(),
+    };
+    Ok((
+        super::reduce::amin(x, &dims, keepdim)?,
+        super::reduce::amax(x, &dims, keepdim)?,
+    ))
+}
+
+pub(crate) fn min_other(x: &Tensor, other: &Tensor) -> Result<Tensor> {
+    aten::minimum(x, other)
+}
+
+pub(crate) fn max_other(x: &Tensor, other: &Tensor) -> Result<Tensor> {
+    aten::maximum(x, other)
+}
+
+/// `repeats[i]` times `i`, for each place `i`.
+pub(crate) fn repeat_interleave(repeats: &Tensor, output_size: Option<i64>) -> Result<Tensor> {
+    if !repeats.dtype().is_integral() {
+        return Err(Error::not_implemented(format!(
+            "\"repeat_interleave\" not implemented for {}",
+            repeats.dtype().torch_name()
+        )));
+    }
+    if repeats.dim() != 1 {
+        return Err(Error::runtime(
+            "repeat_interleave only accept 1D vector as repeat",
+        ));
+    }
+    if let (Some(n), false) = (output_size, repeats.storage().has_data()) {
+        return Tensor::allocate_contiguous(repeats.dtype(), repeats.device(), &[n]);
+    }
+    needs_data("repeat_interleave", repeats)?;
+    let counts = copy::to_dtype(repeats, DType::I64)?.to_vec::<i64>()?;
+    if counts.iter().any(|c| *c < 0) {
+        return Err(Error::runtime("repeats can not be negative"));
+    }
+    let total: i64 = counts.iter().sum();
+    if output_size.is_some_and(|n| n != total) {
+        return Err(Error::runtime(
+            "allocated size does not match required size",
+        ));
+    }
+    let mut out = Vec::with_capacity(total as usize);
+    for (i, c) in counts.iter().enumerate() {
+        out.extend(std::iter::repeat_n(i as i64, *c as usize));
+    }
+    copy::to_dtype(&vector(&out, &[total])?, repeats.dtype())
+}
+
+pub(crate) fn repeat_interleave_self_tensor(
+    x: &Tensor,
+    repeats: &Tensor,
+    dim: Option<i64>,
+    output_size: Option<i64>,
+) -> Result<Tensor> {
+    let (x, dim) = match dim {
+        Some(dim) => (x.clone(), dim),
+        None => (aten::reshape(x, &[-1])?, 0),
+    };
+    let d = wrap_dim(dim, x.dim())?;
+    let size = x.sizes().get(d).copied().unwrap_or(1);
+    let repeats = if repeats.dim() == 0 || (repeats.dim() == 1 && repeats.sizes()[0] == 1) {
+        aten::expand(&aten::reshape(repeats, &[1])?, &[size], false)?
+    } else if repeats.dim() == 1 {
+        if repeats.sizes()[0] != size {
+            return Err(Error::runtime(format!(
+                "repeats must have the same size as input along dim, but got repeats.size(0) = {} and input.size({d}) = {size}",
+                repeats.sizes()[0]
+            )));
+        }
+        repeats.clone()
+    } else {
+        return Err(Error::runtime("repeats must be 0-dim or 1-dim tensor"));
+    };
+    let places = aten::repeat_interleave_tensor(&repeats, output_size)?;
+    let places = match places.dtype() {
+        DType::I64 | DType::I32 => places,
+        _ => aten::to_dtype(&places, DType::I64, false, false, None)?,
+    };
+    aten::index_select(&x, dim, &places)
+}
+
+pub(crate) fn repeat_interleave_self_int(
+    x: &Tensor,
+    repeats: i64,
+    dim: Option<i64>,
+    output_size: Option<i64>,
+) -> Result<Tensor> {
+    let (x, dim) = match dim {
+        Some(dim) if x.dim() > 0 => (x.clone(), dim),
+        Some(dim) => {
+            wrap_dim(dim, 0)?;
+            (aten::reshape(x, &[-1])?, 0)
+        }
+        None => (aten::reshape(x, &[-1])?, 0),
+    };
+    let d = wrap_dim(dim, x.dim())?;
+    if repeats < 0 {
+        return Err(Error::runtime("Repeats must be non-negative"));
+    }
+    if let Some(n) = output_size
+        && n != repeats * x.sizes()[d]
+    {
+        return Err(Error::runtime(
+            "allocated size does not match required size",
+        ));
+    }
+    let mut sizes = Dims::from_slice(x.sizes());
+    sizes.insert(d + 1, repeats);
+    let spread = aten::expand(&aten::unsqueeze(&x, d as i64 + 1)?, &sizes, false)?;
+    let spread = aten::clone(
+        &spread,
+        Some(straightline_passes::ir::MemoryFormat::Contiguous),
+    )?;
+    sizes.remove(d + 1);
+    sizes[d] *= repeats;
+    debug_assert_eq!(layout::numel(&sizes), spread.numel());
+    aten::view(&spread, &sizes)
+}

@@ -1,0 +1,209 @@
+//! Sorting and selecting along a dimension.
+
+use super::common::wrap_dim;
+use super::copy;
+use crate::error::{Error, Result};
+use crate::ops::aten;
+use crate::tensor::{Tensor, access};
+use straightline_passes::ir::{DType, Dims, Scalar, layout};
+use straightline_runtime::cpu::kernels::{self, Selection};
+
+/// Elements along a dimension; a 0-dim tensor has one.
+fn size_along(x: &Tensor, dim: usize) -> i64 {
+    x.sizes().get(dim).copied().unwrap_or(1)
+}
+
+fn no_bool(x: &Tensor, name: &str) -> Result<()> {
+    if x.dtype() == DType::Bool {
+        return Err(Error::not_implemented(format!(
+            "{name} does not support bool dtypes on CPU"
+        )));
+    }
+    Ok(())
+}
+
+pub(crate) fn sort_stable(
+    x: &Tensor,
+    _stable: Option<bool>,
+    dim: i64,
+    descending: bool,
+) -> Result<(Tensor, Tensor)> {
+    let dim = wrap_dim(dim, x.dim())?;
+    let strides = layout::preserved_strides(x.sizes(), x.strides());
+    let fresh = |dtype| {
+        let sizes = Dims::from_slice(x.sizes());
+        Tensor::allocate(dtype, x.device(), sizes, strides.clone())
+    };
+    let (values, indices) = (fresh(x.dtype())?, fresh(DType::I64)?);
+    if values.storage().has_data() {
+        let _read = access::read(&[x])?;
+        // SAFETY: the results are fresh and have x's sizes; x is held shared.
+        unsafe {
+            kernels::sort(
+                values.strided()?,
+                indices.strided()?,
+                x.strided()?,
+                dim,
+                descending,
+            )?;
+        }
+    }
+    Ok((values, indices))
+}
+
+pub(crate) fn sort(x: &Tensor, dim: i64, descending: bool) -> Result<(Tensor, Tensor)> {
+    sort_stable(x, Some(false), dim, descending)
+}
+
+pub(crate) fn argsort(x: &Tensor, dim: i64, descending: bool) -> Result<Tensor> {
+    Ok(aten::sort(x, dim, descending)?.1)
+}
+
+pub(crate) fn argsort_stable(
+    x: &Tensor,
+    stable: bool,
+    dim: i64,
+    descending: bool,
+) -> Result<Tensor> {
+    Ok(aten::sort_stable(x, Some(stable), dim, descending)?.1)
+}
+
+pub(crate) fn msort(x: &Tensor) -> Result<Tensor> {
+    Ok(aten::sort(x, 0, false)?.0)
+}
+
+pub(crate) fn topk(
+    x: &Tensor,
+    k: i64,
+    dim: i64,
+    largest: bool,
+    sorted: bool,
+) -> Result<(Tensor, Tensor)> {
+    let dim = wrap_dim(dim, x.dim())?;
+    if k < 0 || k > size_along(x, dim) {
+        return Err(Error::runtime(format!(
+            "selected index k out of range: {k} of {} elements",
+            size_along(x, dim)
+        )));
+    }
+    no_bool(x, "topk")?;
+    let mut sizes = Dims::from_slice(x.sizes());
+    if let Some(size) = sizes.get_mut(dim) {
+        *size = k;
+    }
+    let values = Tensor::allocate_contiguous(x.dtype(), x.device(), &sizes)?;
+    let indices = Tensor::allocate_contiguous(DType::I64, x.device(), &sizes)?;
+    // k = 0 of a 0-dim tensor leaves one element that nothing chose
+    if values.storage().has_data() {
+        let _read = access::read(&[x])?;
+        // SAFETY: the results are fresh and have x's sizes but for k at dim; x is held shared.
+        unsafe {
+            kernels::topk(
+                values.strided()?,
+                indices.strided()?,
+                x.strided()?,
+                dim,
+                largest,
+                sorted,
+            )?;
+        }
+    }
+    Ok((values, indices))
+}
+
+/// One element of each row along a dimension, and where it is.
+fn select(
+    which: Selection,
+    x: &Tensor,
+    dim: usize,
+    keepdim: bool,
+    name: &str,
+) -> Result<(Tensor, Tensor)> {
+    if x.dim() > 0 && x.sizes()[dim] == 0 {
+        return Err(Error::index(format!(
+            "{name}(): Expected reduction dim {dim} to have non-zero size."
+        )));
+    }
+    let mut kept = Dims::from_slice(x.sizes());
+    if let Some(size) = kept.get_mut(dim) {
+        *size = 1;
+    }
+    let values = Tensor::allocate_contiguous(x.dtype(), x.device(), &kept)?;
+    let indices = Tensor::allocate_contiguous(DType::I64, x.device(), &kept)?;
+    if values.storage().has_data() {
+        let _read = access::read(&[x])?;
+        // SAFETY: the results are fresh and have x's sizes but for 1 at dim; x is held shared.
+        unsafe {
+            kernels::select_along(
+                which,
+                values.strided()?,
+                indices.strided()?,
+                x.strided()?,
+                dim,
+            )?;
+        }
+    }
+    if keepdim || x.dim() == 0 {
+        return Ok((values, indices));
+    }
+    kept.remove(dim);
+    let strides = layout::contiguous_strides(&kept);
+    Ok((
+        values.view_as(kept.clone(), strides.clone(), 0),
+        indices.view_as(kept, strides, 0),
+    ))
+}
+
+pub(crate) fn kthvalue(x: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let dim = wrap_dim(dim, x.dim())?;
+    no_bool(x, "kthvalue")?;
+    if k < 1 || k > size_along(x, dim) {
+        return Err(Error::runtime(format!(
+            "kthvalue(): selected number k out of range for dimension {dim}: {k} of {} elements",
+            size_along(x, dim)
+        )));
+    }
+    select(Selection::Kth(k as usize - 1), x, dim, keepdim, "kthvalue")
+}
+
+fn median_along(which: Selection, x: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let dim = wrap_dim(dim, x.dim())?;
+    no_bool(x, "median")?;
+    select(which, x, dim, keepdim, "median")
+}
+
+pub(crate) fn median_dim(x: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    median_along(Selection::Median, x, dim, keepdim)
+}
+
+pub(crate) fn nanmedian_dim(x: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    median_along(Selection::NanMedian, x, dim, keepdim)
+}
+
+fn median_of_all(which: Selection, x: &Tensor) -> Result<Tensor> {
+    no_bool(x, "median")?;
+    if x.numel() == 0 {
+        let nothing = Tensor::allocate_contiguous(x.dtype(), x.device(), &[])?;
+        return copy::fill_(&nothing, Scalar::Float(f64::NAN));
+    }
+    let flat = copy::to_contiguous(x)?;
+    let flat = flat.view_as(
+        Dims::from_slice(&[x.numel()]),
+        Dims::from_slice(&[1]),
+        flat.storage_offset(),
+    );
+    Ok(select(which, &flat, 0, false, "median")?.0)
+}
+
+pub(crate) fn median(x: &Tensor) -> Result<Tensor> {
+    median_of_all(Selection::Median, x)
+}
+
+pub(crate) fn nanmedian(x: &Tensor) -> Result<Tensor> {
+    median_of_all(Selection::NanMedian, x)
+}
+
+pub(crate) fn mode(x: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let dim = wrap_dim(dim, x.dim())?;
+    select(Selection::Mode, x, dim, keepdim, "mode")
+}
