@@ -5,6 +5,7 @@
 //! tensor.
 
 mod binary;
+mod indexing;
 mod make;
 mod nested;
 mod product;
@@ -13,5 +14,6 @@ mod reduce;
 mod rounding;
 mod select;
 mod shape;
+mod sort;
 mod sparse;
 mod unary;

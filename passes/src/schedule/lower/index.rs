@@ -4,7 +4,9 @@ use super::view::slice_range;
 use super::{CallView, Lowerer, wrap_dim};
 use crate::ir::graph::Arg;
 use crate::ir::{DType, Dims, Scalar};
+use crate::schedule::loops::{BinaryOp, CompareOp};
 use crate::schedule::program::{Affine, Def, Piece, V};
+use std::cmp::Ordering;
 
 impl Lowerer<'_> {
     pub(super) fn index_op(&mut self, c: &CallView) -> Option<V> {
@@ -42,6 +44,7 @@ impl Lowerer<'_> {
                 let dims = (0..rank).map(|d| (d != dim).then_some(d)).collect();
                 Some(self.gather(c, x, ids, dims))
             }
+            "aten::index.Tensor" | "aten::_unsafe_index.Tensor" => self.index_tensor(c),
             "aten::cat" => self.cat(c),
             "aten::slice_scatter" => {
                 let dim = wrap_dim(c.int("dim", 2).unwrap_or(0), c.sizes().len())?;
@@ -70,6 +73,44 @@ impl Lowerer<'_> {
             "aten::constant_pad_nd" => self.pad(c),
             _ => None,
         }
+    }
+
+    /// Indexing with one tensor of integers. Several are left to the kernel, which checks each against its dimension.
+    fn index_tensor(&mut self, c: &CallView) -> Option<V> {
+        let x = self.tensor(c, 0)?;
+        let Arg::Tensors(list) = c.args.get(1)? else {
+            return None;
+        };
+        let dim = list.iter().position(Option::is_some)?;
+        if list.iter().flatten().count() != 1 {
+            return None;
+        }
+        let ids = self.get(list[dim]?);
+        if !matches!(self.p.dtype(ids), DType::I64 | DType::I32) {
+            return None;
+        }
+        let (rank, places) = (self.p.sizes(x).len(), self.p.sizes(ids).len());
+        let size = *self.p.sizes(x).get(dim)?;
+        if c.sizes().len() + 1 != rank + places {
+            return None;
+        }
+        let ids = self.p.cast(ids, DType::I64);
+        // negative ones count from the end
+        let sizes = Dims::from_slice(self.p.sizes(ids));
+        let zero = self.p.constant(Scalar::Int(0), DType::I64, &sizes);
+        let end = self.p.constant(Scalar::Int(size), DType::I64, &sizes);
+        let negative = self.p.compare(CompareOp::Lt, ids, zero);
+        let wrapped = self.p.binary(BinaryOp::Add, ids, end);
+        let ids = self.p.select(negative, wrapped, ids);
+        let ids = self.spread(ids, c.sizes(), dim);
+        let dims = (0..rank)
+            .map(|d| match d.cmp(&dim) {
+                Ordering::Less => Some(d),
+                Ordering::Equal => None,
+                Ordering::Greater => Some(d + places - 1),
+            })
+            .collect();
+        Some(self.gather(c, x, ids, dims))
     }
 
     fn gather(&mut self, c: &CallView, src: V, index: V, dims: Vec<Option<usize>>) -> V {

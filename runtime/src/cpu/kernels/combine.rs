@@ -47,7 +47,8 @@ macro_rules! integers {
         }
     )+};
 }
-integers!(u8 i8 i16 i32 i64);
+// the widest moves complex numbers and is never added
+integers!(u8 i8 i16 i32 i64 u128);
 
 macro_rules! floats {
     ($($t:ty: $wide:ty, $widen:expr, $narrow:expr;)+) => {$(
@@ -131,6 +132,35 @@ fn pick<T: Number>(op: ScatterOp) -> Combine {
     }
 }
 
+/// A complex number.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Pair<T>(T, T);
+
+macro_rules! pairs {
+    ($($t:ty)+) => {$(
+        impl Number for Pair<$t> {
+            fn add(self, other: Self) -> Self {
+                Pair(self.0 + other.0, self.1 + other.1)
+            }
+            fn mul(self, other: Self) -> Self {
+                Pair(
+                    self.0 * other.0 - self.1 * other.1,
+                    self.0 * other.1 + self.1 * other.0,
+                )
+            }
+            // not offered: complex numbers have no order
+            fn max(self, _: Self) -> Self {
+                self
+            }
+            fn min(self, _: Self) -> Self {
+                self
+            }
+        }
+    )+};
+}
+pairs!(f32 f64);
+
 /// The combination for elements of a dtype.
 pub(super) fn combine(op: ScatterOp, dtype: DType) -> Result<Combine, KernelError> {
     Ok(match dtype {
@@ -144,11 +174,14 @@ pub(super) fn combine(op: ScatterOp, dtype: DType) -> Result<Combine, KernelErro
         DType::F16 => pick::<f16>(op),
         DType::BF16 => pick::<bf16>(op),
         DType::Bool => pick::<Truth>(op),
+        DType::C64 if !matches!(op, ScatterOp::Max | ScatterOp::Min) => pick::<Pair<f32>>(op),
+        DType::C128 if !matches!(op, ScatterOp::Max | ScatterOp::Min) => pick::<Pair<f64>>(op),
         other if op == ScatterOp::Replace => match other.size() {
             1 => pick::<u8>(op),
             2 => pick::<i16>(op),
             4 => pick::<i32>(op),
-            _ => pick::<i64>(op),
+            8 => pick::<i64>(op),
+            _ => pick::<u128>(op),
         },
         other => return Err(KernelError::unsupported(op, other)),
     })

@@ -111,17 +111,75 @@ pub unsafe fn sort(
     Ok(())
 }
 
+/// Moves the median of three places to `to`.
+fn median_to<T: Placed>(row: &mut [T], to: usize, [x, y, z]: [usize; 3]) {
+    let less = |i: usize, j: usize| row[i].key() < row[j].key();
+    let median = match (less(x, y), less(y, z), less(x, z)) {
+        (true, true, _) | (false, false, false) => y,
+        (true, false, true) | (false, true, false) => z,
+        _ => x,
+    };
+    row.swap(to, median);
+}
+
+/// Brings the `k` smallest to the front, in the order in which the selection of the C++ library that PyTorch is built
+/// with leaves them: `sorted=False` shows it, and so do ties.
+fn select_front<T: Placed>(row: &mut [T], k: usize) {
+    let nth = k - 1;
+    let (mut first, mut last) = (0, row.len());
+    let mut rounds = 2 * row.len().ilog2();
+    while last - first > 3 {
+        if rounds == 0 {
+            row[first..last].select_nth_unstable(nth - first);
+            return;
+        }
+        rounds -= 1;
+        median_to(
+            row,
+            first,
+            [first + 1, first + (last - first) / 2, last - 1],
+        );
+        let pivot = row[first].key();
+        let (mut i, mut j) = (first + 1, last);
+        // the pivot is a median of three, so that both scans meet an element to stop at
+        let cut = loop {
+            while row[i].key() < pivot {
+                i += 1;
+            }
+            j -= 1;
+            while pivot < row[j].key() {
+                j -= 1;
+            }
+            if i >= j {
+                break i;
+            }
+            row.swap(i, j);
+            i += 1;
+        };
+        if cut <= nth {
+            first = cut;
+        } else {
+            last = cut;
+        }
+    }
+    row[first..last].sort_by_key(|t| t.key());
+}
+
 /// The extremes of a row to its front.
 fn choose_top<T: Placed>(row: &mut Vec<T>, k: usize, sorted: bool) {
     if k == 0 {
         return;
     }
-    if k < row.len() {
+    if k * 64 <= row.len() {
         row.select_nth_unstable(k - 1);
         row.truncate(k);
-    }
-    if sorted {
         row.sort_unstable();
+        return;
+    }
+    select_front(row, k);
+    row.truncate(k);
+    if sorted {
+        row.sort_by_key(|t| t.key());
     }
 }
 
@@ -390,4 +448,52 @@ pub unsafe fn row_groups(a: Strided<'_>, consecutive: bool) -> Result<Groups, Ke
         groups.add(row);
     }
     Ok(groups)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn top(values: &[u64], k: usize, sorted: bool) -> Vec<usize> {
+        let mut row: Vec<u64> = (values.iter().enumerate())
+            .map(|(i, v)| u64::new(100 - v, i))
+            .collect();
+        choose_top(&mut row, k, sorted);
+        row.into_iter().map(Placed::place).collect()
+    }
+
+    #[test]
+    fn unsorted_extremes_come_in_the_order_of_pytorch() {
+        assert_eq!(top(&[3, 1, 2, 5, 4, 7, 6], 4, false), [3, 6, 5, 4]);
+        assert_eq!(top(&[3, 1, 2, 5, 4, 7, 6], 4, true), [5, 6, 3, 4]);
+        // many rounds: each pattern of ends and middles
+        for n in 1..40 {
+            let values: Vec<u64> = (0..n).map(|i| i * 7 % 13).collect();
+            for k in 1..=n as usize {
+                let mut found: Vec<u64> =
+                    top(&values, k, false).iter().map(|i| values[*i]).collect();
+                found.sort_unstable_by(|a, b| b.cmp(a));
+                let mut expect = values.clone();
+                expect.sort_unstable_by(|a, b| b.cmp(a));
+                expect.truncate(k);
+                assert_eq!(found, expect, "{n} {k}");
+            }
+        }
+    }
+
+    #[test]
+    fn medians_and_modes() {
+        let one = |keys: &[u64], which| {
+            let mut row: Vec<u64> = (keys.iter().enumerate())
+                .map(|(i, k)| u64::new(*k, i))
+                .collect();
+            choose_one(&mut row, which, Some(99));
+            row[0].place()
+        };
+        assert_eq!(one(&[3, 1, 2, 4], Selection::Median), 2);
+        assert_eq!(one(&[3, 99, 2, 99], Selection::Median), 1);
+        assert_eq!(one(&[3, 99, 2, 99], Selection::NanMedian), 2);
+        assert_eq!(one(&[3, 1, 1, 3, 2], Selection::Mode), 2);
+        assert_eq!(one(&[7, 99, 99], Selection::Mode), 0);
+    }
 }
