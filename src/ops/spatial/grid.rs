@@ -58,12 +58,7 @@ fn shape(
     let mode = match mode {
         0 => GridMode::Linear,
         1 => GridMode::Nearest,
-        2 if spatial == 2 => GridMode::Cubic,
-        2 => {
-            return Err(Error::runtime(
-                "grid_sampler(): bicubic interpolation only supports 4D input",
-            ));
-        }
+        2 => GridMode::Cubic,
         _ => {
             return Err(Error::value(format!(
                 "{what}: unknown interpolation mode {mode}"

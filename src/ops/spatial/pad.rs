@@ -146,7 +146,7 @@ fn backward(
         let ((count, to), (_, from)) = (planes(out, spatial)?, planes(&grad, spatial)?);
         let _reads = access::read(&[&grad])?;
         // SAFETY: as in `forward`.
-        unsafe { spatial::scatter_axes(count, to, from, &p.maps)? };
+        unsafe { spatial::scatter_axes(count, to, from, &p.maps, false)? };
         Ok(())
     })
 }

@@ -86,6 +86,11 @@ impl Resizing {
                 factor: self.factors[d],
                 align_corners: self.align_corners,
                 single: dtype != DType::F64,
+                held: if dtype == DType::F64 {
+                    dtype
+                } else {
+                    DType::F32
+                },
             }
         })
     }

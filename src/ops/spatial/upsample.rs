@@ -76,13 +76,23 @@ fn forward(method: Method, sizes: Resizing, x: &Tensor) -> Result<Tensor> {
             }
             if x.dtype() == DType::U8 {
                 // fixed-point weights are rounded from f64
-                let axes = axes.map(|a| AxisScale { single: false, ..a });
+                let axes = axes.map(|a| AxisScale {
+                    single: false,
+                    held: DType::F64,
+                    ..a
+                });
                 let taps = axes.map(|a| method.taps(&a));
                 // SAFETY: as above; the elements are bytes.
                 unsafe { resample::resample_bytes(count, y, from, &taps) };
                 return Ok(());
             }
-            let taps = axes.map(|a| method.taps(&a));
+            // PyTorch keeps weights in the tensor's dtype, but for linear interpolation of images
+            let held = if spatial == 2 && method == Method::Linear {
+                axes[2].held
+            } else {
+                x.dtype()
+            };
+            let taps = axes.map(|a| method.taps(&AxisScale { held, ..a }));
             // SAFETY: as above.
             unsafe { resample::resample(count, y, from, &taps)? };
             Ok(())
@@ -112,7 +122,7 @@ fn backward(method: Method, sizes: Resizing, grad: &Tensor) -> Result<Tensor> {
                 let map = |a: AxisScale| a.nearest_backward(exact).ok_or_else(|| no_position(what));
                 let maps = [map(axes[0])?, map(axes[1])?, map(axes[2])?];
                 // SAFETY: out is fresh, grad is held shared; both are row-major planes of the maps' sizes.
-                unsafe { spatial::scatter_axes(count, to, from, &maps)? };
+                unsafe { spatial::scatter_axes(count, to, from, &maps, true)? };
                 return Ok(());
             }
             let taps = axes.map(|a| method.taps(&a));

@@ -4,6 +4,7 @@ use super::super::KernelError;
 use super::super::nest::{self, Shared};
 use super::number::{Number, with_number};
 use super::planes::{Planes, each_plane};
+use straightline_passes::ir::DType;
 
 /// Windows of `kernel` pixels over images of `image` pixels; height first everywhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,6 +100,11 @@ unsafe fn expand<T: Copy>(count: usize, out: Planes, input: Planes, columns: &Co
     });
 }
 
+/// Sums of half types round after each addition here, as PyTorch's do.
+fn is_half(dtype: DType) -> bool {
+    matches!(dtype, DType::F16 | DType::BF16)
+}
+
 /// The sum of the columns' elements at each pixel: the gradient of [`im2col`].
 ///
 /// # Safety
@@ -110,11 +116,15 @@ pub unsafe fn col2im(
     input: Planes,
     columns: &Columns,
 ) -> Result<(), KernelError> {
+    let (dtype, narrow) = (out.dtype, is_half(out.dtype));
     with_number!("col2im", out.dtype, A => {
         // SAFETY: as promised by the caller.
         unsafe {
             each_plane::<A, 1>(count, input.len, [input], out, &|_, [x], y| {
-                columns.each(|element, pixel| y[pixel] = y[pixel].plus(x[element]));
+                columns.each(|element, pixel| {
+                    let sum = y[pixel].plus(x[element]);
+                    y[pixel] = if narrow { sum.held_as(dtype) } else { sum };
+                });
             });
         }
         Ok(())
@@ -133,6 +143,7 @@ pub unsafe fn fold_windows(
     grad: Planes,
     [inner, size, step]: [usize; 3],
 ) -> Result<(), KernelError> {
+    let (dtype, narrow) = (out.dtype, is_half(out.dtype));
     with_number!("unfold_backward", out.dtype, A => {
         // SAFETY: as promised by the caller.
         unsafe {
@@ -141,7 +152,8 @@ pub unsafe fn fold_windows(
                     let (window, i) = (k / inner, k % inner);
                     for (t, v) in taps.iter().enumerate() {
                         let to = &mut y[(window * step + t) * inner + i];
-                        *to = to.plus(*v);
+                        let sum = to.plus(*v);
+                        *to = if narrow { sum.held_as(dtype) } else { sum };
                     }
                 }
             });

@@ -4,6 +4,7 @@ use super::super::KernelError;
 use super::super::nest::{self, Shared};
 use super::number::{Number, with_number};
 use super::planes::{Planes, each_plane};
+use straightline_passes::ir::DType;
 
 /// For each output position of an axis, the input position that it copies.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -105,7 +106,8 @@ unsafe fn gather<T: Copy>(count: usize, out: Planes, input: Planes, maps: &[Axis
     });
 }
 
-/// The gradient of [`gather_axes`]: what was copied from one place is added up there.
+/// The gradient of [`gather_axes`]: what was copied from one place is added up there, half types in `f32` if `wide`,
+/// otherwise rounding after each addition.
 ///
 /// # Safety
 ///
@@ -115,9 +117,12 @@ pub unsafe fn scatter_axes(
     out: Planes,
     grad: Planes,
     maps: &[AxisMap; 3],
+    wide: bool,
 ) -> Result<(), KernelError> {
     let [d, h, w] = [0, 1, 2].map(|a| &maps[a].from);
     let (height, in_width) = (maps[1].input, maps[2].input);
+    let dtype = out.dtype;
+    let wide = wide || !matches!(dtype, DType::F16 | DType::BF16);
     with_number!("scatter", out.dtype, A => {
         // SAFETY: as promised by the caller.
         unsafe {
@@ -129,7 +134,8 @@ pub unsafe fn scatter_axes(
                         let at = (id * height + ih) * in_width;
                         let to = &mut x[at..at + in_width];
                         for (v, i) in row.iter().zip(w) {
-                            to[*i] = to[*i].plus(*v);
+                            let sum = to[*i].plus(*v);
+                            to[*i] = if wide { sum } else { sum.held_as(dtype) };
                         }
                     }
                 }

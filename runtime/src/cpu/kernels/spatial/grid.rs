@@ -4,6 +4,7 @@
 //! two positions decides which elements are taken, so that the rounding of its coordinates shows.
 
 use super::super::nest::{self, Shared};
+use super::number::round_to;
 use straightline_passes::ir::DType;
 
 /// How elements between the input's are made up.
@@ -13,7 +14,7 @@ pub enum GridMode {
     Linear,
     /// The nearest element.
     Nearest,
-    /// Cubic in each axis (images only).
+    /// Cubic in each axis.
     Cubic,
 }
 
@@ -62,7 +63,7 @@ struct Tap {
 
 /// The elements of one point.
 struct Taps {
-    taps: [Tap; 16],
+    taps: [Tap; 64],
     count: usize,
     /// The coordinates were no numbers.
     poison: bool,
@@ -81,12 +82,7 @@ impl Taps {
 
 impl GridShape {
     fn round(&self, x: f64) -> f64 {
-        match self.dtype {
-            DType::F64 => x,
-            DType::F16 => f64::from(::half::f16::from_f32(x as f32).to_f32()),
-            DType::BF16 => f64::from(::half::bf16::from_f32(x as f32).to_f32()),
-            _ => f64::from(x as f32),
-        }
+        round_to(self.dtype, x)
     }
 
     fn plane(&self) -> usize {
@@ -159,7 +155,7 @@ impl GridShape {
     /// The elements that make up the value at a point, x first.
     fn taps(&self, point: &[f64]) -> Taps {
         let mut taps = Taps {
-            taps: [Tap::default(); 16],
+            taps: [Tap::default(); 64],
             count: 0,
             poison: false,
         };
@@ -200,19 +196,46 @@ impl GridShape {
         let low = at.map(f64::floor);
         let beyond: [f64; 3] = std::array::from_fn(|a| r(at[a] - low[a]));
         if self.mode == GridMode::Cubic {
-            let (wx, dx) = self.cubic(beyond[0]);
-            let (wy, dy) = self.cubic(beyond[1]);
-            for j in 0..4 {
-                for i in 0..4 {
-                    let place = |a: usize, k: usize| {
-                        let at = low[a] + k as f64 - 1.0;
-                        self.inside(at, self.input[2 - a]).0 as i64
-                    };
-                    if let Some(index) = self.index([place(0, i), place(1, j), 0]) {
+            let curves = beyond.map(|t| self.cubic(t));
+            // an image's third axis is one position
+            let deep = if self.spatial == 3 { 4 } else { 1 };
+            let weight = |a: usize, k: usize| {
+                if a < self.spatial {
+                    curves[a].0[k]
+                } else {
+                    1.0
+                }
+            };
+            let slope = |a: usize, k: usize| {
+                if a < self.spatial {
+                    curves[a].1[k]
+                } else {
+                    0.0
+                }
+            };
+            let place = |a: usize, k: usize| {
+                if a >= self.spatial {
+                    return 0;
+                }
+                let at = low[a] + k as f64 - 1.0;
+                self.inside(at, self.input[2 - a]).0 as i64
+            };
+            for k in 0..deep {
+                for j in 0..4 {
+                    for i in 0..4 {
+                        let at = [place(0, i), place(1, j), place(2, k)];
+                        let Some(index) = self.index(at) else {
+                            continue;
+                        };
+                        let (x, y, z) = (weight(0, i), weight(1, j), weight(2, k));
                         taps.push(Tap {
                             index,
-                            weight: r(wx[i] * wy[j]),
-                            slope: [dx[i] * wy[j] * factor[0], wx[i] * dy[j] * factor[1], 0.0],
+                            weight: r(r(x * y) * z),
+                            slope: [
+                                slope(0, i) * y * z * factor[0],
+                                x * slope(1, j) * z * factor[1],
+                                x * y * slope(2, k) * factor[2],
+                            ],
                         });
                     }
                 }

@@ -12,6 +12,8 @@ mod number;
 mod planes;
 mod pool;
 pub mod resample;
+#[cfg(test)]
+mod tests;
 mod unpool;
 mod window;
 

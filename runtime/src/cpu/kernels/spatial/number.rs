@@ -3,6 +3,16 @@
 use super::super::half;
 use straightline_passes::ir::DType;
 
+/// A number rounded to the precision of a floating-point dtype.
+pub(super) fn round_to(dtype: DType, x: f64) -> f64 {
+    match dtype {
+        DType::F64 => x,
+        DType::F16 => f64::from(::half::f16::from_f32(x as f32).to_f32()),
+        DType::BF16 => f64::from(::half::bf16::from_f32(x as f32).to_f32()),
+        _ => f64::from(x as f32),
+    }
+}
+
 /// A type to compute in: `f32` for itself and the half types, `f64`, `i64` for integers and bool.
 pub(super) trait Number: Copy + PartialOrd + Send + Sync + 'static {
     const ZERO: Self;
@@ -17,6 +27,8 @@ pub(super) trait Number: Copy + PartialOrd + Send + Sync + 'static {
     /// Integers divide towards zero; by zero is zero.
     fn over(self, divisor: i64) -> Self;
     fn of(x: f64) -> Self;
+    /// As an element of `dtype`, which computes in `Self`, would hold it.
+    fn held_as(self, dtype: DType) -> Self;
 
     /// # Safety
     ///
@@ -66,6 +78,10 @@ macro_rules! float_number {
         #[inline(always)]
         fn of(x: f64) -> Self {
             x as $t
+        }
+        #[inline]
+        fn held_as(self, dtype: DType) -> Self {
+            round_to(dtype, self as f64) as $t
         }
     };
 }
@@ -135,6 +151,9 @@ impl Number for i64 {
     #[inline(always)]
     fn of(x: f64) -> i64 {
         x as i64
+    }
+    fn held_as(self, _: DType) -> i64 {
+        self
     }
 
     unsafe fn load(dtype: DType, src: *const u8, dst: &mut [i64]) {

@@ -5,6 +5,7 @@ use super::super::nest::Shared;
 use super::number::{Number, with_number};
 use super::planes::{Planes, each_plane, indices_of};
 use super::window::AxisWindows;
+use straightline_passes::ir::DType;
 
 /// What the sum of an average pool's window is divided by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -145,6 +146,8 @@ pub unsafe fn avg_pool_backward(
 ) -> Result<(), KernelError> {
     let [depth, height, width] = outputs(axes);
     let w = &axes[2];
+    // PyTorch sums half types in themselves here
+    let (dtype, narrow) = (out.dtype, matches!(out.dtype, DType::F16 | DType::BF16));
     with_number!("avg_pool_backward", out.dtype, A => {
         // SAFETY: as promised by the caller.
         unsafe {
@@ -154,14 +157,15 @@ pub unsafe fn avg_pool_backward(
                     for oh in 0..height {
                         let at = (od * height + oh) * width;
                         for ow in 0..width {
-                            shares[ow] = g[at + ow].over(divisor.of(axes, [od, oh, ow]));
+                            shares[ow] = share(g[at + ow], [od, oh, ow], dtype, axes, divisor);
                         }
                         for row in rows(axes, od, oh) {
                             let to = &mut x[row..row + w.input];
                             for (share, window) in shares.iter().zip(&w.windows) {
                                 for t in 0..window.taps {
                                     let v = &mut to[window.start + t * w.step];
-                                    *v = v.plus(*share);
+                                    let sum = v.plus(*share);
+                                    *v = if narrow { sum.held_as(dtype) } else { sum };
                                 }
                             }
                         }
@@ -170,6 +174,23 @@ pub unsafe fn avg_pool_backward(
             });
         }
         Ok(())
+    })
+}
+
+/// What each element of a window gets of its output's gradient.
+fn share<A: Number>(
+    g: A,
+    at: [usize; 3],
+    dtype: DType,
+    axes: &[AxisWindows; 3],
+    divisor: Divisor,
+) -> A {
+    if axes[2].regular.is_some() {
+        return g.over(divisor.of(axes, at)).held_as(dtype);
+    }
+    // adaptive windows: by one axis after the other
+    (0..3).fold(g, |g, d| {
+        g.over(axes[d].windows[at[d]].taps as i64).held_as(dtype)
     })
 }
 

@@ -3,8 +3,9 @@
 use super::super::KernelError;
 use super::super::nest::{self, Shared};
 use super::gather::AxisMap;
-use super::number::{Number, with_float};
+use super::number::{Number, round_to, with_float};
 use super::planes::{Planes, each_plane};
+use straightline_passes::ir::DType;
 
 /// How output positions relate to input positions along an axis.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -19,6 +20,8 @@ pub struct AxisScale {
     pub align_corners: bool,
     /// Whether positions are computed in `f32`.
     pub single: bool,
+    /// The dtype that holds weights.
+    pub held: DType,
 }
 
 impl AxisScale {
@@ -108,7 +111,8 @@ impl AxisScale {
             let (i, t) = self.below(at);
             let i = i.max(0) as usize;
             let next = (i + 1).min(self.last());
-            taps.push([(i, self.round(1.0 - t)), (next, t)]);
+            let t = round_to(self.held, t);
+            taps.push([(i, round_to(self.held, self.round(1.0 - t))), (next, t)]);
         }
         taps
     }
@@ -131,7 +135,7 @@ impl AxisScale {
             ];
             taps.push(std::array::from_fn::<_, 4, _>(|k| {
                 let at = (i + k as i64 - 1).clamp(0, self.last() as i64);
-                (at as usize, weights[k])
+                (at as usize, round_to(self.held, weights[k]))
             }));
         }
         taps
