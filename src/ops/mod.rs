@@ -16,6 +16,7 @@
 //! | `nn` | softmax, layer norm, rms norm, dropout |
 //! | `matmul` | `mm`, `bmm`, `addmm`, `matmul`, `linear` |
 //! | `conv`, `conv_backward` | convolutions and their gradients |
+//! | `norm`, `norm_backward` | batch, instance, group and weight norms and their gradients |
 //! | `view` | views, `reshape`, `split`, `stack` |
 //! | `alias` | `unfold`, `movedim`, `tensor_split`; inverses of views; functional forms of what overwrites |
 //! | `copy` | `copy_`, `clone`, `to`, `fill_`, `tril`, `cat` |
@@ -77,6 +78,8 @@ pub(crate) mod math_bits;
 pub(crate) mod matmul;
 pub(crate) mod nested;
 mod nn;
+mod norm;
+mod norm_backward;
 mod pointwise;
 pub mod quantized;
 mod random;

@@ -62,7 +62,11 @@ pub(crate) fn log_softmax_int(x: &Tensor, dim: i64, dtype: Option<DType>) -> Res
     aten::_log_softmax(&softmax_input(x, dtype)?, dim, false)
 }
 
-fn check_normalized(x: &Tensor, shape: &[i64], named: &[(&str, Option<&Tensor>)]) -> Result<usize> {
+pub(super) fn check_normalized(
+    x: &Tensor,
+    shape: &[i64],
+    named: &[(&str, Option<&Tensor>)],
+) -> Result<usize> {
     if shape.is_empty() {
         return Err(Error::runtime(
             "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []",

@@ -38,6 +38,7 @@ pub mod matmul;
 mod nest;
 mod order;
 mod place;
+pub mod norm;
 mod pointwise;
 pub mod quantized;
 pub mod random;

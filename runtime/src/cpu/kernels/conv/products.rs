@@ -1,7 +1,7 @@
 //! The three products of a convolution, and how they are split over threads.
 
 use super::columns::{Number, put, take};
-use super::{Geometry, depthwise};
+use super::{Geometry, depthwise, direct};
 use crate::cpu::kernels::KernelError;
 use crate::cpu::kernels::matmul::{self, MatMut, MatRef, Scaling};
 use crate::cpu::threads;
@@ -14,20 +14,20 @@ const PARALLEL_WORK: usize = 1 << 19;
 
 /// A pointer that the threads of one call share.
 #[derive(Clone, Copy)]
-struct Shared<T>(*mut T);
+pub(super) struct Shared<T>(pub(super) *mut T);
 // SAFETY: the threads of a call write disjoint parts.
 unsafe impl<T> Send for Shared<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for Shared<T> {}
 
 impl<T> Shared<T> {
-    fn at(&self, offset: usize) -> *mut T {
+    pub(super) fn at(&self, offset: usize) -> *mut T {
         self.0.wrapping_add(offset)
     }
 }
 
 /// Calls `f` for each number below `count`, on threads where the whole is worth it.
-fn each(count: usize, work: usize, f: &(dyn Fn(usize) + Sync)) {
+pub(super) fn each(count: usize, work: usize, f: &(dyn Fn(usize) + Sync)) {
     if work < PARALLEL_WORK || count == 1 {
         (0..count).for_each(f);
     } else {
@@ -171,6 +171,22 @@ unsafe fn forward<T: Number>(
         return;
     }
     let pointwise = g.is_pointwise();
+    if !pointwise && direct::fits(g) {
+        // SAFETY: the caller's contract; the types are the same where the dtypes are.
+        unsafe {
+            match dtype {
+                DType::F32 => {
+                    let [x, w, b, y] = [input, weight, bias, output].map(|p| Shared(p.0.cast()));
+                    return direct::forward::<f32>(g, x, w, b, y);
+                }
+                DType::F64 => {
+                    let [x, w, b, y] = [input, weight, bias, output].map(|p| Shared(p.0.cast()));
+                    return direct::forward::<f64>(g, x, w, b, y);
+                }
+                _ => {}
+            }
+        }
+    }
     let block = if pointwise {
         positions
     } else {
@@ -335,10 +351,10 @@ unsafe fn weights<T: Number>(
 }
 
 /// Memory for `len` elements of any content, kept by the thread for its next convolution.
-fn scratch<T>(len: usize, f: impl FnOnce(*mut T)) {
+pub(super) fn scratch<T>(len: usize, f: impl FnOnce(*mut T)) {
     use std::cell::Cell;
     /// What a thread keeps; larger ones are given back.
-    const KEEP: usize = 4 << 20;
+    const KEEP: usize = 16 << 20;
     thread_local! {
         static KEPT: Cell<Vec<[u64; 8]>> = const { Cell::new(Vec::new()) };
     }

@@ -212,3 +212,54 @@ fn gradients_are_the_sums() {
         assert_eq!(got_w, dw, "{g:?}");
     }
 }
+
+/// `cargo test --release -p straightline-runtime conv::tests::speed -- --ignored --nocapture`
+#[test]
+#[ignore = "a measurement"]
+fn speed() {
+    for (c, o, size, k, stride) in [
+        (64, 64, 56, 3, 1),
+        (128, 128, 28, 3, 1),
+        (256, 256, 14, 3, 1),
+        (512, 512, 7, 3, 1),
+        (3, 64, 224, 7, 2),
+        (64, 128, 56, 3, 2),
+        (64, 128, 56, 1, 2),
+        (64, 256, 56, 1, 1),
+    ] {
+        let g = geometry(
+            (1, 1, c, o),
+            [1, size, size],
+            [1, k, k],
+            [1, stride, stride],
+            [0, k / 2, k / 2],
+            [1; 3],
+        );
+        let x = vec![0.5f32; c * size * size];
+        let w = vec![0.25f32; o * c * k * k];
+        let mut y = vec![0f32; o * g.output.iter().product::<usize>()];
+        let mut best = f64::MAX;
+        for _ in 0..20 {
+            let begin = std::time::Instant::now();
+            // SAFETY: the slices have the sizes of the geometry.
+            unsafe {
+                convolve(
+                    DType::F32,
+                    &g,
+                    x.as_ptr().cast(),
+                    w.as_ptr().cast(),
+                    std::ptr::null(),
+                    y.as_mut_ptr().cast(),
+                )
+                .unwrap();
+            }
+            best = best.min(begin.elapsed().as_secs_f64());
+        }
+        let flops = 2.0 * (w.len() * g.output.iter().product::<usize>()) as f64;
+        println!(
+            "{c}->{o} {k}x{k}/{stride} at {size}: {:.3} ms, {:.0} GFLOP/s",
+            best * 1e3,
+            flops / best / 1e9
+        );
+    }
+}

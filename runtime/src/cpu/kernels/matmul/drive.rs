@@ -190,7 +190,7 @@ impl<T: Float> Product<'_, T> {
         let (base, extra) = (rows / tiles, rows % tiles);
         let tallest = base + (extra > 0) as usize;
         let last = k1 == self.k;
-        let null = std::ptr::null();
+        let null: *const T = std::ptr::null();
         let whole_panels = self.n / kernels.panel;
         let mut p = p0;
         while p < p1 {
@@ -242,6 +242,7 @@ impl<T: Float> Product<'_, T> {
                     },
                     residual_row: self.ending.residual_row,
                     cols,
+                    offsets: null.cast(),
                 };
                 // SAFETY: the caller's contract; the tile lies inside the block, and the table has its height.
                 unsafe { table[height - 1](&tile) };

@@ -59,6 +59,7 @@ mod float;
 mod half;
 mod int;
 mod micro;
+pub(super) mod offsets;
 mod pack;
 pub mod packed;
 mod view;

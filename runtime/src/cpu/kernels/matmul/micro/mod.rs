@@ -66,6 +66,8 @@ pub(super) struct Tile<T> {
     pub(super) residual_row: isize,
     /// Valid columns, for the kernels that handle a partial panel.
     pub(super) cols: usize,
+    /// Where each step's row of `b` begins, in place of multiples of `b_step`; may be null.
+    pub(super) offsets: *const u32,
 }
 
 /// A microkernel.
@@ -273,40 +275,54 @@ unsafe fn tile<V: Vector, const R: usize, const P: usize, const TAIL: bool>(t: &
                 }
             });
         }
-        let mut a = Cursors::new::<R>(t.a, t.a_row);
-        let mut b = Cursors::new::<P>(t.b, t.b_panel);
-        for _ in 0..t.k {
-            if R > 2 * P {
-                // More rows than vectors: hold the vectors.
-                let mut y = [[V::zero(); 2]; P];
-                for (j, pair) in y.iter_mut().enumerate() {
-                    for (v, y) in pair.iter_mut().enumerate() {
-                        *y = load::<V, TAIL>(b.at(j).wrapping_add(v * V::LANES), mask[v]);
+        macro_rules! step {
+            ($a:ident, $b:expr) => {{
+                let panel = $b;
+                if R > 2 * P {
+                    // More rows than vectors: hold the vectors.
+                    let mut y = [[V::zero(); 2]; P];
+                    for (j, pair) in y.iter_mut().enumerate() {
+                        for (v, y) in pair.iter_mut().enumerate() {
+                            *y = load::<V, TAIL>(panel(j).wrapping_add(v * V::LANES), mask[v]);
+                        }
                     }
-                }
-                unroll!(i < R {
-                    let x = V::splat(*a.at(i));
+                    unroll!(i < R {
+                        let x = V::splat(*$a.at(i));
+                        for j in 0..P {
+                            sum[i][j][0] = sum[i][j][0].fma(x, y[j][0]);
+                            sum[i][j][1] = sum[i][j][1].fma(x, y[j][1]);
+                        }
+                    });
+                } else {
+                    let mut x = [V::zero(); R];
+                    for (i, x) in x.iter_mut().enumerate() {
+                        *x = V::splat(*$a.at(i));
+                    }
                     for j in 0..P {
-                        sum[i][j][0] = sum[i][j][0].fma(x, y[j][0]);
-                        sum[i][j][1] = sum[i][j][1].fma(x, y[j][1]);
-                    }
-                });
-            } else {
-                let mut x = [V::zero(); R];
-                for (i, x) in x.iter_mut().enumerate() {
-                    *x = V::splat(*a.at(i));
-                }
-                for j in 0..P {
-                    for v in 0..2 {
-                        let y = load::<V, TAIL>(b.at(j).wrapping_add(v * V::LANES), mask[v]);
-                        for i in 0..R {
-                            sum[i][j][v] = sum[i][j][v].fma(x[i], y);
+                        for v in 0..2 {
+                            let y = load::<V, TAIL>(panel(j).wrapping_add(v * V::LANES), mask[v]);
+                            for i in 0..R {
+                                sum[i][j][v] = sum[i][j][v].fma(x[i], y);
+                            }
                         }
                     }
                 }
+            }};
+        }
+        let mut a = Cursors::new::<R>(t.a, t.a_row);
+        let mut b = Cursors::new::<P>(t.b, t.b_panel);
+        if t.offsets.is_null() {
+            for _ in 0..t.k {
+                step!(a, |j: usize| b.at(j));
+                a.advance::<R>(t.a_step);
+                b.advance::<P>(t.b_step);
             }
-            a.advance::<R>(t.a_step);
-            b.advance::<P>(t.b_step);
+        } else {
+            for p in 0..t.k {
+                let row = t.b.wrapping_add(*t.offsets.add(p) as usize);
+                step!(a, |j: usize| row.wrapping_offset(j as isize * t.b_panel));
+                a.advance::<R>(t.a_step);
+            }
         }
         if !t.bias.is_null() {
             for j in 0..P {
