@@ -116,6 +116,7 @@ impl<T: Block> BlockProduct<T> {
                     residual: std::ptr::null(),
                     residual_row: 0,
                     cols: (self.n - p * step).min(count * step),
+                    offsets: std::ptr::null(),
                 };
                 // SAFETY: the caller's contract; the tile lies inside the block, the table has its height.
                 unsafe { table[height - 1](&tile) };
