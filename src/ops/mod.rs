@@ -17,6 +17,10 @@
 //! | `matmul` | `mm`, `bmm`, `addmm`, `matmul`, `linear` |
 //! | `conv`, `conv_backward` | convolutions and their gradients |
 //! | `norm`, `norm_backward` | batch, instance, group and weight norms and their gradients |
+//! | `product`, `einsum` | products of vectors, outer products, `tensordot`, `einsum` |
+//! | `linalg`, `linalg_composite`, `norms` | factorisations, solutions, determinants, norms |
+//! | `distance` | `cdist`, `pdist`, `cosine_similarity` |
+//! | `recurrent` | LSTM, GRU and plain recurrent layers |
 //! | `view` | views, `reshape`, `split`, `stack` |
 //! | `alias` | `unfold`, `movedim`, `tensor_split`; inverses of views; functional forms of what overwrites |
 //! | `copy` | `copy_`, `clone`, `to`, `fill_`, `tril`, `cat` |
@@ -60,6 +64,8 @@ mod conv_backward;
 pub(crate) mod copy;
 pub(crate) mod dense;
 mod embedding;
+mod distance;
+mod einsum;
 mod factory;
 mod fft;
 mod formula;
@@ -67,6 +73,8 @@ mod formula_activation;
 pub(crate) mod formula_arithmetic;
 pub(crate) mod index;
 mod losses;
+mod linalg;
+mod linalg_composite;
 mod margin_loss;
 mod embedding;
 mod index_along;
@@ -80,10 +88,13 @@ pub(crate) mod nested;
 mod nn;
 mod norm;
 mod norm_backward;
+mod norms;
 mod pointwise;
+mod product;
 pub mod quantized;
 mod random;
 mod random_factory;
+mod recurrent;
 mod reduce;
 mod shape_composite;
 mod shape_factory;

@@ -118,7 +118,13 @@ pub(crate) fn norm_scalar(x: &Tensor, p: Scalar) -> Result<Tensor> {
 
 pub(crate) fn norm_dtype_all(x: &Tensor, p: Option<Scalar>, dtype: DType) -> Result<Tensor> {
     check_norm(&cast(x, dtype)?)?;
-    vector_norm(&cast(x, dtype)?, p.unwrap_or(Scalar::Int(2)), None, false, None)
+    vector_norm(
+        &cast(x, dtype)?,
+        p.unwrap_or(Scalar::Int(2)),
+        None,
+        false,
+        None,
+    )
 }
 
 pub(crate) fn norm_dim_dtype(
@@ -230,9 +236,16 @@ pub(crate) fn matrix_norm(
             )));
         }
     };
-    let other = if !keepdim && other > summed { other - 1 } else { other };
+    let other = if !keepdim && other > summed {
+        other - 1
+    } else {
+        other
+    };
     let sums = aten::linalg_vector_norm(x, Scalar::Float(1.0), Some(&[summed]), keepdim, dtype)?;
-    if p > 0.0 {
+    if p > 0.0 && sums.sizes()[other as usize] == 0 {
+        // the largest of no sums is 0, as their own sum is
+        aten::sum_dim_int_list(&sums, Some(&[other]), keepdim, None)
+    } else if p > 0.0 {
         aten::amax(&sums, &[other], keepdim)
     } else {
         aten::amin(&sums, &[other], keepdim)

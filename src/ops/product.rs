@@ -18,6 +18,17 @@ fn no_bool(t: &Tensor, name: &str) -> Result<()> {
     Ok(())
 }
 
+fn same_dtypes(tensors: &[&Tensor]) -> Result<()> {
+    if tensors.iter().any(|t| t.dtype() != tensors[0].dtype()) {
+        let dtypes: Vec<_> = tensors.iter().map(|t| t.dtype().name()).collect();
+        return Err(Error::dtype(format!(
+            "All tensors must have the same dtype, got {}",
+            dtypes.join(", ")
+        )));
+    }
+    Ok(())
+}
+
 /// A vector as a column.
 fn column(t: &Tensor) -> Result<MatRef> {
     Ok(MatRef::new(
@@ -385,9 +396,8 @@ pub(crate) fn tensordot(a: &Tensor, b: &Tensor, of_a: &[i64], of_b: &[i64]) -> R
     let rows: i64 = sizes.iter().product();
     sizes.extend(fb.iter().map(|d| b.sizes()[*d]));
     let cols: i64 = sizes[fa.len()..].iter().product();
-    let order = |x: &[usize], y: &[usize]| -> Vec<i64> {
-        x.iter().chain(y).map(|d| *d as i64).collect()
-    };
+    let order =
+        |x: &[usize], y: &[usize]| -> Vec<i64> { x.iter().chain(y).map(|d| *d as i64).collect() };
     let left = aten::reshape(&aten::permute(&a, &order(&fa, &da))?, &[rows, steps])?;
     let right = aten::reshape(&aten::permute(&b, &order(&db, &fb))?, &[steps, cols])?;
     aten::reshape(&aten::mm(&left, &right)?, &sizes)
@@ -423,6 +433,7 @@ pub(crate) fn trilinear(
         )));
     }
     no_bool(i1, "bmm")?;
+    same_dtypes(&[i1, i2, i3])?;
     let dtype = i1.dtype();
     let wide = |t: &Tensor, at: &[i64]| -> Result<Tensor> {
         aten::to_dtype(&with_ones(t, at, rank)?, dtype.opmath(), false, false, None)
@@ -455,6 +466,10 @@ pub(crate) fn bilinear(
             x1.sizes(),
             weight.sizes()
         )));
+    }
+    same_dtypes(&[x1, x2, weight])?;
+    if let Some(b) = bias {
+        same_dtypes(&[x1, b])?;
     }
     let last = x1.dim() - 1;
     for d in 0..last {

@@ -9,10 +9,11 @@
 //! | w5 | a multi-layer perceptron |
 //! | w6 | a small GPT |
 //! | w7 | a BERT-base block |
+//! | w8 | attention |
 //! | w12 | all-MiniLM-L6-v2, whose weights are not part of this project (`--minilm`) |
 //!
 //! Names, data and formulas are fixed, so that results can be set beside those of other programs;
-//! numbers missing between w7 and w12 are convolutions, matrix products and training, which
+//! numbers missing between w8 and w12 are convolutions, matrix products and training, which
 //! are measured elsewhere or not yet there. Weights are closed over; activations are inputs.
 
 pub(crate) mod data;

@@ -165,5 +165,27 @@ pub(super) fn workloads() -> Vec<Workload> {
             function(x, move |x: &Tensor| block.forward(x))
         }));
     }
+    for length in [128, 1024] {
+        for (suffix, causal) in [("", false), ("_causal", true)] {
+            suite.push(Workload::new(
+                format!("w8.sdpa_{length}{suffix}"),
+                SUMS,
+                move |_| {
+                    let operand = |name| {
+                        uniform(
+                            &format!("w8.{length}.{name}"),
+                            &[1, 12, length, 64],
+                            1.0,
+                            0.0,
+                        )
+                    };
+                    let inputs = (operand("q")?, operand("k")?, operand("v")?);
+                    function(inputs, move |(q, k, v): &(Tensor, Tensor, Tensor)| {
+                        q.scaled_dot_product_attention(k, v, None, causal)
+                    })
+                },
+            ));
+        }
+    }
     suite
 }

@@ -12,6 +12,7 @@ fn names_are_fixed() {
         w3.bias_gelu_512x768 w4.softmax_1024x1024 w4.softmax_4096x64 w4.layernorm_512x768 \
         w4.sum0_4096 w4.sum1_4096 w4.logsoftmax_nll_256x1000 w4.rmsnorm_512x768 w5.mlp_1x64 \
         w5.mlp_8x256 w5.mlp_64x1024 w6.minigpt_b1 w6.minigpt_b8 w7.block_eager w7.block_sdpa \
+        w8.sdpa_128 w8.sdpa_128_causal w8.sdpa_1024 w8.sdpa_1024_causal \
         w12.minilm_b1_l8 w12.minilm_b1_l32 w12.minilm_b1_l128 w12.minilm_b8_l8 w12.minilm_b8_l32 \
         w12.minilm_b8_l128";
     assert_eq!(names, expected.split_whitespace().collect::<Vec<_>>());

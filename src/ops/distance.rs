@@ -1,0 +1,307 @@
+//! Distances between vectors.
+
+use super::dense::{dense, slice, slice_mut, with_float};
+use super::view;
+use crate::error::{Error, Result};
+use crate::ops::aten;
+use crate::tensor::{Tensor, access};
+use straightline_passes::ir::{Dims, Scalar, layout};
+use straightline_runtime::cpu::kernels::distance as kernels;
+
+const ONE: Scalar = Scalar::Int(1);
+
+fn same_dtype(a: &Tensor, b: &Tensor) -> Result<()> {
+    if a.dtype() != b.dtype() {
+        return Err(Error::dtype(format!(
+            "expected scalar type {} but found {}",
+            a.dtype(),
+            b.dtype()
+        )));
+    }
+    Ok(())
+}
+
+fn check_cdist(a: &Tensor, b: &Tensor, p: f64, mode: Option<i64>) -> Result<()> {
+    for (name, t) in [("X1", a), ("X2", b)] {
+        if t.dim() < 2 {
+            return Err(Error::runtime(format!(
+                "cdist only supports at least 2D tensors, {name} got: {}D",
+                t.dim()
+            )));
+        }
+    }
+    let last = |t: &Tensor| t.sizes()[t.dim() - 1];
+    if last(a) != last(b) {
+        return Err(Error::runtime(format!(
+            "X1 and X2 must have the same number of columns. X1: {} X2: {}",
+            last(a),
+            last(b)
+        )));
+    }
+    for (name, t) in [("X1", a), ("X2", b)] {
+        if !t.dtype().is_floating() {
+            return Err(Error::dtype(format!(
+                "cdist only supports floating-point dtypes, {name} got: {}",
+                t.dtype()
+            )));
+        }
+    }
+    if p < 0.0 || p.is_nan() {
+        return Err(Error::runtime("cdist only supports non-negative p values"));
+    }
+    if let Some(mode) = mode
+        && !(0..=2).contains(&mode)
+    {
+        return Err(Error::runtime(format!(
+            "possible modes: 0, 1, 2, but was: {mode}"
+        )));
+    }
+    same_dtype(a, b)?;
+    super::dense::check_kernel("cdist", a)?;
+    super::common::check_devices(&[a, b])
+}
+
+/// Both with one batch of sizes, which is returned.
+fn expanded(a: &Tensor, b: &Tensor) -> Result<(Tensor, Tensor, Dims)> {
+    let lead = |t: &Tensor| Dims::from_slice(&t.sizes()[..t.dim() - 2]);
+    let batch = layout::broadcast(&lead(a), &lead(b)).ok_or_else(|| {
+        Error::shape(format!(
+            "the batches of {:?} and {:?} do not broadcast",
+            a.sizes(),
+            b.sizes()
+        ))
+    })?;
+    let expand = |t: &Tensor| {
+        let sizes = [batch.as_slice(), &t.sizes()[t.dim() - 2..]].concat();
+        view::expand(t, &sizes, true)
+    };
+    Ok((expand(a)?, expand(b)?, batch))
+}
+
+pub(crate) fn cdist_forward(a: &Tensor, b: &Tensor, p: f64, mode: Option<i64>) -> Result<Tensor> {
+    check_cdist(a, b, p, mode)?;
+    let (a, b, batch) = expanded(a, b)?;
+    let n = a.dim();
+    let (rows, cols, width) = (a.sizes()[n - 2], b.sizes()[n - 2], a.sizes()[n - 1]);
+    let sizes = [batch.as_slice(), &[rows, cols]].concat();
+    let out = Tensor::allocate_contiguous(a.dtype(), a.device(), &sizes)?;
+    if out.storage().has_data() && out.numel() > 0 {
+        let (a, b) = (dense(&a)?, dense(&b)?);
+        let _reads = access::read(&[&a, &b])?;
+        let (rows, cols, width) = (rows as usize, cols as usize, width as usize);
+        with_float!(a.dtype(), "cdist", T => {
+            // SAFETY: row-major operands held shared; the result is fresh.
+            let (a, b, out) = unsafe { (slice::<T>(&a)?, slice::<T>(&b)?, slice_mut::<T>(&out)?) };
+            for (i, out) in out.chunks_exact_mut(rows * cols).enumerate() {
+                let (a, b) = (
+                    &a[i * rows * width..(i + 1) * rows * width],
+                    &b[i * cols * width..(i + 1) * cols * width],
+                );
+                kernels::pairs(a, b, width, p, out);
+            }
+            Ok::<(), Error>(())
+        })?;
+    }
+    Ok(out)
+}
+
+pub(crate) fn cdist_backward(
+    grad: &Tensor,
+    a: &Tensor,
+    b: &Tensor,
+    p: f64,
+    distances: &Tensor,
+) -> Result<Tensor> {
+    check_cdist(a, b, p, None)?;
+    same_dtype(a, grad)?;
+    same_dtype(a, distances)?;
+    let (a, b, batch) = expanded(a, b)?;
+    let n = a.dim();
+    let (rows, cols, width) = (a.sizes()[n - 2], b.sizes()[n - 2], a.sizes()[n - 1]);
+    let sizes = [batch.as_slice(), &[rows, cols]].concat();
+    let grad = view::expand(grad, &sizes, true)?;
+    let distances = view::expand(distances, &sizes, true)?;
+    if grad.numel() == 0 || width == 0 {
+        let strides = layout::preserved_strides(a.sizes(), a.strides());
+        let out = Tensor::allocate(a.dtype(), a.device(), Dims::from_slice(a.sizes()), strides)?;
+        return super::copy::fill_(&out, Scalar::Int(0));
+    }
+    let out = Tensor::allocate_contiguous(a.dtype(), a.device(), a.sizes())?;
+    if out.storage().has_data() && out.numel() > 0 {
+        let (a, b, grad, distances) = (dense(&a)?, dense(&b)?, dense(&grad)?, dense(&distances)?);
+        let _reads = access::read(&[&a, &b, &grad, &distances])?;
+        let (rows, cols, width) = (rows as usize, cols as usize, width as usize);
+        with_float!(a.dtype(), "cdist_backward", T => {
+            // SAFETY: row-major operands held shared; the result is fresh.
+            let (a, b, grad, distances, out) = unsafe {
+                (
+                    slice::<T>(&a)?,
+                    slice::<T>(&b)?,
+                    slice::<T>(&grad)?,
+                    slice::<T>(&distances)?,
+                    slice_mut::<T>(&out)?,
+                )
+            };
+            for (i, out) in out.chunks_exact_mut(rows * width).enumerate() {
+                let pairs = i * rows * cols..(i + 1) * rows * cols;
+                kernels::pairs_backward(
+                    &grad[pairs.clone()],
+                    &a[i * rows * width..(i + 1) * rows * width],
+                    &b[i * cols * width..(i + 1) * cols * width],
+                    width,
+                    p,
+                    &distances[pairs],
+                    out,
+                );
+            }
+            Ok::<(), Error>(())
+        })?;
+    }
+    Ok(out)
+}
+
+fn check_pdist(x: &Tensor, p: f64) -> Result<()> {
+    super::dense::check_kernel("pdist", x)?;
+    if p < 0.0 || p.is_nan() {
+        return Err(Error::runtime("pdist only supports non-negative p values"));
+    }
+    Ok(())
+}
+
+/// Rows, and elements of each.
+fn rows_of(x: &Tensor) -> (i64, i64) {
+    match x.sizes() {
+        [] => (1, 1),
+        [n, rest @ ..] => (*n, rest.iter().product()),
+    }
+}
+
+pub(crate) fn pdist_forward(x: &Tensor, p: f64) -> Result<Tensor> {
+    check_pdist(x, p)?;
+    let (n, width) = rows_of(x);
+    let pairs = if n <= 1 { 0 } else { n * (n - 1) / 2 };
+    let out = Tensor::allocate_contiguous(x.dtype(), x.device(), &[pairs])?;
+    if out.storage().has_data() && pairs > 0 {
+        let x = dense(x)?;
+        let _reads = access::read(&[&x])?;
+        with_float!(x.dtype(), "pdist", T => {
+            // SAFETY: a row-major operand held shared; the result is fresh.
+            let (x, out) = unsafe { (slice::<T>(&x)?, slice_mut::<T>(&out)?) };
+            kernels::among(x, width as usize, p, out);
+            Ok::<(), Error>(())
+        })?;
+    }
+    Ok(out)
+}
+
+pub(crate) fn pdist_backward(
+    grad: &Tensor,
+    x: &Tensor,
+    p: f64,
+    distances: &Tensor,
+) -> Result<Tensor> {
+    check_pdist(x, p)?;
+    same_dtype(x, grad)?;
+    same_dtype(x, distances)?;
+    let (n, width) = rows_of(x);
+    if grad.numel() != n * (n - 1) / 2 || distances.numel() != grad.numel() {
+        return Err(Error::shape(format!(
+            "pdist_backward: {} gradients and {} distances for {n} rows",
+            grad.numel(),
+            distances.numel()
+        )));
+    }
+    let out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
+    if out.storage().has_data() && out.numel() > 0 {
+        let (x, grad, distances) = (dense(x)?, dense(grad)?, dense(distances)?);
+        let _reads = access::read(&[&x, &grad, &distances])?;
+        with_float!(x.dtype(), "pdist_backward", T => {
+            // SAFETY: row-major operands held shared; the result is fresh.
+            let (x, grad, distances, out) = unsafe {
+                (
+                    slice::<T>(&x)?,
+                    slice::<T>(&grad)?,
+                    slice::<T>(&distances)?,
+                    slice_mut::<T>(&out)?,
+                )
+            };
+            kernels::among_backward(grad, x, width as usize, p, distances, out);
+            Ok::<(), Error>(())
+        })?;
+    }
+    Ok(out)
+}
+
+// ---- composites: through the dispatcher --------------------------------------------------------
+
+pub(crate) fn cdist(a: &Tensor, b: &Tensor, p: f64, mode: Option<i64>) -> Result<Tensor> {
+    check_cdist(a, b, p, mode)?;
+    aten::_cdist_forward(a, b, p, mode)
+}
+
+pub(crate) fn pdist(x: &Tensor, p: f64) -> Result<Tensor> {
+    if x.dim() != 2 {
+        return Err(Error::runtime(format!(
+            "pdist only supports 2D tensors, got: {}D",
+            x.dim()
+        )));
+    }
+    if !x.dtype().is_floating() {
+        return Err(Error::dtype("pdist only supports floating-point dtypes"));
+    }
+    check_pdist(x, p)?;
+    aten::_pdist_forward(
+        &aten::contiguous(x, straightline_passes::ir::MemoryFormat::Contiguous)?,
+        p,
+    )
+}
+
+/// Distances by one matrix product: `|x|^2 - 2 x y + |y|^2`.
+pub(crate) fn euclidean_dist(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    if !a.dtype().is_floating() {
+        return Err(Error::dtype(format!(
+            "result type Float can't be cast to the desired output type {}",
+            a.dtype()
+        )));
+    }
+    let norm =
+        |t: &Tensor| aten::sum_dim_int_list(&aten::mul_tensor(t, t)?, Some(&[-1]), true, None);
+    let ones = |t: &Tensor| aten::ones_like(t, None, None, None, None, None);
+    let (na, nb) = (norm(a)?, norm(b)?);
+    let (oa, ob) = (ones(&na)?, ones(&nb)?);
+    let left = aten::cat(&[aten::mul_scalar(a, Scalar::Int(-2))?, na, oa], -1)?;
+    let right = aten::cat(&[b.clone(), ob, nb], -1)?;
+    let squares = aten::matmul(&left, &aten::transpose_int(&right, -2, -1)?)?;
+    aten::sqrt(&aten::clamp_min(&squares, Scalar::Int(0))?)
+}
+
+pub(crate) fn pairwise_distance(
+    a: &Tensor,
+    b: &Tensor,
+    p: f64,
+    eps: f64,
+    keepdim: bool,
+) -> Result<Tensor> {
+    let difference = aten::sub_tensor(a, b, ONE)?;
+    let difference = aten::add_scalar(&difference, Scalar::Float(eps), ONE)?;
+    let last = difference.dim() as i64 - 1;
+    aten::norm_scalar_opt_dim(&difference, Some(Scalar::Float(p)), &[last], keepdim)
+}
+
+pub(crate) fn cosine_similarity(a: &Tensor, b: &Tensor, dim: i64, eps: f64) -> Result<Tensor> {
+    let dtype = super::common::promote(&[a, b])?;
+    if !dtype.is_floating() {
+        return Err(Error::dtype(format!(
+            "expected common dtype to be floating point, yet common dtype is {dtype}"
+        )));
+    }
+    let sizes = super::common::broadcast(&[a, b])?;
+    let unit = |t: &Tensor| -> Result<Tensor> {
+        let t = aten::to_dtype(t, dtype, false, false, None)?;
+        let t = aten::expand(&t, &sizes, false)?;
+        let norm = aten::linalg_vector_norm(&t, Scalar::Int(2), Some(&[dim]), true, None)?;
+        aten::div_tensor(&t, &aten::clamp_min(&norm, Scalar::Float(eps))?)
+    };
+    let product = aten::mul_tensor(&unit(a)?, &unit(b)?)?;
+    aten::sum_dim_int_list(&product, Some(&[dim]), false, None)
+}
