@@ -38,49 +38,6 @@ fn column(t: &Tensor) -> Result<MatRef> {
     ))
 }
 
-pub(crate) fn dot(a: &Tensor, b: &Tensor) -> Result<Tensor> {
-    if a.dim() != 1 || b.dim() != 1 {
-        return Err(Error::runtime(format!(
-            "1D tensors expected, but got {}D and {}D tensors",
-            a.dim(),
-            b.dim()
-        )));
-    }
-    if a.dtype() != b.dtype() {
-        return Err(Error::dtype(format!(
-            "dot : expected both vectors to have same dtype, but found {} and {}",
-            a.dtype(),
-            b.dtype()
-        )));
-    }
-    if a.numel() != b.numel() {
-        return Err(Error::shape(format!(
-            "inconsistent tensor size, expected tensor {:?} and src {:?} to have the same number of elements, but got {} and {} elements respectively",
-            a.sizes(),
-            b.sizes(),
-            a.numel(),
-            b.numel()
-        )));
-    }
-    no_bool(a, "dot")?;
-    super::common::check_devices(&[a, b])?;
-    let out = Tensor::allocate_contiguous(a.dtype(), a.device(), &[])?;
-    if out.storage().has_data() {
-        let _reads = access::read(&[a, b])?;
-        // SAFETY: out is fresh; both vectors are held shared and have as many elements.
-        unsafe {
-            kernels::gemm(
-                a.dtype(),
-                column(a)?.t(),
-                column(b)?,
-                MatMut::row_major(out.data_ptr()?, 1, 1),
-                Scaling::default(),
-            )?;
-        }
-    }
-    Ok(out)
-}
-
 fn matrix_vector(
     addend: Option<(&Tensor, Scalar)>,
     m: &Tensor,
