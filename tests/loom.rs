@@ -148,6 +148,26 @@ mod storage {
         });
     }
 
+    /// A shape changes at home while another thread comes to read: one of them sees the other.
+    #[test]
+    fn a_change_against_a_stranger() {
+        model(4, || {
+            let s = Storage::at_home(A);
+            let changed = Arc::new(loom::sync::atomic::AtomicU32::new(0));
+            let (there, flag) = (s.clone(), changed.clone());
+            let stranger = thread::spawn(move || {
+                let guard = there.borrow.read(ThreadToken::new(B));
+                guard.is_ok() && flag.load(sync::Ordering::Relaxed) == 0
+            });
+            let hold = s.borrow.write(ThreadToken::new(A));
+            changed.store(1, sync::Ordering::Relaxed);
+            let alone = hold.is_ok() && s.borrow.is_private_to(ThreadToken::new(A));
+            drop(hold);
+            let unaware = stranger.join().unwrap();
+            assert!(!(alone && unaware), "a kernel read the old shape");
+        });
+    }
+
     #[test]
     fn without_a_home() {
         model(3, || {
