@@ -131,7 +131,7 @@ pub fn zeta(x: f64, q: f64) -> f64 {
     if x == 1.0 {
         return f64::INFINITY;
     }
-    if x < 1.0 || x.is_nan() || q.is_nan() {
+    if x < 1.0 {
         return f64::NAN;
     }
     if q <= 0.0 {
@@ -146,6 +146,9 @@ pub fn zeta(x: f64, q: f64) -> f64 {
         let sign = if x % 2.0 == 0.0 { 1.0 } else { -1.0 };
         let mirrored = zeta(x, 1.0 - fraction) - zeta(x, 1.0 - fraction - below);
         return zeta(x, fraction) + sign * mirrored;
+    }
+    if x.is_nan() || q.is_nan() {
+        return f64::NAN;
     }
     let mut sum = 0.0;
     let mut at = q;

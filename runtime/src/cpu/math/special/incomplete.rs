@@ -99,10 +99,10 @@ fn upper_by_difference(a: f64, x: f64) -> f64 {
     -log.exp_m1() - log.exp() * a * sum
 }
 
-/// The values at the borders of the domain: `None` inside. `(P, Q)`.
+/// The values at the borders of the domain, `(P, Q)`; `None` inside. As in PyTorch, a border decides before NaN does.
 fn border(a: f64, x: f64) -> Option<(f64, f64)> {
     let nan = Some((f64::NAN, f64::NAN));
-    if a.is_nan() || x.is_nan() || a < 0.0 || x < 0.0 {
+    if a < 0.0 || x < 0.0 {
         return nan;
     }
     if a == 0.0 {
@@ -118,7 +118,10 @@ fn border(a: f64, x: f64) -> Option<(f64, f64)> {
             Some((0.0, 1.0))
         };
     }
-    x.is_infinite().then_some((1.0, 0.0))
+    if x.is_infinite() {
+        return Some((1.0, 0.0));
+    }
+    if a.is_nan() || x.is_nan() { nan } else { None }
 }
 
 /// `P(a, x)`, from 0 at `x = 0` to 1.
