@@ -349,19 +349,6 @@ pub(crate) fn clamp_tensor_(
     call.run_inplace(clamp::clamp)
 }
 
-pub(crate) fn sgn(x: &Tensor) -> Result<Tensor> {
-    pointwise::sign(x)
-}
-
-pub(crate) fn sgn_(x: &Tensor) -> Result<Tensor> {
-    pointwise::sign_(x)
-}
-
-pub(crate) fn isfinite(x: &Tensor) -> Result<Tensor> {
-    let nan = aten::isnan(x)?;
-    aten::logical_not(&aten::logical_or(&nan, &aten::isinf(x)?)?)
-}
-
 fn test(name: &'static str, x: &Tensor, formula: Formula) -> Result<Tensor> {
     if x.dtype().is_complex() {
         return Err(super::formula::not_for(name, x.dtype()));

@@ -52,18 +52,6 @@ pub(crate) fn lcm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     zip_integers(a, b, integers(a, b, "lcm")?, &math::lcm)
 }
 
-pub(crate) fn shift_left(a: &Tensor, b: &Tensor) -> Result<Tensor> {
-    let dtype = integers(a, b, "lshift")?;
-    let bits = dtype.size() as u32 * 8;
-    zip_integers(a, b, dtype, &|a, b| math::shift_left(a, b, bits))
-}
-
-pub(crate) fn shift_right(a: &Tensor, b: &Tensor) -> Result<Tensor> {
-    let dtype = integers(a, b, "rshift")?;
-    let bits = dtype.size() as u32 * 8;
-    zip_integers(a, b, dtype, &|a, b| math::shift_right(a, b, bits))
-}
-
 pub(crate) fn fmax(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let dtype = promote(&[a, b])?;
     if dtype.is_floating() {
@@ -103,23 +91,5 @@ macro_rules! in_place_forms {
     )*};
 }
 in_place_forms!(
-    gcd_ gcd, lcm_ lcm, shift_left_ shift_left, shift_right_ shift_right, heaviside_ heaviside
-);
-
-macro_rules! shifts_by_numbers {
-    ($($by:ident $by_in_place:ident $of_number:ident $of:ident),*) => {$(
-        pub(crate) fn $by(a: &Tensor, b: Scalar) -> Result<Tensor> {
-            $of(a, &number(b, a)?)
-        }
-        pub(crate) fn $by_in_place(a: &Tensor, b: Scalar) -> Result<Tensor> {
-            in_place(a, &$by(a, b)?)
-        }
-        pub(crate) fn $of_number(a: Scalar, b: &Tensor) -> Result<Tensor> {
-            $of(&number(a, b)?, b)
-        }
-    )*};
-}
-shifts_by_numbers!(
-    shift_left_by shift_left_by_ shift_left_number shift_left,
-    shift_right_by shift_right_by_ shift_right_number shift_right
+    gcd_ gcd, lcm_ lcm, heaviside_ heaviside
 );

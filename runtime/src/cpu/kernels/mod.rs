@@ -10,9 +10,6 @@
 //! loop nest is collapsed and sorted, and large ones are split among threads. Results never depend on the split.
 
 pub mod attention;
-pub mod class_loss;
-pub mod complex;
-pub mod conv;
 pub mod bags;
 pub mod class_loss;
 mod combine;
@@ -36,9 +33,9 @@ mod integer;
 pub mod linalg;
 pub mod matmul;
 mod nest;
+pub mod norm;
 mod order;
 mod place;
-pub mod norm;
 mod pointwise;
 pub mod quantized;
 pub mod random;
