@@ -2,10 +2,10 @@
 
 use super::common::promote;
 use super::pointwise;
-use super::special::{in_place, number, unsupported, zip, zip_with};
+use super::special::{in_place, unsupported, zip, zip_with};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, Scalar};
+use straightline_passes::ir::DType;
 use straightline_runtime::cpu::kernels::special as kernels;
 use straightline_runtime::cpu::math::special as math;
 
