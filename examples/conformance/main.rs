@@ -12,6 +12,7 @@
 mod case;
 #[path = "../../tests/conformance/compare.rs"]
 mod compare;
+mod coverage;
 #[path = "../../tests/conformance/report.rs"]
 mod report;
 #[path = "../../tests/conformance/run.rs"]
@@ -43,6 +44,13 @@ struct Options {
     /// project's own tests.
     #[arg(long, value_name = "FILE")]
     skips: Option<PathBuf>,
+    /// Run all three modes and write which operator works in which, by dtype, to this file (`src/ops/coverage.tsv` is
+    /// what `straightline ops --coverage` prints). Needs --operators.
+    #[arg(long, value_name = "FILE", requires = "operators")]
+    coverage: Option<PathBuf>,
+    /// The operators that there should be: lines of overload and tier, separated by a tab.
+    #[arg(long, value_name = "FILE")]
+    operators: Option<PathBuf>,
     /// Print every difference, not only the first of each operator.
     #[arg(long)]
     all: bool,
@@ -75,6 +83,12 @@ fn main() -> ExitCode {
     };
     // a panic is a failure of its case and is reported there
     std::panic::set_hook(Box::new(|_| ()));
+    if let (Some(out), Some(operators)) = (&options.coverage, &options.operators) {
+        return match coverage::write(out, operators, &options.files, &skips) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(e) => fail(&e),
+        };
+    }
     let mut report = Report::default();
     for file in &options.files {
         if let Err(e) = report.run_file(file, mode, &options.op, &skips) {

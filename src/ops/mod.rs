@@ -62,6 +62,7 @@ pub(crate) mod composite;
 mod conv;
 mod conv_backward;
 pub(crate) mod copy;
+mod coverage;
 pub(crate) mod dense;
 mod distance;
 mod einsum;
@@ -112,6 +113,7 @@ mod types;
 mod variants;
 pub(crate) mod view;
 
+pub use coverage::{Coverage, Stages, coverage};
 pub use tolerance::{Tolerance, tolerance};
 
 /// Defines the operators and registers their kernels; called once, by the dispatcher itself.

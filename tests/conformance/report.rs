@@ -46,6 +46,8 @@ pub(crate) struct Tally {
     pub(crate) missing: usize,
     /// Case and what differs.
     pub(crate) failures: Vec<(String, String)>,
+    /// By nominal dtype: whether a case passed, and whether one failed.
+    pub(crate) dtypes: BTreeMap<String, (bool, bool)>,
 }
 
 /// What came of a run, operator by operator.
@@ -95,7 +97,12 @@ impl Report {
             tally.missing += 1;
             tally.failures.push((case.id, e.to_string()));
         } else {
-            match run_case(&case, mode) {
+            let outcome = run_case(&case, mode);
+            let dtype = text(&case.json, "dtype").to_string();
+            let seen = tally.dtypes.entry(dtype).or_default();
+            seen.0 |= outcome.is_ok();
+            seen.1 |= outcome.is_err();
+            match outcome {
                 Ok(()) => tally.passed += 1,
                 Err(e) => tally.failures.push((text(&case.json, "id").to_string(), e)),
             }

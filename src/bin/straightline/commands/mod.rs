@@ -1,5 +1,6 @@
 //! The commands that show what happens inside.
 
+mod coverage;
 pub(crate) mod dump;
 pub(crate) mod explain;
 mod export;

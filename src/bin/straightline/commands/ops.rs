@@ -1,5 +1,6 @@
 //! `ops`: what is registered with the dispatcher.
 
+use super::coverage;
 use crate::error::{CliError, Result};
 use std::io::Write;
 use straightline::dispatch::{
@@ -18,9 +19,20 @@ pub(crate) struct Options {
     /// Only what is registered at this dispatch key (CPU, AutogradCPU, CompositeImplicitAutograd)
     #[arg(long, value_name = "KEY")]
     key: Option<DispatchKey>,
+    /// Which of PyTorch's operators work here: by dtype, eagerly (e), on Meta tensors (m), compiled (c). With a name, only
+    /// those that contain it
+    #[arg(long, conflicts_with_all = ["table", "key"])]
+    coverage: bool,
+    /// The table of --coverage as Markdown
+    #[arg(long, requires = "coverage")]
+    markdown: bool,
 }
 
 pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
+    if options.coverage {
+        let only = options.name.as_deref().unwrap_or("");
+        return coverage::print(only, options.markdown, out);
+    }
     let Some(name) = &options.name else {
         write!(out, "{}", dump_registrations(options.key))?;
         return Ok(());
