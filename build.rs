@@ -320,11 +320,10 @@ impl<'a> Op<'a> {
                 })
             })
             .collect::<Result<Vec<_>, String>>()?;
-        // gradients that the mask leaves out are undefined
-        let masked = schema
-            .args
-            .iter()
-            .any(|a| a.name.ends_with("_mask") && a.name.contains("output"));
+        // gradients that the mask leaves out are undefined, and so are weights that nobody needs
+        let masked = schema.args.iter().any(|a| {
+            (a.name.ends_with("_mask") && a.name.contains("output")) || a.name == "need_weights"
+        });
         let returns: Vec<String> = schema
             .returns
             .iter()

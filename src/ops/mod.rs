@@ -109,6 +109,7 @@ mod special;
 mod special_integer;
 mod structured;
 mod tolerance;
+mod transformer;
 mod types;
 mod variants;
 pub(crate) mod view;
