@@ -227,7 +227,7 @@ pub(crate) fn nextafter_(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 }
 
 /// A number as an operand of a kernel, on the device of the other.
-pub(super) fn number(s: Scalar, like: &Tensor) -> Result<Tensor> {
+fn number(s: Scalar, like: &Tensor) -> Result<Tensor> {
     super::factory::on_device_of(&Tensor::wrapped_number(s)?, like)
 }
 

@@ -1,4 +1,4 @@
-//! Rare functions of integers, or of all dtypes: divisors, shifts, `fmax`, `heaviside`.
+//! Rare functions of integers, or of all dtypes: divisors, `fmax`, `heaviside`.
 
 use super::common::promote;
 use super::pointwise;
@@ -90,6 +90,4 @@ macro_rules! in_place_forms {
         }
     )*};
 }
-in_place_forms!(
-    gcd_ gcd, lcm_ lcm, heaviside_ heaviside
-);
+in_place_forms!(gcd_ gcd, lcm_ lcm, heaviside_ heaviside);
