@@ -14,7 +14,7 @@ use straightline_passes::ir::schema::{FunctionSchema, SchemaType};
 /// A pointer to a trampoline whose real type only the signature knows.
 pub(super) type Erased = unsafe fn();
 
-/// The argument list of a typed operator: a tuple of [`Arg`]s, 0 to 16 of them.
+/// The argument list of a typed operator: a tuple of [`Arg`]s, 0 to 20 of them.
 pub trait Args: super::arg::sealed::Sealed {
     /// The arguments with the lifetime of a call.
     type Items<'a>: Copy + 'a;
@@ -422,3 +422,7 @@ arity!(13 A a, B b, C c, D d, E e, F f_, G g, H h, I i_, J j, K k, L l, M m);
 arity!(14 A a, B b, C c, D d, E e, F f_, G g, H h, I i_, J j, K k, L l, M m, N n);
 arity!(15 A a, B b, C c, D d, E e, F f_, G g, H h, I i_, J j, K k, L l, M m, N n, O o);
 arity!(16 A a, B b, C c, D d, E e, F f_, G g, H h, I i_, J j, K k, L l, M m, N n, O o, P p);
+arity!(17 A a, B b, C c, D d, E e, F f_, G g, H h, I i_, J j, K k, L l, M m, N n, O o, P p, Q q);
+arity!(18 A a, B b, C c, D d, E e, F f_, G g, H h, I i_, J j, K k, L l, M m, N n, O o, P p, Q q, S s);
+arity!(19 A a, B b, C c, D d, E e, F f_, G g, H h, I i_, J j, K k, L l, M m, N n, O o, P p, Q q, S s, T t);
+arity!(20 A a, B b, C c, D d, E e, F f_, G g, H h, I i_, J j, K k, L l, M m, N n, O o, P p, Q q, S s, T t, U u);

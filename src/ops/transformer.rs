@@ -9,18 +9,14 @@ use straightline_passes::ir::{DType, MemoryFormat, Scalar};
 const ONE: Scalar = Scalar::Int(1);
 
 /// A mask that hides where it is true, as something to add to scores of (batch, head, query, key).
-fn hiding(
-    mask: &Tensor,
-    kind: Option<i64>,
-    dtype: DType,
-    batch: i64,
-) -> Result<Tensor> {
+fn hiding(mask: &Tensor, kind: Option<i64>, dtype: DType, batch: i64) -> Result<Tensor> {
     let mask = aten::ne_scalar(mask, Scalar::Int(0))?;
     let mask = match (kind, mask.sizes()) {
         (Some(0), [t, s]) => aten::view(&mask, &[1, 1, *t, *s])?,
-        (Some(1), [b, s]) if *b == batch => {
-            aten::view(&aten::contiguous(&mask, MemoryFormat::Contiguous)?, &[*b, 1, 1, *s])?
-        }
+        (Some(1), [b, s]) if *b == batch => aten::view(
+            &aten::contiguous(&mask, MemoryFormat::Contiguous)?,
+            &[*b, 1, 1, *s],
+        )?,
         (Some(2), [_, _, _, _]) => mask,
         (None, _) => return Err(Error::runtime("Mask Type should be defined")),
         (Some(kind), sizes) => {
@@ -131,8 +127,19 @@ pub(crate) fn encoder_layer(
     };
     let attend = |x: &Tensor| -> Result<Tensor> {
         let (out, _) = multi_head_attention(
-            x, x, x, width, heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask, false,
-            true, mask_kind,
+            x,
+            x,
+            x,
+            width,
+            heads,
+            qkv_weight,
+            qkv_bias,
+            proj_weight,
+            proj_bias,
+            mask,
+            false,
+            true,
+            mask_kind,
         )?;
         out.ok_or_else(|| Error::runtime("multi-head attention gave no result"))
     };
@@ -152,6 +159,14 @@ pub(crate) fn encoder_layer(
         let y = feed(&norm(&x, norm_weight_2, norm_bias_2)?)?;
         return aten::add_tensor(&y, &x, ONE);
     }
-    let x = norm(&aten::add_tensor(&attend(src)?, src, ONE)?, norm_weight_1, norm_bias_1)?;
-    norm(&aten::add_tensor(&feed(&x)?, &x, ONE)?, norm_weight_2, norm_bias_2)
+    let x = norm(
+        &aten::add_tensor(&attend(src)?, src, ONE)?,
+        norm_weight_1,
+        norm_bias_1,
+    )?;
+    norm(
+        &aten::add_tensor(&feed(&x)?, &x, ONE)?,
+        norm_weight_2,
+        norm_bias_2,
+    )
 }
