@@ -1,6 +1,7 @@
 //! Gradients of convolutions.
 
-use super::conv::{Convolution, Target, operand, unflattened};
+use super::conv::{Target, operand, unflattened};
+use super::conv_shape::Convolution;
 use super::copy;
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};

@@ -15,8 +15,8 @@
 //! | `class_loss`, `margin_loss` | losses over classes |
 //! | `nn` | softmax, layer norm, rms norm, dropout |
 //! | `matmul` | `mm`, `bmm`, `addmm`, `matmul`, `linear` |
-//! | `conv`, `conv_backward` | convolutions and their gradients |
-//! | `norm`, `norm_backward` | batch, instance, group and weight norms and their gradients |
+//! | `conv`, `conv_shape`, `conv_backward` | convolutions and their gradients |
+//! | `norm`, `norm_composite`, `norm_backward`, `norm_memory` | batch, instance, group and weight norms and their gradients |
 //! | `product`, `einsum` | products of vectors, outer products, `tensordot`, `einsum` |
 //! | `linalg`, `linalg_composite`, `norms` | factorisations, solutions, determinants, norms |
 //! | `distance` | `cdist`, `pdist`, `cosine_similarity` |
@@ -29,7 +29,7 @@
 //! | `shape_inplace` | `resize_`, `t_` and others that change a shape in place; `size`, `numel` |
 //! | `sort` | `sort`, `topk`, `kthvalue`, `median`, `mode` |
 //! | `scan` | `cumsum`, `cumprod`, `cummax`, `logcumsumexp`, `diff` |
-//! | `search` | `searchsorted`, `isin`, `unique`, `bincount`, `histc`, `repeat_interleave` |
+//! | `search`, `repeat_interleave` | `searchsorted`, `isin`, `unique`, `bincount`, `histc`; `repeat_interleave` |
 //! | `index_tensor`, `index_along`, `index_backward` | `index`, `index_put`; `index_add`, `take`, `put`; derivatives of selections |
 //! | `scatter`, `masked` | the scatter family; `nonzero`, `masked_select`, `masked_scatter` |
 //! | `embedding` | derivatives of embeddings, bags of embeddings |
@@ -43,8 +43,8 @@
 //! | `spatial/` | pooling, padding, resampling, grid sampling |
 //! | `nested/` | batches of tensors of different sizes |
 //! | `quantized/` | tensors of small integers with a scale, and the operators of `quantized::` |
-//! | `shape_composite`, `shape_stat`, `shape_factory` | `repeat`, `roll`, `diag_embed`; `std_mean`; `linspace`, `new_full` |
-//! | `random`, `random_factory` | distributions, dropout, `multinomial`, `randint` |
+//! | `shape_composite`, `diagonal`, `shape_stat`, `shape_factory` | `repeat`, `roll`; `diag_embed`, `kron`; `std_mean`; `linspace`, `new_full` |
+//! | `random`, `random_dropout`, `random_factory` | distributions, `multinomial`; dropout; `randint` |
 //! | `special`, `special_integer` | `lgamma`, `i0`, `zeta`, `frexp`; `gcd`, shifts |
 //! | `factory` | `empty`, `full`, `arange`, random numbers |
 //!
@@ -61,9 +61,11 @@ mod complex;
 pub(crate) mod composite;
 mod conv;
 mod conv_backward;
+mod conv_shape;
 pub(crate) mod copy;
 mod coverage;
 pub(crate) mod dense;
+mod diagonal;
 mod distance;
 mod einsum;
 mod embedding;
@@ -87,14 +89,18 @@ pub(crate) mod nested;
 mod nn;
 mod norm;
 mod norm_backward;
+mod norm_composite;
+mod norm_memory;
 mod norms;
 mod pointwise;
 mod product;
 pub mod quantized;
 mod random;
+mod random_dropout;
 mod random_factory;
 mod recurrent;
 mod reduce;
+mod repeat_interleave;
 mod scan;
 mod scatter;
 mod search;

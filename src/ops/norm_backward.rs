@@ -3,10 +3,8 @@
 use super::channels::{Order, suggested};
 use super::conv_backward::Gradients;
 use super::copy;
-use super::norm::{
-    Dense, Output, check_channels, check_count, check_float, check_groups, invstd, numbers,
-    parameter_dtype, tensor_of, weight_channels,
-};
+use super::norm::{check_channels, check_count, check_groups, invstd, weight_channels};
+use super::norm_memory::{Dense, Output, check_float, numbers, parameter_dtype, tensor_of};
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
 use straightline_passes::ir::layout;

@@ -5,7 +5,7 @@ use super::copy;
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Dims, Scalar, layout};
+use straightline_passes::ir::{DType, Dims, Scalar};
 use straightline_runtime::cpu::kernels::{self, Search};
 
 /// A row-major copy, or the tensor itself.
@@ -201,7 +201,7 @@ pub(crate) fn isin_scalar_tensor(
 }
 
 /// A vector of numbers as a tensor.
-fn vector(numbers: &[i64], sizes: &[i64]) -> Result<Tensor> {
+pub(super) fn vector(numbers: &[i64], sizes: &[i64]) -> Result<Tensor> {
     Tensor::from_slice(numbers, sizes)
 }
 
@@ -505,109 +505,4 @@ pub(crate) fn min_other(x: &Tensor, other: &Tensor) -> Result<Tensor> {
 
 pub(crate) fn max_other(x: &Tensor, other: &Tensor) -> Result<Tensor> {
     aten::maximum(x, other)
-}
-
-/// `repeats[i]` times `i`, for each place `i`.
-pub(crate) fn repeat_interleave(repeats: &Tensor, output_size: Option<i64>) -> Result<Tensor> {
-    if !repeats.dtype().is_integral() {
-        return Err(Error::not_implemented(format!(
-            "\"repeat_interleave\" not implemented for {}",
-            repeats.dtype().torch_name()
-        )));
-    }
-    if repeats.dim() != 1 {
-        return Err(Error::runtime(
-            "repeat_interleave only accept 1D vector as repeat",
-        ));
-    }
-    if let (Some(n), false) = (output_size, repeats.storage().has_data()) {
-        return Tensor::allocate_contiguous(repeats.dtype(), repeats.device(), &[n]);
-    }
-    needs_data("repeat_interleave", repeats)?;
-    let counts = copy::to_dtype(repeats, DType::I64)?.to_vec::<i64>()?;
-    if counts.iter().any(|c| *c < 0) {
-        return Err(Error::runtime("repeats can not be negative"));
-    }
-    let total: i64 = counts.iter().sum();
-    if output_size.is_some_and(|n| n != total) {
-        return Err(Error::runtime(
-            "allocated size does not match required size",
-        ));
-    }
-    let mut out = Vec::with_capacity(total as usize);
-    for (i, c) in counts.iter().enumerate() {
-        out.extend(std::iter::repeat_n(i as i64, *c as usize));
-    }
-    copy::to_dtype(&vector(&out, &[total])?, repeats.dtype())
-}
-
-pub(crate) fn repeat_interleave_self_tensor(
-    x: &Tensor,
-    repeats: &Tensor,
-    dim: Option<i64>,
-    output_size: Option<i64>,
-) -> Result<Tensor> {
-    let (x, dim) = match dim {
-        Some(dim) => (x.clone(), dim),
-        None => (aten::reshape(x, &[-1])?, 0),
-    };
-    let d = wrap_dim(dim, x.dim())?;
-    let size = x.sizes().get(d).copied().unwrap_or(1);
-    let repeats = if repeats.dim() == 0 || (repeats.dim() == 1 && repeats.sizes()[0] == 1) {
-        aten::expand(&aten::reshape(repeats, &[1])?, &[size], false)?
-    } else if repeats.dim() == 1 {
-        if repeats.sizes()[0] != size {
-            return Err(Error::runtime(format!(
-                "repeats must have the same size as input along dim, but got repeats.size(0) = {} and input.size({d}) = {size}",
-                repeats.sizes()[0]
-            )));
-        }
-        repeats.clone()
-    } else {
-        return Err(Error::runtime("repeats must be 0-dim or 1-dim tensor"));
-    };
-    let places = aten::repeat_interleave_tensor(&repeats, output_size)?;
-    let places = match places.dtype() {
-        DType::I64 | DType::I32 => places,
-        _ => aten::to_dtype(&places, DType::I64, false, false, None)?,
-    };
-    aten::index_select(&x, dim, &places)
-}
-
-pub(crate) fn repeat_interleave_self_int(
-    x: &Tensor,
-    repeats: i64,
-    dim: Option<i64>,
-    output_size: Option<i64>,
-) -> Result<Tensor> {
-    let (x, dim) = match dim {
-        Some(dim) if x.dim() > 0 => (x.clone(), dim),
-        Some(dim) => {
-            wrap_dim(dim, 0)?;
-            (aten::reshape(x, &[-1])?, 0)
-        }
-        None => (aten::reshape(x, &[-1])?, 0),
-    };
-    let d = wrap_dim(dim, x.dim())?;
-    if repeats < 0 {
-        return Err(Error::runtime("Repeats must be non-negative"));
-    }
-    if let Some(n) = output_size
-        && n != repeats * x.sizes()[d]
-    {
-        return Err(Error::runtime(
-            "allocated size does not match required size",
-        ));
-    }
-    let mut sizes = Dims::from_slice(x.sizes());
-    sizes.insert(d + 1, repeats);
-    let spread = aten::expand(&aten::unsqueeze(&x, d as i64 + 1)?, &sizes, false)?;
-    let spread = aten::clone(
-        &spread,
-        Some(straightline_passes::ir::MemoryFormat::Contiguous),
-    )?;
-    sizes.remove(d + 1);
-    sizes[d] *= repeats;
-    debug_assert_eq!(layout::numel(&sizes), spread.numel());
-    aten::view(&spread, &sizes)
 }

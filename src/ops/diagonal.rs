@@ -1,0 +1,118 @@
+//! Diagonals and triangles: `diag`, `diag_embed`, `trace`, `tril_`, and the Kronecker product.
+
+use super::common::wrap_dim;
+use super::copy;
+use crate::error::{Error, Result};
+use crate::ops::aten;
+use crate::tensor::Tensor;
+use straightline_passes::ir::{DType, Dims, MemoryFormat};
+
+pub(crate) fn diag(t: &Tensor, diagonal: i64) -> Result<Tensor> {
+    match t.dim() {
+        1 => aten::diag_embed(t, diagonal, 0, 1),
+        2 => aten::diagonal_copy(t, diagonal, 0, 1),
+        n => Err(Error::runtime(format!(
+            "diag(): Supports 1D or 2D tensors. Got {n}D"
+        ))),
+    }
+}
+
+/// Zeros with the last dimension of a tensor on a diagonal.
+pub(crate) fn diag_embed(t: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+    let (a, b) = (wrap_dim(dim1, t.dim() + 1)?, wrap_dim(dim2, t.dim() + 1)?);
+    if a == b {
+        return Err(Error::runtime(format!(
+            "diagonal dimensions cannot be identical {dim1}, {dim2}"
+        )));
+    }
+    let Some((&last, rest)) = t.sizes().split_last() else {
+        return Err(Error::index(
+            "Dimension specified as -1 but tensor has no dimensions",
+        ));
+    };
+    let side = last.saturating_add(offset.saturating_abs());
+    let mut sizes = Dims::from_slice(rest);
+    sizes.insert(a.min(b), side);
+    sizes.insert(a.max(b), side);
+    let out = aten::zeros(&sizes, Some(t.dtype()), None, Some(t.device()), None)?;
+    let on = aten::diagonal(&out, offset, a as i64, b as i64)?;
+    aten::copy_(&on, t, false)?;
+    Ok(out)
+}
+
+pub(crate) fn diagonal_copy(t: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+    let view = aten::diagonal(t, offset, dim1, dim2)?;
+    aten::clone(&view, Some(MemoryFormat::Contiguous))
+}
+
+pub(crate) fn trace(t: &Tensor) -> Result<Tensor> {
+    if t.dim() != 2 {
+        return Err(Error::runtime(format!(
+            "trace: expected a matrix, but got tensor with dim {}",
+            t.dim()
+        )));
+    }
+    if t.dtype() == DType::Bool {
+        return Err(Error::not_implemented(
+            "\"trace\" not implemented for 'Bool'",
+        ));
+    }
+    aten::sum(&aten::diagonal(t, 0, 0, 1)?, None)
+}
+
+pub(crate) fn trace_backward(grad: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    if sizes.len() != 2 {
+        return Err(Error::runtime("expected matrix input"));
+    }
+    if grad.dim() != 0 {
+        return Err(Error::runtime(format!(
+            "trace_backward: expected a gradient of 0 dimensions, but got {}",
+            grad.dim()
+        )));
+    }
+    let out = aten::zeros(sizes, Some(grad.dtype()), None, Some(grad.device()), None)?;
+    let on = aten::diagonal(&out, 0, 0, 1)?;
+    aten::copy_(&on, grad, false)?;
+    Ok(out)
+}
+
+pub(crate) fn tril_(t: &Tensor, diagonal: i64) -> Result<Tensor> {
+    copy::copy_(t, &copy::tril(t, diagonal)?, false)
+}
+
+pub(crate) fn triu_(t: &Tensor, diagonal: i64) -> Result<Tensor> {
+    copy::copy_(t, &copy::triu(t, diagonal)?, false)
+}
+
+/// The Kronecker product: every element of one tensor times the other.
+pub(crate) fn kron(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    let rank = a.dim().max(b.dim());
+    let padded = |t: &Tensor, d: usize| match (d + t.dim()).checked_sub(rank) {
+        Some(k) => t.sizes()[k],
+        None => 1,
+    };
+    let (mut of_a, mut of_b, mut sizes) = (Dims::new(), Dims::new(), Dims::new());
+    for d in 0..rank {
+        let (m, n) = (padded(a, d), padded(b, d));
+        of_a.extend_from_slice(&[m, 1]);
+        of_b.extend_from_slice(&[1, n]);
+        sizes.push(m * n);
+    }
+    let (a, b) = (aten::_unsafe_view(a, &of_a)?, aten::_unsafe_view(b, &of_b)?);
+    aten::_unsafe_view(&aten::mul_tensor(&a, &b)?, &sizes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn diagonals_there_and_back() {
+        let x = Tensor::from_vec([0i64, 1, 2]).unwrap();
+        let m = aten::diag(&x, -1).unwrap();
+        assert_eq!(m.sizes(), [4, 4]);
+        let back = aten::diag(&m, -1).unwrap();
+        assert_eq!(back.to_vec::<i64>().unwrap(), [0, 1, 2]);
+        assert!(aten::diag(&m.view(&[4, 2, 2]).unwrap(), 0).is_err());
+    }
+}

@@ -1,0 +1,174 @@
+//! Memory of the norms' kernels: dense operands with their channels, results, statistics as small tensors.
+
+use super::channels::Order;
+use super::copy;
+use crate::error::{Error, Result};
+use crate::tensor::{Tensor, access};
+use straightline_passes::ir::{DType, Device, Dims, layout};
+use straightline_runtime::cpu::kernels::norm::Channels;
+
+/// Refuses dtypes that PyTorch has no kernel for.
+pub(super) fn check_float(x: &Tensor, name: &str) -> Result<()> {
+    if x.dtype().is_floating() {
+        return Ok(());
+    }
+    Err(Error::not_implemented(format!(
+        "\"{name}\" not implemented for '{}'",
+        x.dtype().torch_name()
+    )))
+}
+
+/// The dtype of parameters and statistics: the input's, or f32 beside a half input.
+pub(super) fn parameter_dtype(x: &Tensor, parameters: &[Option<&Tensor>]) -> Result<DType> {
+    let mut given = parameters.iter().flatten().map(|t| t.dtype());
+    let Some(first) = given.next() else {
+        return Ok(x.dtype());
+    };
+    let reduced = matches!(x.dtype(), DType::F16 | DType::BF16);
+    if first != x.dtype() && !reduced {
+        return Err(Error::dtype(
+            "mixed dtype (CPU): all inputs must share same datatype.",
+        ));
+    }
+    let want = if first == x.dtype() {
+        first
+    } else {
+        DType::F32
+    };
+    if let Some(bad) = [first].into_iter().chain(given).find(|d| *d != want) {
+        return Err(Error::dtype(format!(
+            "mixed dtype (CPU): expect parameter to have scalar type of {}, got {}",
+            want.torch_name(),
+            bad.torch_name()
+        )));
+    }
+    Ok(want)
+}
+
+/// The elements of a small tensor, row by row.
+pub(super) fn numbers(t: &Tensor) -> Result<Vec<f64>> {
+    let t = copy::to_contiguous(&copy::to_dtype(t, DType::F64)?)?;
+    let n = t.numel() as usize;
+    if n == 0 {
+        return Ok(Vec::new());
+    }
+    let _read = access::read(&[&t])?;
+    // SAFETY: the tensor is row-major, of f64 and held shared.
+    Ok(unsafe { std::slice::from_raw_parts(t.data_ptr()?.cast::<f64>(), n) }.to_vec())
+}
+
+/// A tensor of these elements. The device may be Meta, then the elements do not matter.
+pub(super) fn tensor_of(
+    values: impl Iterator<Item = f64>,
+    sizes: &[i64],
+    dtype: DType,
+    device: Device,
+) -> Result<Tensor> {
+    let t = Tensor::allocate_contiguous(DType::F64, device, sizes)?;
+    if t.storage().has_data() {
+        let to = t.data_ptr()?.cast::<f64>();
+        for (i, v) in values.take(t.numel() as usize).enumerate() {
+            // SAFETY: fresh memory for `numel` elements.
+            unsafe { to.add(i).write(v) };
+        }
+    }
+    copy::to_dtype(&t, dtype)
+}
+
+/// A tensor in dense memory of the dtype that kernels compute in, and where its channels are.
+pub(super) struct Dense {
+    pub(super) tensor: Tensor,
+    pub(super) channels: Channels,
+}
+
+impl Dense {
+    /// The tensor in an order of memory, with dimension 1 as the channels.
+    pub(super) fn new(x: &Tensor, order: Order) -> Result<Dense> {
+        let strides = order.strides(x.sizes());
+        let wide = x.dtype().opmath();
+        let fits = x.dtype() == wide
+            && (0..x.dim()).all(|d| x.sizes()[d] == 1 || x.strides()[d] == strides[d]);
+        let tensor = if fits {
+            x.clone()
+        } else {
+            let t = Tensor::allocate(wide, x.device(), Dims::from_slice(x.sizes()), strides)?;
+            copy_into(&t, x)?;
+            t
+        };
+        let s = x.sizes();
+        let inner = layout::numel(&s[2..]) as usize;
+        let (n, c) = (s[0] as usize, s[1] as usize);
+        let channels = match order {
+            Order::Contiguous => Channels {
+                outer: n,
+                channels: c,
+                inner,
+            },
+            Order::ChannelsLast => Channels {
+                outer: n * inner,
+                channels: c,
+                inner: 1,
+            },
+        };
+        Ok(Dense { tensor, channels })
+    }
+
+    /// The tensor as rows of elements in logical order.
+    pub(super) fn rows(x: &Tensor, rows: usize) -> Result<Dense> {
+        let tensor = copy::to_contiguous(&copy::to_dtype(x, x.dtype().opmath())?)?;
+        let channels = Channels {
+            outer: 1,
+            channels: rows,
+            inner: x.numel() as usize / rows.max(1),
+        };
+        Ok(Dense { tensor, channels })
+    }
+
+    pub(super) fn ptr(&self) -> Result<*const u8> {
+        Ok(self.tensor.data_ptr()?.cast_const())
+    }
+}
+
+fn copy_into(out: &Tensor, src: &Tensor) -> Result<()> {
+    if out.storage().has_data() && out.numel() > 0 {
+        let _read = access::read(&[src])?;
+        // SAFETY: out is fresh and has src's sizes; src is held shared.
+        unsafe { straightline_runtime::cpu::kernels::copy(out.strided()?, src.strided()?)? };
+    }
+    Ok(())
+}
+
+/// Fresh memory to compute in, and its conversion into the result. Sizes are `like`'s.
+pub(super) struct Output {
+    pub(super) computed: Tensor,
+    result: Tensor,
+}
+
+impl Output {
+    /// `order` of the result; the memory computed in has `inner_order`.
+    pub(super) fn new(like: &Tensor, order: Order, inner_order: Order) -> Result<Output> {
+        let sizes = || Dims::from_slice(like.sizes());
+        let of = |dtype, order: Order| {
+            Tensor::allocate(dtype, like.device(), sizes(), order.strides(like.sizes()))
+        };
+        let result = of(like.dtype(), order)?;
+        let wide = like.dtype().opmath();
+        let computed = if wide == like.dtype() && order == inner_order {
+            result.clone()
+        } else {
+            of(wide, inner_order)?
+        };
+        Ok(Output { computed, result })
+    }
+
+    pub(super) fn has_data(&self) -> bool {
+        self.result.storage().has_data()
+    }
+
+    pub(super) fn finish(self) -> Result<Tensor> {
+        if !self.computed.is_same(&self.result) {
+            copy_into(&self.result, &self.computed)?;
+        }
+        Ok(self.result)
+    }
+}
