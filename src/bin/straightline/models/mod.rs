@@ -6,6 +6,7 @@
 pub(crate) mod bert;
 pub(crate) mod minigpt;
 pub(crate) mod nn;
+pub(crate) mod resnet;
 
 use std::collections::BTreeMap;
 use straightline::{Error, ErrorKind, Result, Tensor};

@@ -1,6 +1,7 @@
 //! Layers that the models share.
 
 use super::{Source, weight};
+use straightline::ops::aten;
 use straightline::{Result, Tensor};
 
 /// `x w^T + b`.
@@ -82,4 +83,63 @@ pub(crate) fn attention(
         scores = (&scores + mask)?;
     }
     scores.softmax(-1)?.matmul(v)
+}
+
+/// A square convolution of images, without bias; what is read outside is zero.
+pub(crate) struct Conv {
+    weight: Tensor,
+    stride: i64,
+}
+
+impl Conv {
+    /// Reads `NAME.weight` (outputs, inputs, size, size).
+    pub(crate) fn load(
+        source: Source<'_>,
+        name: &str,
+        (inputs, outputs): (i64, i64),
+        size: i64,
+        stride: i64,
+    ) -> Result<Conv> {
+        let sizes = [outputs, inputs, size, size];
+        Ok(Conv {
+            weight: weight(source, &format!("{name}.weight"), &sizes)?,
+            stride,
+        })
+    }
+
+    pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        // as many zeros as keep the sizes at stride 1
+        let padding = self.weight.size(2)? / 2;
+        let (stride, padding) = ([self.stride; 2], [padding; 2]);
+        aten::conv2d(x, &self.weight, None, &stride, &padding, &[1, 1], 1)
+    }
+}
+
+/// Normalisation of channels by statistics of the training, then scale and shift.
+pub(crate) struct BatchNorm {
+    weight: Tensor,
+    bias: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+}
+
+impl BatchNorm {
+    /// Reads `NAME.weight`, `NAME.bias`, `NAME.running_mean` and `NAME.running_var`.
+    pub(crate) fn load(source: Source<'_>, name: &str, channels: i64) -> Result<BatchNorm> {
+        let mut part = |part: &str| weight(source, &format!("{name}.{part}"), &[channels]);
+        Ok(BatchNorm {
+            weight: part("weight")?,
+            bias: part("bias")?,
+            mean: part("running_mean")?,
+            variance: part("running_var")?,
+        })
+    }
+
+    pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let affine = (Some(&self.weight), Some(&self.bias));
+        let running = (Some(&self.mean), Some(&self.variance));
+        aten::batch_norm(
+            x, affine.0, affine.1, running.0, running.1, false, 0.1, 1e-5, false,
+        )
+    }
 }

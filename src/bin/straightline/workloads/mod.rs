@@ -10,12 +10,14 @@
 //! | w6 | a small GPT |
 //! | w7 | a BERT-base block |
 //! | w8 | attention |
+//! | w9 | convolutions |
 //! | w12 | all-MiniLM-L6-v2, whose weights are not part of this project (`--minilm`) |
 //!
 //! Names, data and formulas are fixed, so that results can be set beside those of other programs;
-//! numbers missing between w8 and w12 are convolutions, matrix products and training, which
-//! are measured elsewhere or not yet there. Weights are closed over; activations are inputs.
+//! numbers missing between w9 and w12 are matrix products and training, which are measured
+//! elsewhere or not yet there. Weights are closed over; activations are inputs.
 
+mod convolutions;
 pub(crate) mod data;
 mod minilm;
 mod networks;
@@ -119,6 +121,7 @@ pub(crate) fn all() -> Vec<Workload> {
     suite.extend(pointwise::workloads());
     suite.extend(reductions::workloads());
     suite.extend(networks::workloads());
+    suite.extend(convolutions::workloads());
     suite.extend(minilm::workloads());
     suite
 }

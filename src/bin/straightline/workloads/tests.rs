@@ -13,6 +13,7 @@ fn names_are_fixed() {
         w4.sum0_4096 w4.sum1_4096 w4.logsoftmax_nll_256x1000 w4.rmsnorm_512x768 w5.mlp_1x64 \
         w5.mlp_8x256 w5.mlp_64x1024 w6.minigpt_b1 w6.minigpt_b8 w7.block_eager w7.block_sdpa \
         w8.sdpa_128 w8.sdpa_128_causal w8.sdpa_1024 w8.sdpa_1024_causal \
+        w9.conv3x3 w9.conv_bn_relu w9.resnet18 \
         w12.minilm_b1_l8 w12.minilm_b1_l32 w12.minilm_b1_l128 w12.minilm_b8_l8 w12.minilm_b8_l32 \
         w12.minilm_b8_l128";
     assert_eq!(names, expected.split_whitespace().collect::<Vec<_>>());
@@ -63,6 +64,29 @@ fn the_loss_is_the_formula() {
 fn networks_have_their_shapes() {
     assert_eq!(output("w5.mlp_8x256").sizes(), [8, 256]);
     assert_eq!(output("w6.minigpt_b1").sizes(), [1, 16, 600]);
+}
+
+/// The check sums are PyTorch's of the same computation.
+#[test]
+fn convolutions_give_known_sums() {
+    use crate::bench::check::check;
+    for (name, n, sum, magnitudes, weighted) in [
+        ("w9.conv3x3", 200_704, -197.8633, 129_381.5175, -36.1888),
+        (
+            "w9.conv_bn_relu",
+            200_704,
+            64_238.1329,
+            64_238.1329,
+            -41.9221,
+        ),
+    ] {
+        let found = check(&elements(&output(name)).unwrap());
+        assert_eq!(found.0, n);
+        let near = |x: f64, y: f64, share: f64| (x - y).abs() <= share * magnitudes;
+        assert!(near(found.1, sum, 1e-6), "{name}: {found:?}");
+        assert!(near(found.2, magnitudes, 1e-6), "{name}: {found:?}");
+        assert!(near(found.3, weighted, 1e-6), "{name}: {found:?}");
+    }
 }
 
 #[test]
