@@ -1,13 +1,17 @@
 //! Operators without a loop form, called by the plan without the dispatcher.
 //!
-//! The operator's CPU kernel is looked up once, when the code is generated. It works on tensors, so
-//! operands are copied into tensors and results out of them: a kernel may keep a tensor it was
-//! given, and the plan's memory must not be kept.
+//! The operator's CPU kernel is looked up once, when the code is generated. It works on tensors.
+//! A kernel of this crate gets tensors over the plan's own memory, for the length of the call, if
+//! the schema says that it neither writes nor returns an operand. A kernel from outside might keep
+//! a tensor that it was given, or write it, so it gets copies. Results are copied into the plan's
+//! memory either way.
 
 use crate::dispatch::{DispatchKey, DispatchKeySet, Value, operator};
 use crate::error::{Error, Result};
-use crate::tensor::Tensor;
+use crate::tensor::storage::Storage;
+use crate::tensor::{Tensor, access};
 use std::collections::BTreeSet;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use straightline_passes::ir::graph::Arg;
 use straightline_passes::ir::schema::SchemaType;
@@ -33,13 +37,29 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
             ))
         })?;
         let kernel = op.kernel_for(DispatchKey::CPU)?;
+        let aliased = schema.args.iter().any(|a| a.alias.is_some())
+            || schema.returns.iter().any(|r| r.alias.is_some());
+        let lend = kernel.is_own() && !aliased;
         registry.register(name.clone(), move |ctx: &ExternCtx<'_>| {
+            // dropped last: whatever happens below, nobody has the plan's memory afterwards
+            let mut loans = Loans(Vec::new());
             let inputs = ctx
                 .inputs
                 .iter()
-                .map(to_tensor)
+                .map(|view| {
+                    let lent = if lend { loans.tensor(view)? } else { None };
+                    lent.map_or_else(|| to_tensor(view), Ok)
+                })
                 .collect::<Result<Vec<_>>>()
                 .map_err(|e| e.to_string())?;
+            let operands: Vec<&Tensor> = inputs.iter().collect();
+            // nobody can write what is lent
+            let _reads = if lend {
+                access::read(&operands)
+            } else {
+                Ok(Default::default())
+            }
+            .map_err(|e| e.to_string())?;
             let mut stack: Vec<Value> = ctx
                 .args
                 .iter()
@@ -85,6 +105,43 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
         });
     }
     Ok(Arc::new(registry))
+}
+
+/// Storages over the plan's memory.
+struct Loans(Vec<Storage>);
+
+impl Loans {
+    /// A tensor over an operand's own memory; `None` where it has to be a copy.
+    fn tensor(&mut self, view: &View<'_>) -> Result<Option<Tensor>> {
+        let elements = layout::storage_extent(view.sizes, view.strides, 0);
+        let plain = elements > 0
+            && !view.dtype.is_quantized()
+            && view.strides.iter().all(|s| *s >= 0)
+            && view.ptr.addr() % view.dtype.size() == 0;
+        let (true, Some(data)) = (plain, NonNull::new(view.ptr.cast_mut())) else {
+            return Ok(None);
+        };
+        let bytes = elements as usize * view.dtype.size();
+        // SAFETY: the plan keeps the operand valid and unwritten during the call, and the loan ends with it.
+        let storage = unsafe { Storage::lend(data, bytes)? };
+        self.0.push(storage.clone());
+        Ok(Some(Tensor::build(
+            storage,
+            view.dtype,
+            Device::CPU,
+            view.sizes,
+            view.strides,
+            0,
+        )))
+    }
+}
+
+impl Drop for Loans {
+    fn drop(&mut self) {
+        for storage in self.0.drain(..) {
+            storage.reclaim();
+        }
+    }
 }
 
 fn to_tensor(view: &View<'_>) -> Result<Tensor> {

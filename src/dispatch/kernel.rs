@@ -105,6 +105,7 @@ pub struct Kernel {
     unboxed: Option<(Erased, *const ())>,
     signature: Option<Signature>,
     fallthrough: bool,
+    own: bool,
 }
 
 // SAFETY: the pointer is to the functor inside `boxed`, which is `Send + Sync`, and is only ever
@@ -138,6 +139,7 @@ impl Kernel {
             unboxed: None,
             signature: None,
             fallthrough: false,
+            own: false,
         }
     }
 
@@ -157,6 +159,17 @@ impl Kernel {
     /// Whether this is [`Kernel::fallthrough`].
     pub fn is_fallthrough(&self) -> bool {
         self.fallthrough
+    }
+
+    /// Says that the kernel is one of this crate's operators.
+    pub(super) fn mark_own(&mut self) {
+        self.own = true;
+    }
+
+    /// Whether the kernel is one of this crate's operators, which keep no operand and write only those that the schema
+    /// says. Nobody else can claim that.
+    pub(crate) fn is_own(&self) -> bool {
+        self.own
     }
 
     pub(super) fn unboxed(&self) -> Option<(Erased, *const ())> {
@@ -399,6 +412,7 @@ macro_rules! arity {
                     )),
                     signature: Some(Signature::of::<($($A,)*), R>()),
                     fallthrough: false,
+                    own: false,
                 }
             }
         }

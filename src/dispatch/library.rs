@@ -164,6 +164,8 @@ pub struct Library {
     namespace: String,
     key: Option<DispatchKey>,
     site: Option<Site>,
+    /// Whether its kernels are this crate's own operators.
+    own: bool,
     registrations: Vec<Registration>,
 }
 
@@ -205,6 +207,7 @@ impl Library {
             namespace: namespace.to_string(),
             key,
             site: None,
+            own: false,
             registrations: Vec::new(),
         })
     }
@@ -245,6 +248,12 @@ impl Library {
     /// not the line of the call: generated code names the file it was made from.
     pub fn at(&mut self, file: &'static str, line: u32) -> &mut Self {
         self.site = Some(Site { file, line });
+        self
+    }
+
+    /// Marks the kernels that this block registers from now on as this crate's own ([`Kernel::is_own`]).
+    pub(crate) fn own(&mut self) -> &mut Self {
+        self.own = true;
         self
     }
 
@@ -353,9 +362,12 @@ impl Library {
         &mut self,
         name: &str,
         key: Option<DispatchKey>,
-        kernel: Kernel,
+        mut kernel: Kernel,
         site: Site,
     ) -> Result<&mut Self> {
+        if self.own {
+            kernel.mark_own();
+        }
         let name: OperatorName = name.parse().map_err(DispatchError::from)?;
         let name = self.name(name, site)?;
         self.register(&name, key, kernel, site)?;

@@ -126,7 +126,7 @@ pub use tolerance::{Tolerance, tolerance};
 /// Defines the operators and registers their kernels; called once, by the dispatcher itself.
 pub(crate) fn register() -> crate::Result<()> {
     let mut library = crate::dispatch::Library::new("aten")?;
-    aten::register(&mut library)?;
+    aten::register(library.own())?;
     library.leak();
     quantized::register()
 }

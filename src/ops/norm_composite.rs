@@ -64,7 +64,6 @@ pub(crate) fn _batch_norm_impl_index(
     eps: f64,
     _cudnn_enabled: bool,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor, i64)> {
-    let channels = check_channels(x)?;
     let reserve =
         aten::empty_memory_format(&[0], Some(DType::U8), None, Some(x.device()), None, None)?;
     if x.numel() == 0 {
@@ -81,11 +80,13 @@ pub(crate) fn _batch_norm_impl_index(
             _ => DType::F64,
         };
         let none = || {
+            // PyTorch looks for channels in an empty vector too, and finds 0
+            let channels = x.sizes().get(1).copied().unwrap_or(0);
             aten::empty_memory_format(&[channels], Some(wide), None, Some(x.device()), None, None)
         };
         return Ok((out, none()?, none()?, reserve, 0));
     }
-    check_channels(x)?;
+    let channels = check_channels(x)?;
     if !training && (running_mean.is_none() || running_var.is_none()) {
         return Err(Error::runtime(
             "running_mean must be defined in evaluation mode",

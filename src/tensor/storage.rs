@@ -128,6 +128,53 @@ impl Storage {
         }
     }
 
+    /// A storage over memory of others. Before that memory goes, or is written, [`Storage::reclaim`] must have been
+    /// called for it.
+    ///
+    /// # Safety
+    ///
+    /// Until then `data` is valid for reads of that many bytes, nobody writes them, and the caller holds a read guard, so
+    /// that nobody can through this storage either.
+    pub(crate) unsafe fn lend(data: NonNull<u8>, bytes: usize) -> Result<Storage> {
+        let (cell, _) = allocate(STATE)?.into_raw();
+        // SAFETY: the cell has the size of the state; as of one that has grown, its size is noted beside the version.
+        let storage = unsafe { Storage::place(cell, bytes, data.as_ptr(), None) };
+        storage
+            .0
+            .version
+            .store((STATE as u64) << VERSION, Ordering::Relaxed);
+        Ok(storage)
+    }
+
+    /// Ends a [`Storage::lend`], whose read guard is gone: if anybody has kept the storage, it gets memory of its own with
+    /// the same bytes.
+    pub(crate) fn reclaim(self) {
+        if self.0.handles() == 1 {
+            return;
+        }
+        // who reads meanwhile does so inside a kernel and will be done
+        let exclusive = loop {
+            match self.hold() {
+                Ok(guard) => break guard,
+                Err(_) => std::thread::yield_now(),
+            }
+        };
+        let bytes = self.bytes();
+        let block = allocate(bytes).ok();
+        let data = block.as_ref().map_or(ptr::null_mut(), Block::as_ptr);
+        if let Some(lent) = self.ptr()
+            && !data.is_null()
+        {
+            // SAFETY: both places hold that many bytes; the new block is ours alone.
+            unsafe { ptr::copy_nonoverlapping(lent, data, bytes) };
+        }
+        // without memory the storage has a size and no data, and says so to whom uses it
+        self.0.data.store(data, Ordering::Relaxed);
+        // SAFETY: exclusive access; nobody has a reference into the field.
+        unsafe { *self.0.block.get() = block };
+        drop(exclusive);
+    }
+
     /// A storage of a size, without bytes.
     pub(crate) fn without_data(bytes: usize) -> Storage {
         match Storage::with(bytes, ptr::null_mut(), None) {
@@ -337,6 +384,29 @@ mod tests {
         let none = Storage::without_data(4);
         none.grow(40, &none.hold().unwrap()).unwrap();
         assert!(none.bytes() == 40 && !none.has_data());
+    }
+
+    #[test]
+    fn what_is_lent_is_left_alone_or_copied() {
+        let mut theirs = [1u8, 2, 3, 4];
+        for kept in [false, true] {
+            let data = NonNull::from(&mut theirs).cast::<u8>();
+            // SAFETY: the array outlives the loan, which is ended below.
+            let s = unsafe { Storage::lend(data, 4).unwrap() };
+            let guard = s.read().unwrap();
+            assert_eq!((s.ptr(), s.version()), (Some(data.as_ptr()), 0));
+            assert!(s.write().is_err());
+            drop(guard);
+            let other = kept.then(|| s.clone());
+            s.reclaim();
+            let Some(other) = other else { continue };
+            drop(other.write().unwrap());
+            let p = other.ptr().unwrap();
+            assert!(p != data.as_ptr() && other.version() == 1);
+            // SAFETY: the storage is ours and has this many bytes.
+            assert_eq!(unsafe { std::slice::from_raw_parts(p, 4) }, [1, 2, 3, 4]);
+        }
+        assert_eq!(theirs, [1, 2, 3, 4]);
     }
 
     #[test]
