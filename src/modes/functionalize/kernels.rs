@@ -52,6 +52,14 @@ pub(crate) fn composite<M>(kernel: impl IntoKernel<M>) -> Kernel {
     })
 }
 
+/// The key with the kernel that takes the operator apart, if there is one.
+fn taken_apart_at(op: OperatorHandle) -> Option<DispatchKey> {
+    if op.has_kernel(DispatchKey::Functionalize) {
+        return Some(DispatchKey::Functionalize);
+    }
+    is_composite(op).then_some(DispatchKey::CompositeImplicitAutograd)
+}
+
 /// Whether the operator is defined by calls of other operators only.
 fn is_composite(op: OperatorHandle) -> bool {
     op.has_kernel(DispatchKey::CompositeImplicitAutograd)
@@ -188,15 +196,17 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
         stack.push(args.swap_remove(0));
         return Ok(());
     }
-    let _guard = below();
+    let guard = below();
     // the checks that the operator itself makes: shapes, dtypes
     let (shapes, _) = tracer::run_meta(op, &args)?;
     check_overlaps(schema, &args)?;
     let form = functional_form(op, schema)?;
+    let apart = taken_apart_at(form.op);
     let mut inner = form
         .args
         .iter()
         .map(|source| match source {
+            Source::Argument(i) if apart.is_some() => map_tensors(&args[*i], wrapped),
             Source::Argument(i) => map_tensors(&args[*i], unwrap),
             Source::Dtype(i) => Ok(args[*i]
                 .as_tensor()
@@ -207,7 +217,22 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
             Source::Nothing => Ok(Value::None),
         })
         .collect::<Result<Stack>>()?;
-    form.op.call_boxed(&mut inner)?;
+    let _guard = match apart {
+        None => {
+            form.op.call_boxed(&mut inner)?;
+            guard
+        }
+        Some(key) => {
+            // its parts come here again, and are recorded one by one
+            drop(guard);
+            form.op.call_boxed_for_key(key, &mut inner)?;
+            let guard = below();
+            for v in &mut inner {
+                *v = map_tensors(v, unwrap)?;
+            }
+            guard
+        }
+    };
     if inner.len() != form.results.len() {
         return Err(Error::compile(format!(
             "`{}` returned {} values, expected {}",

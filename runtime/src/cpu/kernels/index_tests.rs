@@ -109,7 +109,13 @@ fn gathered_and_scattered_elements() {
                 for i in 0..out.numel() {
                     assert!(same(out.get(i), a.get(place(i))));
                 }
-                for op in [ScatterOp::Replace, ScatterOp::Add, ScatterOp::Multiply] {
+                for op in [
+                    ScatterOp::Replace,
+                    ScatterOp::Add,
+                    ScatterOp::Multiply,
+                    ScatterOp::Max,
+                    ScatterOp::Min,
+                ] {
                     let mut src = Data::contiguous(dtype, &index_sizes);
                     for i in 0..src.numel() {
                         src.set(i, Scalar::Int(i as i64 % 5).cast(dtype));
@@ -125,6 +131,8 @@ fn gathered_and_scattered_elements() {
                             ScatterOp::Replace => x.as_f64(),
                             ScatterOp::Add => w.as_f64() + x.as_f64(),
                             ScatterOp::Multiply => w.as_f64() * x.as_f64(),
+                            ScatterOp::Max => w.as_f64().max(x.as_f64()),
+                            ScatterOp::Min => w.as_f64().min(x.as_f64()),
                         };
                         *w = Scalar::Float(r).cast(dtype);
                     }
