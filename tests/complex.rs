@@ -20,7 +20,7 @@ fn conjugation_is_a_bit() {
     let c = x.conj().unwrap();
     assert!(c.is_conj() && c.shares_storage_with(&x));
     assert_eq!(values(&c), [C::new(1.0, -2.0), C::new(-3.0, -0.5)]);
-    assert_eq!(c.to_string(), "tensor([ 1.0000-2.0000j, -3.0000-0.5000j])");
+    assert_eq!(c.to_string(), "tensor([ 1.-2.0000j, -3.-0.5000j])");
     assert!(!c.conj().unwrap().is_conj());
     assert!(!c.add(&x).unwrap().is_conj());
     assert_eq!(

@@ -299,8 +299,13 @@ fn explained(k: K, theirs: Option<bool>, ours: Option<bool>) -> Option<&'static 
         (None, Some(false)) if k == K::Functionalize => {
             Some("Functionalize: a composite that capture takes apart")
         }
-        (Some(false), Some(true)) if matches!(k, K::Autograd | K::ADInplaceOrView) => {
+        (_, Some(true)) | (Some(false), None) if matches!(k, K::Autograd | K::ADInplaceOrView) => {
             Some("autograd: passed by until it lands")
+        }
+        (None, Some(false)) if k == K::Meta => Some("Meta: the function of the CPU serves it here"),
+        (Some(false), None) if k == K::Meta => Some("Meta: a composite serves it here"),
+        (Some(false), None) if k == K::CompositeExplicitAutogradNonFunctional => {
+            Some("structured in PyTorch, and here made of its functional variant")
         }
         (Some(_), None)
             if matches!(

@@ -4,7 +4,9 @@ use super::flat::{self, Handed};
 use super::results;
 use super::stages::{LeafUse, Mutation, Reshape, Traced};
 use super::tree::TensorTree;
-use crate::dispatch::{DispatchKey, DispatchKeySet, IncludeGuard, TlsKeySets, operator};
+use crate::dispatch::{
+    DispatchKey, DispatchKeySet, ExcludeGuard, IncludeGuard, TlsKeySets, operator,
+};
 use crate::error::{Error, Result};
 use crate::modes::functionalize::{self, InputSlot, Leaf, MergedStorages};
 use crate::modes::tracer;
@@ -111,7 +113,12 @@ fn finish<I: TensorTree, O: TensorTree>(output: &O, inputs: &I) -> Result<Traced
     flat::visit(output, &mut |t| {
         // a result is memory that is read as it lies: bits are resolved before it is handed out
         let plain = match t.is_conj() || t.is_neg() {
-            true => crate::ops::aten::clone(t, None),
+            true => {
+                // a value of the graph is what the tensor stands for
+                let bits = DispatchKeySet::of(&[DispatchKey::Conjugate, DispatchKey::Negative]);
+                let _past_bits = ExcludeGuard::new(bits);
+                crate::ops::aten::clone(t, None)
+            }
             false => Ok(t.clone()),
         };
         match plain {

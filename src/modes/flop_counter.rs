@@ -166,6 +166,16 @@ fn factors(name: &str) -> Option<[&'static str; 2]> {
 /// `2 m n k`, times the batch.
 fn product_flops(call: &Call<'_>, name: &str) -> u64 {
     let operand = |name| call.arg(name).and_then(Value::as_tensor);
+    if name == "aten::_scaled_dot_product_flash_attention_for_cpu" {
+        // the products with keys and with values
+        let sizes = |name| operand(name).map(Tensor::sizes);
+        let (Some(&[b, h, t, d]), Some(&[.., s, _]), Some(&[.., e])) =
+            (sizes("query"), sizes("key"), sizes("value"))
+        else {
+            return 0;
+        };
+        return (2 * b * h * t * s * (d + e)).unsigned_abs();
+    }
     let Some([Some(a), Some(b)]) = factors(name).map(|names| names.map(operand)) else {
         return 0;
     };

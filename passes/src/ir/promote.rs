@@ -40,6 +40,8 @@ impl Operand {
 fn combine(higher: Option<DType>, lower: Option<DType>) -> Option<DType> {
     match (higher, lower) {
         (None, other) | (other, None) => other,
+        // the width of the one above stays
+        (Some(h), Some(l)) if h.is_floating() && l.is_complex() => Some(h.to_complex()),
         (Some(h), Some(l)) => {
             let widen = h.category() == Category::Bool
                 || (l.category() == Category::Floating && h.category() < Category::Floating)
