@@ -183,6 +183,7 @@ pub(super) fn as_strided(source: &Tensor, layout: &Layout) -> Result<Tensor> {
 /// An operator that writes: its functional variant, and new values for what it writes.
 fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Result<()> {
     let mut args = stack.split_off(stack.len() - schema.args.len());
+    let given = args.clone();
     for (v, a) in args.iter_mut().zip(&schema.args) {
         if a.is_write() {
             *v = map_tensors(v, wrapped)?;
@@ -245,10 +246,13 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
         let result = match target {
             Target::Written(at) => {
                 let mut shapes = shapes.get(i).into_iter().flat_map(Value::tensors);
-                for (t, new) in args[*at].tensors().zip(new.tensors()) {
+                let given = given[*at].tensors();
+                for ((t, given), new) in args[*at].tensors().zip(given).zip(new.tensors()) {
                     let shape = shapes.next();
                     if schema.args[*at].is_out() && t.sizes() != new.sizes() {
-                        reshape::resize_out(op, t, new.clone(), shape)?;
+                        // the tensor that the function has in hand must be the one that changes
+                        reshape::check_wrapper(op, given)?;
+                        reshape::resize_out(t, new.clone(), shape)?;
                     } else {
                         replace(t, new.clone())?;
                     }

@@ -98,7 +98,7 @@ pub(super) fn reshape(
 }
 
 /// The caller's own handle must see the change.
-fn check_wrapper(op: OperatorHandle, t: &Tensor) -> Result<()> {
+pub(super) fn check_wrapper(op: OperatorHandle, t: &Tensor) -> Result<()> {
     if is_wrapper(t) {
         return Ok(());
     }
@@ -155,13 +155,7 @@ fn resize(t: &Tensor, to: &Layout) -> Result<()> {
 }
 
 /// Gives an `out` of another shape the new value, in the layout that the operator itself would give it.
-pub(super) fn resize_out(
-    op: OperatorHandle,
-    t: &Tensor,
-    new: Tensor,
-    shape: Option<&Tensor>,
-) -> Result<()> {
-    check_wrapper(op, t)?;
+pub(super) fn resize_out(t: &Tensor, new: Tensor, shape: Option<&Tensor>) -> Result<()> {
     let strides = match shape.filter(|s| s.sizes() == new.sizes()) {
         Some(s) => Dims::from_slice(s.strides()),
         None => layout::contiguous_strides(new.sizes()),
