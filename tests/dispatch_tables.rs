@@ -304,6 +304,9 @@ fn explained(k: K, theirs: Option<bool>, ours: Option<bool>) -> Option<&'static 
         }
         (None, Some(false)) if k == K::Meta => Some("Meta: the function of the CPU serves it here"),
         (Some(false), None) if k == K::Meta => Some("Meta: a composite serves it here"),
+        (Some(false), None) if k == K::CompositeImplicitAutograd => {
+            Some("a composite in PyTorch for backends without a kernel")
+        }
         (Some(false), None) if k == K::CompositeExplicitAutogradNonFunctional => {
             Some("structured in PyTorch, and here made of its functional variant")
         }

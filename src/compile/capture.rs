@@ -4,9 +4,7 @@ use super::flat::{self, Handed};
 use super::results;
 use super::stages::{LeafUse, Mutation, Reshape, Traced};
 use super::tree::TensorTree;
-use crate::dispatch::{
-    DispatchKey, DispatchKeySet, ExcludeGuard, IncludeGuard, TlsKeySets, operator,
-};
+use crate::dispatch::{DispatchKey, DispatchKeySet, IncludeGuard, TlsKeySets, operator};
 use crate::error::{Error, Result};
 use crate::modes::functionalize::{self, InputSlot, Leaf, MergedStorages};
 use crate::modes::tracer;
@@ -113,12 +111,7 @@ fn finish<I: TensorTree, O: TensorTree>(output: &O, inputs: &I) -> Result<Traced
     flat::visit(output, &mut |t| {
         // a result is memory that is read as it lies: bits are resolved before it is handed out
         let plain = match t.is_conj() || t.is_neg() {
-            true => {
-                // a value of the graph is what the tensor stands for
-                let bits = DispatchKeySet::of(&[DispatchKey::Conjugate, DispatchKey::Negative]);
-                let _past_bits = ExcludeGuard::new(bits);
-                crate::ops::aten::clone(t, None)
-            }
+            true => crate::ops::aten::clone(t, None),
             false => Ok(t.clone()),
         };
         match plain {

@@ -221,9 +221,18 @@ pub(crate) struct Place {
     pub(crate) at: i64,
 }
 
-/// Where a wrapper lies.
+/// Where a wrapper lies. Values that differ from the memory they were made from, by a conjugation or a sign, lie nowhere.
 pub(crate) fn place(t: &Tensor) -> Option<Place> {
     let w = wrapper_of(t)?;
+    let another_value = |step: &ViewStep| {
+        matches!(
+            step.op.name().to_string().as_str(),
+            "aten::_conj" | "aten::_neg_view"
+        )
+    };
+    if w.chain.iter().any(another_value) {
+        return None;
+    }
     Some(Place {
         memory: Arc::as_ptr(&w.storage) as usize,
         real: w.storage.real,
