@@ -7,7 +7,7 @@ use super::math_bits::{MathBit, ZERO};
 use super::tracer;
 use crate::dispatch::{DispatchKey, IntoKernel, Kernel, Library, Value, operator};
 use crate::error::{Error, Result};
-use crate::ops::{aten, math_bits::IMMUTABLE, view};
+use crate::ops::{aten, math_bits::IMMUTABLE, shape_inplace, view};
 use crate::tensor::Tensor;
 use straightline_passes::ir::{Device, Scalar};
 
@@ -127,6 +127,7 @@ pub(super) fn kernels_of(name: &str) -> Vec<(DispatchKey, Kernel)> {
         // what reads no memory needs no memory
         "view" => view::view.into_kernel(),
         "as_strided" => view::as_strided.into_kernel(),
+        "_reshape_alias" => shape_inplace::reshape_alias.into_kernel(),
         _ if ZERO.contains(&name) => Kernel::fallthrough(),
         _ => return Vec::new(),
     };

@@ -106,7 +106,7 @@ mod scatter;
 mod search;
 mod shape_composite;
 mod shape_factory;
-mod shape_inplace;
+pub(crate) mod shape_inplace;
 mod shape_stat;
 mod sort;
 pub(crate) mod sparse;
