@@ -192,6 +192,33 @@ pub(crate) fn check_can_cast(from: DType, to: DType) -> Result<()> {
     Ok(())
 }
 
+/// A number must be within the range of the type that shall hold it; its fraction may be lost. As in PyTorch, the unsigned
+/// type takes a negative integer whose magnitude it could hold.
+pub(crate) fn check_fits(value: Scalar, dtype: DType) -> Result<()> {
+    let (re, im) = value.as_complex();
+    let within = |most: f64| !re.is_finite() || re.abs() <= most;
+    let fits = match (dtype, value) {
+        (DType::C64 | DType::C128, _) => true,
+        _ if im != 0.0 => false,
+        (DType::F16, _) => within(half::f16::MAX.to_f64()),
+        (DType::BF16, _) => within(half::bf16::MAX.to_f64()),
+        (DType::F32, _) => within(f64::from(f32::MAX)),
+        (DType::U8, Scalar::Int(v)) => (-255..=255).contains(&v),
+        _ => match (dtype.integer_bounds(), value) {
+            (Some((least, most)), Scalar::Int(v)) => (least..=most).contains(&v),
+            (Some((least, most)), _) => (least as f64..=most as f64).contains(&re),
+            (None, _) => true,
+        },
+    };
+    if fits {
+        return Ok(());
+    }
+    Err(Error::runtime(format!(
+        "value cannot be converted to type {} without overflow",
+        dtype.torch_name()
+    )))
+}
+
 /// Both on one device, 0-dim CPU tensors mixing with any.
 pub(crate) fn check_devices(tensors: &[&Tensor]) -> Result<()> {
     let mut device = None;

@@ -284,12 +284,7 @@ pub(crate) fn local_scalar_dense_meta(_: &Tensor) -> Result<Scalar> {
 }
 
 pub(crate) fn fill_(t: &Tensor, value: Scalar) -> Result<Tensor> {
-    if value.as_complex().1 != 0.0 && !t.dtype().is_complex() {
-        return Err(Error::runtime(format!(
-            "value cannot be converted to type {} without overflow",
-            t.dtype().torch_name()
-        )));
-    }
+    super::common::check_fits(value, t.dtype())?;
     if t.storage().has_data() {
         let _guard = access::write(t, &[])?;
         // SAFETY: t is held exclusively.

@@ -271,7 +271,7 @@ pub(crate) fn einsum(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -
         out = if summed.iter().all(|d| out.sizes()[*d as usize] == 1) {
             aten::squeeze_dims(&out, &summed)?
         } else {
-            aten::sum_dim_int_list(&out, Some(&summed), false, Some(out.dtype()))?
+            aten::sum_dim_int_list(&out, Some(&summed), false, None)?
         };
     }
     Ok(out)

@@ -74,6 +74,18 @@ impl Call<'_> {
         Ok(out)
     }
 
+    /// [`Call::run`] where the layout follows the operands in another order: PyTorch's iterator takes some operators' operands
+    /// in another order than the schema.
+    pub(crate) fn run_laid_out(
+        &self,
+        order: &[&Tensor],
+        formula: impl FnOnce(&mut Recorder) -> Option<Val>,
+    ) -> Result<Tensor> {
+        check_devices(order)?;
+        let out = result(broadcast(order)?, self.dtype, order)?;
+        self.run_into(out, formula)
+    }
+
     /// The result in a fresh tensor that the operands broadcast to.
     pub(crate) fn run_into(
         &self,
@@ -87,17 +99,17 @@ impl Call<'_> {
         Ok(out)
     }
 
-    /// Two results of one shape.
+    /// Two results of one shape, laid out by the operands in the order given.
     pub(crate) fn run_pair(
         &self,
+        order: &[&Tensor],
         formula: impl FnOnce(&mut Recorder) -> Option<[Val; 2]>,
     ) -> Result<(Tensor, Tensor)> {
-        let tensors = self.tensors();
         let program = self.program(|b| formula(b).map(|y| y.into_iter().collect()))?;
-        check_devices(&tensors)?;
-        let sizes = broadcast(&tensors)?;
-        let first = result(sizes.clone(), self.dtype, &tensors)?;
-        let second = result(sizes, self.dtype, &tensors)?;
+        check_devices(order)?;
+        let sizes = broadcast(order)?;
+        let first = result(sizes.clone(), self.dtype, order)?;
+        let second = result(sizes, self.dtype, order)?;
         self.execute(&program, &[&first, &second])?;
         Ok((first, second))
     }

@@ -1,12 +1,12 @@
 //! Activation functions and their backward operators.
 
-use super::common::wrap_dim;
+use super::common::{check_fits, wrap_dim};
 use super::formula::{Call, floats, not_for, numbers};
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::{Generator, Tensor};
 use straightline_passes::formula::{Attribute, Builder, activation as f, backward, clamp};
-use straightline_passes::ir::{DType, Scalar};
+use straightline_passes::ir::{DType, MemoryFormat, Scalar};
 
 /// Functions of one tensor and numbers, with their in-place forms: `dtypes: name in_place formula(numbers)`.
 macro_rules! activations {
@@ -46,7 +46,7 @@ activations! {
     floats: hardsigmoid hardsigmoid_ f::hardsigmoid, ();
     floats: hardswish hardswish_ f::hardswish, ();
     floats: mish mish_ f::mish, ();
-    numbers: threshold threshold_ f::threshold, (threshold, value);
+    numbers: threshold_checked threshold_checked_ f::threshold, (threshold, value);
     floats: celu_checked celu_checked_ f::celu, (alpha);
     floats: hardshrink hardshrink_ f::hardshrink, (lambd);
     floats: softshrink_checked softshrink_checked_ f::softshrink, (lambd);
@@ -61,10 +61,34 @@ backwards! {
     floats: softshrink_backward backward::softshrink, (lambd);
     floats: softplus_backward backward::softplus, (beta, threshold);
     floats: mish_backward backward::mish, ();
-    numbers: threshold_backward backward::threshold, (threshold);
     floats: silu_backward backward::silu, ();
     floats: sigmoid_backward backward::sigmoid, ();
     floats: tanh_backward backward::tanh, ();
+}
+
+pub(crate) fn threshold(x: &Tensor, threshold: Scalar, value: Scalar) -> Result<Tensor> {
+    check_fits(threshold, x.dtype())?;
+    check_fits(value, x.dtype())?;
+    threshold_checked(x, threshold, value)
+}
+
+pub(crate) fn threshold_(x: &Tensor, threshold: Scalar, value: Scalar) -> Result<Tensor> {
+    check_fits(threshold, x.dtype())?;
+    check_fits(value, x.dtype())?;
+    threshold_checked_(x, threshold, value)
+}
+
+pub(crate) fn threshold_backward(g: &Tensor, x: &Tensor, threshold: Scalar) -> Result<Tensor> {
+    let name = "threshold_backward";
+    let dtype = numbers(name, &[g, x])?;
+    check_fits(threshold, dtype)?;
+    let call = Call {
+        name,
+        operands: &[(0, g), (1, x)],
+        attributes: &[("threshold", threshold.into())],
+        dtype,
+    };
+    call.run_laid_out(&[x, g], backward::threshold)
 }
 
 fn check_alpha(alpha: Scalar) -> Result<()> {
@@ -194,7 +218,7 @@ pub(crate) fn leaky_relu_backward(
         attributes: &[("negative_slope", slope.into())],
         dtype,
     };
-    call.run(backward::leaky_relu)
+    call.run_laid_out(&[x, g], backward::leaky_relu)
 }
 
 pub(crate) fn gelu_backward(g: &Tensor, x: &Tensor, approximate: &str) -> Result<Tensor> {
@@ -284,7 +308,7 @@ pub(crate) fn prelu_kernel_backward(
         attributes: &[],
         dtype,
     };
-    call.run_pair(backward::prelu)
+    call.run_pair(&[x, weight, g], backward::prelu)
 }
 
 /// The two halves of a tensor along a dimension.
@@ -394,6 +418,8 @@ pub(crate) fn rrelu_with_noise(
 ) -> Result<Tensor> {
     let dtype = floats("rrelu_with_noise", &[x])?;
     let (l, u) = (lower.as_f64(), upper.as_f64());
+    // the result is row-major, whatever the operand's layout
+    let x = &aten::contiguous(x, MemoryFormat::Contiguous)?;
     if !training {
         return aten::leaky_relu(x, ((l + u) / 2.0).into());
     }

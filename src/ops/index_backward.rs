@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, Scalar};
+use straightline_passes::ir::{DType, MemoryFormat, Scalar};
 
 fn zeros(like: &Tensor, sizes: &[i64]) -> Result<Tensor> {
     aten::zeros(sizes, Some(like.dtype()), None, Some(like.device()), None)
@@ -127,6 +127,8 @@ pub(crate) fn one_hot(x: &Tensor, num_classes: i64) -> Result<Tensor> {
         Some(x.device()),
         None,
     )?;
-    let hit = aten::eq_tensor(&aten::unsqueeze(x, -1)?, &all)?;
+    // the result is row-major, whatever the operand's layout
+    let x = aten::contiguous(x, MemoryFormat::Contiguous)?;
+    let hit = aten::eq_tensor(&aten::unsqueeze(&x, -1)?, &all)?;
     aten::to_dtype(&hit, DType::I64, false, false, None)
 }

@@ -1,5 +1,6 @@
 //! Losses of elements, their reductions and their backward operators.
 
+use super::common::{broadcast, check_can_cast};
 use super::formula::{Call, floats, not_for, numbers};
 use super::{pointwise, reduce};
 use crate::error::{Error, Result};
@@ -83,14 +84,26 @@ pub(crate) fn huber_loss(
         ));
     }
     let attributes = [("delta", delta.into())];
-    reduced(
-        elements("huber_loss", x, target, &attributes, f::huber)?,
-        reduction,
-    )
+    let loss = elements("huber_loss", x, target, &attributes, f::huber)?;
+    // PyTorch computes into a tensor of the input's dtype
+    check_can_cast(loss.dtype(), x.dtype())?;
+    reduced(super::copy::to_dtype(&loss, x.dtype())?, reduction)
 }
 
 pub(crate) fn soft_margin_loss(x: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
     let name = "soft_margin_loss";
+    // PyTorch computes in a tensor of the input's shape and dtype
+    let sizes = broadcast(&[x, target])?;
+    if sizes.as_slice() != x.sizes() {
+        return Err(Error::shape(format!(
+            "output with shape {:?} doesn't match the broadcast shape {:?}",
+            x.sizes(),
+            sizes.as_slice()
+        )));
+    }
+    if !x.dtype().is_floating() {
+        check_can_cast(DType::F32, x.dtype())?;
+    }
     let loss = elements(name, x, target, &[], f::soft_margin)?;
     reduced(super::copy::to_dtype(&loss, x.dtype())?, reduction)
 }
@@ -264,7 +277,7 @@ pub(crate) fn soft_margin_loss_backward(
         dtype: floats(name, &[x, target])?,
     };
     let share = share(1.0, x, reduction);
-    call.run(|b| f::soft_margin_backward(b, share))
+    call.run_laid_out(&[target, x, g], |b| f::soft_margin_backward(b, share))
 }
 
 fn one() -> Scalar {
@@ -443,22 +456,30 @@ pub(crate) fn cosine_embedding_loss(
 fn distance(a: &Tensor, b: &Tensor, p: f64, eps: f64) -> Result<Tensor> {
     let d = aten::sub_tensor(a, b, one())?;
     let d = aten::abs(&aten::add_scalar(&d, eps.into(), one())?)?;
+    // of halves, the norm is computed in the wider type and rounded once
+    let dtype = d.dtype();
+    let d = aten::to_dtype(&d, dtype.opmath(), false, false, None)?;
+    aten::to_dtype(&norm(&d, p)?, dtype, false, false, None)
+}
+
+/// The p-norm of non-negative numbers along the last dimension.
+fn norm(d: &Tensor, p: f64) -> Result<Tensor> {
     let last: &[i64] = if d.dim() == 0 { &[] } else { &[-1] };
     if p == f64::INFINITY {
-        return aten::amax(&d, last, false);
+        return aten::amax(d, last, false);
     }
     let sum = |x: &Tensor| aten::sum_dim_int_list(x, Some(last), false, None);
     if p == 0.0 {
-        let present = aten::ne_scalar(&d, 0.into())?;
+        let present = aten::ne_scalar(d, 0.into())?;
         return sum(&aten::to_dtype(&present, d.dtype(), false, false, None)?);
     }
     if p == 1.0 {
-        return sum(&d);
+        return sum(d);
     }
     if p == 2.0 {
-        return aten::sqrt(&sum(&aten::mul_tensor(&d, &d)?)?);
+        return aten::sqrt(&sum(&aten::mul_tensor(d, d)?)?);
     }
-    let powers = aten::pow_tensor_scalar(&d, p.into())?;
+    let powers = aten::pow_tensor_scalar(d, p.into())?;
     aten::pow_tensor_scalar(&sum(&powers)?, (1.0 / p).into())
 }
 

@@ -119,7 +119,8 @@ pub(crate) fn masked_select_backward(
     let zeros = aten::zeros_like(&like, None, None, None, None, None)?;
     // the gradient may be of a wider type than the input
     let zeros = aten::to_dtype(&zeros, grad.dtype(), false, false, None)?;
-    aten::masked_scatter(&zeros, mask, grad)
+    // in place: the result keeps the input's layout
+    aten::masked_scatter_(&zeros, mask, grad)
 }
 
 /// `x` with the elements of `source`, in order, where the mask is true.

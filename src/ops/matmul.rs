@@ -25,7 +25,8 @@ fn check_dtypes(a: &Tensor, b: &Tensor) -> Result<()> {
             b.dtype()
         )));
     }
-    if a.dtype() == DType::Bool {
+    // without elements there is nothing to compute, which PyTorch does for truth values too
+    if a.dtype() == DType::Bool && a.numel() > 0 && b.numel() > 0 {
         return Err(Error::dtype(
             "matrix products are not implemented for bool tensors",
         ));
@@ -81,6 +82,9 @@ pub(crate) fn mm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     check_inner(a, b)?;
     check_dtypes(a, b)?;
     let out = Tensor::allocate_contiguous(a.dtype(), a.device(), &[a.sizes()[0], b.sizes()[1]])?;
+    if a.dtype() == DType::Bool {
+        return super::copy::fill_(&out, Scalar::Bool(false));
+    }
     if out.storage().has_data() {
         let _reads = access::read(&[a, b])?;
         // SAFETY: out is fresh; a and b are held shared; the views lie within their storages.

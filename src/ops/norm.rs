@@ -284,7 +284,9 @@ pub(crate) fn native_group_norm(
     group: i64,
     eps: f64,
 ) -> Result<Three> {
-    check_float(x, "GroupNormKernelImpl")?;
+    if x.numel() > 0 {
+        check_float(x, "GroupNormKernelImpl")?;
+    }
     let dtype = parameter_dtype(x, &[weight, bias])?;
     check_groups(x, &[("weight", weight), ("bias", bias)], (n, c, hw), group)?;
     let order = suggested(x);

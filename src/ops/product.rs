@@ -69,9 +69,16 @@ fn matrix_vector(
             v.dtype()
         )));
     }
-    no_bool(m, "addmv_impl_cpu")?;
     super::common::check_devices(&[m, v])?;
     let out = Tensor::allocate_contiguous(dtype, m.device(), &[rows])?;
+    // without elements there is nothing to compute, which PyTorch does for truth values too
+    if dtype == DType::Bool && m.numel() == 0 {
+        return match addend {
+            Some((t, beta)) if beta.as_bool() => super::copy::copy_(&out, t, false),
+            _ => super::copy::fill_(&out, Scalar::Bool(false)),
+        };
+    }
+    no_bool(m, "addmv_impl_cpu")?;
     if out.storage().has_data() {
         let addend = match addend {
             Some((t, beta)) => Some((view::expand(t, &[rows], true)?, beta)),

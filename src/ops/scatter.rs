@@ -176,8 +176,15 @@ pub(crate) fn scatter_reduce_value(
 
 pub(crate) fn scatter_add_(x: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
     let d = check(x, dim, index, Some(src), "scatter_add")?;
-    run(ScatterOp::Add, x, d, index, src)?;
-    Ok(x.clone())
+    let (dtype, wide) = (x.dtype(), x.dtype().opmath());
+    if dtype == wide {
+        run(ScatterOp::Add, x, d, index, src)?;
+        return Ok(x.clone());
+    }
+    // halves are summed in the wider type and rounded once
+    let sum = copy::to_dtype(x, wide)?;
+    run(ScatterOp::Add, &sum, d, index, &copy::to_dtype(src, wide)?)?;
+    copy::copy_(x, &sum, false)
 }
 
 pub(crate) fn scatter_add(x: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {

@@ -12,7 +12,7 @@
 //! `out_dtype: exact` marks the operators where it does not.
 
 use super::aten;
-use super::variants::{OutDtype, Way, write_out};
+use super::variants::{OutDtype, Way, check_apart, reads_anywhere, write_out};
 use crate::dispatch::{
     DispatchError, DispatchKey as K, Kernel, Library, OperatorHandle, Stack, Value, operator,
 };
@@ -107,6 +107,7 @@ fn inputs_and_outs(op: OperatorHandle, stack: &mut Stack) -> Result<(Vec<Value>,
 
 /// `out` on CPU and Meta: the functional variant's kernel, and a copy.
 fn into_out(functional: &'static str, exact: bool) -> Kernel {
+    let scattered = reads_anywhere(functional);
     let functional = Variant::new(functional);
     let dtype = match exact {
         true => OutDtype::Exact,
@@ -114,6 +115,9 @@ fn into_out(functional: &'static str, exact: bool) -> Kernel {
     };
     Kernel::boxed(move |op, keys, stack| {
         let (mut results, outs) = inputs_and_outs(op, stack)?;
+        if scattered {
+            check_apart(&outs, results.iter().flat_map(Value::tensors))?;
+        }
         functional.get()?.redispatch_boxed(keys, &mut results)?;
         for (out, result) in outs.iter().zip(results.iter().flat_map(Value::tensors)) {
             write_out(out, result, dtype, Way::Direct)?;

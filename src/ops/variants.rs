@@ -12,6 +12,7 @@ use super::{aten, copy};
 use crate::dispatch::{DispatchKey, Kernel, OperatorHandle, Value};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
+use crate::tensor::access::{Overlap, overlap};
 use straightline_passes::ir::layout;
 use straightline_passes::ir::schema::FunctionSchema;
 
@@ -35,8 +36,34 @@ pub(super) enum Way {
     Composed,
 }
 
+/// Whether an operator reads its operands elsewhere than where it writes its result, so that PyTorch refuses an `out` that
+/// shares memory with one of them (others take one that is the operand itself).
+pub(super) fn reads_anywhere(functional: &str) -> bool {
+    const OPERATORS: [&str; 3] = ["gather", "index_select", "masked_select"];
+    OPERATORS.contains(&functional)
+}
+
+/// Refuses outputs that share memory with an input.
+pub(super) fn check_apart<'a>(
+    outs: &[Tensor],
+    inputs: impl Iterator<Item = &'a Tensor>,
+) -> Result<()> {
+    for input in inputs {
+        for out in outs {
+            if matches!(overlap(out, input), Overlap::Partial | Overlap::Full) {
+                return Err(Error::runtime(
+                    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a \
+                     single memory location. Please clone() the tensor before performing the operation.",
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// The kernel of a variant that writes.
 pub(crate) fn of(functional: &'static str, dtype: OutDtype, key: DispatchKey) -> Kernel {
+    let scattered = reads_anywhere(functional);
     let functional = Variant::new(functional);
     let way = match key {
         DispatchKey::CPU | DispatchKey::Meta => Way::Direct,
@@ -45,6 +72,12 @@ pub(crate) fn of(functional: &'static str, dtype: OutDtype, key: DispatchKey) ->
     Kernel::boxed(move |op, keys, stack| {
         let args = arguments(op, stack)?;
         let schema = schema_of(op)?;
+        if scattered {
+            let outs = schema.args.iter().zip(&args).filter(|(a, _)| a.is_out());
+            let outs: Vec<Tensor> = outs.flat_map(|(_, v)| v.tensors()).cloned().collect();
+            let inputs = schema.args.iter().zip(&args).filter(|(a, _)| !a.is_out());
+            check_apart(&outs, inputs.flat_map(|(_, v)| v.tensors()))?;
+        }
         let functional = functional.get()?;
         let mut results = functional_arguments(functional, schema, &args, dtype)?;
         match way {

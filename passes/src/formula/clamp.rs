@@ -1,7 +1,7 @@
 //! Bounds: `maximum` and `minimum` propagate NaN from either operand, as PyTorch's clamps do.
 
 use super::Builder;
-use crate::ir::{DType, Scalar};
+use crate::ir::Scalar;
 use crate::schedule::loops::{BinaryOp, UnaryOp};
 
 /// min(max(x, low), high) with numbers, in the dtype of x.
@@ -30,7 +30,10 @@ fn stored<B: Builder>(b: &mut B, at: usize) -> Option<B::Value> {
 /// A bound, a number or a tensor, in the result's dtype.
 fn bound<B: Builder>(b: &mut B, name: &str, at: usize) -> Option<B::Value> {
     match b.number(name) {
-        Some(v) => Some(b.constant_value(v, b.result_dtype())),
+        Some(v) => {
+            let dtype = b.result_dtype();
+            Some(b.constant_value(v.saturate(dtype), dtype))
+        }
         None => stored(b, at),
     }
 }
@@ -65,21 +68,8 @@ pub fn hardtanh<B: Builder>(b: &mut B) -> Option<B::Value> {
     let low = b.number("min_val").unwrap_or((-1).into());
     let high = b.number("max_val").unwrap_or(1.into());
     let dtype = b.result_dtype();
-    let (low, high) = (saturated(low, dtype), saturated(high, dtype));
+    let (low, high) = (low.saturate(dtype), high.saturate(dtype));
     Some(between(b, x, Some(low), Some(high)))
-}
-
-/// A bound beyond the numbers of an integer type becomes the nearest of them.
-fn saturated(bound: Scalar, dtype: DType) -> Scalar {
-    if !dtype.is_integral() || dtype.size() == 8 {
-        return bound;
-    }
-    let bits = 8 * dtype.size() as u32;
-    let (least, most) = match dtype {
-        DType::U8 => (0, 255),
-        _ => (-(1i64 << (bits - 1)), (1i64 << (bits - 1)) - 1),
-    };
-    Scalar::Int(bound.as_i64().clamp(least, most))
 }
 
 /// min(max(x, 0), 6).

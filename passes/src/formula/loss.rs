@@ -56,12 +56,14 @@ pub fn huber<B: Builder>(b: &mut B) -> Option<B::Value> {
     b.rounded(y)
 }
 
-/// log1p(exp(-t x)).
+/// log1p(exp(-t x)), each step rounded to the result's dtype: of halves, the exponential overflows as PyTorch's does.
 pub fn soft_margin<B: Builder>(b: &mut B) -> Option<B::Value> {
     let (x, t) = (b.lifted_float(0)?, b.lifted(1)?);
     let minus = b.negated(t);
     let product = b.times(minus, x);
+    let product = b.lifted_value(product);
     let e = b.exp_of(product);
+    let e = b.lifted_value(e);
     let y = b.log1p_of(e);
     b.rounded(y)
 }

@@ -223,6 +223,18 @@ impl DType {
         }
     }
 
+    /// The least and the largest number of an integer type.
+    pub const fn integer_bounds(self) -> Option<(i64, i64)> {
+        match self {
+            DType::U8 => Some((0, u8::MAX as i64)),
+            DType::I8 => Some((i8::MIN as i64, i8::MAX as i64)),
+            DType::I16 => Some((i16::MIN as i64, i16::MAX as i64)),
+            DType::I32 => Some((i32::MIN as i64, i32::MAX as i64)),
+            DType::I64 => Some((i64::MIN, i64::MAX)),
+            _ => None,
+        }
+    }
+
     /// The inverse of [`DType::name`] and [`DType::torch_name`], for dtypes that are computed with.
     pub fn from_name(name: &str) -> Option<DType> {
         DType::ALL

@@ -121,6 +121,14 @@ impl Scalar {
         }
     }
 
+    /// The nearest number of an integer type; itself where `dtype` is another type.
+    pub fn saturate(self, dtype: DType) -> Scalar {
+        match dtype.integer_bounds() {
+            Some((least, most)) => Scalar::Int(self.as_i64().clamp(least, most)),
+            None => self,
+        }
+    }
+
     /// Equal as bits and kind: NaN equals NaN, `-0.0` differs from `0.0`.
     pub fn same(self, other: Scalar) -> bool {
         match (self, other) {

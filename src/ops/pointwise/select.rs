@@ -3,7 +3,9 @@
 use super::binary::{binary, binary_scalar, check_inplace_shape, numbers};
 use super::{ScalarCell, cast, result, strides_as, zeros};
 use crate::error::{Error, Result};
-use crate::ops::common::{broadcast, check_can_cast, check_devices, promote, promote_scalar};
+use crate::ops::common::{
+    broadcast, check_can_cast, check_devices, check_fits, promote, promote_scalar,
+};
 use crate::ops::{aten, copy};
 use crate::tensor::{Tensor, access};
 use straightline_passes::ir::{DType, Dims, Scalar};
@@ -135,21 +137,6 @@ pub(crate) fn masked_fill(x: &Tensor, mask: &Tensor, value: Scalar) -> Result<Te
     Ok(out)
 }
 
-/// A number must be within the range of an integer type; its fraction may be lost.
-fn check_fits(value: Scalar, dtype: DType) -> Result<()> {
-    if !dtype.is_integral() {
-        return Ok(());
-    }
-    let whole = value.as_f64().trunc();
-    if whole.is_nan() || value.cast(dtype).as_f64() != whole {
-        return Err(Error::runtime(format!(
-            "value cannot be converted to type {} without overflow",
-            dtype.torch_name()
-        )));
-    }
-    Ok(())
-}
-
 pub(crate) fn masked_fill_(x: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
     check_inplace_shape(x, mask)?;
     copy::copy_(x, &masked_fill(x, mask, value)?, false)
@@ -175,6 +162,21 @@ fn clamp_dtype(x: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<D
     for s in [min, max].into_iter().flatten() {
         dtype = DType::promote(dtype, promote_scalar(x, s));
     }
+    if let Some((least, most)) = dtype.integer_bounds() {
+        let refused = |name: &str, bound: Scalar| {
+            Error::runtime(format!(
+                "Clamp {name} value {} is outside the representable range of {}",
+                bound.as_i64(),
+                dtype.torch_name()
+            ))
+        };
+        if let Some(min) = min.filter(|s| s.as_i64() > most) {
+            return Err(refused("min", min));
+        }
+        if let Some(max) = max.filter(|s| s.as_i64() < least) {
+            return Err(refused("max", max));
+        }
+    }
     numbers(dtype, "clamp")
 }
 
@@ -182,10 +184,10 @@ pub(crate) fn clamp(x: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Res
     let dtype = clamp_dtype(x, min, max)?;
     let mut out = cast(x, dtype)?;
     if let Some(min) = min {
-        out = binary_scalar(BinaryOp::Maximum, &out, min, dtype)?;
+        out = binary_scalar(BinaryOp::Maximum, &out, min.saturate(dtype), dtype)?;
     }
     if let Some(max) = max {
-        out = binary_scalar(BinaryOp::Minimum, &out, max, dtype)?;
+        out = binary_scalar(BinaryOp::Minimum, &out, max.saturate(dtype), dtype)?;
     }
     Ok(out)
 }

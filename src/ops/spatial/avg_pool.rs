@@ -2,8 +2,8 @@
 
 use super::check;
 use super::layout::{
-    Format, check_dtype, check_floating, check_grad, check_input, check_same_dtype, operand,
-    planes, result, volume, with_spatial,
+    Format, check_dtype, check_grad, check_input, check_same_dtype, operand, planes, result,
+    volume, with_spatial,
 };
 use super::window::{Windows, adaptive_axes, adaptive_outputs};
 use crate::error::Result;
@@ -146,7 +146,7 @@ fn check_adaptive(what: &str, x: &Tensor, spatial: usize) -> Result<()> {
         "{what}: Expected input to have non-zero size for non-batch dimensions, but input has sizes {:?}",
         x.sizes()
     );
-    check_floating(what, x)
+    check_dtype(what, x, x.dtype().is_floating() || x.numel() == 0)
 }
 
 macro_rules! adaptive_avg_pools {

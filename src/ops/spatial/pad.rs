@@ -138,7 +138,7 @@ fn backward(
     outside: Outside,
 ) -> Result<Tensor> {
     let p = padding(what, x, pad, spatial, outside)?;
-    check_dtype(what, x, x.dtype().is_floating())?;
+    check_dtype(what, x, x.dtype().is_floating() || x.numel() == 0)?;
     check_same_dtype(what, grad, x)?;
     check_grad(what, grad, &with_spatial(x, &p.output))?;
     result(x, x.sizes(), p.format, |out| {

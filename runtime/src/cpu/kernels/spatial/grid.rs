@@ -253,6 +253,9 @@ impl GridShape {
                     1.0
                 } else if up(a) {
                     beyond[a]
+                } else if self.spatial == 3 {
+                    // PyTorch takes the distance to the upper neighbour of volumes, which rounds differently
+                    r(low[a] + 1.0 - at[a])
                 } else {
                     r(1.0 - beyond[a])
                 }
