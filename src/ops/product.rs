@@ -325,6 +325,11 @@ pub(crate) fn tensordot(a: &Tensor, b: &Tensor, of_a: &[i64], of_b: &[i64]) -> R
         let mut out = Vec::new();
         for d in dims {
             let d = super::common::wrap_dim(*d, rank)?;
+            if rank == 0 {
+                return Err(Error::index(
+                    "tensordot: a tensor without dimensions has none to contract",
+                ));
+            }
             if out.contains(&d) {
                 return Err(Error::runtime(format!(
                     "dim {d} appears multiple times in the list of dims"

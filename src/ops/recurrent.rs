@@ -203,14 +203,17 @@ fn run(
         )));
     }
     let directions = if s.bidirectional { 2 } else { 1 };
-    let count = (s.layers * directions) as usize;
+    let count = s.layers.saturating_mul(directions).max(0) as usize;
     let projected = c0.is_some_and(|c| c.sizes().last() != h0.sizes().last());
     let each = if s.has_biases { 4 } else { 2 } + usize::from(projected);
-    if s.layers < 1 || params.len() != count * each || h0.sizes()[0] != count as i64 {
+    if s.layers < 1
+        || count.checked_mul(each) != Some(params.len())
+        || h0.sizes()[0] != count as i64
+    {
         return Err(Error::runtime(format!(
             "a recurrent layer of {} layers in {directions} directions wants {} weights and {count} hidden states, got {} and {}",
             s.layers,
-            count * each,
+            count.saturating_mul(each),
             params.len(),
             h0.sizes()[0]
         )));

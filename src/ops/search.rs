@@ -382,7 +382,15 @@ pub(crate) fn bincount(x: &Tensor, weights: Option<&Tensor>, minlength: i64) -> 
     if places.iter().any(|p| *p < 0) {
         return Err(bad());
     }
-    let bins = places.iter().max().map_or(0, |m| m + 1).max(minlength);
+    let bins = (places.iter().max())
+        .map_or(0, |m| m.saturating_add(1))
+        .max(minlength);
+    // refuses what memory has no room for, before anything else allocates as much
+    drop(Tensor::allocate_contiguous(
+        DType::F64,
+        x.device(),
+        &[bins],
+    )?);
     let Some(weights) = weights else {
         let out = Tensor::allocate_contiguous(DType::I64, x.device(), &[bins])?;
         let mut counts = vec![0i64; out.numel() as usize];

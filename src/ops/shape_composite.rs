@@ -308,9 +308,9 @@ pub(crate) fn unsafe_chunk(t: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tens
         )));
     }
     let n = t.sizes()[wrap_dim(dim, t.dim())?];
-    let size = (n + chunks - 1) / chunks;
+    let size = (n as u64).div_ceil(chunks as u64) as i64;
     if size == 0 {
-        return aten::unsafe_split_with_sizes(t, &vec![0; chunks as usize], dim);
+        return aten::unsafe_split_with_sizes(t, &super::view::empty_chunks(chunks)?, dim);
     }
     aten::unsafe_split_tensor(t, size, dim)
 }

@@ -211,6 +211,7 @@ pub(crate) fn expand(t: &Tensor, size: &[i64], _implicit: bool) -> Result<Tensor
         sizes.push(size);
         strides.push(stride);
     }
+    super::common::check_sizes(&sizes)?;
     Ok(t.view_as(sizes, strides, t.storage_offset()))
 }
 
@@ -239,8 +240,9 @@ pub(crate) fn slice(
     let start = clip(start.unwrap_or(0));
     let end = clip(end.unwrap_or(i64::MAX)).max(start);
     let (mut sizes, mut strides) = (Dims::from_slice(t.sizes()), Dims::from_slice(t.strides()));
-    sizes[d] = (end - start + step - 1) / step;
-    strides[d] *= step;
+    sizes[d] = (end as u64 - start as u64).div_ceil(step as u64) as i64;
+    // of no consequence where it saturates: there is one element then, or none
+    strides[d] = strides[d].saturating_mul(step);
     let offset = t.storage_offset() + start * t.strides()[d];
     Ok(t.view_as(sizes, strides, offset))
 }
@@ -263,7 +265,7 @@ pub(crate) fn narrow(t: &Tensor, dim: i64, start: i64, length: i64) -> Result<Te
         )));
     }
     let start = if start < 0 { start + n } else { start };
-    if start + length > n {
+    if length > n - start {
         return Err(Error::runtime(format!(
             "start ({start}) + length ({length}) exceeds dimension size ({n})."
         )));
@@ -394,9 +396,10 @@ pub(crate) fn as_strided(
     let need = size
         .iter()
         .zip(stride)
-        .try_fold(offset + 1, |n, (size, stride)| {
+        .try_fold(offset, |n, (size, stride)| {
             (size - 1).max(0).checked_mul(*stride)?.checked_add(n)
         })
+        .and_then(|n| n.checked_add(1))
         .and_then(|n| n.checked_mul(t.dtype().size() as i64));
     let fits = size.contains(&0) || need.is_some_and(|n| n as usize <= t.storage().bytes());
     if !fits {
@@ -458,9 +461,18 @@ pub(crate) fn split(t: &Tensor, size: i64, dim: i64) -> Result<Vec<Tensor>> {
     if size == 0 {
         return Ok(vec![crate::ops::aten::alias(t)?]);
     }
-    let count = ((n + size - 1) / size).max(1);
+    let count = ((n as u64).div_ceil(size as u64) as i64).max(1);
     let sizes: Vec<i64> = (0..count).map(|i| size.min(n - i * size)).collect();
     split_sizes(t, &sizes, dim)
+}
+
+/// The sizes of so many chunks of an empty dimension.
+pub(crate) fn empty_chunks(chunks: i64) -> Result<Vec<i64>> {
+    // each one becomes a tensor
+    if chunks > 1 << 24 {
+        return Err(Error::runtime(format!("{chunks} chunks are too many")));
+    }
+    Ok(vec![0; chunks as usize])
 }
 
 pub(crate) fn chunk(t: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
@@ -476,9 +488,9 @@ pub(crate) fn chunk(t: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
     }
     let d = wrap_dim(dim, t.dim())?;
     let n = t.sizes()[d];
-    let size = (n + chunks - 1) / chunks;
+    let size = (n as u64).div_ceil(chunks as u64) as i64;
     if size == 0 {
-        return split_sizes(t, &vec![0; chunks as usize], dim);
+        return split_sizes(t, &empty_chunks(chunks)?, dim);
     }
     split(t, size, dim)
 }

@@ -21,7 +21,9 @@ impl Tensor {
             }
             Some(p) => {
                 // wrapping_add: a zero-element view may point past the end, and is never read
-                Ok(p.wrapping_add(self.storage_offset() as usize * self.dtype().size()))
+                Ok(p.wrapping_add(
+                    (self.storage_offset() as usize).wrapping_mul(self.dtype().size()),
+                ))
             }
             None => Err(self.no_memory_error("this operation")),
         }

@@ -132,9 +132,16 @@ impl Tensor {
         let p = t.data_ptr()?.cast::<T>();
         let mut out = Vec::with_capacity(n);
         // SAFETY: p points at n contiguous elements of type T, which the guard keeps from being
-        // written; out has room for n. Every byte pattern that kernels store in a bool is 0 or 1.
+        // written; out has room for n. Bytes are 0 or 1 before they are taken for a bool: memory that
+        // nobody has written, or that was written as bytes, can have others.
         unsafe {
             std::ptr::copy_nonoverlapping(p, out.as_mut_ptr(), n);
+            if T::DTYPE == DType::Bool {
+                let bytes = out.as_mut_ptr().cast::<u8>();
+                for i in 0..n {
+                    *bytes.add(i) = u8::from(*bytes.add(i) != 0);
+                }
+            }
             out.set_len(n);
         }
         Ok(out)
@@ -158,6 +165,12 @@ impl Tensor {
 
     /// The only element, of a tensor in memory.
     pub(crate) fn read_item(&self) -> Result<Scalar> {
+        if self.numel() != 1 {
+            return Err(Error::runtime(format!(
+                "a Tensor with {} elements cannot be converted to Scalar",
+                self.numel()
+            )));
+        }
         macro_rules! get {
             ($t:ty, $wrap:expr) => {
                 self.read_elements::<$t>("item()").map(|v| $wrap(v[0]))

@@ -122,7 +122,7 @@ impl Tensor {
     ) -> Tensor {
         let (sizes, strides) = (sizes.as_ref(), strides.as_ref());
         let extent = layout::storage_extent(sizes, strides, offset);
-        let storage = match extent as usize * dtype.size() {
+        let storage = match (extent as usize).saturating_mul(dtype.size()) {
             need if need <= storage.bytes() => storage,
             // a shape of which one half was seen before another thread changed it: no memory is behind that
             need => Storage::without_data(need),
@@ -152,6 +152,10 @@ impl Tensor {
             return Err(kind::quantized_memory(dtype));
         }
         let elements = layout::storage_extent(&sizes, &strides, 0);
+        // sizes with a 0 among them need no memory, and still must not be too large to multiply
+        if elements == 0 {
+            crate::ops::common::check_sizes(&sizes)?;
+        }
         let bytes = usize::try_from(elements)
             .ok()
             .and_then(|n| n.checked_mul(dtype.size()))

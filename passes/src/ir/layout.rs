@@ -104,7 +104,7 @@ impl fmt::Display for MemoryFormat {
     }
 }
 
-/// The number of elements of a shape.
+/// The number of elements of a shape; `i64::MAX` where there are more, which no memory has room for.
 ///
 /// ```
 /// use straightline_passes::ir::layout::numel;
@@ -114,7 +114,7 @@ impl fmt::Display for MemoryFormat {
 /// ```
 #[inline]
 pub fn numel(sizes: &[i64]) -> i64 {
-    sizes.iter().product()
+    sizes.iter().fold(1i64, |n, s| n.saturating_mul(*s))
 }
 
 /// Row-major strides of a shape. A dimension of size 0 counts as 1, as in PyTorch.
@@ -126,7 +126,7 @@ pub fn numel(sizes: &[i64]) -> i64 {
 pub fn contiguous_strides(sizes: &[i64]) -> Dims {
     let mut strides = Dims::from_elem(1, sizes.len());
     for i in (1..sizes.len()).rev() {
-        strides[i - 1] = strides[i] * sizes[i].max(1);
+        strides[i - 1] = strides[i].saturating_mul(sizes[i].max(1));
     }
     strides
 }
@@ -143,7 +143,7 @@ pub fn is_contiguous(sizes: &[i64], strides: &[i64]) -> bool {
             if stride != want {
                 return false;
             }
-            want *= size;
+            want = want.saturating_mul(size);
         }
     }
     true
@@ -166,7 +166,7 @@ pub fn is_non_overlapping_and_dense(sizes: &[i64], strides: &[i64]) -> bool {
         if stride != want {
             return false;
         }
-        want *= size;
+        want = want.saturating_mul(size);
     }
     true
 }
@@ -216,16 +216,15 @@ pub fn broadcast_strides(sizes: &[i64], strides: &[i64], target: &[i64]) -> Dims
     out
 }
 
-/// The number of elements that storage must hold for `(sizes, strides)` at `offset`.
+/// The number of elements that storage must hold for `(sizes, strides)` at `offset`; `i64::MAX` where it is more.
 pub fn storage_extent(sizes: &[i64], strides: &[i64], offset: i64) -> i64 {
     if sizes.contains(&0) {
         return 0;
     }
-    offset
-        + 1
-        + sizes
-            .iter()
-            .zip(strides)
-            .map(|(size, stride)| (size - 1) * stride)
-            .sum::<i64>()
+    sizes
+        .iter()
+        .zip(strides)
+        .fold(offset.saturating_add(1), |n, (size, stride)| {
+            n.saturating_add((size - 1).saturating_mul(*stride))
+        })
 }

@@ -47,6 +47,7 @@ fn check_product(a: &Tensor, b: &Tensor) -> Result<()> {
 
 /// `out += alpha * a @ b`; out is fresh and row-major, a sparse, b dense; sizes and dtypes fit.
 fn multiply_into(out: &Tensor, a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<()> {
+    let _read = access::read(&[b])?;
     let right = Dense {
         ptr: b.data_ptr()?.cast_const(),
         sizes: (b.sizes()[0] as usize, b.sizes()[1] as usize),

@@ -50,8 +50,8 @@ fn forward(
     let sizes = with_spatial(x, &out[3 - spatial..]);
     result(x, &sizes, format, |out| {
         let x = operand(x)?;
-        let ((count, y), (_, from)) = (planes(out, spatial)?, planes(&x, spatial)?);
         let _reads = access::read(&[&x])?;
+        let ((count, y), (_, from)) = (planes(out, spatial)?, planes(&x, spatial)?);
         // SAFETY: out is fresh, x is held shared; both are row-major planes of the axes' sizes.
         unsafe { spatial::avg_pool(count, y, from, &axes(), divisor)? };
         Ok(())
@@ -68,8 +68,8 @@ fn backward(
 ) -> Result<Tensor> {
     result(x, x.sizes(), format, |out| {
         let grad = operand(grad)?;
-        let ((count, to), (_, from)) = (planes(out, spatial)?, planes(&grad, spatial)?);
         let _reads = access::read(&[&grad])?;
+        let ((count, to), (_, from)) = (planes(out, spatial)?, planes(&grad, spatial)?);
         // SAFETY: as in `forward`; the gradient's sizes have been checked.
         unsafe { spatial::avg_pool_backward(count, to, from, &axes(), divisor)? };
         Ok(())

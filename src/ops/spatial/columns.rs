@@ -38,7 +38,7 @@ fn columns(
             count >= 1,
             "{what}: Given an image of spatial size {image:?}, kernel_size={kernel:?}, dilation={dilation:?}, padding={padding:?}, calculated shape of the array of sliding blocks is too small: it must be at least one"
         );
-        blocks[d] = count as usize;
+        blocks[d] = usize::try_from(count).unwrap_or(usize::MAX);
     }
     let sizes = |v: &[i64]| [v[0] as usize, v[1] as usize];
     Ok(Columns {
@@ -49,6 +49,10 @@ fn columns(
         stride: sizes(stride),
         blocks,
     })
+}
+
+fn blocks_of(columns: &Columns) -> i64 {
+    i64::try_from(columns.blocks[0].saturating_mul(columns.blocks[1])).unwrap_or(i64::MAX)
 }
 
 fn check_kind(what: &str, x: &Tensor) -> Result<()> {
@@ -82,16 +86,16 @@ pub(crate) fn im2col(
     let window = kernel[0].saturating_mul(kernel[1]);
     let mut sizes = x.sizes()[..rank - 3].to_vec();
     sizes.push(x.sizes()[rank - 3].saturating_mul(window));
-    sizes.push((columns.blocks[0] * columns.blocks[1]) as i64);
+    sizes.push(blocks_of(&columns));
     result(x, &sizes, Format::Contiguous, |out| {
         let x = operand(x)?;
+        let _reads = access::read(&[&x])?;
         let (count, from) = planes(&x, 2)?;
         let to = Planes {
             ptr: out.data_ptr()?,
             dtype: out.dtype(),
             len: out.numel() as usize / count.max(1),
         };
-        let _reads = access::read(&[&x])?;
         // SAFETY: out is fresh and has a matrix for each of x's images, which is held shared; both are row-major.
         unsafe { spatial::im2col(count, to, from, &columns)? };
         Ok(())
@@ -129,7 +133,7 @@ pub(crate) fn col2im(
         rows % window == 0,
         "{what}: Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got input.size(1)={rows} and kernel_size={kernel:?}"
     );
-    let expected = (columns.blocks[0] * columns.blocks[1]) as i64;
+    let expected = blocks_of(&columns);
     check!(
         blocks == expected,
         "{what}: Given output_size={output:?}, kernel_size={kernel:?}, dilation={dilation:?}, padding={padding:?}, stride={stride:?}, expected size of input's dimension 2 to match the calculated number of sliding blocks {expected}, but got input.size(2)={blocks}"
@@ -139,13 +143,13 @@ pub(crate) fn col2im(
     sizes.extend([rows / window, output[0], output[1]]);
     result(x, &sizes, Format::Contiguous, |out| {
         let x = operand(x)?;
+        let _reads = access::read(&[&x])?;
         let (count, to) = planes(out, 2)?;
         let from = Planes {
             ptr: x.data_ptr()?,
             dtype: x.dtype(),
             len: x.numel() as usize / count.max(1),
         };
-        let _reads = access::read(&[&x])?;
         // SAFETY: as in `im2col`, the other way round.
         unsafe { spatial::col2im(count, to, from, &columns)? };
         Ok(())
@@ -184,6 +188,7 @@ pub(crate) fn unfold_backward(
     let outer = input.get(..d).map_or(1, layout::numel);
     result(grad, input, Format::Contiguous, |out| {
         let grad = operand(grad)?;
+        let _reads = access::read(&[&grad])?;
         let planes = |t: &Tensor| -> Result<Planes> {
             Ok(Planes {
                 ptr: t.data_ptr()?,
@@ -192,7 +197,6 @@ pub(crate) fn unfold_backward(
             })
         };
         let (to, from) = (planes(out)?, planes(&grad)?);
-        let _reads = access::read(&[&grad])?;
         let shape = [inner as usize, size as usize, step as usize];
         // SAFETY: out is fresh, grad is held shared; sizes have been checked, so that all windows lie inside.
         unsafe { spatial::fold_windows(outer as usize, to, from, shape)? };

@@ -94,6 +94,7 @@ fn forward(
     let sizes = with_spatial(x, output);
     with_indices(x, &sizes, Format::Contiguous, |out, indices| {
         let x = operand(x)?;
+        let _reads = access::read(&[&x])?;
         let numbers = super::super::copy::to_dtype(samples, DType::F64)?.to_vec::<f64>()?;
         let ((count, y), (_, from)) = (planes(out, spatial)?, planes(&x, spatial)?);
         let (input, outputs, dtype) = (volume(&x, spatial), volume(out, spatial), x.dtype());
@@ -110,7 +111,6 @@ fn forward(
             })
         };
         let at = indices.data_ptr()?.cast::<i64>();
-        let _reads = access::read(&[&x])?;
         // SAFETY: out and indices are fresh, x is held shared; all are row-major planes of the axes' sizes.
         unsafe { spatial::fractional_max_pool(count, y, at, from, &axes_of)? };
         Ok(())

@@ -46,9 +46,9 @@ fn forward(
     let sizes = with_spatial(x, &out[3 - spatial..]);
     with_indices(x, &sizes, format, |out, indices| {
         let x = operand(x)?;
+        let _reads = access::read(&[&x])?;
         let ((count, y), (_, from)) = (planes(out, spatial)?, planes(&x, spatial)?);
         let at = indices.data_ptr()?.cast::<i64>();
-        let _reads = access::read(&[&x])?;
         // SAFETY: out and indices are fresh, x is held shared; all are row-major planes of the axes' sizes.
         unsafe { spatial::max_pool(count, y, at, from, &axes())? };
         Ok(())
@@ -66,13 +66,13 @@ pub(super) fn scatter(
 ) -> Result<Tensor> {
     result(values, sizes, format, |out| {
         let (values, indices) = (operand(values)?, operand(indices)?);
+        let _reads = access::read(&[&values, &indices])?;
         let (count, to) = planes(out, spatial)?;
         let (_, from) = planes(&values, spatial)?;
         let at = indices.data_ptr()?.cast::<i64>().cast_const();
         if !at.is_aligned() {
             return Err(Error::runtime("the indices' memory is not aligned"));
         }
-        let _reads = access::read(&[&values, &indices])?;
         // SAFETY: out is fresh, the others are held shared and have equal sizes; all are row-major planes.
         unsafe { spatial::scatter_planes(add, count, to, from, at)? };
         Ok(())

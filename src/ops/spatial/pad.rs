@@ -23,7 +23,8 @@ impl Outside {
     /// The input position that each output position copies; negative pads cut off.
     fn map(self, input: usize, before: i64, after: i64) -> Option<AxisMap> {
         let n = input as i64;
-        let output = n + before + after;
+        // the map is as long as the output, which may be more than there is memory
+        let output = n.checked_add(before)?.checked_add(after)?;
         let from = |o: i64| {
             let i = o - before;
             match self {
@@ -33,8 +34,12 @@ impl Outside {
                 Outside::Mirror => i,
             }
         };
-        let positions = (0..output).map(|o| usize::try_from(from(o)).unwrap_or(usize::MAX));
-        AxisMap::new(input, positions.collect())
+        let mut positions = Vec::new();
+        positions
+            .try_reserve_exact(usize::try_from(output).ok()?)
+            .ok()?;
+        positions.extend((0..output).map(|o| usize::try_from(from(o)).unwrap_or(usize::MAX)));
+        AxisMap::new(input, positions)
     }
 }
 
@@ -121,8 +126,8 @@ fn forward(
     let p = padding(what, x, pad, spatial, outside)?;
     result(x, &with_spatial(x, &p.output), p.format, |out| {
         let x = operand(x)?;
-        let ((count, y), (_, from)) = (planes(out, spatial)?, planes(&x, spatial)?);
         let _reads = access::read(&[&x])?;
+        let ((count, y), (_, from)) = (planes(out, spatial)?, planes(&x, spatial)?);
         // SAFETY: out is fresh, x is held shared; both are row-major planes of the maps' sizes.
         unsafe { spatial::gather_axes(count, y, from, &p.maps)? };
         Ok(())
@@ -143,8 +148,8 @@ fn backward(
     check_grad(what, grad, &with_spatial(x, &p.output))?;
     result(x, x.sizes(), p.format, |out| {
         let grad = operand(grad)?;
-        let ((count, to), (_, from)) = (planes(out, spatial)?, planes(&grad, spatial)?);
         let _reads = access::read(&[&grad])?;
+        let ((count, to), (_, from)) = (planes(out, spatial)?, planes(&grad, spatial)?);
         // SAFETY: as in `forward`.
         unsafe { spatial::scatter_axes(count, to, from, &p.maps, false)? };
         Ok(())

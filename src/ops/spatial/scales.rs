@@ -108,8 +108,8 @@ pub(super) fn on_planes(
     ) -> Result<()>,
 ) -> Result<()> {
     let from = operand(from)?;
-    let ((count, y), (_, x)) = (planes(out, spatial)?, planes(&from, spatial)?);
     let _reads = access::read(&[&from])?;
+    let ((count, y), (_, x)) = (planes(out, spatial)?, planes(&from, spatial)?);
     kernel(count, y, x)
 }
 

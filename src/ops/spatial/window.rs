@@ -15,6 +15,9 @@ pub(super) struct Windows {
     ceil_mode: bool,
 }
 
+/// Kernels, strides and dilations beyond this overflow PyTorch's own 32 bits.
+const LARGEST: i64 = i32::MAX as i64;
+
 /// One number for all axes, or one for each.
 fn expand(what: &str, name: &str, values: &[i64], spatial: usize) -> Result<[i64; 3]> {
     check!(
@@ -67,6 +70,11 @@ impl Windows {
             check!(
                 dil > 0,
                 "{what}: dilation should be greater than zero, but got {dilation:?}"
+            );
+            // room for what kernels compute with them
+            check!(
+                k <= LARGEST && s <= LARGEST && dil <= LARGEST,
+                "{what}: kernel size {kernel:?}, stride {stride:?} or dilation {dilation:?} is too large"
             );
             check!(p >= 0, "{what}: pad must be non-negative, but got pad: {p}");
             check!(

@@ -97,10 +97,10 @@ integer!(u8 i8 i16 i32 i64);
 ///
 /// `s` is a row-major matrix of `T` that may be accessed for as long as the result lives.
 unsafe fn matrix<'a, T>(s: &Strided<'_>) -> &'a mut [T] {
-    debug_assert!(s.is_contiguous() && s.dtype.size() == size_of::<T>());
     if s.numel() == 0 {
         return &mut [];
     }
+    debug_assert!(s.is_contiguous() && s.dtype.size() == size_of::<T>());
     // SAFETY: as promised by the caller; tensors' memory is aligned.
     unsafe { std::slice::from_raw_parts_mut(s.ptr.cast(), s.numel()) }
 }

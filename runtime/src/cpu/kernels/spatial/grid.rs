@@ -244,7 +244,7 @@ impl GridShape {
         }
         for corner in 0..1usize << self.spatial {
             let up = |a: usize| corner >> a & 1 == 1;
-            let whole = std::array::from_fn(|a| low[a] as i64 + i64::from(up(a)));
+            let whole = std::array::from_fn(|a| (low[a] as i64).saturating_add(i64::from(up(a))));
             let Some(index) = self.index(whole) else {
                 continue;
             };
