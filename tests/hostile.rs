@@ -66,7 +66,6 @@ impl Dice {
             -(1 << 40),
             1 << 62,
             i64::from(i32::MIN),
-            i64::from(i32::MAX),
         ])
     }
 

@@ -28,6 +28,9 @@ impl<'a> Strided<'a> {
     /// Whether the elements lie side by side in row-major order.
     #[inline]
     pub fn is_contiguous(&self) -> bool {
+        if self.sizes.contains(&0) {
+            return true;
+        }
         let mut expect = 1;
         for (&size, &stride) in self.sizes.iter().zip(self.strides).rev() {
             if size != 1 {

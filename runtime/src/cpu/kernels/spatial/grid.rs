@@ -149,7 +149,7 @@ impl GridShape {
         let [depth, height, width] = self.input.map(|n| n as i64);
         let [x, y, z] = at;
         let inside = (0..width).contains(&x) && (0..height).contains(&y) && (0..depth).contains(&z);
-        inside.then_some(((z * height + y) * width + x) as usize)
+        inside.then(|| ((z * height + y) * width + x) as usize)
     }
 
     /// The elements that make up the value at a point, x first.
