@@ -29,12 +29,18 @@ pub(crate) fn repeat_interleave(repeats: &Tensor, output_size: Option<i64>) -> R
     if counts.iter().any(|c| *c < 0) {
         return Err(Error::runtime("repeats can not be negative"));
     }
-    let total: i64 = counts.iter().sum();
+    let total = (counts.iter()).fold(0i64, |n, c| n.saturating_add(*c));
     if output_size.is_some_and(|n| n != total) {
         return Err(Error::runtime(
             "allocated size does not match required size",
         ));
     }
+    // refuses what memory has no room for
+    drop(Tensor::allocate_contiguous(
+        DType::I64,
+        repeats.device(),
+        &[total],
+    )?);
     let mut out = Vec::with_capacity(total as usize);
     for (i, c) in counts.iter().enumerate() {
         out.extend(std::iter::repeat_n(i as i64, *c as usize));
@@ -94,7 +100,7 @@ pub(crate) fn repeat_interleave_self_int(
         return Err(Error::runtime("Repeats must be non-negative"));
     }
     if let Some(n) = output_size
-        && n != repeats * x.sizes()[d]
+        && repeats.checked_mul(x.sizes()[d]) != Some(n)
     {
         return Err(Error::runtime(
             "allocated size does not match required size",
