@@ -74,8 +74,10 @@ pub(crate) fn _batch_norm_impl_index(
         if let Some(b) = bias {
             out = aten::add_tensor(&out, &aten::select_int(b, 0, 0)?, Scalar::Int(1))?;
         }
-        // PyTorch accumulates halves in f32, the others in f64
+        // the dtypes that PyTorch accumulates in
         let wide = match x.dtype() {
+            DType::Bool => DType::Bool,
+            d if d.is_integral() => DType::I64,
             DType::F16 | DType::BF16 => DType::F32,
             _ => DType::F64,
         };

@@ -43,6 +43,20 @@ pub(super) fn reads_anywhere(functional: &str) -> bool {
     OPERATORS.contains(&functional)
 }
 
+/// Whether PyTorch's kernel gives an `out` of the right sizes row-major strides all the same, instead of writing through the
+/// strides that it has.
+fn lays_out_row_major(functional: &str) -> bool {
+    const OPERATORS: [&str; 6] = [
+        "adaptive_avg_pool2d",
+        "max_pool3d_with_indices",
+        "reflection_pad2d",
+        "reflection_pad3d",
+        "replication_pad2d",
+        "replication_pad3d",
+    ];
+    OPERATORS.contains(&functional)
+}
+
 /// Refuses outputs that share memory with an input.
 pub(super) fn check_apart<'a>(
     outs: &[Tensor],
@@ -64,6 +78,7 @@ pub(super) fn check_apart<'a>(
 /// The kernel of a variant that writes.
 pub(crate) fn of(functional: &'static str, dtype: OutDtype, key: DispatchKey) -> Kernel {
     let scattered = reads_anywhere(functional);
+    let row_major = lays_out_row_major(functional);
     let functional = Variant::new(functional);
     let way = match key {
         DispatchKey::CPU | DispatchKey::Meta => Way::Direct,
@@ -95,6 +110,10 @@ pub(crate) fn of(functional: &'static str, dtype: OutDtype, key: DispatchKey) ->
                         op.name()
                     )));
                 };
+                if row_major && way == Way::Direct && to.sizes() == result.sizes() {
+                    let strides = layout::contiguous_strides(to.sizes());
+                    to.set_geometry(to.sizes(), &strides, to.storage_offset())?;
+                }
                 match arg.is_out() {
                     true => write_out(to, result, dtype, way)?,
                     false => write_self(to, result, way)?,
