@@ -117,7 +117,7 @@ impl Loans {
         let plain = elements > 0
             && !view.dtype.is_quantized()
             && view.strides.iter().all(|s| *s >= 0)
-            && view.ptr.addr() % view.dtype.size() == 0;
+            && view.ptr.addr().is_multiple_of(view.dtype.size());
         let (true, Some(data)) = (plain, NonNull::new(view.ptr.cast_mut())) else {
             return Ok(None);
         };

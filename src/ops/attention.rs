@@ -24,6 +24,7 @@ fn mask_fits(q: &Tensor, k: &Tensor, mask: &Tensor) -> bool {
 }
 
 /// 1 where the fused kernel serves, 0 where attention is composed of matrix products.
+#[allow(clippy::too_many_arguments, reason = "the schema's")]
 pub(crate) fn fused_sdp_choice(
     q: &Tensor,
     k: &Tensor,

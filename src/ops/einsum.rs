@@ -148,9 +148,9 @@ fn plan(inputs: &[Vec<Option<usize>>], output: Option<&str>, tensors: &[Tensor])
     if output.is_none() {
         plan.kept = next;
     }
-    for l in 0..LABELS {
-        if counts[l] > 0 && plan.position[l].is_none() {
-            plan.position[l] = Some(next);
+    for (position, count) in plan.position.iter_mut().zip(&counts) {
+        if *count > 0 && position.is_none() {
+            *position = Some(next);
             next += 1;
         }
     }

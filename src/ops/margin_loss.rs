@@ -257,6 +257,7 @@ pub(crate) fn multilabel_margin_loss_forward(
             }
             let c = c as usize;
             let mut sum = 0.0;
+            #[allow(clippy::needless_range_loop, reason = "rows of several buffers, and perhaps an element of out")]
             for i in 0..n as usize {
                 let row = i * c..(i + 1) * c;
                 mark_targets(&target[row.clone()], &mut marks[row.clone()]).map_err(bad_label)?;

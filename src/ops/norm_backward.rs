@@ -160,9 +160,10 @@ pub(crate) fn native_group_norm_backward(
                 let of_group: Vec<[f64; 2]> = (0..rows / per_group)
                     .map(|g| {
                         let mut total = [0.0; 2];
-                        for i in g * per_group..(g + 1) * per_group {
-                            total[0] += dots[i][0] * gamma(i);
-                            total[1] += dots[i][1] * gamma(i);
+                        let first = g * per_group;
+                        for (i, dot) in dots[first..first + per_group].iter().enumerate() {
+                            total[0] += dot[0] * gamma(first + i);
+                            total[1] += dot[1] * gamma(first + i);
                         }
                         total
                     })

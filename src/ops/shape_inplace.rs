@@ -43,7 +43,7 @@ pub(crate) fn resize_(t: &Tensor, size: &[i64], format: Option<MemoryFormat>) ->
 fn restride(t: &Tensor, format: Option<MemoryFormat>) -> Result<Tensor> {
     if let Some(format) = format {
         let strides = copy::format_strides(t, Some(format))?;
-        t.set_geometry(&t.sizes().to_vec(), &strides, t.storage_offset())?;
+        t.set_geometry(t.sizes(), &strides, t.storage_offset())?;
     }
     Ok(t.clone())
 }

@@ -122,12 +122,16 @@ unsafe fn each<T: Number>(
 }
 
 fn pick<T: Number>(op: ScatterOp) -> Combine {
-    // SAFETY (all): as promised by the caller of the combination.
     match op {
+        // SAFETY: as promised by the caller of the combination; so below.
         ScatterOp::Replace => |a, s, b, t, n| unsafe { each::<T>(a, s, b, t, n, |_, y| y) },
+        // SAFETY: as above.
         ScatterOp::Add => |a, s, b, t, n| unsafe { each::<T>(a, s, b, t, n, T::add) },
+        // SAFETY: as above.
         ScatterOp::Multiply => |a, s, b, t, n| unsafe { each::<T>(a, s, b, t, n, T::mul) },
+        // SAFETY: as above.
         ScatterOp::Max => |a, s, b, t, n| unsafe { each::<T>(a, s, b, t, n, T::max) },
+        // SAFETY: as above.
         ScatterOp::Min => |a, s, b, t, n| unsafe { each::<T>(a, s, b, t, n, T::min) },
     }
 }

@@ -34,7 +34,7 @@ fn program(
 
 #[test]
 fn rows_longer_than_tiles_and_odd_ends() {
-    let p = program(DType::F32, 1, &[], |b| activation::hardswish(b));
+    let p = program(DType::F32, 1, &[], activation::hardswish);
     for n in [1usize, 63, 1024, 1025, 70_001] {
         let mut x: Vec<f32> = (0..n).map(|i| (i % 97) as f32 * 0.1 - 5.0).collect();
         let mut y = vec![0f32; n];
@@ -73,7 +73,7 @@ fn strides_broadcasts_and_in_place() {
 
 #[test]
 fn half_types_compute_widened() {
-    let p = program(DType::BF16, 2, &[], |b| backward::silu(b));
+    let p = program(DType::BF16, 2, &[], backward::silu);
     let value = |i: usize| ::half::bf16::from_f32(i as f32 * 0.01 - 3.0);
     let n = 700;
     let mut g: Vec<::half::bf16> = (0..n).map(|_| ::half::bf16::from_f32(0.5)).collect();
@@ -142,7 +142,7 @@ fn operations_in_a_half_type_round_each_time() {
 
 #[test]
 fn integer_division_by_zero_is_an_error() {
-    let p = program(DType::I32, 2, &[], |b| arithmetic::floor_divide(b));
+    let p = program(DType::I32, 2, &[], arithmetic::floor_divide);
     let (mut x, mut y, mut z) = ([-7i32, 7], [2i32, 0], [0i32; 2]);
     // SAFETY: two elements each.
     unsafe {

@@ -231,7 +231,7 @@ pub enum Selection {
     Mode,
 }
 
-fn choose_one<T: Placed>(row: &mut Vec<T>, which: Selection, nan: Option<u64>) {
+fn choose_one<T: Placed>(row: &mut [T], which: Selection, nan: Option<u64>) {
     let is_nan = |t: &T| nan == Some(t.key());
     let at = match which {
         Selection::Kth(k) => k,

@@ -324,6 +324,7 @@ fn angle(x: f64) -> f64 {
 /// # Safety
 ///
 /// As for [`super::binary`]; `abs` and `angle` have the dtype of the parts of `out`.
+#[allow(clippy::useless_conversion, reason = "the parts of c64 are f32")]
 pub unsafe fn polar(
     out: Strided<'_>,
     abs: Strided<'_>,

@@ -59,7 +59,7 @@ pub fn lgamma(x: f64) -> f64 {
         product *= y;
         y += 1.0;
     }
-    let ln_root_two_pi = 0.918_938_533_204_672_741_8;
+    let ln_root_two_pi = 0.918_938_533_204_672_8;
     (y - 0.5) * y.ln() - y + ln_root_two_pi + stirling_rest(y) - product.ln()
 }
 
@@ -70,7 +70,7 @@ fn near_zero_of_lgamma(x: f64) -> f64 {
     } else {
         (x - 1.0, 0.0)
     };
-    const EULER: f64 = 0.577_215_664_901_532_860_6;
+    const EULER: f64 = 0.577_215_664_901_532_9;
     let mut sum = -EULER * e;
     let mut power = e;
     for k in 2..24 {
