@@ -71,12 +71,12 @@ fn networks_have_their_shapes() {
 fn convolutions_give_known_sums() {
     use crate::bench::check::check;
     for (name, n, sum, magnitudes, weighted) in [
-        ("w9.conv3x3", 200_704, -197.8633, 129_381.5175, -36.1888),
+        ("w9.conv3x3", 200704, -197.8633, 129381.5175, -36.1888),
         (
             "w9.conv_bn_relu",
-            200_704,
-            64_238.1329,
-            64_238.1329,
+            200704,
+            64238.1329,
+            64238.1329,
             -41.9221,
         ),
     ] {
