@@ -66,7 +66,8 @@ fn same(got: &Tensor, want: &Tensor, (rtol, atol): (f64, f64)) -> Result<(), Str
     for (i, (x, y)) in got.iter().zip(&want).enumerate() {
         let equal = x == y || (x.is_nan() && y.is_nan());
         // sums cancel: what is left of one is as exact as its largest part
-        if !equal && !((x - y).abs() <= atol + rtol * y.abs().max(size)) {
+        let near = (x - y).abs() <= atol + rtol * y.abs().max(size);
+        if !equal && !near {
             return Err(format!("element {i}: {x:?}, eager {y:?}"));
         }
     }

@@ -21,10 +21,13 @@ pub(crate) struct Program {
     pub(crate) steps: Vec<Step>,
 }
 
+/// A call: the operator, arguments of which the tensors are to be replaced, and by which earlier values.
+pub(crate) type Template = (String, Vec<Value>, Vec<Option<(usize, usize)>>);
+
 /// A program's arguments and the calls with what is no tensor.
 pub(crate) struct Prepared {
     pub(crate) inputs: Vec<Tensor>,
-    pub(crate) templates: Vec<(String, Vec<Value>, Vec<Option<(usize, usize)>>)>,
+    pub(crate) templates: Vec<Template>,
 }
 
 fn below(rng: &mut TestRng, n: usize) -> usize {
@@ -163,10 +166,7 @@ impl Program {
 }
 
 /// Runs the calls on these arguments: the results of each call, copied when it returned if `copies`.
-pub(crate) fn run(
-    templates: &[(String, Vec<Value>, Vec<Option<(usize, usize)>>)],
-    inputs: &[Tensor],
-) -> Result<Vec<Vec<Tensor>>> {
+pub(crate) fn run(templates: &[Template], inputs: &[Tensor]) -> Result<Vec<Vec<Tensor>>> {
     let mut inputs = inputs.iter();
     let mut values: Vec<Vec<Tensor>> = Vec::new();
     for (name, stack, replaced) in templates {

@@ -72,13 +72,7 @@ fn convolutions_give_known_sums() {
     use crate::bench::check::check;
     for (name, n, sum, magnitudes, weighted) in [
         ("w9.conv3x3", 200704, -197.8633, 129381.5175, -36.1888),
-        (
-            "w9.conv_bn_relu",
-            200704,
-            64238.1329,
-            64238.1329,
-            -41.9221,
-        ),
+        ("w9.conv_bn_relu", 200704, 64238.1329, 64238.1329, -41.9221),
     ] {
         let found = check(&elements(&output(name)).unwrap());
         assert_eq!(found.0, n);
