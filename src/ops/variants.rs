@@ -46,12 +46,10 @@ pub(super) fn reads_anywhere(functional: &str) -> bool {
 /// Whether PyTorch's kernel gives an `out` of the right sizes row-major strides all the same, instead of writing through the
 /// strides that it has.
 fn lays_out_row_major(functional: &str) -> bool {
-    const OPERATORS: [&str; 6] = [
+    const OPERATORS: [&str; 4] = [
         "adaptive_avg_pool2d",
         "max_pool3d_with_indices",
-        "reflection_pad2d",
         "reflection_pad3d",
-        "replication_pad2d",
         "replication_pad3d",
     ];
     OPERATORS.contains(&functional)
