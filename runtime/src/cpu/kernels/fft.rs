@@ -1,6 +1,6 @@
 //! Discrete Fourier transforms along one dimension, of any length, computed in double precision.
 //!
-//! Lengths fall apart into their prime factors; one with a factor above [`DIRECT`] becomes a convolution of a length
+//! Lengths fall apart into their prime factors; one with a factor above `DIRECT` becomes a convolution of a length
 //! that is a power of two (Bluestein's algorithm), so that no length costs a square of itself.
 
 use super::nest::{Nest, parallel};

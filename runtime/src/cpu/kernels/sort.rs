@@ -218,7 +218,7 @@ pub unsafe fn topk(
     Ok(())
 }
 
-/// Which element of each row [`select`] takes.
+/// Which element of each row is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Selection {
     /// The `k`-th smallest, counted from 0.
