@@ -4,7 +4,7 @@ use super::common::{broadcast, check_devices, float_of, result_strides};
 use super::{aten, copy, math_bits, matmul, pointwise};
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Dims, MemoryFormat, Scalar, layout};
+use straightline_passes::ir::{DType, Dims, Scalar, layout};
 use straightline_runtime::cpu::kernels::complex::{self, Function};
 
 /// Another tensor over the same memory, with elements of another dtype; the bits stay.
@@ -160,7 +160,7 @@ fn apply(f: Function, t: &Tensor, dtype: DType) -> Result<Tensor> {
 pub(crate) fn angle(t: &Tensor) -> Result<Tensor> {
     if t.dtype().is_complex() {
         // PyTorch's result is row-major, whatever the operand's layout
-        let t = copy::contiguous(t, MemoryFormat::Contiguous)?;
+        let t = copy::to_contiguous(t)?;
         return apply(Function::Angle, &t, t.dtype().to_real());
     }
     let dtype = float_of(t.dtype());

@@ -34,6 +34,8 @@ pub(crate) fn kernel() -> Kernel {
             write(op, schema, stack)
         } else if schema.is_view() {
             view(op, schema, stack)
+        } else if is_complex_factory(op, schema, stack) {
+            op.call_boxed_for_key(DispatchKey::CompositeExplicitAutograd, stack)
         } else {
             functional(op, schema, stack)
         }
@@ -58,6 +60,30 @@ fn taken_apart_at(op: OperatorHandle) -> Option<DispatchKey> {
         return Some(DispatchKey::Functionalize);
     }
     is_composite(op).then_some(DispatchKey::CompositeImplicitAutograd)
+}
+
+/// Whether the call makes or converts complex numbers by other operators. Of real numbers these operators have a loop form, of
+/// complex ones only their kernels.
+fn is_complex_factory(op: OperatorHandle, schema: &FunctionSchema, stack: &Stack) -> bool {
+    const MADE_OF_OTHERS: [&str; 8] = [
+        "aten::full",
+        "aten::zeros",
+        "aten::ones",
+        "aten::full_like",
+        "aten::zeros_like",
+        "aten::ones_like",
+        "aten::scalar_tensor",
+        "aten::_to_copy",
+    ];
+    let complex = |v: &Value| match v {
+        Value::Complex(..) => true,
+        Value::DType(d) => d.is_complex(),
+        v => v.tensors().any(|t| t.dtype().is_complex()),
+    };
+    let args = stack.len().saturating_sub(schema.args.len());
+    op.name().overload.is_empty()
+        && MADE_OF_OTHERS.contains(&op.name().name.as_str())
+        && stack[args..].iter().any(complex)
 }
 
 /// Whether the operator is defined by calls of other operators only.
