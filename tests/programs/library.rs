@@ -33,13 +33,16 @@ fn left_out(line: &str) -> bool {
         || line.contains("\"nondeterministic\": true")
 }
 
-/// Whether compiled code ends with this error by design: a shape that depends on data.
+/// Whether compiled code ends with this error by design: a shape that depends on data, a growing `out` that others view, one
+/// memory written by two arguments.
 pub(crate) fn expected(error: &str) -> bool {
-    include_str!("../conformance/skips.txt")
+    let refused = error.contains("cannot be captured:");
+    let listed = include_str!("../conformance/skips.txt")
         .lines()
         .skip(1)
         .filter_map(|l| l.split('\t').nth(3))
-        .any(|text| error.contains(text))
+        .any(|text| error.contains(text));
+    refused || listed
 }
 
 impl Library {

@@ -3,7 +3,7 @@
 use super::forms::{Source, Target, functional_form};
 use super::leaves::{self, as_strided_step};
 use super::storage::{Layout, ViewStep};
-use super::wrapper::{build, replace, unwrap, wrap, wrapped, wrapper_of};
+use super::wrapper::{build, covers, replace, unwrap, wrap, wrapped, wrapper_of};
 use super::{below, inverse, reshape};
 use crate::dispatch::{DispatchKey, IntoKernel, Kernel, OperatorHandle, Stack, Value};
 use crate::error::{Error, Result};
@@ -307,6 +307,16 @@ fn check_overlaps(schema: &FunctionSchema, args: &[Value]) -> Result<()> {
                     "a write to a tensor whose elements overlap in memory cannot be captured: \
                      clone it first",
                 ));
+            }
+            let later = (i + 1..args.len()).filter(|k| schema.args[*k].is_write());
+            for other in later.flat_map(|k| args[k].tensors()) {
+                let other = wrapped(other)?;
+                if t.numel() > 0 && (covers(t, &other) || covers(&other, t)) {
+                    return Err(Error::not_implemented(
+                        "an operator that writes one memory by two arguments, in an order of its own, \
+                         cannot be captured: pass a clone for one of them",
+                    ));
+                }
             }
             // an `out` is written when the result is known; in place, while operands are read
             let in_place = !schema.args[i].is_out();

@@ -190,8 +190,7 @@ fn sole_owner(t: &Tensor) -> Result<Arc<Behind>> {
     let old = wrapper_of(t).ok_or_else(|| Error::compile("a tensor that is not functional"))?;
     if Arc::strong_count(&old.storage) > 1 {
         return Err(Error::not_implemented(
-            "a tensor grows that shares its memory with others, which cannot be captured: clone it \
-             first",
+            "a tensor that grows and shares its memory with others cannot be captured: clone it first",
         ));
     }
     Ok(old)
