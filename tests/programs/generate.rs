@@ -94,7 +94,9 @@ pub(crate) fn generate(library: &Library, seed: u64) -> Program {
             let taken = take.then(|| fitting[below(&mut rng, fitting.len())]);
             // running statistics that are one tensor are written in an order that nobody promises
             let again = case.op.contains("_norm") && replaced.contains(&taken);
-            replaced.push(taken.filter(|_| !again));
+            // a log-sum-exp that is not that of the scores amplifies rounding without bound
+            let saved = case.op.contains("attention_for_cpu_backward");
+            replaced.push(taken.filter(|_| !again && !saved));
         }
         let mut own = own.into_iter().zip(&replaced);
         let mut stack = with_tensors(&case.stack, &mut || {
