@@ -434,8 +434,8 @@ pub(crate) fn histc(x: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<T
     let values = copy::to_dtype(x, DType::F64)?.to_vec::<f64>()?;
     let rounded = |v: f64| match x.dtype() {
         DType::F64 => v,
-        DType::F16 => f64::from(half::f16::from_f64(v)),
-        DType::BF16 => f64::from(half::bf16::from_f64(v)),
+        DType::F16 => f64::from(half::f16::from_f32(v as f32)),
+        DType::BF16 => f64::from(half::bf16::from_f32(v as f32)),
         _ => f64::from(v as f32),
     };
     let (mut low, mut high) = (min.as_f64(), max.as_f64());

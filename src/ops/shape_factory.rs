@@ -147,8 +147,8 @@ pub(crate) fn new_ones(
 /// Rounds to what a dtype holds between the operations: PyTorch computes steps in the result's own type.
 fn rounded(x: f64, dtype: DType) -> f64 {
     match dtype {
-        DType::F16 => half::f16::from_f64(x).to_f64(),
-        DType::BF16 => half::bf16::from_f64(x).to_f64(),
+        DType::F16 => half::f16::from_f32(x as f32).to_f64(),
+        DType::BF16 => half::bf16::from_f32(x as f32).to_f64(),
         DType::F32 => f64::from(x as f32),
         _ => x,
     }

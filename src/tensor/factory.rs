@@ -72,8 +72,8 @@ impl Tensor {
         match dtype {
             DType::F32 => Tensor::from_slice(&[value.as_f64() as f32], &[]),
             DType::F64 => Tensor::from_slice(&[value.as_f64()], &[]),
-            DType::F16 => Tensor::from_slice(&[half::f16::from_f64(value.as_f64())], &[]),
-            DType::BF16 => Tensor::from_slice(&[half::bf16::from_f64(value.as_f64())], &[]),
+            DType::F16 => Tensor::from_slice(&[half::f16::from_f32(value.as_f64() as f32)], &[]),
+            DType::BF16 => Tensor::from_slice(&[half::bf16::from_f32(value.as_f64() as f32)], &[]),
             DType::I64 => Tensor::from_slice(&[value.as_i64()], &[]),
             DType::I32 => Tensor::from_slice(&[value.as_i64() as i32], &[]),
             DType::I16 => Tensor::from_slice(&[value.as_i64() as i16], &[]),

@@ -97,7 +97,7 @@ impl Scalar {
     }
 
     /// The same number in the kind that `dtype` stores (an `f32` value is rounded to `f32`,
-    /// integers wrap to the width of the type).
+    /// integers wrap to the width of the type, a half type is reached through `f32`, as in c10).
     pub fn cast(self, dtype: DType) -> Scalar {
         match dtype {
             DType::Bool => Scalar::Bool(self.as_bool()),
@@ -106,8 +106,8 @@ impl Scalar {
             DType::I16 => Scalar::Int(i64::from(self.as_i64() as i16)),
             DType::I32 | DType::QInt32 => Scalar::Int(i64::from(self.as_i64() as i32)),
             DType::I64 => Scalar::Int(self.as_i64()),
-            DType::F16 => Scalar::Float(half::f16::from_f64(self.as_f64()).to_f64()),
-            DType::BF16 => Scalar::Float(half::bf16::from_f64(self.as_f64()).to_f64()),
+            DType::F16 => Scalar::Float(half::f16::from_f32(self.as_f64() as f32).to_f64()),
+            DType::BF16 => Scalar::Float(half::bf16::from_f32(self.as_f64() as f32).to_f64()),
             DType::F32 => Scalar::Float(f64::from(self.as_f64() as f32)),
             DType::F64 => Scalar::Float(self.as_f64()),
             DType::C64 => {
@@ -187,6 +187,16 @@ scalar_from_complex!(f32, f64);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Just above the middle of two neighbours: a conversion that looks at the upper half of the `f64` alone, as
+    /// `half`'s own does, takes it for a tie.
+    #[test]
+    fn half_types_round_on_all_the_bits() {
+        let x = Scalar::Float(0.798_828_184_604_644_8);
+        assert_eq!(x.cast(DType::BF16), Scalar::Float(0.800_781_25));
+        let x = Scalar::Float(f64::from(1.0 + f32::powi(2.0, -11) + f32::powi(2.0, -22)));
+        assert_eq!(x.cast(DType::F16), Scalar::Float(1.000_976_562_5));
+    }
 
     #[test]
     fn complex_numbers_print_as_they_are_read() {

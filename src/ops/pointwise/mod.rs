@@ -42,8 +42,8 @@ impl ScalarCell {
         let bits = match dtype {
             DType::F32 => u64::from((value.as_f64() as f32).to_bits()),
             DType::F64 => value.as_f64().to_bits(),
-            DType::F16 => u64::from(half::f16::from_f64(value.as_f64()).to_bits()),
-            DType::BF16 => u64::from(half::bf16::from_f64(value.as_f64()).to_bits()),
+            DType::F16 => u64::from(half::f16::from_f32(value.as_f64() as f32).to_bits()),
+            DType::BF16 => u64::from(half::bf16::from_f32(value.as_f64() as f32).to_bits()),
             DType::Bool => u64::from(value.as_bool()),
             DType::C64 => {
                 let (re, im) = value.as_complex();

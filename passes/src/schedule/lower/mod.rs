@@ -323,8 +323,8 @@ fn bytes(elements: &[Scalar], dtype: DType) -> Arc<[u8]> {
             DType::I16 => out.extend((e.as_i64() as i16).to_le_bytes()),
             DType::I32 | DType::QInt32 => out.extend((e.as_i64() as i32).to_le_bytes()),
             DType::I64 => out.extend(e.as_i64().to_le_bytes()),
-            DType::F16 => out.extend(half::f16::from_f64(e.as_f64()).to_le_bytes()),
-            DType::BF16 => out.extend(half::bf16::from_f64(e.as_f64()).to_le_bytes()),
+            DType::F16 => out.extend(half::f16::from_f32(e.as_f64() as f32).to_le_bytes()),
+            DType::BF16 => out.extend(half::bf16::from_f32(e.as_f64() as f32).to_le_bytes()),
             DType::F32 => out.extend((e.as_f64() as f32).to_le_bytes()),
             DType::F64 => out.extend(e.as_f64().to_le_bytes()),
             DType::C64 => {

@@ -27,6 +27,6 @@ macro_rules! real {
 real! {
     f32: f64::from, |x| x as f32;
     f64: |x| x, |x| x;
-    f16: f16::to_f64, f16::from_f64;
-    bf16: bf16::to_f64, bf16::from_f64;
+    f16: f16::to_f64, |x| f16::from_f32(x as f32);
+    bf16: bf16::to_f64, |x| bf16::from_f32(x as f32);
 }

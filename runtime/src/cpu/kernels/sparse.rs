@@ -39,9 +39,9 @@ element! {
     f32: |a, b| a + b, |a, b| a * b, |a| a == 0.0, |s| s.as_f64() as f32;
     f64: |a, b| a + b, |a, b| a * b, |a| a == 0.0, |s| s.as_f64();
     f16: |a, b| f16::from_f32(a.to_f32() + b.to_f32()), |a, b| f16::from_f32(a.to_f32() * b.to_f32()),
-        |a| a.to_f32() == 0.0, |s| f16::from_f64(s.as_f64());
+        |a| a.to_f32() == 0.0, |s| f16::from_f32(s.as_f64() as f32);
     bf16: |a, b| bf16::from_f32(a.to_f32() + b.to_f32()), |a, b| bf16::from_f32(a.to_f32() * b.to_f32()),
-        |a| a.to_f32() == 0.0, |s| bf16::from_f64(s.as_f64());
+        |a| a.to_f32() == 0.0, |s| bf16::from_f32(s.as_f64() as f32);
     u8: u8::wrapping_add, u8::wrapping_mul, |a| a == 0, |s| s.as_i64() as u8;
     i8: i8::wrapping_add, i8::wrapping_mul, |a| a == 0, |s| s.as_i64() as i8;
     i16: i16::wrapping_add, i16::wrapping_mul, |a| a == 0, |s| s.as_i64() as i16;

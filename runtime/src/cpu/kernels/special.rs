@@ -58,8 +58,8 @@ unsafe fn store_floats(dtype: DType, p: *mut u8, step: isize, x: &[f64]) {
     match dtype {
         DType::F32 => write!(f32, |x| x as f32),
         DType::F64 => write!(f64, |x| x),
-        DType::F16 => write!(f16, f16::from_f64),
-        DType::BF16 => write!(bf16, bf16::from_f64),
+        DType::F16 => write!(f16, |x| f16::from_f32(x as f32)),
+        DType::BF16 => write!(bf16, |x| bf16::from_f32(x as f32)),
         DType::I32 => write!(i32, |x| x as i32),
         DType::Bool => write!(u8, |x| u8::from(x != 0.0)),
         _ => debug_assert!(false, "checked by the callers"),

@@ -82,8 +82,8 @@ impl Data {
         let at = self.offset(i);
         let size = self.dtype.size();
         let bits = match (self.dtype, value.cast(self.dtype)) {
-            (DType::F16, v) => ::half::f16::from_f64(v.as_f64()).to_bits().into(),
-            (DType::BF16, v) => ::half::bf16::from_f64(v.as_f64()).to_bits().into(),
+            (DType::F16, v) => ::half::f16::from_f32(v.as_f64() as f32).to_bits().into(),
+            (DType::BF16, v) => ::half::bf16::from_f32(v.as_f64() as f32).to_bits().into(),
             (DType::F32, v) => (v.as_f64() as f32).to_bits().into(),
             (DType::F64, v) => v.as_f64().to_bits(),
             (_, v) => v.as_i64() as u64,

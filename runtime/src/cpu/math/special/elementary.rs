@@ -98,11 +98,11 @@ next!(
 );
 next!(
     /// The next `f16`.
-    nextafter_f16 f16, u16, f16::from_f64, f64::from
+    nextafter_f16 f16, u16, |x| f16::from_f32(x as f32), f64::from
 );
 next!(
     /// The next `bf16`.
-    nextafter_bf16 bf16, u16, bf16::from_f64, f64::from
+    nextafter_bf16 bf16, u16, |x| bf16::from_f32(x as f32), f64::from
 );
 
 /// A fraction of size `1/2 .. 1` and a power of 2 whose product is `x`; 0, infinities and NaN with the power 0.
