@@ -43,8 +43,6 @@ pub mod random_distributions;
 pub mod real;
 mod reduce;
 #[cfg(test)]
-mod reduce_tests;
-#[cfg(test)]
 mod row_tests;
 mod rows;
 mod scan;

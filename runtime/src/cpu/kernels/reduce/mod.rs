@@ -7,13 +7,22 @@
 //! How a large reduction is cut into chunks depends on its sizes alone, never on the number of threads, so the result
 //! does not either.
 
+mod columns;
+mod feed;
+mod rows;
+#[cfg(test)]
+mod tests;
+
 use super::copy::{conversion, copy};
 use super::fold::{Fold, fold};
-use super::integer::{B_IS_SCALAR, Row1, Row2};
+use super::integer::B_IS_SCALAR;
 use super::nest::{self, GRAIN, Nest, Shared};
-use super::tile::{Form, TILE, Tile, load};
+use super::tile::Form;
 use super::{KernelError, Strided, float};
 use crate::memory::{self, Block};
+use columns::{fold_columns, tile_columns};
+use feed::Feed;
+use rows::fold_rows;
 use smallvec::SmallVec;
 use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::{BinaryOp, ReduceOp};
@@ -22,9 +31,6 @@ type Dims = SmallVec<[i64; 6]>;
 
 /// A row is folded in blocks of this many elements.
 const BLOCK: usize = 2048;
-
-/// Columns of a tile of accumulators.
-const COLUMNS: usize = 256;
 
 /// Elements of a chunk of a reduction that few outputs share.
 const CHUNK: usize = 128 << 10;
@@ -154,107 +160,6 @@ fn row_major(sizes: &[i64]) -> Dims {
         strides[d] = strides[d + 1] * sizes[d + 1].max(1);
     }
     strides
-}
-
-/// How a piece of the input becomes a row of the accumulating type.
-struct Feed {
-    form: Form,
-    convert: Option<Row1>,
-    /// The means to subtract before squaring, with the two operations.
-    centre: Option<(Shared, Row2, Row2)>,
-    /// Bytes of an accumulator.
-    size: usize,
-    /// Pieces of this byte stride can be folded as they lie.
-    direct: Option<isize>,
-}
-
-impl Feed {
-    /// Brings `n <= TILE` elements into `tile`. `mean` is the place of the mean of each element, or of all.
-    ///
-    /// # Safety
-    ///
-    /// `p` has `n` elements at this stride; `tile` and `spare` have room for `TILE` numbers.
-    unsafe fn load(
-        &self,
-        tile: *mut u8,
-        spare: *mut u8,
-        p: *const u8,
-        step: isize,
-        n: usize,
-        mean: (usize, bool),
-    ) {
-        // SAFETY: as promised by the caller.
-        unsafe {
-            match self.convert {
-                Some(convert) => {
-                    load(self.form, spare, p, step, n);
-                    convert(tile, spare, n);
-                }
-                None => load(self.form, tile, p, step, n),
-            }
-            if let Some((means, sub, mul)) = self.centre {
-                let (index, one_for_all) = mean;
-                let mask = if one_for_all { B_IS_SCALAR } else { 0 };
-                sub(tile, tile, means.at((index * self.size) as isize), n, mask);
-                mul(tile, tile, tile, n, 0);
-            }
-        }
-    }
-}
-
-/// Partial results combined like a binary counter: the k-th is the result of `2^k` blocks.
-struct Cascade<'a> {
-    fold: &'a Fold,
-    levels: [u64; 48],
-    count: u64,
-}
-
-impl<'a> Cascade<'a> {
-    fn new(fold: &'a Fold) -> Self {
-        Cascade {
-            fold,
-            levels: [0; 48],
-            count: 0,
-        }
-    }
-
-    fn combine(&self, a: &mut u64, b: &u64) {
-        let (a, b) = (
-            std::ptr::from_mut(a).cast::<u8>(),
-            std::ptr::from_ref(b).cast::<u8>(),
-        );
-        // SAFETY: one accumulator each; an output may be the very same element as an input.
-        unsafe { (self.fold.combine)(a, b, a, 1, 0) };
-    }
-
-    #[inline]
-    fn push(&mut self, mut x: u64) {
-        self.count += 1;
-        let mut level = 0;
-        while self.count >> level & 1 == 0 {
-            let before = self.levels[level];
-            self.combine(&mut x, &before);
-            level += 1;
-        }
-        self.levels[level] = x;
-    }
-
-    fn finish(self) -> Option<u64> {
-        let mut result: Option<u64> = None;
-        for level in 0..self.levels.len() {
-            if self.count >> level & 1 == 1 {
-                let x = self.levels[level];
-                result = Some(match result {
-                    None => x,
-                    Some(mut r) => {
-                        self.combine(&mut r, &x);
-                        r
-                    }
-                });
-            }
-        }
-        result
-    }
 }
 
 /// The dimensions of a reduction: which are kept, and which are folded.
@@ -406,7 +311,7 @@ unsafe fn run(
     let units = if rows {
         outputs
     } else {
-        outputs / columns * columns.div_ceil(COLUMNS)
+        outputs / columns * columns.div_ceil(tile_columns(g, feed))
     };
     let total = outputs * folded;
     let chunks = if units < 8 && total > 2 * CHUNK {
@@ -463,154 +368,4 @@ fn folded_from(folded: &Nest<1>, p: *mut u8) -> Nest<1> {
     let mut nest = folded.clone();
     nest.ptrs = [p];
     nest
-}
-
-/// One output: folds elements `begin..end` of it into the `unit`-th accumulator.
-unsafe fn fold_rows(
-    g: &Geometry,
-    fold: &Fold,
-    feed: &Feed,
-    partial: Shared,
-    unit: usize,
-    begin: usize,
-    end: usize,
-) {
-    let [input, place] = g.kept.element(unit);
-    let index = (place as usize - g.kept.ptrs[1] as usize) / feed.size;
-    let out = partial.at((index * feed.size) as isize);
-    let step = g.folded.inner().strides[0];
-    // SAFETY: all pieces are within the input; `out` is this unit's accumulator.
-    unsafe {
-        if feed.direct == Some(step) && end - begin <= BLOCK && g.folded.dims.len() == 1 {
-            (fold.row)(
-                out,
-                input.wrapping_offset(begin as isize * step),
-                end - begin,
-            );
-            return;
-        }
-        let mut cascade = Cascade::new(fold);
-        let (mut tile, mut spare) = (Tile::new(), Tile::new());
-        let (tile, spare) = (tile.ptr(), spare.ptr());
-        let folded = folded_from(&g.folded, input);
-        folded.walk(begin, end, &mut |p, n| {
-            let block = if feed.direct == Some(step) {
-                BLOCK
-            } else {
-                TILE
-            };
-            let mut start = 0;
-            while start < n {
-                let m = (n - start).min(block);
-                let from = p[0].wrapping_offset(start as isize * step);
-                let mut x = 0u64;
-                let to = (&raw mut x).cast::<u8>();
-                if feed.direct == Some(step) {
-                    (fold.row)(to, from, m);
-                } else {
-                    feed.load(tile, spare, from, step, m, (index, true));
-                    (fold.row)(to, tile, m);
-                }
-                cascade.push(x);
-                start += m;
-            }
-        });
-        if let Some(result) = cascade.finish() {
-            repeat(out, result, feed.size, 1);
-        }
-    }
-}
-
-/// A tile of neighbouring outputs: adds row after row of the folded elements `begin..end`.
-unsafe fn fold_columns(
-    g: &Geometry,
-    fold: &Fold,
-    feed: &Feed,
-    partial: Shared,
-    unit: usize,
-    begin: usize,
-    end: usize,
-) {
-    let inner = g.kept.inner();
-    let tiles = inner.size.div_ceil(COLUMNS);
-    let first = unit % tiles * COLUMNS;
-    let n = (inner.size - first).min(COLUMNS);
-    let [input, place] = g.kept.outer_element(unit / tiles);
-    let input = input.wrapping_offset(first as isize * inner.strides[0]);
-    let place = place.wrapping_offset(first as isize * inner.strides[1]);
-    let index = (place as usize - g.kept.ptrs[1] as usize) / feed.size;
-    let step = inner.strides[0];
-    // the accumulators of a tile are neighbours when the output runs as the input does
-    let packed = inner.strides[1] == feed.size as isize;
-    let (mut total, mut block, mut tile, mut spare) =
-        (Tile::new(), Tile::new(), Tile::new(), Tile::new());
-    let (total, block, tile, spare) = (total.ptr(), block.ptr(), tile.ptr(), spare.ptr());
-    let (mut in_total, mut in_block) = (0usize, 0usize);
-    let rows = end - begin;
-    // two levels of about the square root each
-    let block_rows = 1usize << (usize::BITS - rows.leading_zeros()).div_ceil(2);
-    let folded = folded_from(&g.folded, input);
-    let row_step = folded.inner().strides[0];
-    let mut add = |p: *mut u8| {
-        // SAFETY: n elements of the input at this row; the tiles have room for them.
-        unsafe {
-            let row = if feed.direct == Some(step) {
-                p.cast_const()
-            } else {
-                let to = if in_block == 0 { block } else { tile };
-                if packed || feed.centre.is_none() {
-                    feed.load(to, spare, p, step, n, (index, false));
-                } else {
-                    for i in 0..n {
-                        let from = p.wrapping_offset(i as isize * step);
-                        let mean = index + i * (inner.strides[1] as usize / feed.size);
-                        feed.load(to.add(i * feed.size), spare, from, step, 1, (mean, true));
-                    }
-                }
-                to.cast_const()
-            };
-            if in_block == 0 {
-                if row != block.cast_const() {
-                    std::ptr::copy_nonoverlapping(row, block, n * feed.size);
-                }
-            } else {
-                (fold.combine)(block, block, row, n, 0);
-            }
-            in_block += 1;
-            if in_block == block_rows {
-                if in_total == 0 {
-                    std::ptr::copy_nonoverlapping(block, total, n * feed.size);
-                } else {
-                    (fold.combine)(total, total, block, n, 0);
-                }
-                in_total += 1;
-                in_block = 0;
-            }
-        }
-    };
-    // SAFETY: as promised by the caller.
-    unsafe {
-        folded.walk(begin, end, &mut |p, rows| {
-            for r in 0..rows as isize {
-                add(p[0].wrapping_offset(r * row_step));
-            }
-        });
-        let result = match (in_total, in_block) {
-            (0, _) => block,
-            (_, 0) => total,
-            _ => {
-                (fold.combine)(total, total, block, n, 0);
-                total
-            }
-        };
-        let out = partial.at((index * feed.size) as isize);
-        super::tile::move_elements(
-            feed.size,
-            out,
-            inner.strides[1],
-            result,
-            feed.size as isize,
-            n,
-        );
-    }
 }

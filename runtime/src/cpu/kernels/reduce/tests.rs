@@ -1,7 +1,7 @@
 //! Reductions against element-by-element references.
 
-use super::testing::{Data, contiguous_strides, same};
-use super::*;
+use super::super::testing::{Data, contiguous_strides, same};
+use super::super::*;
 use straightline_passes::ir::{DType, Scalar};
 use straightline_passes::schedule::loops::ReduceOp;
 
@@ -306,5 +306,41 @@ fn variances() {
                 }
             }
         }
+    }
+}
+
+/// `cargo test --release -p straightline-runtime reduce::tests::speed -- --ignored --nocapture`
+#[test]
+#[ignore = "a measurement"]
+fn speed() {
+    let n = 4096i64;
+    let x = vec![0.5f32; (n * n) as usize];
+    let mut y = vec![0f32; n as usize];
+    for (kept, name) in [([1, n], "columns"), ([n, 1], "rows"), ([1, 1], "all")] {
+        let mut best = f64::MAX;
+        for _ in 0..30 {
+            let a = Strided {
+                ptr: x.as_ptr().cast::<u8>().cast_mut(),
+                dtype: DType::F32,
+                sizes: &[n, n],
+                strides: &[n, 1],
+            };
+            let out = Strided {
+                ptr: y.as_mut_ptr().cast(),
+                dtype: DType::F32,
+                sizes: &kept,
+                strides: &[kept[1], 1],
+            };
+            let begin = std::time::Instant::now();
+            // SAFETY: both vectors have the elements that are said.
+            unsafe { reduce(ReduceOp::Sum, out, a) }.unwrap();
+            best = best.min(begin.elapsed().as_secs_f64());
+        }
+        let bytes = (n * n * 4) as f64;
+        println!(
+            "{name}: {:.2} ms, {:.1} GB/s",
+            best * 1e3,
+            bytes / best * 1e-9
+        );
     }
 }
