@@ -7,5 +7,6 @@
 
 pub mod formula;
 pub mod ir;
+pub mod positions;
 pub mod rewrite;
 pub mod schedule;

@@ -17,7 +17,9 @@
 //! - `parse`: the text parses, and what prints parses to the same text again;
 //! - `verify`: parses and verifies;
 //! - `rewrite SET,...`: rewrites with the rule sets `decompose`, `simplify`, `fast_math` (or
-//!   `none`); `keep=OP` keeps a composite. Rewriting the result again must change nothing.
+//!   `none`); `keep=OP` keeps a composite. Rewriting the result again must change nothing;
+//! - `schedule`: rewrites with the rules that are on by default, schedules and verifies; what is compared is the
+//!   schedule: its kernels, and a line that begins with `call` for each call of a runtime kernel.
 //!
 //! Expectations, compared with the printed graph (runs of blanks count as one):
 //!
@@ -36,6 +38,7 @@ use straightline_passes::ir::graph::Graph;
 use straightline_passes::ir::verify::verify;
 use straightline_passes::rewrite::rule::all_rules;
 use straightline_passes::rewrite::{RewriteOptions, RewriteReport, rewrite};
+use straightline_passes::schedule::{ScheduleOptions, schedule, verify_schedule};
 
 /// One case of a file.
 #[derive(Clone, Debug)]
@@ -131,6 +134,13 @@ fn execute(case: &Case) -> Result<(String, Option<RewriteReport>), String> {
                 ));
             }
             Ok((out.to_string(), Some(report)))
+        }
+        "schedule" => {
+            let options = options("decompose simplify")?;
+            let (graph, _) = rewrite(&graph, &options).map_err(|e| e.to_string())?;
+            let plan = schedule(&graph, &ScheduleOptions::default()).map_err(|e| e.to_string())?;
+            verify_schedule(&plan).map_err(|e| e.to_string())?;
+            Ok((plan.to_string(), None))
         }
         _ => Err(format!("`{command}` is no command")),
     }

@@ -88,7 +88,8 @@ pub struct Index {
     pub base: i64,
     /// Affine part; no axis twice, no zero strides.
     pub terms: SmallVec<[(AxisId, i64); 4]>,
-    /// Indices that were computed in the body (`i64` values, in range: see [`Op::CheckIndex`]).
+    /// Indices that were computed in the body: `i64` values that are in range because they were checked
+    /// ([`Op::CheckIndex`]), or because they are read from a constant all of whose numbers are.
     pub dynamic: SmallVec<[(Val, i64); 1]>,
 }
 

@@ -55,6 +55,15 @@ fn indices_mut(stage: &mut Stage) -> impl Iterator<Item = &mut Index> {
     })
 }
 
+/// How far apart neighbours along an axis are read or written, about: listed positions are neighbours' neighbours.
+fn apart(stage: &Stage, index: &Index, axis: AxisId) -> i64 {
+    let listed = |(v, stride): &(Val, i64)| match &stage.body[v.0 as usize].op {
+        Op::Load { index, .. } if index.stride(axis) != 0 => *stride,
+        _ => 0,
+    };
+    index.stride(axis) + index.dynamic.iter().map(listed).sum::<i64>()
+}
+
 fn counts(stage: &Stage, axis: AxisId) -> bool {
     stage
         .body
@@ -68,7 +77,7 @@ fn sort_axes(axes: &mut [Axis], stages: &[&Stage]) {
         let (mut write, mut read) = (0, 0);
         for s in stages {
             for (index, store) in indices(s) {
-                let stride = index.stride(axis).abs();
+                let stride = apart(s, index, axis).abs();
                 if store {
                     write = stride.max(write);
                 } else {
@@ -149,7 +158,7 @@ fn misfits(stages: &[Stage], axis: &dyn Fn(&Stage) -> Option<AxisId>) -> usize {
     for s in stages {
         let Some(axis) = axis(s) else { continue };
         bad += indices(s)
-            .filter(|(ix, _)| !matches!(ix.stride(axis), 0 | 1))
+            .filter(|(ix, _)| !matches!(apart(s, ix, axis), 0 | 1))
             .count();
     }
     bad

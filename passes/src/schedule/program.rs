@@ -111,6 +111,8 @@ pub(crate) enum Def {
         src: V,
         index: V,
         dims: Vec<Option<usize>>,
+        /// The indices are listed in a constant and all in range: nothing is checked as they are read.
+        listed: bool,
     },
     /// Dimensions `dims` of the source are folded and absent from the result.
     Reduce {
@@ -182,6 +184,12 @@ impl Def {
 
     pub(crate) fn is_reduction(&self) -> bool {
         matches!(self, Def::Reduce { .. } | Def::ArgReduce { .. })
+    }
+
+    /// A view along which some position runs backwards: strides of kernels outside can not say so.
+    pub(crate) fn is_reversed(&self) -> bool {
+        let backwards = |m: &Affine| m.terms.iter().any(|t| t.1 < 0);
+        matches!(self, Def::View { map, .. } if map.iter().any(backwards))
     }
 
     pub(crate) fn is_view(&self) -> bool {

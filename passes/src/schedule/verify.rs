@@ -74,6 +74,24 @@ fn operands(op: &Op) -> Vec<Val> {
     }
 }
 
+/// The smallest and largest number of a constant of `i64`s: any of its elements may be an index.
+fn listed(s: &Schedule, id: BufferId) -> Option<(i64, i64)> {
+    let b = s.buffers.get(id.0 as usize)?;
+    let BufferKind::Constant(bytes) = &b.kind else {
+        return None;
+    };
+    if b.dtype != DType::I64 {
+        return None;
+    }
+    let (words, _) = bytes.as_chunks::<8>();
+    let mut range: Option<(i64, i64)> = None;
+    for word in words {
+        let x = i64::from_le_bytes(*word);
+        range = Some(range.map_or((x, x), |(lo, hi)| (lo.min(x), hi.max(x))));
+    }
+    range
+}
+
 fn verify_inst(
     s: &Schedule,
     k: &Kernel,
@@ -123,11 +141,18 @@ fn verify_inst(
             }
             let (mut lo, mut hi) = index.range(|a| axes[&a]);
             for (val, stride) in &index.dynamic {
-                let Op::CheckIndex { size, .. } = body[val.0 as usize].op else {
-                    return Err(format!("index %{} is not checked", val.0));
+                let (from, to) = match &body[val.0 as usize].op {
+                    Op::CheckIndex { size, .. } => (0, size - 1),
+                    Op::Load {
+                        mem: Mem::Buffer(b),
+                        ..
+                    } => listed(s, *b).ok_or_else(|| {
+                        format!("index %{} is read from memory and not checked", val.0)
+                    })?,
+                    _ => return Err(format!("index %{} is not checked", val.0)),
                 };
-                lo += (stride * (size - 1)).min(0);
-                hi += (stride * (size - 1)).max(0);
+                lo += (stride * from).min(stride * to);
+                hi += (stride * from).max(stride * to);
             }
             check(lo >= 0 && hi < len, || {
                 format!("index range {lo}..={hi} outside of {len} elements")

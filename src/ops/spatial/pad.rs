@@ -8,39 +8,21 @@ use super::layout::{
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
 use straightline_passes::ir::DType;
+use straightline_passes::positions::Outside;
 use straightline_runtime::cpu::kernels::spatial::{self, AxisMap};
 
-/// What lies outside of the input.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Outside {
-    /// Its mirror image about the first or last element.
-    Mirror,
-    /// The first or last element.
-    Edge,
-}
-
-impl Outside {
-    /// The input position that each output position copies; negative pads cut off.
-    fn map(self, input: usize, before: i64, after: i64) -> Option<AxisMap> {
-        let n = input as i64;
-        // the map is as long as the output, which may be more than there is memory
-        let output = n.checked_add(before)?.checked_add(after)?;
-        let from = |o: i64| {
-            let i = o - before;
-            match self {
-                Outside::Edge => i.clamp(0, n - 1),
-                Outside::Mirror if i < 0 => -i,
-                Outside::Mirror if i >= n => 2 * (n - 1) - i,
-                Outside::Mirror => i,
-            }
-        };
-        let mut positions = Vec::new();
-        positions
-            .try_reserve_exact(usize::try_from(output).ok()?)
-            .ok()?;
-        positions.extend((0..output).map(|o| usize::try_from(from(o)).unwrap_or(usize::MAX)));
-        AxisMap::new(input, positions)
-    }
+/// The input position that each output position copies; negative pads cut off.
+fn map(outside: Outside, input: usize, before: i64, after: i64) -> Option<AxisMap> {
+    let n = input as i64;
+    // the map is as long as the output, which may be more than there is memory
+    let output = n.checked_add(before)?.checked_add(after)?;
+    let mut positions = Vec::new();
+    positions
+        .try_reserve_exact(usize::try_from(output).ok()?)
+        .ok()?;
+    let from = |o: i64| usize::try_from(outside.inside(o - before, n)).unwrap_or(usize::MAX);
+    positions.extend((0..output).map(from));
+    AxisMap::new(input, positions)
 }
 
 struct Padding {
@@ -97,7 +79,7 @@ fn padding(
             rank + d - 3
         );
         super::super::common::check_sizes(&[out])?;
-        maps[d] = outside.map(sizes[d], before, after).ok_or_else(|| {
+        maps[d] = map(outside, sizes[d], before, after).ok_or_else(|| {
             Error::shape(format!(
                 "{what}: padding ({before}, {after}) reaches outside of a dimension of size {n}"
             ))

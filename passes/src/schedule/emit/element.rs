@@ -331,11 +331,13 @@ impl Emitter<'_> {
                 src,
                 index: ids,
                 dims,
+                listed,
             } => {
                 let at = self.value(*ids, index)?;
                 let which = dims.iter().position(Option::is_none).unwrap_or(0);
                 let size = self.p.sizes(*src)[which];
                 let checked = match self.now.checks.get(&(at, size)) {
+                    _ if *listed => at,
                     Some(v) => *v,
                     None => {
                         let v = self.inst(Op::CheckIndex { index: at, size }, DType::I64)?;

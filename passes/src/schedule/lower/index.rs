@@ -118,8 +118,16 @@ impl Lowerer<'_> {
             return self.p.constant(Scalar::Int(0), c.dtype(), c.sizes());
         }
         let dtype = self.p.dtype(src);
-        self.p
-            .push(dtype, c.sizes(), Def::Gather { src, index, dims })
+        self.p.push(
+            dtype,
+            c.sizes(),
+            Def::Gather {
+                src,
+                index,
+                dims,
+                listed: false,
+            },
+        )
     }
 
     /// Repeats `x` to `sizes`; its dimensions are those from `first` on.

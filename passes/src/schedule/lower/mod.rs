@@ -5,6 +5,7 @@
 
 mod create;
 mod index;
+mod listed;
 mod pointwise;
 mod product;
 mod reduce;
@@ -91,6 +92,8 @@ struct Lowerer<'g> {
     graph: &'g Graph,
     p: Program,
     map: HashMap<ValueRef, V>,
+    /// Constants of positions, by their numbers.
+    lists: HashMap<Vec<i64>, V>,
 }
 
 impl Lowerer<'_> {
@@ -133,6 +136,7 @@ impl Lowerer<'_> {
             .or_else(|| self.view_op(c))
             .or_else(|| self.create(c))
             .or_else(|| self.index_op(c))
+            .or_else(|| self.listed_op(c))
             .or_else(|| self.product(c))
         {
             return Some(smallvec![v]);
@@ -348,6 +352,7 @@ pub(crate) fn lower(graph: &Graph) -> Result<LoweredGraph, ScheduleError> {
         graph,
         p: Program::default(),
         map: HashMap::new(),
+        lists: HashMap::new(),
     };
     if graph.is_cyclic() {
         return Err(ScheduleError::Cycle);

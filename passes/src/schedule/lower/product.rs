@@ -54,14 +54,16 @@ impl Lowerer<'_> {
         let mut wide = Dims::from_slice(&lead);
         wide.extend_from_slice(&sizes[1..]);
         match self.p.def(v).clone() {
-            Def::Copy(src) => self.unmerged(src, lead),
+            Def::Copy(src) if !self.p.def(src).is_reversed() => self.unmerged(src, lead),
             Def::View { src, map } if is_matrix_transpose(&map) => {
                 let src = self.unmerged(src, lead);
                 let map = [0, 1, 3, 2].map(Affine::dim).to_vec();
                 self.p.view(src, &wide, map)
             }
             Def::Reshape(mut src) if self.p.sizes(src) == &wide[..] => {
-                while let Def::Copy(from) = self.p.def(src) {
+                while let Def::Copy(from) = self.p.def(src)
+                    && !self.p.def(*from).is_reversed()
+                {
                     src = *from;
                 }
                 src

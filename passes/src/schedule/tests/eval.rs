@@ -349,6 +349,44 @@ pub(super) fn eval_op(op: &str, args: &[Arg<Tensor>], dtype: DType, sizes: &[i64
             from[int(1) as usize] = tensor(2).at(at).as_i64();
             tensor(0).at(&from)
         })),
+        "flip" => one(Tensor::from_fn(dtype, sizes, |at| {
+            let mut from = at.to_vec();
+            for d in args[1].as_ints().expect("dims") {
+                let d = d as usize;
+                from[d] = sizes[d] - 1 - at[d];
+            }
+            tensor(0).at(&from)
+        })),
+        _ if name.starts_with("reflection_pad") || name.starts_with("replication_pad") => {
+            let (x, pad) = (tensor(0), args[1].as_ints().expect("a pad"));
+            one(Tensor::from_fn(dtype, sizes, |at| {
+                let mut from = at.to_vec();
+                for (k, around) in pad.chunks(2).enumerate() {
+                    let d = at.len() - 1 - k;
+                    let (i, last) = (at[d] - around[0], x.sizes[d] - 1);
+                    from[d] = match name.starts_with("reflection") {
+                        true => last - (i.abs() - last).abs(),
+                        false => i.clamp(0, last),
+                    };
+                }
+                x.at(&from)
+            }))
+        }
+        _ if name.contains("upsample_nearest") => {
+            // sizes are small: exact in fractions
+            let x = tensor(0);
+            one(Tensor::from_fn(dtype, sizes, |at| {
+                let mut from = at.to_vec();
+                for d in 2..at.len() {
+                    let (n, m) = (x.sizes[d], sizes[d]);
+                    from[d] = match name.contains("exact") {
+                        true => (2 * at[d] + 1) * n / (2 * m),
+                        false => at[d] * n / m,
+                    };
+                }
+                x.at(&from)
+            }))
+        }
         "tril" => one(Tensor::from_fn(dtype, sizes, |at| {
             let r = at.len() - 2;
             match at[r + 1] <= at[r] + int(1) {

@@ -4,11 +4,15 @@ use super::emit::{Emit, mem};
 use super::lanes::{Kind, LANES, Lanes};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
+use smallvec::SmallVec;
 use straightline_passes::ir::DType;
 
 /// Bytes of the low 16-bit (8-bit) parts of four 32-bit lanes, first.
 const LOW_16: [u8; 16] = [0, 1, 4, 5, 8, 9, 12, 13, 0, 1, 4, 5, 8, 9, 12, 13];
 const HIGH_16: [u8; 16] = [2, 3, 6, 7, 10, 11, 14, 15, 2, 3, 6, 7, 10, 11, 14, 15];
+/// Bytes of four 32-bit lanes from the last to the first, and of two 64-bit lanes.
+const REVERSED_32: [u8; 16] = [12, 13, 14, 15, 8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3];
+const SWAPPED_64: [u8; 16] = [8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7];
 const LOW_8: [u8; 16] = [0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12];
 
 impl Emit<'_, '_> {
@@ -158,6 +162,21 @@ impl Emit<'_, '_> {
         let packed = self.cast_bits(types::F32X4, packed);
         let low = self.b.ins().extractlane(packed, 0);
         self.b.ins().store(mem(), low, address, offset);
+    }
+
+    /// The four elements of a vector from the last to the first.
+    pub(crate) fn reversed(&mut self, v: Lanes) -> Lanes {
+        let order = match v.kind.wide() {
+            true => SWAPPED_64,
+            false => REVERSED_32,
+        };
+        let regs: SmallVec<[Value; 2]> = (v.regs().iter().rev())
+            .map(|&r| {
+                let turned = self.shuffle_bytes(r, r, order);
+                self.cast_bits(v.kind.ty(true), turned)
+            })
+            .collect();
+        Lanes::new(v.kind, true, &regs)
     }
 
     /// Four elements at their own addresses.

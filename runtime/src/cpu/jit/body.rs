@@ -330,6 +330,11 @@ impl Nest<'_, '_, '_, '_> {
         if place.varying.is_empty() && place.per_lane == place.element {
             return self.e.load_vector(dtype, place.base, place.offset as i32);
         }
+        if place.varying.is_empty() && place.per_lane == -place.element {
+            let last = place.offset - (LANES - 1) * place.element;
+            let v = self.e.load_vector(dtype, place.base, last as i32);
+            return self.e.reversed(v);
+        }
         self.e.gather(dtype, |e, k| place.lane(e, k))
     }
 

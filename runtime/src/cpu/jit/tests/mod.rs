@@ -1,5 +1,6 @@
 //! Generated code against the interpreter, on kernels written by hand and random ones.
 
+mod listed;
 mod pointwise;
 mod random;
 mod reductions;

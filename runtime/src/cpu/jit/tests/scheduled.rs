@@ -32,7 +32,7 @@ fn case(text: &str, index_limit: u64) -> Case {
     Case { schedule, memory }
 }
 
-fn check(text: &str) {
+pub(super) fn check(text: &str) {
     let c = case(text, 3);
     assert!(
         c.schedule

@@ -6,6 +6,7 @@ use super::gather::AxisMap;
 use super::number::{Number, round_to, with_float};
 use super::planes::{Planes, each_plane};
 use straightline_passes::ir::DType;
+use straightline_passes::positions::AxisRatio;
 
 /// How output positions relate to input positions along an axis.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -25,51 +26,37 @@ pub struct AxisScale {
 }
 
 impl AxisScale {
-    /// Rounds to `f32` where that is what positions are computed in: each operation in `f64`, rounded, is that of `f32`.
+    fn ratio(&self) -> AxisRatio {
+        AxisRatio {
+            input: self.input,
+            output: self.output,
+            factor: self.factor,
+            align_corners: self.align_corners,
+            single: self.single,
+        }
+    }
+
     fn round(&self, x: f64) -> f64 {
-        if self.single { f64::from(x as f32) } else { x }
+        self.ratio().round(x)
     }
 
     /// Input positions per output position.
     fn scale(&self) -> f64 {
-        if self.align_corners {
-            if self.output > 1 {
-                return self.round((self.input as f64 - 1.0) / (self.output as f64 - 1.0));
-            }
-            return 0.0;
-        }
-        match self.factor {
-            Some(f) if f > 0.0 => self.round(1.0 / f),
-            _ => self.round(self.input as f64 / self.output as f64),
-        }
+        self.ratio().scale()
     }
 
     /// Where output position `o` lies in the input.
     fn source(&self, scale: f64, o: usize) -> f64 {
-        if self.align_corners {
-            self.round(scale * o as f64)
-        } else {
-            self.round(self.round(scale * (o as f64 + 0.5)) - 0.5)
-        }
+        self.ratio().source(scale, o)
     }
 
     fn last(&self) -> usize {
-        self.input.saturating_sub(1)
+        self.ratio().last()
     }
 
     /// The input position that nearest-neighbour interpolation copies; `exact` looks from the middle of a position.
     pub fn nearest(&self, exact: bool) -> Option<AxisMap> {
-        let scale = self.scale();
-        let from = |o: usize| {
-            let at = if exact {
-                self.round(self.source(scale, o).max(0.0) + 0.5)
-            } else {
-                self.round(scale * o as f64)
-            };
-            // PyTorch takes the floor in f32, whatever the type
-            (f64::from((at as f32).floor()).max(0.0) as usize).min(self.last())
-        };
-        AxisMap::new(self.input, (0..self.output).map(from).collect())
+        AxisMap::new(self.input, self.ratio().nearest(exact))
     }
 
     /// As [`AxisScale::nearest`], the way the gradient computes it.

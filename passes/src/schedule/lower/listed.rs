@@ -1,0 +1,162 @@
+//! Operators that copy listed positions: each result position along a dimension has the input position that it reads
+//! written down while scheduling. Pads that mirror or repeat, nearest neighbours, what runs backwards.
+
+use super::{CallView, Lowerer, wrap_dim};
+use crate::ir::graph::Arg;
+use crate::ir::{DType, Dims, layout};
+use crate::positions::{AxisRatio, Outside};
+use crate::schedule::program::{Affine, Def, Source, V};
+
+/// Longer lists stay with the runtime's kernels, which copy long runs faster than a list of positions is read.
+const MAX_LIST: i64 = 1 << 16;
+
+impl Lowerer<'_> {
+    pub(super) fn listed_op(&mut self, c: &CallView) -> Option<V> {
+        match c.op {
+            "aten::flip" => self.flip(c),
+            "aten::reflection_pad1d" | "aten::reflection_pad2d" | "aten::reflection_pad3d" => {
+                self.padded(c, Outside::Mirror)
+            }
+            "aten::replication_pad1d" | "aten::replication_pad2d" | "aten::replication_pad3d" => {
+                self.padded(c, Outside::Edge)
+            }
+            "aten::upsample_nearest1d"
+            | "aten::upsample_nearest2d"
+            | "aten::upsample_nearest3d" => self.nearest(c, false),
+            "aten::_upsample_nearest_exact1d"
+            | "aten::_upsample_nearest_exact2d"
+            | "aten::_upsample_nearest_exact3d" => self.nearest(c, true),
+            _ => None,
+        }
+    }
+
+    fn flip(&mut self, c: &CallView) -> Option<V> {
+        let x = self.tensor(c, 0)?;
+        let sizes = self.p.get(x).sizes.clone();
+        let mut map: Vec<Affine> = (0..sizes.len()).map(Affine::dim).collect();
+        for d in c.ints("dims", 1)? {
+            let d = wrap_dim(d, sizes.len())?;
+            let Some(at) = map.get_mut(d) else { continue };
+            at.base = (sizes[d] - 1).max(0);
+            at.terms[0].1 = -1;
+        }
+        if sizes.contains(&0) {
+            return Some(x);
+        }
+        Some(self.p.view(x, &sizes, map))
+    }
+
+    fn padded(&mut self, c: &CallView, outside: Outside) -> Option<V> {
+        let mut x = self.tensor(c, 0)?;
+        let rank = self.p.sizes(x).len();
+        for (k, around) in c.ints("padding", 1)?.chunks(2).enumerate() {
+            let &[before, after] = around else {
+                return None;
+            };
+            let dim = rank.checked_sub(k + 1)?;
+            let n = self.p.sizes(x)[dim];
+            let len = n.checked_add(before)?.checked_add(after)?;
+            if (before, after) != (0, 0) {
+                x = self.listed(x, dim, len, |o| outside.inside(o - before, n))?;
+            }
+        }
+        Some(x)
+    }
+
+    fn nearest(&mut self, c: &CallView, exact: bool) -> Option<V> {
+        let mut x = self.tensor(c, 0)?;
+        let single = self.p.dtype(x) != DType::F64;
+        let from = self.p.get(x).sizes.clone();
+        let output = c.ints("output_size", 1)?;
+        let spatial = output.len();
+        if from.len() != spatial + 2 {
+            return None;
+        }
+        let names: &[&str] = match spatial {
+            1 => &["scales"],
+            2 => &["scales_h", "scales_w"],
+            _ => &["scales_d", "scales_h", "scales_w"],
+        };
+        for (k, size) in output.into_iter().enumerate() {
+            if !(1..=MAX_LIST).contains(&size) {
+                return None;
+            }
+            let factor = match c.arg(names[k], 2 + k) {
+                Some(Arg::Scalar(s)) => Some(s.as_f64()),
+                _ => None,
+            };
+            let ratio = AxisRatio {
+                input: usize::try_from(from[2 + k]).ok()?,
+                output: usize::try_from(size).ok()?,
+                factor,
+                align_corners: false,
+                single,
+            };
+            let at = ratio.nearest(exact);
+            x = self.listed(x, 2 + k, size, |o| at[o as usize] as i64)?;
+        }
+        Some(x)
+    }
+
+    /// `x` with position `from(o)` at each position `o` of `len` along a dimension; `None` where a position does not
+    /// exist, or where the list is too long.
+    pub(super) fn listed(
+        &mut self,
+        x: V,
+        dim: usize,
+        len: i64,
+        from: impl Fn(i64) -> i64,
+    ) -> Option<V> {
+        let mut sizes = self.p.get(x).sizes.clone();
+        let n = *sizes.get(dim)?;
+        if !(0..=MAX_LIST).contains(&len) {
+            return None;
+        }
+        let list: Vec<i64> = (0..len).map(from).collect();
+        if !list.iter().all(|i| (0..n).contains(i)) {
+            return None;
+        }
+        sizes[dim] = len;
+        let runs = |step: i64| list.windows(2).all(|w| w[1] - w[0] == step);
+        let dtype = self.p.dtype(x);
+        if layout::numel(&sizes) == 0 {
+            return Some(self.p.constant(0.into(), dtype, &sizes));
+        }
+        // what runs evenly is a view
+        if let Some(step) = [1, -1, 0].into_iter().find(|s| runs(*s)) {
+            let mut map: Vec<Affine> = (0..sizes.len()).map(Affine::dim).collect();
+            map[dim].base = list[0];
+            map[dim].terms[0].1 = step;
+            map[dim].terms.retain(|t| t.1 != 0);
+            return match (step, len) {
+                (1, len) if len == n => Some(x),
+                _ => Some(self.p.view(x, &sizes, map)),
+            };
+        }
+        let index = self.list(&list);
+        let index = self.p.view(index, &sizes, vec![Affine::dim(dim)]);
+        let dims = (0..sizes.len()).map(|d| (d != dim).then_some(d)).collect();
+        let def = Def::Gather {
+            src: x,
+            index,
+            dims,
+            listed: true,
+        };
+        Some(self.p.push(dtype, &sizes, def))
+    }
+
+    /// A constant of `i64`s; the same one for the same numbers.
+    fn list(&mut self, numbers: &[i64]) -> V {
+        if let Some(v) = self.lists.get(numbers) {
+            return *v;
+        }
+        let bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
+        let def = Def::Source {
+            source: Source::Constant(bytes.into()),
+            strides: Dims::from_slice(&[1]),
+        };
+        let v = self.p.push(DType::I64, &[numbers.len() as i64], def);
+        self.lists.insert(numbers.to_vec(), v);
+        v
+    }
+}
