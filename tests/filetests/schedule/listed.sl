@@ -49,3 +49,39 @@ graph(%x: f32[2,6,5]) {
 // check: i64[9] constant
 // check: exp
 // not: call
+
+// run: schedule
+graph(%x: f32[4,60]) {
+  %0: f32[6,81] = aten::constant_pad_nd(%x, pad=[10, 11, 1, 1], value=-1)
+  %1: f32[6,81] = aten::exp(%0)
+  %2: f32[6] = aten::sum.dim_IntList(%1, dim=[1], keepdim=false, dtype=none)
+  return %2
+}
+// check: kernel constant_pad_nd_exp_sum
+// check: select
+// check: select
+// check: exp
+// check: reduce_sum
+// not: call
+// not: check_index
+
+// run: schedule
+graph(%x: f32[4,33]) {
+  %0: f32[4,30] = aten::slice.Tensor(%x, dim=1, start=3, end=33, step=1)
+  %1: f32[4,3] = aten::slice.Tensor(%x, dim=1, start=0, end=3, step=1)
+  %2: f32[4,33] = aten::cat([%0, %1], dim=1)
+  %3: f32[4,33] = aten::neg(%2)
+  return %3
+}
+// check: i64[33] constant
+// check: kernel cat_neg grid
+// not: call
+
+// run: schedule
+graph(%x: f32[0,3]) {
+  %0: f32[2,3] = aten::constant_pad_nd(%x, pad=[0, 0, 1, 1], value=5)
+  %1: f32[2,3] = aten::neg(%0)
+  return %1
+}
+// not: load
+// not: call

@@ -70,7 +70,7 @@ impl Lowerer<'_> {
             }
             "aten::diagonal_scatter" => self.diagonal_scatter(c),
             "aten::as_strided_scatter" => self.as_strided_scatter(c),
-            "aten::constant_pad_nd" => self.pad(c),
+            "aten::constant_pad_nd" => self.filled(c).or_else(|| self.pad(c)),
             _ => None,
         }
     }
@@ -182,6 +182,9 @@ impl Lowerer<'_> {
             pieces.push(self.piece(src, dim, at, 1));
             at += sizes[dim];
         }
+        if let Some(v) = self.rejoined(&pieces, dim, at) {
+            return Some(v);
+        }
         match &pieces[..] {
             [only] => {
                 let src = only.src;
@@ -220,6 +223,7 @@ impl Lowerer<'_> {
         self.pieces(dtype, &sizes, pieces, true)
     }
 
+    /// Padding put together from boxes.
     fn pad(&mut self, c: &CallView) -> Option<V> {
         let mut x = self.tensor(c, 0)?;
         let pad = c.ints("pad", 1)?;

@@ -1,11 +1,11 @@
 //! Operators that copy listed positions: each result position along a dimension has the input position that it reads
-//! written down while scheduling. Pads that mirror or repeat, nearest neighbours, what runs backwards.
+//! written down while scheduling. Pads, nearest neighbours, what is rolled, what runs backwards.
 
 use super::{CallView, Lowerer, wrap_dim};
 use crate::ir::graph::Arg;
-use crate::ir::{DType, Dims, layout};
+use crate::ir::{DType, Dims, Scalar, layout};
 use crate::positions::{AxisRatio, Outside};
-use crate::schedule::program::{Affine, Def, Source, V};
+use crate::schedule::program::{Affine, Def, Piece, Source, V};
 
 /// Longer lists stay with the runtime's kernels, which copy long runs faster than a list of positions is read.
 const MAX_LIST: i64 = 1 << 16;
@@ -61,6 +61,76 @@ impl Lowerer<'_> {
             }
         }
         Some(x)
+    }
+
+    /// Padding with a number: positions outside read the element next to them, and the number is taken in its place.
+    pub(super) fn filled(&mut self, c: &CallView) -> Option<V> {
+        let mut x = self.tensor(c, 0)?;
+        let pad = c.ints("pad", 1)?;
+        let number = c.scalar("value", 2).unwrap_or(Scalar::Int(0));
+        let dtype = self.p.dtype(x);
+        if pad.len() % 2 != 0 || pad.len() / 2 > self.p.sizes(x).len() {
+            return None;
+        }
+        if self.p.numel(x) == 0 || c.sizes().contains(&0) {
+            return Some(self.p.constant(number, dtype, c.sizes()));
+        }
+        for (k, around) in pad.chunks(2).enumerate() {
+            let dim = self.p.sizes(x).len() - 1 - k;
+            let (before, n) = (around[0], self.p.sizes(x)[dim]);
+            let len = n.checked_add(before)?.checked_add(around[1])?;
+            x = self.listed(x, dim, len, |o| (o - before).clamp(0, n - 1))?;
+            if before <= 0 && around[1] <= 0 {
+                continue;
+            }
+            let inside: Vec<u8> = (0..len)
+                .map(|o| u8::from((0..n).contains(&(o - before))))
+                .collect();
+            let sizes = self.p.get(x).sizes.clone();
+            let inside = self.marks(inside);
+            let inside = self.p.view(inside, &sizes, vec![Affine::dim(dim)]);
+            let fill = self.p.constant(number, dtype, &sizes);
+            x = self.p.select(inside, x, fill);
+        }
+        Some(x)
+    }
+
+    /// A concatenation of parts that follow one dimension of one tensor: rolled, or padded in a circle.
+    pub(super) fn rejoined(&mut self, pieces: &[Piece], dim: usize, len: i64) -> Option<V> {
+        let mut from: Option<V> = None;
+        let mut list = Vec::new();
+        if len > MAX_LIST || pieces.len() < 2 {
+            return None;
+        }
+        for piece in pieces {
+            let size = self.p.sizes(piece.src)[dim];
+            if size == 0 {
+                continue;
+            }
+            let (base, start) = self.narrowed(piece.src, dim);
+            if *from.get_or_insert(base) != base {
+                return None;
+            }
+            list.extend(start..start + size);
+        }
+        self.listed(from?, dim, len, |o| list[o as usize])
+    }
+
+    /// What a value is a part of along one dimension, and where it begins there.
+    fn narrowed(&self, mut v: V, dim: usize) -> (V, i64) {
+        let mut start = 0;
+        while let Def::View { src, map } = self.p.def(v) {
+            let same = (map.iter().enumerate()).all(|(d, m)| {
+                m.terms[..] == [(d, 1)]
+                    && (d == dim || (m.base == 0 && self.p.sizes(*src)[d] == self.p.sizes(v)[d]))
+            });
+            if !same || self.p.sizes(*src).len() != self.p.sizes(v).len() {
+                break;
+            }
+            start += map[dim].base;
+            v = *src;
+        }
+        (v, start)
     }
 
     fn nearest(&mut self, c: &CallView, exact: bool) -> Option<V> {
@@ -143,6 +213,16 @@ impl Lowerer<'_> {
             listed: true,
         };
         Some(self.p.push(dtype, &sizes, def))
+    }
+
+    /// A constant of truth values.
+    fn marks(&mut self, marks: Vec<u8>) -> V {
+        let n = marks.len() as i64;
+        let def = Def::Source {
+            source: Source::Constant(marks.into()),
+            strides: Dims::from_slice(&[1]),
+        };
+        self.p.push(DType::Bool, &[n], def)
     }
 
     /// A constant of `i64`s; the same one for the same numbers.

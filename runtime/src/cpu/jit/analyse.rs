@@ -31,6 +31,8 @@ pub(crate) struct StageFacts {
     pub(crate) cost: u32,
     /// Some value has 64-bit lanes.
     pub(crate) wide: bool,
+    /// The lane axis cut where listed numbers break; empty where none are read along it.
+    pub(crate) parts: Vec<super::parts::Part>,
     /// The innermost loop in vectors wider than Cranelift's.
     pub(crate) strip: Option<super::x86::Strip>,
 }

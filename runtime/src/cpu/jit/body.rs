@@ -4,6 +4,7 @@ use super::JitError;
 use super::emit::Emit;
 use super::lanes::{Kind, LANES, Lanes};
 use super::nest::{Invariant, Nest};
+use super::parts::Known;
 use super::reduce::{Accumulators, FailField};
 use super::status::{INDEX_OUT_OF_RANGE, ZERO_DIVISION};
 use cranelift_codegen::ir::{InstBuilder, Value, types};
@@ -108,6 +109,25 @@ impl Nest<'_, '_, '_, '_> {
         for (i, inst) in stage.body.iter().enumerate() {
             if invariants[i].is_some() {
                 continue;
+            }
+            if let Some(part) = self.part.map(|p| &self.facts.stages[s].parts[p]) {
+                if !part.needed[i] {
+                    continue;
+                }
+                match part.known[i] {
+                    Some(Known::Shift(_)) => continue,
+                    Some(Known::Value(v)) => {
+                        values.local[i] = Some(values.get(self.e, v));
+                        continue;
+                    }
+                    // positions are the same in all lanes: a register for their address
+                    Some(Known::Same(x)) => {
+                        let vector = self.vector && inst.dtype == DType::Bool;
+                        values.local[i] = Some(self.e.scalar_const(x, inst.dtype, vector));
+                        continue;
+                    }
+                    None => {}
+                }
             }
             match &inst.op {
                 Op::Reduce(_, v) | Op::ArgReduce { value: v, .. } => {
@@ -242,6 +262,15 @@ impl Nest<'_, '_, '_, '_> {
         Lanes::new(Kind::I64, true, &regs)
     }
 
+    /// How far a list of positions is from the lane axis' own, where that is known in the part being emitted.
+    fn shift(&self, s: usize, v: Val) -> Option<i64> {
+        let part = &self.facts.stages[s].parts[self.part?];
+        match part.known[v.0 as usize] {
+            Some(Known::Shift(shift)) => Some(shift),
+            _ => None,
+        }
+    }
+
     /// The address of the body's first lane: register, byte offset, bytes per lane, and the dynamic terms that differ
     /// from lane to lane.
     fn locate(
@@ -259,14 +288,26 @@ impl Nest<'_, '_, '_, '_> {
             Mem::Buffer(_) => unit,
             Mem::Scratch(r) => self.kernel.scratch[r as usize].dtype.size() as i64,
         };
-        let per_lane = match mem {
+        let mut per_lane = match mem {
             Mem::Scratch(_) if self.kernel.vectorize == Vectorize::Grid => element,
             _ => self.lane_axis.map_or(0, |a| index.stride(a)) * unit,
         };
         let mut base = self.address[key];
+        let mut shifted = 0;
         let mut varying = SmallVec::new();
         for &(v, stride) in &index.dynamic {
             let bytes = stride * unit;
+            if let Some(shift) = self.shift(s, v) {
+                let axis = self.lane_axis.expect("parts are of a lane axis");
+                let at = self.axis.get(&axis).copied();
+                if let Some(at) = at {
+                    let offset = self.e.scaled(at, bytes);
+                    base = self.e.b.ins().iadd(base, offset);
+                }
+                shifted += shift * bytes;
+                per_lane += bytes;
+                continue;
+            }
             match values.uniform(v) {
                 Some(at) => {
                     let offset = self.e.scaled(at, bytes);
@@ -275,7 +316,7 @@ impl Nest<'_, '_, '_, '_> {
                 None => varying.push((values.get(self.e, v), bytes)),
             }
         }
-        let mut offset = index.base * unit + lane * per_lane;
+        let mut offset = index.base * unit + shifted + lane * per_lane;
         // immediates have 32 bits; the lanes and halves of a vector add less than this margin
         let reach = 1 << 30;
         if !(-reach..reach).contains(&offset) || per_lane.abs() >= reach / 8 {

@@ -219,6 +219,7 @@ impl Unit<'_> {
                 continue;
             };
             let mut f = KernelFacts::of(kernel);
+            f.cut(schedule, kernel);
             if self.wide {
                 self.strips(i, kernel, &mut f)?;
             }

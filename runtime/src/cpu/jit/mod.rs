@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `verify` | what emission relies on |
 //! | `analyse` | invariant values, address shapes, unrolling: decided before emission |
+//! | `parts` | lists of positions that are known while generating code |
 //! | `nest`, `reduce`, `body` | loops of a kernel; reductions; one pass over a body's instructions |
 //! | `arith`, `convert`, `access`, `math` | operations, casts, memory formats, the math functions |
 //! | `x86`, `wide` | 512-bit inner loops; how they are called |
@@ -27,6 +28,7 @@ mod lanes;
 mod math;
 mod memory;
 mod nest;
+mod parts;
 mod reduce;
 mod scratch;
 mod status;

@@ -123,6 +123,8 @@ pub(crate) struct Nest<'e, 'a, 'f, 'k> {
     /// The axis that lanes run along, and the vector shape of the body being emitted.
     pub(crate) lane_axis: Option<AxisId>,
     pub(crate) vector: bool,
+    /// The part of the lane axis that is being emitted, where it has parts.
+    pub(crate) part: Option<usize>,
     /// Elements that a grid group covers: the row length of scratch per index.
     pub(crate) group: i64,
     pub(crate) carries: HashMap<(u32, u32), SmallVec<[Lanes; 4]>>,
@@ -186,6 +188,7 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
             address,
             lane_axis: None,
             vector: false,
+            part: None,
             group: 1,
             carries: HashMap::new(),
         }
@@ -290,12 +293,17 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
             .map(|s| self.invariants(s, last.extent >= LANES))
             .collect::<Result<Vec<_>, _>>()?;
         if ranges == 1 {
-            let main = last.extent / step * step;
-            self.groups_static(0, main, u, true, &invariants)?;
-            let rest = (last.extent - main) / LANES * LANES;
-            self.groups_static(main, rest, 1, true, &invariants)?;
-            let tail = last.extent - main - rest;
-            return self.groups_static(main + rest, tail, 1, false, &invariants);
+            for (part, begin, end) in self.lane_parts(0, last.extent) {
+                self.part = part;
+                let main = (end - begin) / step * step;
+                self.groups_static(begin, main, u, true, &invariants)?;
+                let rest = (end - begin - main) / LANES * LANES;
+                self.groups_static(begin + main, rest, 1, true, &invariants)?;
+                let tail = end - begin - main - rest;
+                self.groups_static(begin + main + rest, tail, 1, false, &invariants)?;
+            }
+            self.part = None;
+            return Ok(());
         }
         let (begin, end) = self.range_bounds(range, last.extent);
         let len = self.e.b.ins().isub(end, begin);
@@ -306,6 +314,17 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
             return Ok(());
         }
         self.groups(main, end, 1, false, &invariants)
+    }
+
+    /// The parts of the lane axis of stage `s`, all of it where it has none: number, begin, end.
+    pub(crate) fn lane_parts(&self, s: usize, extent: i64) -> Vec<(Option<usize>, i64, i64)> {
+        let parts = &self.facts.stages[s].parts;
+        if parts.is_empty() {
+            return vec![(None, 0, extent)];
+        }
+        (parts.iter().enumerate())
+            .map(|(i, p)| (Some(i), p.begin, p.end))
+            .collect()
     }
 
     /// The elements of a row's range.

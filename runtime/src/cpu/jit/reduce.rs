@@ -197,14 +197,34 @@ impl Nest<'_, '_, '_, '_> {
         }
         let facts = &self.facts.stages[s];
         let vector = !facts.scalar_only && extent >= LANES;
-        let (cost, wide) = (facts.cost, facts.wide);
-        let has_reduce = !facts.reduces.is_empty();
         self.lane_axis = Some(axis);
         if facts.strip.is_some() {
             return self.strip_row(s, axis, extent, totals);
         }
         let invariants = self.invariants(s, vector)?;
         let mut totals = totals;
+        for (part, begin, end) in self.lane_parts(s, extent) {
+            self.part = part;
+            totals = self.row_part(s, axis, (begin, end), &invariants, totals)?;
+        }
+        self.part = None;
+        Ok(totals)
+    }
+
+    /// A range of the innermost loop of a stage.
+    fn row_part(
+        &mut self,
+        s: usize,
+        axis: AxisId,
+        (begin, end): (i64, i64),
+        invariants: &[Option<Invariant>],
+        mut totals: Accumulators,
+    ) -> Result<Accumulators, JitError> {
+        let extent = end - begin;
+        let facts = &self.facts.stages[s];
+        let vector = !facts.scalar_only && extent >= LANES;
+        let (cost, wide) = (facts.cost, facts.wide);
+        let has_reduce = !facts.reduces.is_empty();
         let mut done = 0;
         if vector {
             let u = unroll(cost, wide, extent);
@@ -213,13 +233,13 @@ impl Nest<'_, '_, '_, '_> {
             let accs = self.identities(s, true, u);
             let step = u * LANES;
             let copies = |n: &mut Self, accs: &mut Accumulators| {
-                (0..u).try_for_each(|c| n.body(s, c, c * LANES, &invariants, accs))
+                (0..u).try_for_each(|c| n.body(s, c, c * LANES, invariants, accs))
             };
             let block = sum_block(main / step) * step;
             let mut accs = accs;
             if main >= 2 * block && self.sums_floats(s) {
                 done = main / block * block;
-                let (b, e) = (self.e.i64(0), self.e.i64(done));
+                let (b, e) = (self.e.i64(begin), self.e.i64(begin + done));
                 let l = self.e.begin_loop(b, e, block, &accs.values(), false);
                 let fresh = self.identities(s, true, u);
                 let end = self.e.b.ins().iadd_imm_s(l.index, block);
@@ -230,14 +250,14 @@ impl Nest<'_, '_, '_, '_> {
                 accs = sum.with(&out);
             }
             if done < main {
-                accs = self.span(axis, done, main - done, step, accs, copies)?;
+                accs = self.span(axis, begin + done, main - done, step, accs, copies)?;
             }
             done = main;
             let mut accs = self.combine_copies(s, u, accs);
             let rest = (extent - main) / LANES * LANES;
             if rest > 0 {
-                accs = self.span(axis, done, rest, LANES, accs, |n, accs| {
-                    n.body(s, 0, 0, &invariants, accs)
+                accs = self.span(axis, begin + done, rest, LANES, accs, |n, accs| {
+                    n.body(s, 0, 0, invariants, accs)
                 })?;
                 done += rest;
             }
@@ -248,8 +268,8 @@ impl Nest<'_, '_, '_, '_> {
         }
         let tail = extent - done;
         if tail > 0 {
-            totals = self.span(axis, done, tail, 1, totals, |n, accs| {
-                n.body(s, 0, 0, &invariants, accs)
+            totals = self.span(axis, begin + done, tail, 1, totals, |n, accs| {
+                n.body(s, 0, 0, invariants, accs)
             })?;
         }
         Ok(totals)

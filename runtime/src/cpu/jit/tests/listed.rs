@@ -65,3 +65,45 @@ fn rows_and_long_ranges() {
 }",
     );
 }
+
+#[test]
+fn filled_pads() {
+    for d in DTYPES {
+        let fill = if d == "bool" { "true" } else { "7" };
+        check(&format!(
+            "graph(%x: {d}[2,4,9], %l: {d}[3,40]) {{
+  %0: {d}[2,9,15] = aten::constant_pad_nd(%x, pad=[2, 4, 3, 2], value={fill})
+  %1: {d}[2,3,8] = aten::constant_pad_nd(%x, pad=[-2, 1, 0, -1], value=0)
+  %2: {d}[5,57] = aten::constant_pad_nd(%l, pad=[1, 16, 1, 1], value={fill})
+  %3: {d}[5,57] = aten::maximum(%2, %2)
+  return %0, %1, %3
+}}"
+        ));
+    }
+    // one row after the other through all of a kernel's stages
+    check(
+        "graph(%x: f32[4,60]) {
+  %0: f32[4,81] = aten::constant_pad_nd(%x, pad=[10, 11], value=-1)
+  %1: f32[4,81] = aten::exp(%0)
+  %2: f32[4,1] = aten::sum.dim_IntList(%1, dim=[1], keepdim=true, dtype=none)
+  %3: f32[4,81] = aten::div.Tensor(%1, %2)
+  %4: i64[4] = aten::argmax(%0, dim=1, keepdim=false)
+  return %3, %4
+}",
+    );
+}
+
+#[test]
+fn rolled_and_circular() {
+    for d in DTYPES {
+        check(&format!(
+            "graph(%x: {d}[4,33]) {{
+  %0: {d}[4,30] = aten::slice.Tensor(%x, dim=1, start=3, end=33, step=1)
+  %1: {d}[4,3] = aten::slice.Tensor(%x, dim=1, start=0, end=3, step=1)
+  %2: {d}[4,33] = aten::cat([%0, %1], dim=1)
+  %3: {d}[4,69] = aten::cat([%1, %x, %x], dim=1)
+  return %2, %3
+}}"
+        ));
+    }
+}

@@ -1,0 +1,233 @@
+//! Listed numbers are known when code is generated: the range that lanes run along is cut where they break.
+//!
+//! A list is a constant of `i64`s or truth values that a stage reads along its lane axis: the positions of a pad, the
+//! places where it is filled. Between two cuts such a list is the position itself but for a shift, or one number. So a
+//! load by a shifted list runs through neighbours, a selection by one truth value is one of its operands, and what
+//! nothing needs any more is not computed.
+
+use super::analyse::{KernelFacts, StageFacts, operands};
+use straightline_passes::ir::{DType, Scalar};
+use straightline_passes::schedule::loops::{
+    Axis, BinaryOp, BufferKind, Index, Kernel, Mem, Op, Schedule, Stage, Val, Vectorize,
+};
+
+/// Shorter ranges are not worth code of their own; they go together.
+const SHORT: i64 = 8;
+/// A cut is made only where some range is as long as this.
+const LONG: i64 = 16;
+/// More ranges than this are too much code.
+const MAX_PARTS: usize = 6;
+/// And so are more instructions than this in all of them.
+const MAX_CODE: usize = 600;
+
+/// What a value is in a part of the lane axis.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Known {
+    /// The position along the lane axis, so much later.
+    Shift(i64),
+    /// This number.
+    Same(Scalar),
+    /// The same as another value.
+    Value(Val),
+}
+
+/// A part of the lane axis, as one stage sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub(crate) begin: i64,
+    pub(crate) end: i64,
+    /// Per instruction.
+    pub(crate) known: Vec<Option<Known>>,
+    /// Whether an instruction is needed in this part.
+    pub(crate) needed: Vec<bool>,
+}
+
+/// The numbers of each instruction that reads a list along the axis.
+fn lists(schedule: &Schedule, stage: &Stage, axis: Axis) -> Vec<Option<Vec<i64>>> {
+    let plain = |index: &Index| {
+        index.dynamic.is_empty() && index.base >= 0 && index.terms[..] == [(axis.id, 1)]
+    };
+    let read = |op: &Op, dtype: DType| {
+        let Op::Load {
+            mem: Mem::Buffer(id),
+            index,
+        } = op
+        else {
+            return None;
+        };
+        let BufferKind::Constant(bytes) = &schedule.buffers.get(id.0 as usize)?.kind else {
+            return None;
+        };
+        let range = index.base as usize..(index.base + axis.extent) as usize;
+        match dtype {
+            _ if !plain(index) => None,
+            DType::I64 => {
+                let (words, _) = bytes.as_chunks::<8>();
+                let words = words.get(range)?;
+                Some(words.iter().map(|w| i64::from_le_bytes(*w)).collect())
+            }
+            DType::Bool => Some(bytes.get(range)?.iter().map(|b| i64::from(*b)).collect()),
+            _ => None,
+        }
+    };
+    (stage.body.iter()).map(|i| read(&i.op, i.dtype)).collect()
+}
+
+/// The distance between neighbours in `begin..end`, where it is the same everywhere, and 0 or 1.
+fn step(list: &[i64], begin: usize, end: usize) -> Option<i64> {
+    let part = &list[begin..end];
+    let Some([a, b]) = part.get(..2) else {
+        return Some(0);
+    };
+    let step = b.wrapping_sub(*a);
+    let even = part.windows(2).all(|w| w[1].wrapping_sub(w[0]) == step);
+    (even && matches!(step, 0 | 1)).then_some(step)
+}
+
+/// Where to cut `0..extent`.
+fn cuts(lists: &[&Vec<i64>], extent: usize) -> Vec<(usize, usize)> {
+    let mut out: Vec<(usize, usize)> = Vec::new();
+    let mut begin = 0;
+    while begin < extent {
+        let mut end = begin + 1;
+        // both a shift and one number fit a pair: the first pair decides
+        let steps: Vec<Option<i64>> = (lists.iter())
+            .map(|l| l.get(begin + 1).map(|b| b.wrapping_sub(l[begin])))
+            .collect();
+        let goes_on = |at: usize| {
+            (lists.iter().zip(&steps))
+                .all(|(l, s)| matches!(s, Some(0 | 1)) && Some(l[at].wrapping_sub(l[at - 1])) == *s)
+        };
+        while end < extent && goes_on(end) {
+            end += 1;
+        }
+        let short = |p: (usize, usize)| p.1 - p.0 < SHORT as usize;
+        match out.last_mut() {
+            Some(last) if short(*last) && short((begin, end)) => last.1 = end,
+            _ => out.push((begin, end)),
+        }
+        begin = end;
+    }
+    out
+}
+
+/// Whether an instruction does something beside giving a value.
+fn acts(op: &Op, dtype: DType) -> bool {
+    match op {
+        Op::Store { .. } | Op::Reduce(..) | Op::ArgReduce { .. } | Op::CheckIndex { .. } => true,
+        Op::Binary(BinaryOp::FloorDiv | BinaryOp::TruncDiv, ..)
+        | Op::Binary(BinaryOp::Fmod | BinaryOp::Remainder, ..) => !dtype.is_floating(),
+        _ => false,
+    }
+}
+
+fn part(
+    stage: &Stage,
+    facts: &StageFacts,
+    lists: &[Option<Vec<i64>>],
+    (begin, end): (usize, usize),
+) -> Part {
+    let n = stage.body.len();
+    // lists of positions are known to addresses only
+    let mut elsewhere = vec![false; n];
+    for inst in &stage.body {
+        let index = match &inst.op {
+            Op::Load { index, .. } | Op::Store { index, .. } => Some(index),
+            _ => None,
+        };
+        for v in operands(&inst.op) {
+            let addresses = index.is_some_and(|i| i.dynamic.iter().any(|d| d.0 == v));
+            let stored = matches!(inst.op, Op::Store { value, .. } if value == v);
+            elsewhere[v.0 as usize] |= !addresses || stored;
+        }
+    }
+    let mut known: Vec<Option<Known>> = vec![None; n];
+    for (i, inst) in stage.body.iter().enumerate() {
+        if facts.invariant[i] {
+            continue;
+        }
+        known[i] = match (&lists[i], &inst.op) {
+            (Some(list), _) if inst.dtype == DType::Bool => (step(list, begin, end) == Some(0))
+                .then(|| Known::Same(Scalar::Bool(list[begin] != 0))),
+            (Some(list), _) if !elsewhere[i] => match step(list, begin, end) {
+                Some(0) => Some(Known::Same(Scalar::Int(list[begin]))),
+                Some(_) => Some(Known::Shift(list[begin] - begin as i64)),
+                None => None,
+            },
+            (_, Op::Select(c, a, b)) => match known[c.0 as usize] {
+                Some(Known::Same(Scalar::Bool(c))) => Some(Known::Value(if c { *a } else { *b })),
+                _ => None,
+            },
+            _ => None,
+        };
+    }
+    let mut needed = vec![false; n];
+    for (i, inst) in stage.body.iter().enumerate().rev() {
+        needed[i] |= acts(&inst.op, inst.dtype);
+        if !needed[i] {
+            continue;
+        }
+        match known[i] {
+            Some(Known::Value(v)) => needed[v.0 as usize] = true,
+            Some(_) => {}
+            None => {
+                for v in operands(&inst.op) {
+                    needed[v.0 as usize] = true;
+                }
+            }
+        }
+    }
+    Part {
+        begin: begin as i64,
+        end: end as i64,
+        known,
+        needed,
+    }
+}
+
+impl KernelFacts {
+    /// Finds the parts of each lane axis; none where a kernel reads no list along it.
+    pub(crate) fn cut(&mut self, schedule: &Schedule, kernel: &Kernel) {
+        match kernel.vectorize {
+            Vectorize::None => {}
+            Vectorize::Grid => {
+                if let Some(axis) = kernel.grid.last() {
+                    let all: Vec<usize> = (0..kernel.stages.len()).collect();
+                    self.cut_stages(schedule, kernel, *axis, &all);
+                }
+            }
+            Vectorize::Stage => {
+                for s in 0..kernel.stages.len() {
+                    if let Some(axis) = kernel.stages[s].axes.last() {
+                        self.cut_stages(schedule, kernel, *axis, &[s]);
+                    }
+                }
+            }
+        }
+    }
+
+    fn cut_stages(&mut self, schedule: &Schedule, kernel: &Kernel, axis: Axis, stages: &[usize]) {
+        if axis.extent < LONG || stages.iter().any(|s| self.stages[*s].scalar_only) {
+            return;
+        }
+        let found: Vec<Vec<Option<Vec<i64>>>> = (stages.iter())
+            .map(|s| lists(schedule, &kernel.stages[*s], axis))
+            .collect();
+        let all: Vec<&Vec<i64>> = found.iter().flatten().flatten().collect();
+        if all.is_empty() {
+            return;
+        }
+        let cuts = cuts(&all, axis.extent as usize);
+        let code: usize = stages.iter().map(|s| kernel.stages[*s].body.len()).sum();
+        let longest = cuts.iter().map(|c| c.1 - c.0).max().unwrap_or(0);
+        if cuts.len() > MAX_PARTS || cuts.len() * code > MAX_CODE || longest < LONG as usize {
+            return;
+        }
+        for (s, lists) in stages.iter().zip(&found) {
+            let parts = (cuts.iter())
+                .map(|c| part(&kernel.stages[*s], &self.stages[*s], lists, *c))
+                .collect();
+            self.stages[*s].parts = parts;
+        }
+    }
+}
