@@ -48,6 +48,15 @@ struct Entry {
     /// Of an `out` variant: whether `out` must have the very dtype of the result.
     #[serde(default)]
     out_dtype: OutDtype,
+    /// Of an `out` variant: the strides of an `out` that has the sizes of the result.
+    #[serde(default)]
+    out_strides: OutStrides,
+    /// Of an `out` variant: whether `out` may share memory with an operand.
+    #[serde(default)]
+    out_overlap: OutOverlap,
+    /// Whether each result is there.
+    #[serde(default)]
+    results: Results,
     /// Of a variant that writes: the functional one that its kernels are made of.
     #[serde(default)]
     variant_of: Option<String>,
@@ -83,6 +92,38 @@ enum OutDtype {
     Exact,
     /// Any: it decides what is computed.
     Chosen,
+    /// `bool` or `uint8`.
+    Truth,
+}
+
+#[derive(Deserialize, Default, PartialEq, Debug, Clone, Copy)]
+#[serde(rename_all = "snake_case")]
+enum OutStrides {
+    /// Its own.
+    #[default]
+    Kept,
+    /// Those of a row-major tensor, as PyTorch's kernel gives them to it.
+    RowMajor,
+    /// Its own; those of the result where a composite resizes it.
+    Result,
+}
+
+#[derive(Deserialize, Default, PartialEq, Debug, Clone, Copy)]
+#[serde(rename_all = "snake_case")]
+enum OutOverlap {
+    #[default]
+    Allowed,
+    Refused,
+}
+
+#[derive(Deserialize, Default, PartialEq, Debug, Clone, Copy)]
+#[serde(rename_all = "snake_case")]
+enum Results {
+    /// All of them.
+    #[default]
+    Defined,
+    /// Fresh tensors may be undefined, as gradients that a mask leaves out.
+    Optional,
 }
 
 fn main() -> ExitCode {
@@ -320,15 +361,12 @@ impl<'a> Op<'a> {
                 })
             })
             .collect::<Result<Vec<_>, String>>()?;
-        // gradients that the mask leaves out are undefined, and so are weights that nobody needs
-        let masked = schema.args.iter().any(|a| {
-            (a.name.ends_with("_mask") && a.name.contains("output")) || a.name == "need_weights"
-        });
+        let optional = entry.results == Results::Optional;
         let returns: Vec<String> = schema
             .returns
             .iter()
             .map(|r| match r.ty {
-                SchemaType::Tensor if masked && r.alias.is_none() => Ok("Option<Tensor>".into()),
+                SchemaType::Tensor if optional && r.alias.is_none() => Ok("Option<Tensor>".into()),
                 _ => return_type(&r.ty),
             })
             .collect::<Result<_, String>>()?;
@@ -486,23 +524,19 @@ impl<'a> Op<'a> {
         );
         if !self.entry.structured.is_empty() {
             let of = &self.entry.structured;
-            let exact = self.entry.out_dtype == OutDtype::Exact;
             let _ = writeln!(
                 out,
-                "    structured::register(library, {name:?}, &{of:?}, {exact})?;"
+                "    structured::register(library, {name:?}, &{of:?}, {})?;",
+                self.out_rules()
             );
         }
         for (key, kernel) in &self.kernels {
             let kernel = match (kernel.as_str(), key.as_str()) {
                 ("fallthrough" | "below_autograd", _) => kernel_path(kernel),
-                ("composed_out", _) => {
-                    format!("structured::composed({:?})", self.entry.structured[0])
+                ("composed_out", key) => self.variant(self.entry.structured[0].as_str(), key),
+                ("variant", key) => {
+                    self.variant(self.entry.variant_of.as_deref().unwrap_or_default(), key)
                 }
-                ("variant", key) => format!(
-                    "variants::of({:?}, variants::OutDtype::{:?}, DispatchKey::{key})",
-                    self.entry.variant_of.as_deref().unwrap_or_default(),
-                    self.entry.out_dtype
-                ),
                 (_, "BackendSelect") => self.backend_select(),
                 (kernel, "Functionalize") => format!(
                     "crate::modes::functionalize::composite({})",
@@ -519,6 +553,27 @@ impl<'a> Op<'a> {
                 "    library.impl_at({name:?}, DispatchKey::{key}, {kernel})?;"
             );
         }
+    }
+
+    /// What the entry says of `out`.
+    fn out_rules(&self) -> String {
+        let Entry {
+            out_dtype,
+            out_strides,
+            out_overlap,
+            ..
+        } = self.entry;
+        format!(
+            "variants::OutRules {{ dtype: variants::OutDtype::{out_dtype:?}, \
+             strides: variants::OutStrides::{out_strides:?}, \
+             overlap: variants::OutOverlap::{out_overlap:?} }}"
+        )
+    }
+
+    /// A kernel made of the functional variant.
+    fn variant(&self, functional: &str, key: &str) -> String {
+        let rules = self.out_rules();
+        format!("variants::of({functional:?}, {rules}, DispatchKey::{key})")
     }
 
     /// A kernel at `BackendSelect`: dispatches on the argument `device`.

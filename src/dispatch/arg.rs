@@ -444,3 +444,5 @@ ret_tuple!(A a, B b);
 ret_tuple!(A a, B b, C c);
 ret_tuple!(A a, B b, C c, D d);
 ret_tuple!(A a, B b, C c, D d, E e);
+ret_tuple!(A a, B b, C c, D d, E e, F f);
+ret_tuple!(A a, B b, C c, D d, E e, F f, G g);

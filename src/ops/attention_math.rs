@@ -148,6 +148,12 @@ pub(crate) fn flash_attention_backward(
         )));
     }
     let (dtype, wide) = (q.dtype(), q.dtype().opmath());
+    if logsumexp.dtype() != wide {
+        return Err(Error::dtype(format!(
+            "expected scalar type {wide} but found {}",
+            logsumexp.dtype()
+        )));
+    }
     let (heads, kv_heads) = (q.sizes()[1], k.sizes()[1]);
     let scale = Scalar::Float(scale.unwrap_or(1.0 / (q.sizes()[3] as f64).sqrt()));
     let (qw, gw, ow) = (cast(q, wide)?, cast(grad, wide)?, cast(out, wide)?);

@@ -5,7 +5,7 @@ use super::dense::{dense, slice, slice_mut, with_float};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ops::aten;
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Dims, Scalar};
+use straightline_passes::ir::{DType, Dims, Scalar, layout};
 use straightline_runtime::cpu::kernels::KernelError;
 use straightline_runtime::cpu::kernels::class_loss::{Incoming, Nll, Reduction};
 
@@ -223,6 +223,11 @@ fn nll_backward(
                 t.dtype()
             )));
         }
+    }
+    // PyTorch's gradient has the strides of its input, and its kernel wants none but row-major ones
+    let strides = layout::preserved_strides(x.sizes(), x.strides());
+    if spatial && !layout::is_contiguous(x.sizes(), &strides) {
+        return Err(Error::runtime("grad_input must be contiguous"));
     }
     let out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
     if out.storage().has_data() {

@@ -84,8 +84,8 @@ pub(crate) fn triu_(t: &Tensor, diagonal: i64) -> Result<Tensor> {
     copy::copy_(t, &copy::triu(t, diagonal)?, false)
 }
 
-/// The Kronecker product: every element of one tensor times the other.
-pub(crate) fn kron(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+/// The factors of a Kronecker product, so viewed that their product by elements is it, and the sizes it is viewed in then.
+fn kron_factors(a: &Tensor, b: &Tensor) -> Result<(Tensor, Tensor, Dims)> {
     let rank = a.dim().max(b.dim());
     let padded = |t: &Tensor, d: usize| match (d + t.dim()).checked_sub(rank) {
         Some(k) => t.sizes()[k],
@@ -99,7 +99,26 @@ pub(crate) fn kron(a: &Tensor, b: &Tensor) -> Result<Tensor> {
         sizes.push(m * n);
     }
     let (a, b) = (aten::_unsafe_view(a, &of_a)?, aten::_unsafe_view(b, &of_b)?);
+    Ok((a, b, sizes))
+}
+
+/// The Kronecker product: every element of one tensor times the other.
+pub(crate) fn kron(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    let (a, b, sizes) = kron_factors(a, b)?;
     aten::_unsafe_view(&aten::mul_tensor(&a, &b)?, &sizes)
+}
+
+/// [`kron`] into `out`, whose strides the product is written through.
+pub(crate) fn kron_out(a: &Tensor, b: &Tensor, out: &Tensor) -> Result<Tensor> {
+    let (a, b, sizes) = kron_factors(a, b)?;
+    if out.sizes() != sizes.as_slice() {
+        aten::resize_(out, &sizes, None)?;
+    }
+    let product: Dims = (a.sizes().iter().zip(b.sizes()))
+        .map(|(m, n)| m * n)
+        .collect();
+    aten::mul_out(&a, &b, &aten::view(out, &product)?)?;
+    Ok(out.clone())
 }
 
 #[cfg(test)]

@@ -277,7 +277,7 @@ pub(crate) fn einsum(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -
     Ok(out)
 }
 
-/// Multiplies two operands and sums what no other one has.
+/// Multiplies two operands and sums what no other one has. A sum of one operand alone promotes integers, as everywhere.
 fn contract(
     mut a: Tensor,
     mut b: Tensor,
@@ -285,17 +285,21 @@ fn contract(
     kept: usize,
     rank: usize,
 ) -> Result<Tensor> {
-    let mut summed = Vec::new();
+    let (mut summed, mut only_a, mut only_b) = (Vec::new(), Vec::new(), Vec::new());
     for d in kept..rank {
         if others.iter().any(|t| t.sizes()[d] != 1) {
             continue;
         }
-        let dim = [d as i64];
         match (a.sizes()[d] != 1, b.sizes()[d] != 1) {
             (true, true) => summed.push(d),
-            (true, false) => a = aten::sum_dim_int_list(&a, Some(&dim), true, Some(a.dtype()))?,
-            (false, true) => b = aten::sum_dim_int_list(&b, Some(&dim), true, Some(b.dtype()))?,
+            (true, false) => only_a.push(d as i64),
+            (false, true) => only_b.push(d as i64),
             (false, false) => {}
+        }
+    }
+    for (t, dims) in [(&mut a, only_a), (&mut b, only_b)] {
+        if !dims.is_empty() {
+            *t = aten::sum_dim_int_list(t, Some(&dims), true, None)?;
         }
     }
     if summed.is_empty() {

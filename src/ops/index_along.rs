@@ -496,7 +496,7 @@ pub(crate) fn take_along_dim(x: &Tensor, indices: &Tensor, dim: Option<i64>) -> 
         )));
     }
     let Some(dim) = dim else {
-        let (flat, places) = (aten::reshape(x, &[-1])?, aten::reshape(indices, &[-1])?);
+        let (flat, places) = (aten::view(x, &[-1])?, aten::view(indices, &[-1])?);
         return aten::gather(&flat, 0, &places, false);
     };
     if x.dim() != indices.dim() {

@@ -20,13 +20,38 @@ fn expand_mask(mask: &Tensor) -> Result<Vec<Tensor>> {
         .collect()
 }
 
+/// Refuses masks of other sizes than the dimensions that they stand for.
+fn check_masks(x: &Tensor, indices: &[Option<Tensor>]) -> Result<()> {
+    let mut at = 0;
+    for (i, index) in indices.iter().enumerate() {
+        let Some(mask) = index.as_ref().filter(|i| is_mask(i)) else {
+            at += 1;
+            continue;
+        };
+        let covered = x
+            .sizes()
+            .get(at..at + mask.dim())
+            .ok_or_else(|| too_many(x, indices))?;
+        if covered != mask.sizes() {
+            return Err(Error::index(format!(
+                "The shape of the mask {:?} at index {i} does not match the shape of the indexed tensor {:?} at index {at}",
+                mask.sizes(),
+                x.sizes()
+            )));
+        }
+        at += mask.dim();
+    }
+    Ok(())
+}
+
 /// One index for each dimension, masks taken apart.
 fn per_dimension(x: &Tensor, indices: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
     if indices.is_empty() {
         return Err(Error::index("at least one index must be provided"));
     }
+    check_masks(x, indices)?;
     let mut out: Vec<Option<Tensor>> = Vec::new();
-    for (i, index) in indices.iter().enumerate() {
+    for index in indices {
         let Some(index) = index else {
             out.push(None);
             continue;
@@ -39,18 +64,6 @@ fn per_dimension(x: &Tensor, indices: &[Option<Tensor>]) -> Result<Vec<Option<Te
             }
             out.push(Some(index.clone()));
             continue;
-        }
-        let at = out.len();
-        let covered = x
-            .sizes()
-            .get(at..at + index.dim())
-            .ok_or_else(|| too_many(x, indices))?;
-        if covered != index.sizes() {
-            return Err(Error::index(format!(
-                "The shape of the mask {:?} at index {i} does not match the shape of the indexed tensor {:?} at index {at}",
-                index.sizes(),
-                x.sizes()
-            )));
         }
         out.extend(expand_mask(index)?.into_iter().map(Some));
     }
@@ -215,6 +228,18 @@ pub(crate) fn index(x: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
     Ok(out)
 }
 
+/// [`index`] without looking whether the indices are in range, which PyTorch has for indices and not for masks.
+pub(crate) fn unsafe_index(x: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
+    let allowed = |i: &&Tensor| matches!(i.dtype(), DType::I64 | DType::I32);
+    if let Some(other) = indices.iter().flatten().find(|i| !allowed(i)) {
+        return Err(Error::index(format!(
+            "_unsafe_index found unexpected index type {}",
+            other.dtype()
+        )));
+    }
+    index(x, indices)
+}
+
 /// Whether an index is a mask whose values are not known, so that the places are not.
 fn places_unknown(indices: &[Option<Tensor>]) -> bool {
     indices
@@ -239,6 +264,7 @@ pub(crate) fn index_put_(
     if indices.len() > x.dim() {
         return Err(too_many(x, indices));
     }
+    check_masks(x, indices)?;
     if places_unknown(indices) {
         return Ok(x.clone());
     }

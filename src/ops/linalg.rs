@@ -342,8 +342,8 @@ pub(crate) fn solve_ex(
         b.clone()
     };
     check_equation(a, &b, left, "linalg.solve")?;
-    let (lu, pivots, info, transposed) = factor_as_it_lies(a)?;
-    let mut x = lu_solve(&lu, &pivots, &b, left, transposed)?;
+    let (lu, pivots, info) = lu_factor_ex(a, true, false)?;
+    let mut x = lu_solve(&lu, &pivots, &b, left, false)?;
     if vector {
         x = view::squeeze_dim(&x, -1)?;
         let strides = matrix_strides(x.sizes(), left);

@@ -99,6 +99,7 @@ mod random;
 mod random_dropout;
 mod random_factory;
 mod recurrent;
+mod recurrent_mkldnn;
 mod reduce;
 mod repeat_interleave;
 mod scan;

@@ -9,7 +9,8 @@ use straightline_passes::ir::{DType, Dims, Scalar, layout};
 use straightline_runtime::cpu::kernels::{self, RowStatistics};
 
 fn softmax_kernel(x: &Tensor, dim: i64, log: bool) -> Result<Tensor> {
-    if !x.dtype().is_floating() {
+    // PyTorch does not look at what has no elements
+    if !x.dtype().is_floating() && x.numel() > 0 {
         return Err(Error::dtype(format!(
             "softmax is not implemented for {}: pass dtype, or convert first",
             x.dtype()
@@ -17,7 +18,7 @@ fn softmax_kernel(x: &Tensor, dim: i64, log: bool) -> Result<Tensor> {
     }
     let d = wrap_dim(dim, x.dim())?;
     let out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
-    if out.storage().has_data() {
+    if out.storage().has_data() && x.numel() > 0 {
         if x.dim() == 0 {
             return copy::fill_(&out, Scalar::Float(if log { 0.0 } else { 1.0 }));
         }

@@ -268,6 +268,11 @@ pub(crate) fn weight_norm_interface_backward(
     dim: i64,
 ) -> Result<(Tensor, Tensor)> {
     check_float(v, "weight_norm_backward_kernel")?;
+    for (name, t) in [("saved_v", v), ("saved_g", g), ("saved_norms", norms)] {
+        if !t.is_contiguous() {
+            return Err(Error::runtime(format!("{name} must be contiguous")));
+        }
+    }
     let s: Channels = weight_channels(v, dim)?;
     check_gradient(grad, v)?;
     if g.dtype() != v.dtype() || norms.dtype() != v.dtype().opmath() {

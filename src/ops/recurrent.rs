@@ -1,5 +1,6 @@
 //! Recurrent layers: LSTM, GRU and plain ones, cell by cell and over whole sequences.
 
+use super::common::{check_can_cast, float_of};
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
@@ -136,6 +137,10 @@ fn cell(
         projection: None,
     };
     check_cell(kind, x, &state.0, &w)?;
+    // PyTorch's cells with gates take the sigmoid in place
+    if matches!(kind, Kind::Gru | Kind::Lstm) {
+        check_can_cast(float_of(x.dtype()), x.dtype())?;
+    }
     step(kind, &aten::linear(x, w_ih, b_ih)?, &state, &w)
 }
 

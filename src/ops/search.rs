@@ -89,14 +89,14 @@ pub(crate) fn searchsorted(
 ) -> Result<Tensor> {
     check_search(sequence, values, out_int32, right, side, sorter)?;
     let common = promote(&[sequence, values])?;
-    if common == DType::Bool {
+    if common == DType::Bool && values.numel() > 0 {
         return Err(Error::not_implemented(
             "\"searchsorted\" not implemented for 'Bool'",
         ));
     }
     let dtype = if out_int32 { DType::I32 } else { DType::I64 };
     let out = Tensor::allocate_contiguous(DType::I64, values.device(), values.sizes())?;
-    if out.storage().has_data() {
+    if out.storage().has_data() && values.numel() > 0 {
         let wide = if common.is_floating() {
             DType::F64
         } else {

@@ -182,7 +182,8 @@ fn check_steps(steps: i64, dtype: DType, op: &str) -> Result<()> {
     if steps < 0 {
         return Err(Error::runtime("number of steps must be non-negative"));
     }
-    if dtype == DType::Bool {
+    // one number is filled in, and none is none
+    if dtype == DType::Bool && steps > 1 {
         return Err(Error::not_implemented(format!(
             "\"{op}_cpu\" not implemented for 'Bool'"
         )));
@@ -204,8 +205,11 @@ fn filled(
         let made = if dtype.is_floating() {
             Tensor::from_vec(numbers)?
         } else {
-            let whole: Vec<i64> = numbers.iter().map(|x| *x as i64).collect();
-            Tensor::from_vec(whole)?
+            let whole = |x: &f64| match dtype {
+                DType::Bool => i64::from(*x != 0.0),
+                _ => *x as i64,
+            };
+            Tensor::from_vec(numbers.iter().map(whole).collect::<Vec<i64>>())?
         };
         copy::copy_(&t, &made, false)?;
     }

@@ -8,11 +8,10 @@
 //!   ask the Meta kernel for the result's shape, allocate it with `aten::empty_strided`, and call
 //!   `add.out`. A backend that has `empty_strided` and `add.out` thereby has all three.
 //!
-//! An `out` of another shape is resized, with a warning unless it is empty. An `out` of another dtype gets the converted result where PyTorch allows that;
-//! `out_dtype: exact` marks the operators where it does not.
+//! What becomes of an `out` of another shape or dtype is for `variants` to say.
 
 use super::aten;
-use super::variants::{OutDtype, Way, check_apart, reads_anywhere, write_out};
+use super::variants::{self, OutRules};
 use crate::dispatch::{
     DispatchError, DispatchKey as K, Kernel, Library, OperatorHandle, Stack, Value, operator,
 };
@@ -28,12 +27,12 @@ pub(crate) fn register(
     library: &mut Library,
     out: &'static str,
     of: &[&'static str],
-    exact: bool,
+    rules: OutRules,
 ) -> Result<()> {
     if let [functional, inplace @ ..] = of {
-        let kernel = into_out(functional, exact);
-        library.impl_at(out, K::CPU, kernel.clone())?;
-        library.impl_at(out, K::Meta, kernel)?;
+        for key in [K::CPU, K::Meta] {
+            library.impl_at(out, key, variants::of(functional, rules, key))?;
+        }
         let composite = K::CompositeExplicitAutogradNonFunctional;
         library.impl_at(functional, composite, through_out(out))?;
         for name in inplace {
@@ -92,53 +91,6 @@ pub(super) fn arguments(op: OperatorHandle, stack: &mut Stack) -> Result<Vec<Val
         }
         .into()),
     }
-}
-
-/// The arguments of an `out` variant: what goes in, and the tensors to write.
-fn inputs_and_outs(op: OperatorHandle, stack: &mut Stack) -> Result<(Vec<Value>, Vec<Tensor>)> {
-    let mut inputs = arguments(op, stack)?;
-    let outs = schema_of(op)?.args.iter().filter(|a| a.is_out()).count();
-    let outs = inputs.split_off(inputs.len() - outs);
-    Ok((
-        inputs,
-        outs.iter().flat_map(Value::tensors).cloned().collect(),
-    ))
-}
-
-/// `out` on CPU and Meta: the functional variant's kernel, and a copy.
-fn into_out(functional: &'static str, exact: bool) -> Kernel {
-    let scattered = reads_anywhere(functional);
-    let functional = Variant::new(functional);
-    let dtype = match exact {
-        true => OutDtype::Exact,
-        false => OutDtype::Castable,
-    };
-    Kernel::boxed(move |op, keys, stack| {
-        let (mut results, outs) = inputs_and_outs(op, stack)?;
-        if scattered {
-            check_apart(&outs, results.iter().flat_map(Value::tensors))?;
-        }
-        functional.get()?.redispatch_boxed(keys, &mut results)?;
-        for (out, result) in outs.iter().zip(results.iter().flat_map(Value::tensors)) {
-            write_out(out, result, dtype, Way::Direct)?;
-        }
-        stack.extend(outs.into_iter().map(Value::Tensor));
-        Ok(())
-    })
-}
-
-/// `out` as a composite: the functional variant and `copy_`, both from the top.
-pub(super) fn composed(functional: &'static str) -> Kernel {
-    let functional = Variant::new(functional);
-    Kernel::boxed(move |op, _, stack| {
-        let (mut results, outs) = inputs_and_outs(op, stack)?;
-        functional.get()?.call_boxed(&mut results)?;
-        for (out, result) in outs.iter().zip(results.iter().flat_map(Value::tensors)) {
-            write_out(out, result, OutDtype::Castable, Way::Composed)?;
-        }
-        stack.extend(outs.into_iter().map(Value::Tensor));
-        Ok(())
-    })
 }
 
 /// What the operator would return, as tensors that have shapes only, and the device of its

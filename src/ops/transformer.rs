@@ -28,6 +28,43 @@ fn hiding(mask: &Tensor, kind: Option<i64>, dtype: DType, batch: i64) -> Result<
     bool_mask(&aten::logical_not(&mask)?, dtype)
 }
 
+/// Queries, keys and values of all heads from one projection: the bias added, and the queries scaled.
+pub(crate) fn transform_bias_rescale_qkv(
+    qkv: &Tensor,
+    bias: &Tensor,
+    heads: i64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let (batch, length, width) = match (qkv.sizes(), bias.sizes()) {
+        ([b, t, n], [m]) if n == m && n % 3 == 0 => (*b, *t, n / 3),
+        (sizes, bias) => {
+            return Err(Error::shape(format!(
+                "expected `qkv` of three dimensions, the last as long as the bias and divisible by 3, got {sizes:?} and a bias of {bias:?}"
+            )));
+        }
+    };
+    if heads <= 0 || width % heads != 0 {
+        return Err(Error::runtime(format!(
+            "a width of {width} is no multiple of {heads} heads"
+        )));
+    }
+    if !qkv.dtype().is_floating() || qkv.dtype() != bias.dtype() {
+        return Err(Error::dtype(format!(
+            "\"transform_bias_rescale_qkv\" is for floating-point tensors of one dtype, got {} and {}",
+            qkv.dtype().torch_name(),
+            bias.dtype().torch_name()
+        )));
+    }
+    let per_head = width / heads;
+    let all = aten::view(
+        &aten::contiguous(&aten::add_tensor(qkv, bias, ONE)?, MemoryFormat::Contiguous)?,
+        &[batch, length, 3, heads, per_head],
+    )?;
+    let all = aten::permute(&all, &[2, 0, 3, 1, 4])?;
+    let part = |i: i64| aten::contiguous(&aten::select_int(&all, 0, i)?, MemoryFormat::Contiguous);
+    let scale = Scalar::Float(1.0 / (per_head as f64).sqrt());
+    Ok((aten::mul_scalar(&part(0)?, scale)?, part(1)?, part(2)?))
+}
+
 #[allow(clippy::too_many_arguments)] // the schema's own
 pub(crate) fn multi_head_attention(
     q: &Tensor,

@@ -13,8 +13,8 @@ use crate::dispatch::{DispatchKey, Kernel, OperatorHandle, Value};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use crate::tensor::access::{Overlap, overlap};
-use straightline_passes::ir::layout;
 use straightline_passes::ir::schema::FunctionSchema;
+use straightline_passes::ir::{DType, layout};
 
 /// Which dtype an `out` may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,41 +25,49 @@ pub(crate) enum OutDtype {
     Exact,
     /// Any: without an argument `dtype`, the result is computed in it.
     Chosen,
+    /// `bool` or `uint8`: the result is a truth value.
+    Truth,
+}
+
+/// The strides of an `out` that has the result's sizes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OutStrides {
+    /// It keeps its own.
+    Kept,
+    /// PyTorch's kernel makes it row-major all the same.
+    RowMajor,
+    /// It keeps its own; but a composite that resizes one gives it the result's, as kernels do.
+    Result,
+}
+
+/// Whether an `out` may share memory with an operand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OutOverlap {
+    /// PyTorch does not look.
+    Allowed,
+    /// The operator reads its operands elsewhere than where it writes its result, and PyTorch refuses.
+    Refused,
+}
+
+/// What an entry says of the `out` of its operator.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OutRules {
+    pub(crate) dtype: OutDtype,
+    pub(crate) strides: OutStrides,
+    pub(crate) overlap: OutOverlap,
 }
 
 /// How results get into the tensors that are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Way {
+enum Way {
     /// By the kernels of our own memory; an `out` of another shape takes the result's strides too.
     Direct,
     /// By operators, from the top.
     Composed,
 }
 
-/// Whether an operator reads its operands elsewhere than where it writes its result, so that PyTorch refuses an `out` that
-/// shares memory with one of them (others take one that is the operand itself).
-pub(super) fn reads_anywhere(functional: &str) -> bool {
-    const OPERATORS: [&str; 3] = ["gather", "index_select", "masked_select"];
-    OPERATORS.contains(&functional)
-}
-
-/// Whether PyTorch's kernel gives an `out` of the right sizes row-major strides all the same, instead of writing through the
-/// strides that it has.
-fn lays_out_row_major(functional: &str) -> bool {
-    const OPERATORS: [&str; 4] = [
-        "adaptive_avg_pool2d",
-        "max_pool3d_with_indices",
-        "reflection_pad3d",
-        "replication_pad3d",
-    ];
-    OPERATORS.contains(&functional)
-}
-
 /// Refuses outputs that share memory with an input.
-pub(super) fn check_apart<'a>(
-    outs: &[Tensor],
-    inputs: impl Iterator<Item = &'a Tensor>,
-) -> Result<()> {
+fn check_apart<'a>(outs: &[Tensor], inputs: impl Iterator<Item = &'a Tensor>) -> Result<()> {
     for input in inputs {
         for out in outs {
             if matches!(overlap(out, input), Overlap::Partial | Overlap::Full) {
@@ -74,9 +82,9 @@ pub(super) fn check_apart<'a>(
 }
 
 /// The kernel of a variant that writes.
-pub(crate) fn of(functional: &'static str, dtype: OutDtype, key: DispatchKey) -> Kernel {
-    let scattered = reads_anywhere(functional);
-    let row_major = lays_out_row_major(functional);
+pub(crate) fn of(functional: &'static str, rules: OutRules, key: DispatchKey) -> Kernel {
+    let dtype = rules.dtype;
+    let row_major = rules.strides == OutStrides::RowMajor;
     let functional = Variant::new(functional);
     let way = match key {
         DispatchKey::CPU | DispatchKey::Meta => Way::Direct,
@@ -85,7 +93,7 @@ pub(crate) fn of(functional: &'static str, dtype: OutDtype, key: DispatchKey) ->
     Kernel::boxed(move |op, keys, stack| {
         let args = arguments(op, stack)?;
         let schema = schema_of(op)?;
-        if scattered {
+        if rules.overlap == OutOverlap::Refused {
             let outs = schema.args.iter().zip(&args).filter(|(a, _)| a.is_out());
             let outs: Vec<Tensor> = outs.flat_map(|(_, v)| v.tensors()).cloned().collect();
             let inputs = schema.args.iter().zip(&args).filter(|(a, _)| !a.is_out());
@@ -113,7 +121,7 @@ pub(crate) fn of(functional: &'static str, dtype: OutDtype, key: DispatchKey) ->
                     to.set_geometry(to.sizes(), &strides, to.storage_offset())?;
                 }
                 match arg.is_out() {
-                    true => write_out(to, result, dtype, way)?,
+                    true => write_out(to, result, rules, way)?,
                     false => write_self(to, result, way)?,
                 }
             }
@@ -172,7 +180,7 @@ fn functional_arguments(
 }
 
 /// Writes a result into an `out`, which is resized where its shape is another.
-pub(super) fn write_out(out: &Tensor, result: &Tensor, dtype: OutDtype, way: Way) -> Result<()> {
+fn write_out(out: &Tensor, result: &Tensor, rules: OutRules, way: Way) -> Result<()> {
     if out.device() != result.device() {
         return Err(Error::device(format!(
             "Expected out tensor to be on {}, but found it on {}",
@@ -180,16 +188,19 @@ pub(super) fn write_out(out: &Tensor, result: &Tensor, dtype: OutDtype, way: Way
             out.device()
         )));
     }
-    if dtype == OutDtype::Castable {
-        check_can_cast(result.dtype(), out.dtype())?;
-    } else if out.dtype() != result.dtype() {
-        return Err(Error::dtype(format!(
-            "Expected out tensor to have dtype {}, but got {} instead",
-            result.dtype().torch_name(),
-            out.dtype().torch_name()
-        )));
+    match rules.dtype {
+        OutDtype::Castable => check_can_cast(result.dtype(), out.dtype())?,
+        OutDtype::Truth if matches!(out.dtype(), DType::Bool | DType::U8) => {}
+        _ if out.dtype() == result.dtype() => {}
+        _ => {
+            return Err(Error::dtype(format!(
+                "Expected out tensor to have dtype {}, but got {} instead",
+                result.dtype().torch_name(),
+                out.dtype().torch_name()
+            )));
+        }
     }
-    resize_output(out, result, way)?;
+    resize_output(out, result, rules.strides, way)?;
     match way {
         Way::Direct => copy::copy_(out, result, false)?,
         Way::Composed => aten::copy_(out, result, false)?,
@@ -198,7 +209,7 @@ pub(super) fn write_out(out: &Tensor, result: &Tensor, dtype: OutDtype, way: Way
 }
 
 /// Gives `out` the result's shape; one that has elements in another shape gets a warning, as in PyTorch.
-fn resize_output(out: &Tensor, result: &Tensor, way: Way) -> Result<()> {
+fn resize_output(out: &Tensor, result: &Tensor, strides: OutStrides, way: Way) -> Result<()> {
     if out.sizes() == result.sizes() {
         return Ok(());
     }
@@ -210,7 +221,17 @@ fn resize_output(out: &Tensor, result: &Tensor, way: Way) -> Result<()> {
         );
     }
     match way {
-        Way::Composed => aten::resize_(out, result.sizes(), None).map(drop),
+        Way::Composed => {
+            aten::resize_(out, result.sizes(), None)?;
+            match strides {
+                OutStrides::Result
+                    if layout::is_non_overlapping_and_dense(result.sizes(), result.strides()) =>
+                {
+                    aten::as_strided_(out, result.sizes(), result.strides(), None).map(drop)
+                }
+                _ => Ok(()),
+            }
+        }
         Way::Direct => {
             let dense = layout::is_non_overlapping_and_dense(result.sizes(), result.strides());
             let own = layout::contiguous_strides(result.sizes());

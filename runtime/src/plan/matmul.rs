@@ -133,7 +133,8 @@ impl MatmulStep {
             return Err(malformed(step, "batch dimensions differ".to_string()));
         }
         let extra = self.activation != Activation::None || self.residual.is_some();
-        if self.dtype == DType::Bool || (extra && !self.dtype.is_floating()) {
+        let empty = self.m == 0 || self.n == 0 || self.k == 0;
+        if (self.dtype == DType::Bool && !empty) || (extra && !self.dtype.is_floating()) {
             return Err(PlanError::Matmul {
                 step,
                 source: MatmulError::DType { dtype: self.dtype },

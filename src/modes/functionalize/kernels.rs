@@ -233,6 +233,9 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
         .args
         .iter()
         .map(|source| match source {
+            Source::Argument(i) if schema.args[*i].name == "dtype" && args[*i].is_none() => {
+                Ok(out_dtype(schema, &args))
+            }
             Source::Argument(i) if apart.is_some() => map_tensors(&args[*i], wrapped),
             Source::Argument(i) => map_tensors(&args[*i], unwrap),
             Source::Dtype(i) => Ok(args[*i]
@@ -275,7 +278,9 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
                 let given = given[*at].tensors();
                 for ((t, given), new) in args[*at].tensors().zip(given).zip(new.tensors()) {
                     let shape = shapes.next();
-                    if schema.args[*at].is_out() && t.sizes() != new.sizes() {
+                    let moves = |s: &&Tensor| s.sizes() == t.sizes() && s.strides() != t.strides();
+                    let moved = shape.filter(moves).is_some();
+                    if schema.args[*at].is_out() && (moved || t.sizes() != new.sizes()) {
                         // the tensor that the function has in hand must be the one that changes
                         reshape::check_wrapper(op, given)?;
                         reshape::resize_out(t, new.clone(), shape)?;
@@ -292,6 +297,14 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
         }
     }
     Ok(())
+}
+
+/// The dtype that a result is computed in where none is given: that of `out`. Where another would have been an error, the call
+/// on shapes has found it.
+fn out_dtype(schema: &FunctionSchema, args: &[Value]) -> Value {
+    let outs = schema.args.iter().zip(args).filter(|(a, _)| a.is_out());
+    let mut tensors = outs.flat_map(|(_, v)| v.tensors());
+    tensors.next().map_or(Value::None, |t| t.dtype().into())
 }
 
 /// What kernels check of memory: no element written twice, no other argument half written over.

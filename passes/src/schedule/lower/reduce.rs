@@ -112,6 +112,11 @@ impl Lowerer<'_> {
             true => c.dtype(),
             false => accumulated(c.dtype()),
         };
+        // truth is not what a cast to an integer leaves
+        let x = match c.dtype() {
+            DType::Bool => self.p.cast(x, DType::Bool),
+            _ => x,
+        };
         let x = self.p.cast(x, dtype.opmath());
         let r = self.reduced(op, x, dims, keep)?;
         Some(self.p.cast(r, c.dtype()))

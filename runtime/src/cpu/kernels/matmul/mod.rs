@@ -159,12 +159,20 @@ pub unsafe fn gemm(
             DType::I64 => int::gemm::<i64>(a, b, out, &scaling),
             DType::C64 => complex::gemm::<f32>(a, b, out, &scaling),
             DType::C128 => complex::gemm::<f64>(a, b, out, &scaling),
+            DType::Bool if multiplies_nothing(a, out, &scaling) => {
+                int::gemm::<u8>(a, b, out, &scaling);
+            }
             DType::Bool | DType::QInt8 | DType::QUInt8 | DType::QInt32 => {
                 return Err(MatmulError::DType { dtype });
             }
         }
     }
     Ok(())
+}
+
+/// Whether a product is zeros, if anything: PyTorch gives that of truth values too, which it does not multiply.
+fn multiplies_nothing(a: MatRef, out: MatMut, scaling: &Scaling) -> bool {
+    out.rows == 0 || out.cols == 0 || (a.cols == 0 && scaling.addend.is_none())
 }
 
 /// A view repeated along a batch dimension: the first matrix and the distance to the next, in elements.
@@ -187,7 +195,7 @@ pub unsafe fn bmm(
     addend_stride: isize,
 ) -> Result<(), MatmulError> {
     check(a.0, b.0, out.0, &scaling)?;
-    if dtype == DType::Bool {
+    if dtype == DType::Bool && !multiplies_nothing(a.0, out.0, &scaling) {
         return Err(MatmulError::DType { dtype });
     }
     let step = |i: usize, stride: isize| i as isize * stride * dtype.size() as isize;
