@@ -3,11 +3,13 @@
 //! The operator's CPU kernel is looked up once, when the code is generated. It works on tensors.
 //! A kernel of this crate gets tensors over the plan's own memory, for the length of the call, if
 //! the schema says that it neither writes nor returns an operand. A kernel from outside might keep
-//! a tensor that it was given, or write it, so it gets copies. Results are copied into the plan's
-//! memory either way.
+//! a tensor that it was given, or write it, so it gets copies. A kernel of ours is also offered the
+//! plan's memory for its results; a result that it put elsewhere is copied there.
 
 use crate::dispatch::{DispatchKey, DispatchKeySet, Value, operator};
 use crate::error::{Error, Result};
+use crate::ops::copy;
+use crate::tensor::placement::{self, Offer};
 use crate::tensor::storage::Storage;
 use crate::tensor::{Tensor, access};
 use std::collections::BTreeSet;
@@ -18,7 +20,7 @@ use straightline_passes::ir::schema::SchemaType;
 use straightline_passes::ir::{Device, Dims, Scalar, layout};
 use straightline_passes::schedule::loops::{Extern, Schedule, Step};
 use straightline_runtime::cpu::kernels::{self, Strided};
-use straightline_runtime::plan::{ExternCtx, ExternRegistry, View};
+use straightline_runtime::plan::{ExternCtx, ExternRegistry, View, ViewMut};
 
 /// The kernels that a schedule's extern steps need.
 pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
@@ -60,6 +62,9 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
                 Ok(Default::default())
             }
             .map_err(|e| e.to_string())?;
+            let places = ctx.outputs.iter().filter(|_| lend).filter_map(place);
+            // SAFETY: they are the plan's own memory for results, written by this step alone.
+            let offer = unsafe { Offer::new(places) };
             let mut stack: Vec<Value> = ctx
                 .args
                 .iter()
@@ -69,42 +74,78 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
             let keys = DispatchKeySet::from(DispatchKey::CPU);
             kernel
                 .call_boxed(op, keys, &mut stack)
-                .map_err(|e| e.to_string())?;
-            let results: Vec<&Tensor> = stack.iter().flat_map(Value::tensors).collect();
-            if results.len() != ctx.outputs.len() {
-                return Err(format!(
-                    "{} results, {} expected",
-                    results.len(),
-                    ctx.outputs.len()
-                ));
-            }
-            for (t, out) in results.iter().zip(ctx.outputs) {
-                let t = t.resolved().map_err(|e| e.to_string())?;
-                if t.sizes() != out.sizes || t.dtype() != out.dtype {
-                    return Err(format!(
-                        "the kernel returned {}{:?} where its Meta kernel said {}{:?}",
-                        t.dtype(),
-                        t.sizes(),
-                        out.dtype,
-                        out.sizes
-                    ));
-                }
-                let out = Strided {
-                    ptr: out.ptr,
-                    dtype: out.dtype,
-                    sizes: out.sizes,
-                    strides: out.strides,
-                };
-                let _guard = t.read().map_err(|e| e.to_string())?;
-                // SAFETY: `out` is the plan's own memory for this result, of the sizes and dtype
-                // just checked; the result is held shared.
-                unsafe { kernels::copy(out, t.strided_any().map_err(|e| e.to_string())?) }
-                    .map_err(|e| e.to_string())?;
-            }
-            Ok(())
+                .and_then(|()| deliver(&stack, ctx.outputs, &offer))
+                .map_err(|e| e.to_string())
         });
     }
     Ok(Arc::new(registry))
+}
+
+/// The memory of a result, for a kernel to compute it there.
+fn place(out: &ViewMut<'_>) -> Option<placement::Place> {
+    let elements = layout::storage_extent(out.sizes, out.strides, 0);
+    let plain = elements > 0 && out.ptr.addr().is_multiple_of(out.dtype.size());
+    let data = NonNull::new(out.ptr).filter(|_| plain)?;
+    Some((data, elements as usize * out.dtype.size()))
+}
+
+/// Brings a kernel's results to the plan's memory, unless they are there.
+fn deliver(stack: &[Value], outputs: &[ViewMut<'_>], offer: &Offer) -> Result<()> {
+    let results: Vec<&Tensor> = stack.iter().flat_map(Value::tensors).collect();
+    if results.len() != outputs.len() {
+        return Err(Error::compile(format!(
+            "{} results, {} expected",
+            results.len(),
+            outputs.len()
+        )));
+    }
+    offer.close();
+    let mut elsewhere = Vec::new();
+    for (t, out) in results.into_iter().zip(outputs) {
+        let t = t.resolved()?;
+        if t.sizes() != out.sizes || t.dtype() != out.dtype {
+            return Err(Error::compile(format!(
+                "the kernel returned {}{:?} where its Meta kernel said {}{:?}",
+                t.dtype(),
+                t.sizes(),
+                out.dtype,
+                out.sizes
+            )));
+        }
+        let placed = offer.has_given(t.storage());
+        if placed && t.data_ptr()? == out.ptr && same_order(&t, out.strides) {
+            continue;
+        }
+        // a result in another's place must not be written over before it is read
+        let t = if placed {
+            copy::clone_contiguous(&t)?
+        } else {
+            t
+        };
+        elsewhere.push((t, out));
+    }
+    for (t, out) in elsewhere {
+        let out = Strided {
+            ptr: out.ptr,
+            dtype: out.dtype,
+            sizes: out.sizes,
+            strides: out.strides,
+        };
+        let _guard = t.read()?;
+        // SAFETY: `out` is the plan's own memory for this result, of the sizes and dtype just
+        // checked; the result is held shared, and lies elsewhere.
+        unsafe { kernels::copy(out, t.strided_any()?)? };
+    }
+    Ok(())
+}
+
+/// Whether a tensor's elements lie as these strides say; those of a dimension of size 1 say nothing.
+fn same_order(t: &Tensor, strides: &[i64]) -> bool {
+    let both = t.strides().iter().zip(strides);
+    t.sizes()
+        .iter()
+        .zip(both)
+        .all(|(n, (a, b))| *n == 1 || a == b)
 }
 
 /// Storages over the plan's memory.

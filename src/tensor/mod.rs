@@ -33,6 +33,7 @@ mod math_bits;
 mod methods;
 mod opaque;
 mod operators;
+pub(crate) mod placement;
 mod safetensors;
 mod shape;
 pub(crate) mod storage;

@@ -11,6 +11,7 @@
 
 use super::borrow::{Borrow, Busy, Reading, ThreadToken, Writing};
 use super::counted::{Cell, Counted, InCell};
+use super::placement;
 use crate::error::{ErrorKind, Result};
 use std::cell::UnsafeCell;
 use std::ptr::{self, NonNull};
@@ -116,6 +117,9 @@ impl Storage {
     #[inline]
     pub(crate) fn allocate(bytes: usize) -> Result<Storage> {
         if bytes > INLINE {
+            if let Some(placed) = placement::take(bytes) {
+                return Ok(placed);
+            }
             let block = allocate(bytes)?;
             let data = block.as_ptr();
             return Storage::with(bytes, data, Some(block));
@@ -133,8 +137,8 @@ impl Storage {
     ///
     /// # Safety
     ///
-    /// Until then `data` is valid for reads of that many bytes, nobody writes them, and the caller holds a read guard, so
-    /// that nobody can through this storage either.
+    /// Until then `data` is valid for reads of that many bytes, and for writes, unless the caller holds a read guard, so that
+    /// nobody can write through this storage. Nobody else writes them.
     pub(crate) unsafe fn lend(data: NonNull<u8>, bytes: usize) -> Result<Storage> {
         let (cell, _) = allocate(STATE)?.into_raw();
         // SAFETY: the cell has the size of the state; as of one that has grown, its size is noted beside the version.
@@ -146,7 +150,7 @@ impl Storage {
         Ok(storage)
     }
 
-    /// Ends a [`Storage::lend`], whose read guard is gone: if anybody has kept the storage, it gets memory of its own with
+    /// Ends a [`Storage::lend`], whose guards are gone: if anybody has kept the storage, it gets memory of its own with
     /// the same bytes.
     pub(crate) fn reclaim(self) {
         if self.0.handles() == 1 {
