@@ -1,5 +1,6 @@
 //! The error type of the crate: what went wrong, in which operator, on which operands, where.
 
+use crate::dispatch::DispatchError;
 use crate::tensor::Tensor;
 use std::borrow::Cow;
 use std::fmt;
@@ -75,7 +76,11 @@ pub enum ErrorKind {
     /// An argument with a value that makes no sense (PyTorch's `ValueError`).
     #[error("{0}")]
     Value(String),
-    /// Something that is not there yet; the text says what to do instead.
+    /// An argument of a kind that the operator does not take (PyTorch's `TypeError`).
+    #[error("{0}")]
+    Type(String),
+    /// What has no kernel, such as an operator in a dtype (PyTorch's `NotImplementedError`), or is
+    /// not there yet; the text says what to do instead.
     #[error("{0}")]
     NotImplemented(String),
     /// Any other condition that PyTorch reports as `RuntimeError`.
@@ -165,6 +170,32 @@ impl Error {
         &self.0.kind
     }
 
+    /// The class of the exception that PyTorch's Python binding raises in this place: `"RuntimeError"`, `"IndexError"`,
+    /// `"ValueError"`, `"TypeError"` or
+    /// `"NotImplementedError"` (`c10::Error` and its subclasses, by torch/csrc/Exceptions.h).
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let x = Tensor::from_slice(&[1f32, 2.0], &[2])?;
+    /// assert_eq!(x.sum_dim(&[5], false).unwrap_err().python_class(), "IndexError");
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    pub fn python_class(&self) -> &'static str {
+        match self.kind() {
+            ErrorKind::Index(_) | ErrorKind::Kernel(KernelError::IndexOutOfRange { .. }) => {
+                "IndexError"
+            }
+            ErrorKind::Value(_) => "ValueError",
+            ErrorKind::Type(_) => "TypeError",
+            ErrorKind::NotImplemented(_)
+            | ErrorKind::Kernel(KernelError::UnsupportedDType { .. })
+            | ErrorKind::Dispatch(
+                DispatchError::MissingKernel(_) | DispatchError::NoMetaKernel { .. },
+            ) => "NotImplementedError",
+            _ => "RuntimeError",
+        }
+    }
+
     /// The operator that failed, `aten::add.Tensor`.
     pub fn op(&self) -> Option<&str> {
         self.0.op.as_deref()
@@ -223,6 +254,10 @@ impl Error {
 
     pub(crate) fn index(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Index(message.into()))
+    }
+
+    pub(crate) fn type_error(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Type(message.into()))
     }
 
     pub(crate) fn value(message: impl Into<String>) -> Error {

@@ -336,7 +336,7 @@ pub(crate) fn nll_loss_nd(
         _ => {
             let (n, c) = (xs[0], xs[1]);
             if ts[1..] != xs[2..] {
-                return Err(Error::value(format!(
+                return Err(Error::shape(format!(
                     "Expected target size {:?}, got {ts:?}",
                     [&xs[..1], &xs[2..]].concat()
                 )));

@@ -104,7 +104,7 @@ pub(crate) fn real(t: &Tensor) -> Result<Tensor> {
 
 pub(crate) fn imag(t: &Tensor) -> Result<Tensor> {
     if !t.dtype().is_complex() {
-        return Err(Error::runtime(
+        return Err(Error::type_error(
             "imag is not implemented for tensors with non-complex dtypes.",
         ));
     }

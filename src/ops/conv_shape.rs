@@ -266,6 +266,11 @@ impl Convolution {
     pub(super) fn check_dtypes(&self, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Result<()> {
         let dtype = x.dtype();
         check_devices(&[x, w])?;
+        if dtype == DType::Bool {
+            return Err(Error::not_implemented(
+                "\"convolution\" not implemented for 'bool'",
+            ));
+        }
         if w.dtype() != dtype {
             return Err(Error::runtime(format!(
                 "Input type ({}) and weight type ({}) should be the same",

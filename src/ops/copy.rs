@@ -340,7 +340,7 @@ pub(crate) fn triu(t: &Tensor, diagonal: i64) -> Result<Tensor> {
 /// Tensors one after another along a dimension.
 pub(crate) fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     let Some(first) = tensors.first() else {
-        return Err(Error::runtime(
+        return Err(Error::value(
             "torch.cat(): expected a non-empty list of Tensors",
         ));
     };

@@ -290,7 +290,7 @@ fn check_random_dtype(dtype: DType) -> Result<()> {
     if dtype.is_floating() {
         return Ok(());
     }
-    Err(Error::dtype(format!(
+    Err(Error::not_implemented(format!(
         "random numbers are drawn in floating-point dtypes, not {dtype}"
     )))
 }

@@ -101,7 +101,7 @@ pub(crate) fn c2c(x: &Tensor, dims: &[i64], mode: i64, forward: bool) -> Result<
 
 pub(crate) fn r2c(x: &Tensor, dims: &[i64], mode: i64, onesided: bool) -> Result<Tensor> {
     if !matches!(x.dtype(), DType::F32 | DType::F64) {
-        return Err(Error::dtype(format!(
+        return Err(Error::type_error(format!(
             "_fft_r2c: expected a float or double tensor, got {}",
             x.dtype().torch_name()
         )));

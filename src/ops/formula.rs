@@ -42,7 +42,7 @@ pub(crate) fn numbers(name: &str, tensors: &[&Tensor]) -> Result<DType> {
 }
 
 pub(crate) fn not_for(name: &str, dtype: DType) -> Error {
-    Error::dtype(format!(
+    Error::not_implemented(format!(
         "`{name}` is not implemented for {}",
         dtype.torch_name()
     ))

@@ -1,6 +1,6 @@
 //! Activation functions and their backward operators.
 
-use super::common::{check_fits, wrap_dim};
+use super::common::{check_can_cast, check_fits, wrap_dim};
 use super::formula::{Call, floats, not_for, numbers};
 use crate::error::{Error, Result};
 use crate::ops::aten;
@@ -113,7 +113,7 @@ pub(crate) fn celu_(x: &Tensor, alpha: Scalar) -> Result<Tensor> {
 pub(crate) fn softshrink(x: &Tensor, lambd: Scalar) -> Result<Tensor> {
     let l = lambd.as_f64();
     if l.is_nan() || l < 0.0 {
-        return Err(Error::value(format!(
+        return Err(Error::runtime(format!(
             "lambda must be greater or equal to 0, but found to be {l}."
         )));
     }
@@ -226,7 +226,7 @@ pub(crate) fn gelu_backward(g: &Tensor, x: &Tensor, approximate: &str) -> Result
         "none" => "none",
         "tanh" => "tanh",
         other => {
-            return Err(Error::value(format!(
+            return Err(Error::runtime(format!(
                 "approximate argument must be either none or tanh, not `{other}`"
             )));
         }
@@ -355,6 +355,7 @@ pub(crate) fn glu(x: &Tensor, dim: i64) -> Result<Tensor> {
 }
 
 pub(crate) fn glu_backward(g: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
+    check_can_cast(DType::F32, x.dtype())?;
     let dtype = floats("glu_backward", &[x])?;
     if g.dtype() != dtype {
         return Err(not_for("glu_backward", g.dtype()));

@@ -5,7 +5,7 @@ use super::copy;
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
 use straightline_passes::ir::{DType, Dims};
-use straightline_runtime::cpu::kernels;
+use straightline_runtime::cpu::kernels::{self, KernelError};
 
 fn check_index_dtype(index: &Tensor, what: &str) -> Result<()> {
     if matches!(index.dtype(), DType::I64 | DType::I32) {
@@ -77,8 +77,18 @@ pub(crate) fn index_select(x: &Tensor, dim: i64, index: &Tensor) -> Result<Tenso
         // nothing to copy, but a bad index is still one
         let size = x.sizes().get(d).copied().unwrap_or(1);
         let indices = copy::to_dtype(index, DType::I64)?.to_vec::<i64>()?;
+        if size == 0 && !indices.is_empty() {
+            return Err(Error::runtime(
+                "index_select(): self indexing axis dim should be positive",
+            ));
+        }
         if let Some(bad) = indices.iter().find(|i| **i < 0 || **i >= size) {
-            return Err(Error::index(format!(
+            let class = if x.dim() > 1 {
+                Error::runtime
+            } else {
+                Error::index
+            };
+            return Err(class(format!(
                 "index_select(): index {bad} is out of bounds for dimension {d} with size {size}"
             )));
         }
@@ -101,9 +111,27 @@ pub(crate) fn index_select(x: &Tensor, dim: i64, index: &Tensor) -> Result<Tenso
         let _reads = access::read(&[&x, &i])?;
         // SAFETY: out is fresh with x's sizes but at d; x and index are held shared; the kernel
         // checks each index.
-        unsafe { kernels::index_select(o.strided()?, x.strided()?, d, i.strided()?)? };
+        unsafe { kernels::index_select(o.strided()?, x.strided()?, d, i.strided()?) }.map_err(
+            |e| match e {
+                // PyTorch takes another way, with its own error, for all but the outermost dimension
+                KernelError::IndexOutOfRange { index, size } if d > 0 || size == 0 => Error::runtime(format!(
+                    "index_select(): index {index} is out of bounds for dimension {d} with size {size}"
+                )),
+                e => e.into(),
+            },
+        )?;
     }
     Ok(out)
+}
+
+/// The error of `gather` and the scatter family, which PyTorch raises as `RuntimeError`.
+pub(super) fn out_of_bounds(d: usize) -> impl Fn(KernelError) -> Error {
+    move |e| match e {
+        KernelError::IndexOutOfRange { index, size } => Error::runtime(format!(
+            "index {index} is out of bounds for dimension {d} with size {size}"
+        )),
+        e => e.into(),
+    }
 }
 
 pub(crate) fn gather(x: &Tensor, dim: i64, index: &Tensor, _sparse: bool) -> Result<Tensor> {
@@ -143,13 +171,15 @@ pub(crate) fn gather(x: &Tensor, dim: i64, index: &Tensor, _sparse: bool) -> Res
             let (o, x, i) = (flat(&out), flat(x), flat(index));
             let _reads = access::read(&[&x, &i])?;
             // SAFETY: as below.
-            unsafe { kernels::gather(o.strided()?, x.strided()?, 0, i.strided()?)? };
+            unsafe { kernels::gather(o.strided()?, x.strided()?, 0, i.strided()?) }
+                .map_err(out_of_bounds(0))?;
             return Ok(out);
         }
         let _reads = access::read(&[x, index])?;
         // SAFETY: out is fresh with index's sizes; x and index are held shared; index is within
         // x's sizes outside d, and the kernel checks the values.
-        unsafe { kernels::gather(out.strided()?, x.strided()?, d, index.strided()?)? };
+        unsafe { kernels::gather(out.strided()?, x.strided()?, d, index.strided()?) }
+            .map_err(out_of_bounds(d))?;
     }
     Ok(out)
 }

@@ -204,6 +204,18 @@ impl Indexed {
     }
 }
 
+/// [`index`] by positions alone: a mask has a result whose shape depends on it.
+pub(crate) fn unsafe_index(x: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
+    let positions = |t: &&Tensor| matches!(t.dtype(), DType::I64 | DType::I32);
+    if let Some(t) = indices.iter().flatten().find(|t| !positions(t)) {
+        return Err(Error::dtype(format!(
+            "_unsafe_index found unexpected index type {}",
+            t.dtype().torch_name()
+        )));
+    }
+    index(x, indices)
+}
+
 pub(crate) fn index(x: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
     let indexed = Indexed::new(x, indices)?;
     let strides = indexed.result_strides(x);
@@ -228,18 +240,6 @@ pub(crate) fn index(x: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
     Ok(out)
 }
 
-/// [`index`] without looking whether the indices are in range, which PyTorch has for indices and not for masks.
-pub(crate) fn unsafe_index(x: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
-    let allowed = |i: &&Tensor| matches!(i.dtype(), DType::I64 | DType::I32);
-    if let Some(other) = indices.iter().flatten().find(|i| !allowed(i)) {
-        return Err(Error::index(format!(
-            "_unsafe_index found unexpected index type {}",
-            other.dtype()
-        )));
-    }
-    index(x, indices)
-}
-
 /// Whether an index is a mask whose values are not known, so that the places are not.
 fn places_unknown(indices: &[Option<Tensor>]) -> bool {
     indices
@@ -255,7 +255,7 @@ pub(crate) fn index_put_(
     accumulate: bool,
 ) -> Result<Tensor> {
     if x.dtype() != values.dtype() {
-        return Err(Error::index(format!(
+        return Err(Error::dtype(format!(
             "Index put requires the source and destination dtypes match, got {} for the destination and {} for the source.",
             x.dtype().torch_name(),
             values.dtype().torch_name()

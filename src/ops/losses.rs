@@ -1,7 +1,7 @@
 //! Losses of elements, their reductions and their backward operators.
 
 use super::common::{broadcast, check_can_cast};
-use super::formula::{Call, floats, not_for, numbers};
+use super::formula::{Call, floats, numbers};
 use super::{pointwise, reduce};
 use crate::error::{Error, Result};
 use crate::ops::aten;
@@ -79,7 +79,7 @@ pub(crate) fn huber_loss(
     delta: f64,
 ) -> Result<Tensor> {
     if delta.is_nan() || delta <= 0.0 {
-        return Err(Error::value(
+        return Err(Error::runtime(
             "huber_loss does not support non-positive values for delta.",
         ));
     }
@@ -100,6 +100,11 @@ pub(crate) fn soft_margin_loss(x: &Tensor, target: &Tensor, reduction: i64) -> R
             x.sizes(),
             sizes.as_slice()
         )));
+    }
+    if x.dtype() == DType::Bool {
+        return Err(Error::not_implemented(
+            "Negation, the `-` operator, on a bool tensor is not supported.",
+        ));
     }
     if !x.dtype().is_floating() {
         check_can_cast(DType::F32, x.dtype())?;
@@ -146,6 +151,13 @@ pub(crate) fn binary_cross_entropy(
     reduction: i64,
 ) -> Result<Tensor> {
     let name = "binary_cross_entropy";
+    if target.dtype() != x.dtype() {
+        return Err(Error::dtype(format!(
+            "Found dtype {} but expected {}",
+            target.dtype().torch_name(),
+            x.dtype().torch_name()
+        )));
+    }
     let dtype = check_alike(name, x, &[target])?;
     check_probabilities(x)?;
     let mut operands = vec![(0, x), (1, target)];
@@ -270,6 +282,7 @@ pub(crate) fn soft_margin_loss_backward(
     reduction: i64,
 ) -> Result<Tensor> {
     let name = "soft_margin_loss_backward";
+    check_can_cast(DType::F32, x.dtype())?;
     let call = Call {
         name,
         operands: &[(0, g), (1, x), (2, target)],
@@ -325,7 +338,7 @@ pub(crate) fn kl_div(
 ) -> Result<Tensor> {
     for t in [x, target] {
         if !t.dtype().is_floating() {
-            return Err(not_for("kl_div", t.dtype()));
+            return Err(Error::runtime("kl_div: Integral inputs not supported."));
         }
     }
     let loss = if log_target {

@@ -27,7 +27,7 @@ fn check_dtypes(a: &Tensor, b: &Tensor) -> Result<()> {
     }
     // without elements there is nothing to compute, which PyTorch does for truth values too
     if a.dtype() == DType::Bool && a.numel() > 0 && b.numel() > 0 {
-        return Err(Error::dtype(
+        return Err(Error::not_implemented(
             "matrix products are not implemented for bool tensors",
         ));
     }

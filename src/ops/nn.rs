@@ -1,6 +1,6 @@
 //! Softmax and normalisation.
 
-use super::common::wrap_dim;
+use super::common::{check_can_cast, wrap_dim};
 use super::copy;
 use crate::error::{Error, Result};
 use crate::ops::aten;
@@ -11,7 +11,7 @@ use straightline_runtime::cpu::kernels::{self, RowStatistics};
 fn softmax_kernel(x: &Tensor, dim: i64, log: bool) -> Result<Tensor> {
     // PyTorch does not look at what has no elements
     if !x.dtype().is_floating() && x.numel() > 0 {
-        return Err(Error::dtype(format!(
+        return Err(Error::not_implemented(format!(
             "softmax is not implemented for {}: pass dtype, or convert first",
             x.dtype()
         )));
@@ -102,12 +102,6 @@ pub(crate) fn native_layer_norm(
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let axis = check_normalized(x, shape, &[("weight", weight), ("bias", bias)])?;
-    if !x.dtype().is_floating() {
-        return Err(Error::dtype(format!(
-            "layer_norm is not implemented for {} tensors",
-            x.dtype()
-        )));
-    }
     for t in [weight, bias].into_iter().flatten() {
         if t.dtype() != x.dtype() {
             return Err(Error::dtype(format!(
@@ -116,6 +110,12 @@ pub(crate) fn native_layer_norm(
                 t.dtype()
             )));
         }
+    }
+    if !x.dtype().is_floating() {
+        return Err(Error::not_implemented(format!(
+            "layer_norm is not implemented for {} tensors",
+            x.dtype()
+        )));
     }
     let out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
     let mut stat_sizes = Dims::from_slice(&x.sizes()[..axis]);
@@ -208,6 +208,9 @@ pub(crate) fn dropout(x: &Tensor, p: f64, train: bool) -> Result<Tensor> {
     }
     if p == 1.0 {
         return aten::mul_scalar(x, Scalar::Float(0.0));
+    }
+    if !x.dtype().is_complex() {
+        check_can_cast(DType::F32, x.dtype())?;
     }
     let noise = aten::rand_like(x, None, None, None, None, None)?;
     let keep = aten::ge_scalar(&noise, Scalar::Float(p))?;

@@ -284,10 +284,10 @@ pub(crate) fn native_group_norm(
     group: i64,
     eps: f64,
 ) -> Result<Three> {
+    let dtype = parameter_dtype(x, &[weight, bias])?;
     if x.numel() > 0 {
         check_float(x, "GroupNormKernelImpl")?;
     }
-    let dtype = parameter_dtype(x, &[weight, bias])?;
     check_groups(x, &[("weight", weight), ("bias", bias)], (n, c, hw), group)?;
     let order = suggested(x);
     let out = Output::new(x, order, Order::Contiguous)?;

@@ -81,7 +81,7 @@ pub(crate) fn mean_dim(
 ) -> Result<Tensor> {
     let dtype = dtype.unwrap_or(x.dtype());
     if !dtype.is_floating() && !dtype.is_complex() {
-        return Err(Error::runtime(format!(
+        return Err(Error::not_implemented(format!(
             "mean(): could not infer output dtype. Input dtype must be either a floating point or \
              complex dtype. Got: {}",
             x.dtype().torch_name()
@@ -100,6 +100,17 @@ pub(crate) fn mean(x: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
     mean_dim(x, None, false, dtype)
 }
 
+/// A reduction of everything to the one element that nothing has.
+fn check_any(x: &Tensor, name: &str) -> Result<()> {
+    if x.numel() == 0 {
+        return Err(Error::runtime(format!(
+            "{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with \
+             the 'dim' argument."
+        )));
+    }
+    Ok(())
+}
+
 fn check_not_empty(x: &Tensor, dims: &[usize], name: &str) -> Result<()> {
     if let Some(d) = dims.iter().find(|d| x.sizes()[**d] == 0) {
         return Err(Error::index(format!(
@@ -110,26 +121,32 @@ fn check_not_empty(x: &Tensor, dims: &[usize], name: &str) -> Result<()> {
 }
 
 pub(crate) fn amax(x: &Tensor, dims: &[i64], keepdim: bool) -> Result<Tensor> {
+    if dims.is_empty() {
+        check_any(x, "amax")?;
+    }
     let dims = wrap_dims(Some(dims), x.dim())?;
     check_not_empty(x, &dims, "amax")?;
     reduce(ReduceOp::Max, x, &dims, keepdim, x.dtype())
 }
 
 pub(crate) fn amin(x: &Tensor, dims: &[i64], keepdim: bool) -> Result<Tensor> {
+    if dims.is_empty() {
+        check_any(x, "amin")?;
+    }
     let dims = wrap_dims(Some(dims), x.dim())?;
     check_not_empty(x, &dims, "amin")?;
     reduce(ReduceOp::Min, x, &dims, keepdim, x.dtype())
 }
 
 pub(crate) fn max(x: &Tensor) -> Result<Tensor> {
+    check_any(x, "max")?;
     let all = wrap_dims(None, x.dim())?;
-    check_not_empty(x, &all, "max")?;
     reduce(ReduceOp::Max, x, &all, false, x.dtype())
 }
 
 pub(crate) fn min(x: &Tensor) -> Result<Tensor> {
+    check_any(x, "min")?;
     let all = wrap_dims(None, x.dim())?;
-    check_not_empty(x, &all, "min")?;
     reduce(ReduceOp::Min, x, &all, false, x.dtype())
 }
 
@@ -177,7 +194,7 @@ pub(crate) fn all_dim(x: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
 fn arg_reduce(max: bool, x: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
     let name = if max { "argmax" } else { "argmin" };
     if x.dtype() == DType::Bool {
-        return Err(Error::dtype(format!(
+        return Err(Error::not_implemented(format!(
             "{name}(): does not support bool input"
         )));
     }
@@ -270,7 +287,7 @@ pub(crate) fn var_correction(
     keepdim: bool,
 ) -> Result<Tensor> {
     if !x.dtype().is_floating() {
-        return Err(Error::runtime(
+        return Err(Error::not_implemented(
             "std and var only support floating point and complex dtypes",
         ));
     }

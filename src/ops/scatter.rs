@@ -2,6 +2,7 @@
 
 use super::common::wrap_dim;
 use super::copy;
+use super::index::out_of_bounds;
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
 use straightline_passes::ir::{DType, Dims, Scalar};
@@ -84,9 +85,9 @@ fn run(op: ScatterOp, x: &Tensor, d: usize, index: &Tensor, src: &Tensor) -> Res
             d,
             index.strided()?,
             src.strided_as(index.sizes(), &src_strides)?,
-        )?;
+        )
     }
-    Ok(())
+    .map_err(out_of_bounds(d))
 }
 
 /// A number where a tensor of values is wanted.

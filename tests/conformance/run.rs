@@ -139,20 +139,20 @@ fn compiled(case: &Case) -> Result<(), String> {
     }
 }
 
-/// A call that must fail, and must not panic.
+/// A call that must fail, and must not panic; eagerly it fails with the exception class that PyTorch raises.
 pub(crate) fn run_error(case: &Case, mode: Mode) -> Result<(), String> {
     let op = operator(&case.op).map_err(|e| e.to_string())?;
     let template = case.stack.clone();
     let outcome = catch_unwind(AssertUnwindSafe(|| match mode {
-        Mode::Eager => op.call_boxed(&mut case.stack.clone()).is_err(),
+        Mode::Eager => op.call_boxed(&mut case.stack.clone()).err(),
         Mode::Meta => match case
             .stack
             .iter()
             .map(to_meta)
             .collect::<Result<Vec<_>, _>>()
         {
-            Ok(mut stack) => op.call_boxed(&mut stack).is_err(),
-            Err(_) => true,
+            Ok(mut stack) => op.call_boxed(&mut stack).err(),
+            Err(e) => Some(e),
         },
         Mode::Compiled => {
             let inputs: Vec<Tensor> = case
@@ -170,12 +170,19 @@ pub(crate) fn run_error(case: &Case, mode: Mode) -> Result<(), String> {
                     .cloned()
                     .collect::<Vec<_>>())
             });
-            f.call(&inputs).is_err()
+            f.call(&inputs).err()
         }
     }));
     match outcome {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(format!(
+        Ok(Some(e)) => match case.json["error"]["type"].as_str() {
+            Some(class) if mode == Mode::Eager && class != e.python_class() => Err(format!(
+                "{}, should be {class} ({}): {e}",
+                e.python_class(),
+                case.json["error"]["message"]
+            )),
+            _ => Ok(()),
+        },
+        Ok(None) => Err(format!(
             "succeeded, should say: {}",
             case.json["error"]["message"]
         )),

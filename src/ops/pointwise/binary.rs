@@ -212,12 +212,12 @@ pub(crate) fn add_scalar_(a: &Tensor, b: Scalar, alpha: Scalar) -> Result<Tensor
 
 fn check_sub(a: DType, b: DType) -> Result<()> {
     if a == DType::Bool && b == DType::Bool {
-        return Err(Error::dtype(
+        return Err(Error::not_implemented(
             "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead.",
         ));
     }
     if a == DType::Bool || b == DType::Bool {
-        return Err(Error::dtype(
+        return Err(Error::not_implemented(
             "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.",
         ));
     }
@@ -271,13 +271,17 @@ macro_rules! binary_functions {
             binary(BinaryOp::$op, a, b, $dtype(promote(&[a, b])?, stringify!($name))?)
         }
         pub(crate) fn $inplace(a: &Tensor, b: &Tensor) -> Result<Tensor> {
-            binary_inplace(BinaryOp::$op, a, b, $dtype(promote(&[a, b])?, stringify!($name))?)
+            let common = promote(&[a, b])?;
+            check_can_cast(common, a.dtype())?;
+            binary_inplace(BinaryOp::$op, a, b, $dtype(common, stringify!($name))?)
         }
         pub(crate) fn $scalar(a: &Tensor, b: Scalar) -> Result<Tensor> {
             binary_scalar(BinaryOp::$op, a, b, $dtype(promote_scalar(a, b), stringify!($name))?)
         }
         pub(crate) fn $scalar_inplace(a: &Tensor, b: Scalar) -> Result<Tensor> {
-            scalar_inplace(BinaryOp::$op, a, b, $dtype(promote_scalar(a, b), stringify!($name))?)
+            let common = promote_scalar(a, b);
+            check_can_cast(common, a.dtype())?;
+            scalar_inplace(BinaryOp::$op, a, b, $dtype(common, stringify!($name))?)
         }
     )*};
 }
@@ -292,7 +296,7 @@ fn to_float(d: DType, _: &str) -> Result<DType> {
 
 pub(super) fn numbers(d: DType, name: &str) -> Result<DType> {
     if d == DType::Bool {
-        return Err(Error::dtype(format!(
+        return Err(Error::not_implemented(format!(
             "`{name}` is not implemented for bool tensors"
         )));
     }
@@ -301,7 +305,7 @@ pub(super) fn numbers(d: DType, name: &str) -> Result<DType> {
 
 fn integers(d: DType, name: &str) -> Result<DType> {
     if d.is_floating() || d.is_complex() {
-        return Err(Error::dtype(format!(
+        return Err(Error::not_implemented(format!(
             "`{name}` is for integer and bool tensors, not {d}"
         )));
     }

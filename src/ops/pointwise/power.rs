@@ -12,7 +12,9 @@ use straightline_passes::schedule::loops::{BinaryOp, UnaryOp};
 
 fn check_pow(dtype: DType, negative_exponent: bool) -> Result<DType> {
     if dtype == DType::Bool {
-        return Err(Error::dtype("`pow` is not implemented for bool tensors"));
+        return Err(Error::not_implemented(
+            "`pow` is not implemented for bool tensors",
+        ));
     }
     if !dtype.is_floating() && !dtype.is_complex() && negative_exponent {
         return Err(Error::runtime(

@@ -111,12 +111,12 @@ pub(crate) fn abs_(x: &Tensor) -> Result<Tensor> {
 
 fn check_bool(ok: bool, x: &Tensor, name: &str) -> Result<()> {
     if !ok && x.dtype() == DType::Bool {
-        return Err(Error::dtype(format!(
+        return Err(Error::not_implemented(format!(
             "`{name}` on a bool tensor is not supported: use `logical_not`, or convert first"
         )));
     }
     if name == "bitwise_not" && (x.dtype().is_floating() || x.dtype().is_complex()) {
-        return Err(Error::dtype(
+        return Err(Error::not_implemented(
             "`bitwise_not` is for integer and bool tensors".to_string(),
         ));
     }
@@ -147,7 +147,7 @@ fn check_floating(x: &Tensor, name: &str) -> Result<()> {
     if x.dtype().is_floating() {
         return Ok(());
     }
-    Err(Error::dtype(format!(
+    Err(Error::not_implemented(format!(
         "`{name}` takes a floating-point tensor, not {}: convert with `to_dtype` first",
         x.dtype()
     )))
@@ -157,7 +157,7 @@ fn gelu_op(approximate: &str) -> Result<UnaryOp> {
     match approximate {
         "none" => Ok(UnaryOp::GeluErf),
         "tanh" => Ok(UnaryOp::GeluTanh),
-        other => Err(Error::value(format!(
+        other => Err(Error::runtime(format!(
             "approximate argument must be either none or tanh, not `{other}`"
         ))),
     }

@@ -149,7 +149,7 @@ pub(super) fn check_dtype(what: &str, t: &Tensor, allowed: bool) -> Result<()> {
     if allowed {
         return Ok(());
     }
-    Err(Error::dtype(format!(
+    Err(Error::not_implemented(format!(
         "{what}: not implemented for {}",
         t.dtype().torch_name()
     )))
