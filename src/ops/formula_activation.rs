@@ -4,9 +4,9 @@ use super::common::{check_can_cast, check_fits, wrap_dim};
 use super::formula::{Call, floats, not_for, numbers};
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::tensor::{Generator, Tensor};
+use crate::tensor::Tensor;
 use straightline_passes::formula::{Attribute, Builder, activation as f, backward, clamp};
-use straightline_passes::ir::{DType, MemoryFormat, Scalar};
+use straightline_passes::ir::{DType, Scalar};
 
 /// Functions of one tensor and numbers, with their in-place forms: `dtypes: name in_place formula(numbers)`.
 macro_rules! activations {
@@ -374,84 +374,6 @@ pub(crate) fn glu_backward(g: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
         backward::glu(b, g, first, second)
     })?;
     Ok(out)
-}
-
-pub(crate) fn rrelu(
-    x: &Tensor,
-    lower: Scalar,
-    upper: Scalar,
-    training: bool,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    check_bounds(lower, upper)?;
-    let noise = aten::empty_like(x, None, None, None, None, None)?;
-    aten::rrelu_with_noise(x, &noise, lower, upper, training, generator)
-}
-
-pub(crate) fn rrelu_(
-    x: &Tensor,
-    lower: Scalar,
-    upper: Scalar,
-    training: bool,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    let y = rrelu(x, lower, upper, training, generator)?;
-    aten::copy_(x, &y, false)
-}
-
-fn check_bounds(lower: Scalar, upper: Scalar) -> Result<()> {
-    if lower.as_f64() > upper.as_f64() {
-        return Err(Error::value(
-            "Lower bound should be less than or equal to the upper bound",
-        ));
-    }
-    Ok(())
-}
-
-/// Negative elements times random numbers, which are left in `noise` (1 for the others).
-pub(crate) fn rrelu_with_noise(
-    x: &Tensor,
-    noise: &Tensor,
-    lower: Scalar,
-    upper: Scalar,
-    training: bool,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    let dtype = floats("rrelu_with_noise", &[x])?;
-    let (l, u) = (lower.as_f64(), upper.as_f64());
-    // the result is row-major, whatever the operand's layout
-    let x = &aten::contiguous(x, MemoryFormat::Contiguous)?;
-    if !training {
-        return aten::leaky_relu(x, ((l + u) / 2.0).into());
-    }
-    if dtype == DType::F16 {
-        return Err(not_for("rrelu_with_noise", dtype));
-    }
-    if noise.sizes() != x.sizes() {
-        return Err(Error::shape(format!(
-            "noise tensor shape must match self tensor shape, got {:?} and {:?}",
-            noise.sizes(),
-            x.sizes()
-        )));
-    }
-    let drawn = aten::empty_like(x, None, None, None, None, None)?;
-    let drawn = aten::uniform_(&drawn, l, u, generator)?;
-    let negative = aten::le_scalar(x, 0.into())?;
-    let drawn = aten::where_scalar_other(&negative, &drawn, 1.0.into())?;
-    aten::copy_(noise, &drawn, false)?;
-    aten::mul_tensor(x, &drawn)
-}
-
-pub(crate) fn rrelu_with_noise_(
-    x: &Tensor,
-    noise: &Tensor,
-    lower: Scalar,
-    upper: Scalar,
-    training: bool,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    let y = rrelu_with_noise(x, noise, lower, upper, training, generator)?;
-    aten::copy_(x, &y, false)
 }
 
 pub(crate) fn rrelu_with_noise_backward(

@@ -1,6 +1,6 @@
 //! Softmax and normalisation.
 
-use super::common::{check_can_cast, wrap_dim};
+use super::common::wrap_dim;
 use super::copy;
 use crate::error::{Error, Result};
 use crate::ops::aten;
@@ -194,28 +194,6 @@ pub(crate) fn rms_norm(
         out = aten::mul_tensor(&out, w)?;
     }
     aten::to_dtype(&out, x.dtype(), false, false, None)
-}
-
-/// Zeroes elements at random and scales the rest: the identity unless training.
-pub(crate) fn dropout(x: &Tensor, p: f64, train: bool) -> Result<Tensor> {
-    if !(0.0..=1.0).contains(&p) {
-        return Err(Error::value(format!(
-            "dropout probability has to be between 0 and 1, but got {p}"
-        )));
-    }
-    if !train || p == 0.0 || x.numel() == 0 {
-        return Ok(x.clone());
-    }
-    if p == 1.0 {
-        return aten::mul_scalar(x, Scalar::Float(0.0));
-    }
-    if !x.dtype().is_complex() {
-        check_can_cast(DType::F32, x.dtype())?;
-    }
-    let noise = aten::rand_like(x, None, None, None, None, None)?;
-    let keep = aten::ge_scalar(&noise, Scalar::Float(p))?;
-    let scaled = aten::mul_scalar(x, Scalar::Float(1.0 / (1.0 - p)))?;
-    aten::where_scalar_other(&keep, &scaled, Scalar::Float(0.0))
 }
 
 fn check_backward(grad: &Tensor, out: &Tensor, dim: i64, input: DType) -> Result<()> {

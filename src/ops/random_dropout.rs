@@ -44,12 +44,7 @@ struct Kind {
 
 /// The factor and the summand that dropout applies; `None` where it leaves the tensor as it is, `Some((zeros, None))`
 /// where nothing is kept.
-fn dropout_terms(
-    x: &Tensor,
-    p: f64,
-    train: bool,
-    kind: Kind,
-) -> Result<Option<(Tensor, Option<Tensor>)>> {
+fn terms(x: &Tensor, p: f64, train: bool, kind: Kind) -> Result<Option<(Tensor, Option<Tensor>)>> {
     if !(0.0..=1.0).contains(&p) {
         return Err(Error::runtime(format!(
             "dropout probability has to be between 0 and 1, but got {p}"
@@ -88,8 +83,8 @@ fn dropout_terms(
     Ok(Some((noise, Some(shift))))
 }
 
-fn dropout(x: &Tensor, p: f64, train: bool, kind: Kind) -> Result<Tensor> {
-    Ok(match dropout_terms(x, p, train, kind)? {
+fn of_kind(x: &Tensor, p: f64, train: bool, kind: Kind) -> Result<Tensor> {
+    Ok(match terms(x, p, train, kind)? {
         None => x.clone(),
         Some((factor, None)) => aten::mul_tensor(x, &factor)?,
         Some((factor, Some(shift))) => {
@@ -98,8 +93,8 @@ fn dropout(x: &Tensor, p: f64, train: bool, kind: Kind) -> Result<Tensor> {
     })
 }
 
-fn dropout_in_place(x: &Tensor, p: f64, train: bool, kind: Kind) -> Result<Tensor> {
-    if let Some((factor, shift)) = dropout_terms(x, p, train, kind)? {
+fn in_place(x: &Tensor, p: f64, train: bool, kind: Kind) -> Result<Tensor> {
+    if let Some((factor, shift)) = terms(x, p, train, kind)? {
         aten::mul_tensor_(x, &factor)?;
         if let Some(shift) = shift {
             aten::add_tensor_(x, &shift, Scalar::Int(1))?;
@@ -111,23 +106,16 @@ fn dropout_in_place(x: &Tensor, p: f64, train: bool, kind: Kind) -> Result<Tenso
 macro_rules! dropouts {
     ($($name:ident $inplace:ident $feature:expr, $alpha:expr);* $(;)?) => {$(
         pub(crate) fn $name(x: &Tensor, p: f64, train: bool) -> Result<Tensor> {
-            dropout(x, p, train, Kind { feature: $feature, alpha: $alpha })
+            of_kind(x, p, train, Kind { feature: $feature, alpha: $alpha })
         }
         pub(crate) fn $inplace(x: &Tensor, p: f64, train: bool) -> Result<Tensor> {
-            dropout_in_place(x, p, train, Kind { feature: $feature, alpha: $alpha })
+            in_place(x, p, train, Kind { feature: $feature, alpha: $alpha })
         }
     )*};
 }
 dropouts!(
+    dropout dropout_ false, false;
     feature_dropout feature_dropout_ true, false;
     alpha_dropout alpha_dropout_ false, true;
     feature_alpha_dropout feature_alpha_dropout_ true, true;
 );
-
-pub(crate) fn dropout_(x: &Tensor, p: f64, train: bool) -> Result<Tensor> {
-    let kind = Kind {
-        feature: false,
-        alpha: false,
-    };
-    dropout_in_place(x, p, train, kind)
-}

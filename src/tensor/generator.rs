@@ -1,30 +1,55 @@
-//! Random number generators: a seed and a position in Philox's stream.
+//! Random number generators: a stream of random bits, and the lock that fills take it with.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use super::Tensor;
+use crate::error::{Error, Result};
+use std::hash::{BuildHasher, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use straightline_passes::ir::DType;
+use straightline_runtime::rng::Stream;
 
-/// A random number generator.
+/// A random number generator. Cloning shares the state.
 ///
-/// The stream is Philox-4x32-10 with PyTorch's counter layout: the seed is the key, the position
-/// the low half of the counter. Cloning shares the state.
+/// Its engine is the Mersenne twister that PyTorch's CPU generator has, and operators take its numbers as PyTorch's CPU kernels do: the same
+/// seed gives the same tensors, bit for bit but for the last digits of logarithms and cosines in `normal_`. [`Generator::philox`] has
+/// PyTorch's other engine, the one of its accelerators.
+///
+/// An operator that fills a tensor holds the generator until it is done; threads that share one take turns. In a compiled function each call
+/// draws anew, in the order in which the function was written.
 ///
 /// ```
-/// use straightline::Generator;
+/// use straightline::{DType, Device, Generator, Tensor};
 /// let g = Generator::new(42);
-/// assert_eq!(g.seed(), 42);
+/// assert_eq!(g.initial_seed(), 42);
+/// let first = Tensor::randn_with(&[4], DType::F32, Device::CPU, &g)?;
+/// g.set_seed(42);
+/// let again = Tensor::randn_with(&[4], DType::F32, Device::CPU, &g)?;
+/// assert_eq!(first.to_vec::<f32>()?, again.to_vec::<f32>()?);
+/// # Ok::<(), straightline::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Generator(Arc<Mutex<State>>);
-
-#[derive(Debug)]
-struct State {
-    seed: u64,
-    offset: u64,
-}
+pub struct Generator(Arc<Mutex<Stream>>);
 
 impl Generator {
-    /// A generator at the start of a seed's stream.
+    /// A generator of PyTorch's CPU stream, MT19937, at the start of a seed's numbers. The engine takes the low 32 bits of the seed.
     pub fn new(seed: u64) -> Generator {
-        Generator(Arc::new(Mutex::new(State { seed, offset: 0 })))
+        Generator::of(Stream::mt19937(seed))
+    }
+
+    /// A generator with Philox-4x32-10 as its engine: the seed is the key, and the numbers of counter 0, 1, 2, ... come one after the other.
+    ///
+    /// ```
+    /// use straightline::{DType, Device, Generator, Tensor};
+    /// let (philox, twister) = (Generator::philox(0), Generator::new(0));
+    /// let draw = |g| Tensor::randn_with(&[4], DType::F32, Device::CPU, g)?.to_vec::<f32>();
+    /// assert_ne!(draw(&philox)?, draw(&twister)?);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    pub fn philox(seed: u64) -> Generator {
+        Generator::of(Stream::philox(seed))
+    }
+
+    fn of(stream: Stream) -> Generator {
+        Generator(Arc::new(Mutex::new(stream)))
     }
 
     /// The generator that operators use when none is given.
@@ -34,38 +59,82 @@ impl Generator {
         DEFAULT.get_or_init(|| Generator::new(67_280_421_310_721))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    /// The stream, held for the length of a fill.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Stream> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The seed.
-    pub fn seed(&self) -> u64 {
-        self.lock().seed
+    /// The seed that the numbers began with.
+    pub fn initial_seed(&self) -> u64 {
+        self.lock().seed()
     }
 
-    /// Starts the stream of a seed anew.
+    /// Starts the numbers of a seed from the beginning (PyTorch's `Generator.manual_seed`).
     pub fn set_seed(&self, seed: u64) {
-        *self.lock() = State { seed, offset: 0 };
+        self.lock().reseed(seed);
     }
 
-    /// Takes `count` positions of the stream: the seed and the first position.
-    pub(crate) fn advance(&self, count: u64) -> (u64, u64) {
-        let mut s = self.lock();
-        let at = s.offset;
-        s.offset = s.offset.wrapping_add(count);
-        (s.seed, at)
+    /// Starts the numbers of a seed that nobody can foresee, and says which one it is.
+    ///
+    /// ```
+    /// use straightline::Generator;
+    /// let g = Generator::new(42);
+    /// let seed = g.seed();
+    /// assert_eq!(g.initial_seed(), seed);
+    /// ```
+    pub fn seed(&self) -> u64 {
+        // the standard library keys its hashes with randomness of the system
+        let seed = std::hash::RandomState::new().build_hasher().finish();
+        self.set_seed(seed);
+        seed
+    }
+
+    /// All that the generator's future depends on, as bytes. Those of the Mersenne twister are PyTorch's: `torch.set_rng_state` takes them, and
+    /// [`Generator::set_state`] takes those of `torch.get_rng_state`.
+    ///
+    /// ```
+    /// use straightline::{DType, Device, Generator, Tensor};
+    /// let g = Generator::new(1);
+    /// let state = g.state()?;
+    /// let draw = || Tensor::randn_with(&[3], DType::F32, Device::CPU, &g)?.to_vec::<f32>();
+    /// let first = draw()?;
+    /// g.set_state(&state)?;
+    /// assert_eq!(first, draw()?);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn state(&self) -> Result<Tensor> {
+        let bytes = self.lock().state();
+        Tensor::from_vec(bytes)
+    }
+
+    /// Goes on where a saved state was.
+    ///
+    /// # Errors
+    /// The bytes are not a state of a generator with this engine; the generator is as it was then.
+    pub fn set_state(&self, state: &Tensor) -> Result<()> {
+        if state.dtype() != DType::U8 {
+            return Err(Error::dtype(format!(
+                "a generator's state is a tensor of bytes, not of {}",
+                state.dtype().torch_name()
+            )));
+        }
+        let bytes = state.to_vec::<u8>()?;
+        let outcome = self.lock().set_state(&bytes);
+        outcome.map_err(|e| Error::runtime(e.to_string()))
     }
 }
 
-/// Seeds the default generator.
+/// Seeds the default generator. What random operators give afterwards is what PyTorch's give on the CPU after `torch.manual_seed`; see
+/// [`Generator`].
 ///
 /// ```
 /// use straightline::{DType, Device, Tensor, manual_seed};
-/// manual_seed(7);
-/// let a = Tensor::randn(&[4], DType::F32, Device::CPU)?;
-/// manual_seed(7);
-/// let b = Tensor::randn(&[4], DType::F32, Device::CPU)?;
-/// assert_eq!(a.to_vec::<f32>()?, b.to_vec::<f32>()?);
+/// manual_seed(0);
+/// let a = Tensor::rand(&[3], DType::F32, Device::CPU)?;
+/// assert_eq!(a.to_vec::<f32>()?, [0.4962566, 0.7682218, 0.08847743]);
 /// # Ok::<(), straightline::Error>(())
 /// ```
 pub fn manual_seed(seed: u64) {

@@ -40,6 +40,7 @@ mod pointwise;
 pub mod quantized;
 pub mod random;
 pub mod random_distributions;
+pub mod random_normal;
 pub mod real;
 mod reduce;
 #[cfg(test)]

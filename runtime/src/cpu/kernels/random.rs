@@ -1,129 +1,154 @@
-//! Fills with random numbers.
+//! Fills with random numbers, as PyTorch's CPU kernels draw them.
 //!
-//! Element `i` (in row-major order) takes its numbers from a fixed position of a [`Philox`] stream, and float functions
-//! give the same bits on all vectors: the result depends on neither threads, strides nor machine. [`counters`] says how
-//! far a fill moves the stream on.
+//! A fill takes numbers from a [`Stream`] one after the other, for the elements in the order of memory (for a transposed tensor, that of
+//! its columns), on one thread: what an element becomes depends on the stream and its place alone. The distributions of
+//! [`super::random_distributions`] and the normal numbers of [`super::random_normal`] are made with the functions here.
 
 use super::copy::copy;
-use super::integer::{B_IS_SCALAR, Row1, Row2};
-use super::nest::{self, Shared};
-use super::{KernelError, Strided, float, half};
-use crate::memory;
-use crate::rng::Philox;
-use smallvec::SmallVec;
-use straightline_passes::ir::DType;
-use straightline_passes::schedule::loops::{BinaryOp, UnaryOp};
+use super::nest::Nest;
+use super::{KernelError, Strided};
+use crate::rng::{Stream, join, unit_f32, unit_f64};
+use straightline_passes::ir::{DType, Scalar};
 
-/// Elements made at a time; a multiple of the elements of a counter value.
-pub(super) const PIECE: usize = 256;
+/// Elements made at a time.
+pub(super) const PIECE: usize = 1024;
 
-/// How many 32-bit numbers an element takes.
-fn words(dtype: DType) -> usize {
-    if dtype == DType::F64 { 2 } else { 1 }
+/// A type that elements are made in, before they are converted to the dtype of the output.
+pub(super) trait Made: Copy + Default {
+    const DTYPE: DType;
 }
 
-/// The counter values that [`uniform`], [`normal`] and [`bernoulli`] of `n` elements use up; the next fill starts that
-/// much further. [`randint`] takes two words an element when the range needs more than 32 bits.
-pub fn counters(dtype: DType, n: usize) -> u64 {
-    counters_of_words(n, words(dtype))
+impl Made for f32 {
+    const DTYPE: DType = DType::F32;
+}
+impl Made for f64 {
+    const DTYPE: DType = DType::F64;
+}
+impl Made for i64 {
+    const DTYPE: DType = DType::I64;
 }
 
-fn counters_of_words(n: usize, words: usize) -> u64 {
-    // whole blocks of pairs, so that a normal's partner is never cut off
-    ((n as u64).next_multiple_of(2) * words as u64).div_ceil(4)
+/// Writes elements side by side, converted.
+///
+/// # Safety
+///
+/// There is room for them at `out`.
+pub(super) unsafe fn put<T: Made>(out: *mut u8, dtype: DType, x: &mut [T]) {
+    let (sizes, one) = ([x.len() as i64], [1]);
+    let view = |ptr, dtype| Strided {
+        ptr,
+        dtype,
+        sizes: &sizes,
+        strides: &one,
+    };
+    // SAFETY: as many elements each. A conversion exists for every dtype that a `Strided` has, so the result is always Ok.
+    let _ = unsafe { copy(view(out, dtype), view(x.as_mut_ptr().cast(), T::DTYPE)) };
 }
 
-/// Runs `make(words, piece, n)` over pieces of a contiguous output of this element size (a temporary when the output is
-/// strided).
-pub(super) fn generate(
-    out: Strided<'_>,
-    stream: Philox,
-    words: usize,
-    make: &(dyn Fn(&[u32], *mut u8, usize) + Sync),
-) -> Result<(), KernelError> {
+/// Calls `make` for pieces of the elements in the order of memory, and writes what it leaves in them.
+///
+/// # Safety
+///
+/// The memory of `out` is what it says and may be written.
+pub(super) unsafe fn fill_in_order<T: Made>(out: Strided<'_>, mut make: impl FnMut(&mut [T])) {
     let n = out.numel();
     if n == 0 {
-        return Ok(());
+        return;
     }
-    let size = out.dtype.size();
-    let direct = out.is_contiguous();
-    let block = if direct {
-        None
-    } else {
-        Some(memory::allocate(n * size)?)
-    };
-    let to = Shared(block.as_ref().map_or(out.ptr, memory::Block::as_ptr));
-    nest::parallel(n.div_ceil(PIECE), PIECE * 8, &|first, last| {
-        let mut numbers = [0u32; 2 * PIECE];
-        for piece in first..last {
-            let start = piece * PIECE;
-            let m = (n - start).min(PIECE);
-            // an even number of elements: normals come in pairs
-            let numbers = &mut numbers[..m.next_multiple_of(2) * words];
-            stream.fill((start * words / 4) as u64, numbers);
-            make(numbers, to.at((start * size) as isize), m);
+    let (dtype, size) = (out.dtype, out.dtype.size());
+    let nest = Nest::new(&[out]);
+    let mut buffer = [T::default(); PIECE];
+    if nest.dims.len() == 1 && nest.inner().strides[0] == size as isize {
+        let mut at = nest.element(0)[0];
+        let mut left = n;
+        while left > 0 {
+            let piece = &mut buffer[..left.min(PIECE)];
+            make(piece);
+            // SAFETY: the next elements of `out`.
+            unsafe { put(at, dtype, piece) };
+            at = at.wrapping_add(piece.len() * size);
+            left -= piece.len();
         }
-    });
-    if block.is_some() {
-        let mut strides: SmallVec<[i64; 6]> = SmallVec::from_elem(1, out.sizes.len());
-        for d in (0..out.sizes.len().saturating_sub(1)).rev() {
-            strides[d] = strides[d + 1] * out.sizes[d + 1];
-        }
-        let made = Strided {
-            ptr: to.at(0),
-            strides: &strides,
-            ..out
-        };
-        // SAFETY: the block has all elements, and overlaps nothing.
-        unsafe { copy(out, made)? };
+        return;
     }
-    Ok(())
-}
-
-/// The bits of a number that a dtype can hold below 1, from the low end of the word.
-fn digits(dtype: DType) -> u32 {
-    match dtype {
-        DType::F16 => 11,
-        DType::BF16 => 8,
-        _ => 24,
-    }
-}
-
-#[inline]
-fn unit32(word: u32, digits: u32) -> f32 {
-    (word & ((1 << digits) - 1)) as f32 * (1.0 / (1u32 << digits) as f32)
-}
-
-#[inline]
-pub(super) fn join(pair: &[u32]) -> u64 {
-    u64::from(pair[0]) << 32 | u64::from(pair[1])
-}
-
-#[inline]
-fn unit64(pair: &[u32]) -> f64 {
-    (join(pair) & ((1 << 53) - 1)) as f64 * (1.0 / (1u64 << 53) as f64)
-}
-
-/// Writes `f32`s to an output of `f32` or a half type.
-unsafe fn put(dtype: DType, out: *mut u8, x: &[f32]) {
-    // SAFETY: the output has room for them.
+    let stride = nest.inner().strides[0];
+    // the converted elements of the buffer; no dtype here is longer than 8 bytes
+    let mut bytes = [0u64; PIECE];
+    let bytes = bytes.as_mut_ptr().cast::<u8>();
+    let (mut made, mut used, mut left) = (0, 0, n);
+    // SAFETY: all elements of `out`, as the caller promises; each is written once from a made one.
     unsafe {
-        match dtype {
-            DType::F32 => std::ptr::copy_nonoverlapping(x.as_ptr().cast(), out, x.len() * 4),
-            _ => half::narrow(dtype, out, x.as_ptr(), x.len()),
-        }
+        nest.walk(0, n, &mut |[p], count| {
+            for i in 0..count {
+                if used == made {
+                    (made, used) = (left.min(PIECE), 0);
+                    make(&mut buffer[..made]);
+                    put(bytes, dtype, &mut buffer[..made]);
+                    left -= made;
+                }
+                let to = p.wrapping_offset(i as isize * stride);
+                std::ptr::copy_nonoverlapping(bytes.add(used * size), to, size);
+                used += 1;
+            }
+        });
     }
 }
 
-/// Uniform numbers in `[from, to)`; of 24, 53, 11 or 8 random bits for `f32`, `f64`, `f16`, `bf16`.
+/// Numbers of [`fill_in_order`] that are made one by one.
+///
+/// # Safety
+///
+/// The memory of `out` is what it says and may be written.
+pub(super) unsafe fn draw<T: Made>(
+    out: Strided<'_>,
+    stream: &mut Stream,
+    make: impl Fn(&mut Stream) -> T,
+) {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        fill_in_order(out, |piece| {
+            for x in piece {
+                *x = make(stream);
+            }
+        });
+    }
+}
+
+/// The least `f32` that becomes `to` or more when it is rounded to the dtype: numbers from there on are outside of `[from, to)`.
+fn end(to: f64, dtype: DType) -> f32 {
+    let round = |x: f32| match dtype {
+        DType::F16 => ::half::f16::from_f32(x).to_f32(),
+        DType::BF16 => ::half::bf16::from_f32(x).to_f32(),
+        _ => x,
+    };
+    let to = round(to as f32);
+    // rounding keeps the order: bisection over all numbers, as integers of the same order
+    let order = |x: i64| x ^ ((x >> 31) & 0x7fff_ffff);
+    let number = |key: i64| f32::from_bits(order(key) as u32);
+    let key = |x: f32| order(i64::from(x.to_bits() as i32));
+    let (mut below, mut end) = (key(f32::NEG_INFINITY), key(to));
+    while below + 1 < end {
+        let middle = (below + end) / 2;
+        if round(number(middle)) < to {
+            below = middle;
+        } else {
+            end = middle;
+        }
+    }
+    number(end)
+}
+
+/// Uniform numbers in `[from, to)`: of 24 random bits, rounded to the dtype, 53 for `f64`. What rounding would make `to` becomes `from`.
+///
+/// # Errors
+/// A dtype that is not floating-point.
 ///
 /// # Safety
 ///
 /// The memory of `out` is what it says and may be written.
 pub unsafe fn uniform(
     out: Strided<'_>,
-    seed: u64,
-    offset: u64,
+    stream: &mut Stream,
     from: f64,
     to: f64,
 ) -> Result<(), KernelError> {
@@ -131,223 +156,156 @@ pub unsafe fn uniform(
     if !dtype.is_floating() {
         return Err(KernelError::unsupported("uniform", dtype));
     }
-    let stream = Philox::new(seed, 0, offset);
-    generate(out, stream, words(dtype), &|numbers, p, m| {
-        if dtype == DType::F64 {
-            for (i, pair) in numbers.chunks_exact(2).take(m).enumerate() {
-                let x = unit64(pair) * (to - from) + from;
-                // SAFETY: the i-th of the m elements.
-                unsafe { p.cast::<f64>().add(i).write_unaligned(x) };
-            }
-        } else {
-            let (digits, base, span) = (digits(dtype), from as f32, (to - from) as f32);
-            let mut x = [0f32; PIECE];
-            for (x, &word) in x.iter_mut().zip(&numbers[..m]) {
-                *x = unit32(word, digits) * span + base;
-            }
-            // SAFETY: the m elements.
-            unsafe { put(dtype, p, &x[..m]) };
-        }
-    })
-}
-
-/// The float rows that Box-Muller needs.
-struct BoxMuller {
-    log: Row1,
-    sqrt: Row1,
-    sin: Row1,
-    cos: Row1,
-    mul: Row2,
-    add: Row2,
-}
-
-impl BoxMuller {
-    fn new(dtype: DType) -> Option<BoxMuller> {
-        Some(BoxMuller {
-            log: float::unary_row(UnaryOp::Log, dtype)?,
-            sqrt: float::unary_row(UnaryOp::Sqrt, dtype)?,
-            sin: float::unary_row(UnaryOp::Sin, dtype)?,
-            cos: float::unary_row(UnaryOp::Cos, dtype)?,
-            mul: float::binary_row(BinaryOp::Mul, dtype)?,
-            add: float::binary_row(BinaryOp::Add, dtype)?,
-        })
-    }
-
-    /// From `n` numbers in `(0, 1]` and `n` angles: `n` cosines and `n` sines of normal length, scaled and moved.
-    ///
-    /// # Safety
-    ///
-    /// All point to `n` numbers of the rows' type, the constants to one; `n` is not 0.
-    unsafe fn run<T>(
-        &self,
-        lengths: *mut T,
-        angles: *mut T,
-        spare: *mut T,
-        n: usize,
-        [mean, std, minus_two]: [T; 3],
-    ) {
-        let (l, a, s) = (
-            lengths.cast::<u8>(),
-            angles.cast::<u8>(),
-            spare.cast::<u8>(),
-        );
-        let one = |x: &T| std::ptr::from_ref(x).cast::<u8>();
+    let mut words = [0u32; 2 * PIECE];
+    if dtype == DType::F64 {
+        let span = to - from;
         // SAFETY: as promised by the caller.
         unsafe {
-            (self.log)(l, l, n);
-            (self.mul)(l, l, one(&minus_two), n, B_IS_SCALAR);
-            (self.sqrt)(l, l, n);
-            (self.mul)(l, l, one(&std), n, B_IS_SCALAR);
-            (self.sin)(s, a, n);
-            (self.cos)(a, a, n);
-            (self.mul)(s, s, l, n, 0);
-            (self.mul)(l, a, l, n, 0);
-            (self.add)(l, l, one(&mean), n, B_IS_SCALAR);
-            (self.add)(s, s, one(&mean), n, B_IS_SCALAR);
+            fill_in_order(out, |piece: &mut [f64]| {
+                let words = &mut words[..2 * piece.len()];
+                stream.fill(words);
+                for (x, pair) in piece.iter_mut().zip(words.chunks_exact(2)) {
+                    let y = unit_f64(join(pair[0], pair[1])) * span + from;
+                    *x = if y >= to { from } else { y };
+                }
+            });
         }
+        return Ok(());
+    }
+    let end = end(to, dtype);
+    let (from, span) = (from as f32, to as f32 - from as f32);
+    // SAFETY: as promised by the caller.
+    unsafe {
+        fill_in_order(out, |piece: &mut [f32]| {
+            let words = &mut words[..piece.len()];
+            stream.fill(words);
+            for (x, word) in piece.iter_mut().zip(words) {
+                let y = unit_f32(*word) * span + from;
+                *x = if y >= end { from } else { y };
+            }
+        });
+    }
+    Ok(())
+}
+
+/// Which integers a fill draws: `base` and so many more, by the remainder of 32 or 64 random bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Integers {
+    /// The smallest.
+    pub base: i64,
+    /// How many there are; 0 stands for 2^64.
+    pub count: u64,
+    /// Whether each takes 64 bits.
+    pub wide: bool,
+}
+
+impl Integers {
+    /// `count` integers from `base` on; 64 bits are drawn from 2^28 of them on, below which remainders of 32 bits are skewed little.
+    pub fn range(base: i64, count: u64) -> Integers {
+        let wide = count == 0 || count >= 1 << 28;
+        Integers { base, count, wide }
     }
 }
 
-/// Normal numbers by Box-Muller, a pair of neighbours from a pair of uniform ones; half types are rounded from `f32`.
+/// Integers, converted to the dtype of `out`.
 ///
 /// # Safety
 ///
 /// The memory of `out` is what it says and may be written.
-pub unsafe fn normal(
-    out: Strided<'_>,
-    seed: u64,
-    offset: u64,
-    mean: f64,
-    std: f64,
-) -> Result<(), KernelError> {
-    let dtype = out.dtype;
-    let unsupported = || KernelError::unsupported("normal", dtype);
-    if !dtype.is_floating() {
-        return Err(unsupported());
-    }
-    let rows = BoxMuller::new(dtype.opmath()).ok_or_else(unsupported)?;
-    const HALF: usize = PIECE / 2;
-    let stream = Philox::new(seed, 0, offset);
-    generate(out, stream, words(dtype), &|numbers, p, m| {
-        let pairs = m.div_ceil(2);
-        macro_rules! make {
-            ($t:ty, $unit:expr, $words:expr, |$x:ident| $put:expr) => {{
-                let (mut lengths, mut angles, mut spare) =
-                    ([0 as $t; HALF], [0 as $t; HALF], [0 as $t; HALF]);
-                for (i, pair) in numbers.chunks_exact(2 * $words).take(pairs).enumerate() {
-                    let (u, v) = pair.split_at($words);
-                    // the logarithm must not meet 0
-                    lengths[i] = 1.0 - $unit(u);
-                    angles[i] = std::f64::consts::TAU as $t * $unit(v);
+pub unsafe fn integers(out: Strided<'_>, stream: &mut Stream, range: Integers) {
+    let Integers { base, count, wide } = range;
+    let mut words = [0u32; 2 * PIECE];
+    // SAFETY: as promised by the caller.
+    unsafe {
+        fill_in_order(out, |piece: &mut [i64]| {
+            let words = &mut words[..if wide { 2 } else { 1 } * piece.len()];
+            stream.fill(words);
+            if wide {
+                for (x, pair) in piece.iter_mut().zip(words.chunks_exact(2)) {
+                    let bits = join(pair[0], pair[1]);
+                    *x = base.wrapping_add(bits.checked_rem(count).unwrap_or(bits) as i64);
                 }
-                // SAFETY: the arrays have room for all pairs.
-                unsafe {
-                    let (l, a, s) = (
-                        lengths.as_mut_ptr(),
-                        angles.as_mut_ptr(),
-                        spare.as_mut_ptr(),
-                    );
-                    rows.run::<$t>(l, a, s, pairs, [mean as $t, std as $t, -2.0]);
-                }
-                let mut both = [0 as $t; PIECE];
-                for i in 0..pairs {
-                    both[2 * i] = lengths[i];
-                    both[2 * i + 1] = spare[i];
-                }
-                let $x = &both[..m];
-                $put
-            }};
-        }
-        if dtype == DType::F64 {
-            make!(f64, unit64, 2, |x| {
-                // SAFETY: the m elements.
-                unsafe { std::ptr::copy_nonoverlapping(x.as_ptr().cast(), p, m * 8) }
-            });
-        } else {
-            // SAFETY: the m elements.
-            make!(f32, |w: &[u32]| unit32(w[0], 24), 1, |x| unsafe {
-                put(dtype, p, x)
-            });
-        }
-    })
-}
-
-/// Integers in `low .. high` (`low < high`), converted to the dtype of `out`.
-///
-/// # Safety
-///
-/// The memory of `out` is what it says and may be written.
-pub unsafe fn randint(
-    out: Strided<'_>,
-    seed: u64,
-    offset: u64,
-    low: i64,
-    high: i64,
-) -> Result<(), KernelError> {
-    let range = high.wrapping_sub(low) as u64;
-    debug_assert!(low < high);
-    let wide = range > 1 << 32;
-    let stream = Philox::new(seed, 0, offset);
-    let dtype = out.dtype;
-    generate(out, stream, if wide { 2 } else { 1 }, &|numbers, p, m| {
-        let mut x = [0i64; PIECE];
-        for (i, x) in x[..m].iter_mut().enumerate() {
-            let word = if wide {
-                join(&numbers[2 * i..])
             } else {
-                u64::from(numbers[i])
-            };
-            *x = low.wrapping_add((word % range.max(1)) as i64);
-        }
-        let (sizes, one) = ([m as i64], [1]);
-        let view = |ptr, dtype| Strided {
-            ptr,
-            dtype,
-            sizes: &sizes,
-            strides: &one,
-        };
-        // SAFETY: m elements each. A conversion from i64 exists for every dtype, so the result is always Ok.
-        let _ = unsafe { copy(view(p, dtype), view(x.as_mut_ptr().cast(), DType::I64)) };
-    })
-}
-
-/// The counter values that [`randint`] of this range uses up.
-pub fn randint_counters(n: usize, low: i64, high: i64) -> u64 {
-    let wide = high.wrapping_sub(low) as u64 > 1 << 32;
-    counters_of_words(n, if wide { 2 } else { 1 })
-}
-
-/// 1 with probability `p`, else 0, in any dtype: a 32-bit number below `p * 2^32`.
-///
-/// # Safety
-///
-/// The memory of `out` is what it says and may be written.
-pub unsafe fn bernoulli(
-    out: Strided<'_>,
-    seed: u64,
-    offset: u64,
-    p: f64,
-) -> Result<(), KernelError> {
-    let threshold = (p.clamp(0.0, 1.0) * (1u64 << 32) as f64) as u64;
-    let stream = Philox::new(seed, 0, offset);
-    let dtype = out.dtype;
-    let one = super::copy::scalar_bits(straightline_passes::ir::Scalar::Int(1), dtype);
-    let size = dtype.size();
-    generate(out, stream, 1, &|numbers, to, m| {
-        for (i, &word) in numbers[..m].iter().enumerate() {
-            let bits = if u64::from(word) < threshold { one } else { 0 };
-            // SAFETY: the i-th of the m elements; numbers are little-endian, so the low bytes are the value.
-            unsafe {
-                let at = to.add(i * size);
-                match size {
-                    1 => at.write(bits as u8),
-                    2 => at.cast::<u16>().write_unaligned(bits as u16),
-                    4 => at.cast::<u32>().write_unaligned(bits as u32),
-                    _ => at.cast::<u64>().write_unaligned(bits),
+                // a 32-bit division is the faster; without `wide` a count is not 0 and fits but for 2^32
+                let count = u32::try_from(count).unwrap_or(0);
+                for (x, word) in piece.iter_mut().zip(words) {
+                    let rest = word.checked_rem(count).unwrap_or(*word);
+                    *x = base.wrapping_add(i64::from(rest));
                 }
             }
-        }
-    })
+        });
+    }
+}
+
+/// 1 with probability `p`, else 0, in any dtype: whether a uniform number of 53 bits is below `p`.
+///
+/// # Safety
+///
+/// The memory of `out` is what it says and may be written.
+pub unsafe fn bernoulli(out: Strided<'_>, stream: &mut Stream, p: f64) {
+    // u * 2^-53 < p, in integers
+    let threshold = (p.clamp(0.0, 1.0) * (1u64 << 53) as f64).ceil() as u64;
+    let mut words = [0u32; 2 * PIECE];
+    // SAFETY: as promised by the caller.
+    unsafe {
+        fill_in_order(out, |piece: &mut [i64]| {
+            let words = &mut words[..2 * piece.len()];
+            stream.fill(words);
+            for (x, pair) in piece.iter_mut().zip(words.chunks_exact(2)) {
+                let bits = join(pair[0], pair[1]) & ((1 << 53) - 1);
+                *x = i64::from(bits < threshold);
+            }
+        });
+    }
+}
+
+/// 1 with the probability that the element of `p` says, else 0: whether a uniform number is below it, of 53 bits where `p` is `f64`, of 24
+/// where it is shorter.
+///
+/// # Errors
+/// Probabilities that are not floating-point.
+///
+/// # Safety
+///
+/// The sizes are equal; the memory of both is what they say; that of `out` may be written and does not overlap `p`.
+pub unsafe fn bernoulli_of(
+    out: Strided<'_>,
+    p: Strided<'_>,
+    stream: &mut Stream,
+) -> Result<(), KernelError> {
+    if !p.dtype.is_floating() {
+        return Err(KernelError::unsupported("bernoulli", p.dtype));
+    }
+    let size = out.dtype.size();
+    let one = super::copy::scalar_bits(Scalar::Int(1), out.dtype).to_le_bytes();
+    let n = out.numel();
+    if n == 0 {
+        return Ok(());
+    }
+    let nest = Nest::new(&[out, p]);
+    let [to, from] = nest.inner().strides;
+    macro_rules! run {
+        ($t:ty, |$p:ident| $hit:expr) => {
+            // SAFETY: all elements of both, as the caller promises.
+            unsafe {
+                nest.walk(0, n, &mut |[out, p], count| {
+                    for i in 0..count as isize {
+                        let $p = p.wrapping_offset(i * from).cast::<$t>().read_unaligned();
+                        let bytes = if $hit { one } else { [0; 8] };
+                        let out = out.wrapping_offset(i * to);
+                        std::ptr::copy_nonoverlapping(bytes.as_ptr(), out, size);
+                    }
+                })
+            }
+        };
+    }
+    match p.dtype {
+        DType::F64 => run!(f64, |p| stream.unit_f64() < p),
+        DType::F16 => run!(::half::f16, |p| stream.unit_f32() < p.to_f32()),
+        DType::BF16 => run!(::half::bf16, |p| stream.unit_f32() < p.to_f32()),
+        _ => run!(f32, |p| stream.unit_f32() < p),
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -359,93 +317,108 @@ mod tests {
         data.values().iter().map(|x| x.as_f64()).collect()
     }
 
-    fn moments(x: &[f64]) -> (f64, f64) {
-        let n = x.len() as f64;
-        let mean = x.iter().sum::<f64>() / n;
-        (mean, x.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n)
+    fn mean(x: &[f64]) -> f64 {
+        x.iter().sum::<f64>() / x.len() as f64
     }
 
     #[test]
-    fn distributions_have_their_moments() {
+    fn numbers_are_within_their_bounds() {
+        let mut stream = Stream::mt19937(1);
         for dtype in [DType::F32, DType::F64, DType::F16, DType::BF16] {
-            let mut u = Data::contiguous(dtype, &[20_001]);
-            // SAFETY: the data own their elements.
-            unsafe { uniform(u.strided(), 1, 2, -1.0, 3.0) }.unwrap();
-            let x = numbers(&u);
-            assert!(x.iter().all(|&v| (-1.0..=3.0).contains(&v)));
-            let (mean, var) = moments(&x);
-            assert!(
-                (mean - 1.0).abs() < 0.04 && (var - 16.0 / 12.0).abs() < 0.05,
-                "{dtype} {mean} {var}"
-            );
-
-            let mut z = Data::contiguous(dtype, &[20_001]);
-            // SAFETY: the data own their elements.
-            unsafe { normal(z.strided(), 1, 2, 5.0, 2.0) }.unwrap();
-            let x = numbers(&z);
-            let (mean, var) = moments(&x);
-            assert!(
-                (mean - 5.0).abs() < 0.06 && (var - 4.0).abs() < 0.15,
-                "{dtype} {mean} {var}"
-            );
-            let within =
-                x.iter().filter(|v| (*v - 5.0).abs() < 2.0).count() as f64 / x.len() as f64;
-            assert!((within - 0.6827).abs() < 0.02, "{dtype} {within}");
+            for (from, to) in [
+                (-1.0, 3.0),
+                (0.0, 1.0),
+                (-4.0, -2.0),
+                (1.0, 1.0 + 2f64.powi(-7)),
+            ] {
+                let mut u = Data::contiguous(dtype, &[20_001]);
+                // SAFETY: the data own their elements.
+                unsafe { uniform(u.strided(), &mut stream, from, to) }.unwrap();
+                let x = numbers(&u);
+                assert!(x.iter().all(|v| (from..to).contains(v)), "{dtype} {to}");
+                if to - from >= 1.0 {
+                    let middle = (from + to) / 2.0;
+                    assert!((mean(&x) - middle).abs() < 0.04, "{dtype} {from} {to}");
+                }
+            }
         }
         for dtype in DType::ALL {
             let mut b = Data::contiguous(dtype, &[20_000]);
             // SAFETY: the data own their elements.
-            unsafe { bernoulli(b.strided(), 3, 0, 0.3) }.unwrap();
-            let (mean, _) = moments(&numbers(&b));
-            assert!((mean - 0.3).abs() < 0.02, "{dtype} {mean}");
+            unsafe { bernoulli(b.strided(), &mut stream, 0.3) };
+            assert!((mean(&numbers(&b)) - 0.3).abs() < 0.02, "{dtype}");
         }
-        let mut r = Data::contiguous(DType::I64, &[20_000]);
-        for (low, high) in [(-5, 7), (0, 1), (i64::MIN, i64::MAX), (0, 1 << 40)] {
+        let mut r = Data::contiguous(DType::I64, &[2_000]);
+        for (low, count) in [
+            (-5, 12),
+            (0, 1),
+            (i64::MIN, u64::MAX),
+            (0, 1 << 40),
+            (3, 1 << 31),
+        ] {
+            let range = Integers::range(low, count);
             // SAFETY: the data own their elements.
-            unsafe { randint(r.strided(), 3, 0, low, high) }.unwrap();
-            assert!(r.values().iter().all(|x| (low..high).contains(&x.as_i64())));
+            unsafe { integers(r.strided(), &mut stream, range) };
+            let last = low.wrapping_add((count - 1) as i64);
+            assert!(
+                r.values()
+                    .iter()
+                    .all(|x| (low..=last).contains(&x.as_i64()))
+            );
         }
-        assert_eq!(randint_counters(8, 0, 10), 2);
-        assert_eq!(randint_counters(8, 0, 1 << 40), 4);
     }
 
     #[test]
-    fn the_stream_depends_on_position_alone() {
-        for dtype in [DType::F32, DType::F64, DType::BF16] {
-            for (what, fill) in [
-                (
-                    "uniform",
-                    uniform as unsafe fn(Strided<'_>, u64, u64, f64, f64) -> _,
-                ),
-                ("normal", normal),
-            ] {
-                let mut whole = Data::contiguous(dtype, &[300, 700]);
-                let mut turned = Data::new(dtype, &[300, 700], &[1, 300]);
-                let mut short = Data::contiguous(dtype, &[301]);
-                // SAFETY: the data own their elements.
-                unsafe {
-                    fill(whole.strided(), 9, 5, 0.0, 1.0).unwrap();
-                    fill(turned.strided(), 9, 5, 0.0, 1.0).unwrap();
-                    fill(short.strided(), 9, 5, 0.0, 1.0).unwrap();
-                }
-                assert_eq!(whole.values(), turned.values(), "{what} {dtype}");
-                assert_eq!(whole.values()[..301], short.values(), "{what} {dtype}");
-                let mut next = Data::contiguous(dtype, &[100]);
-                // SAFETY: the data own their elements.
-                unsafe { fill(next.strided(), 9, 5 + counters(dtype, 100), 0.0, 1.0) }.unwrap();
-                assert_eq!(whole.values()[100..200], next.values(), "{what} {dtype}");
+    fn the_end_of_a_range_is_where_rounding_reaches_it() {
+        for dtype in [DType::F16, DType::BF16] {
+            for to in [1.0, -2.0, 2.7, 0.0, 1e-3, 300.0, -0.7] {
+                let mut wanted = Data::contiguous(dtype, &[1]);
+                let mut round = |x: f32| {
+                    // SAFETY: one element.
+                    unsafe { put(wanted.strided().ptr, dtype, &mut [x]) };
+                    wanted.get(0).as_f64()
+                };
+                let (at, to) = (end(to, dtype), round(to as f32));
+                assert!(round(at) >= to, "{dtype} {to} {at}");
+                assert!(round(at.next_down()) < to, "{dtype} {to} {at}");
             }
         }
+        assert_eq!(end(0.1, DType::F32), 0.1);
     }
 
     #[test]
-    fn uniform_takes_the_low_bits_of_its_word() {
-        let words = Philox::new(11, 0, 4).block(0);
-        let mut u = Data::contiguous(DType::F32, &[4]);
+    fn elements_are_drawn_in_the_order_of_memory() {
+        for dtype in [DType::F32, DType::F64, DType::BF16] {
+            let mut whole = Data::contiguous(dtype, &[30, 70]);
+            let mut turned = Data::new(dtype, &[30, 70], &[1, 30]);
+            let mut spread = Data::new(dtype, &[30, 70], &[140, 2]);
+            for data in [&mut whole, &mut turned, &mut spread] {
+                // SAFETY: the data own their elements.
+                unsafe { uniform(data.strided(), &mut Stream::mt19937(9), 0.0, 1.0) }.unwrap();
+            }
+            assert_eq!(whole.values(), spread.values());
+            assert_eq!(whole.bytes, turned.bytes);
+        }
+    }
+
+    #[test]
+    fn probabilities_are_read_where_they_are() {
+        let mut p = Data::new(DType::F32, &[3, 4], &[1, 0]);
+        p.bytes = [0f32, 1.0, 0.5]
+            .iter()
+            .flat_map(|x| x.to_le_bytes())
+            .collect();
+        let mut out = Data::contiguous(DType::I16, &[3, 4]);
+        let mut stream = Stream::mt19937(0);
         // SAFETY: the data own their elements.
-        unsafe { uniform(u.strided(), 11, 4, 0.0, 1.0) }.unwrap();
-        for (x, word) in numbers(&u).iter().zip(words) {
-            assert_eq!(*x, f64::from(word & 0xff_ffff) / f64::from(1 << 24));
+        unsafe { bernoulli_of(out.strided(), p.strided(), &mut stream) }.unwrap();
+        let got = numbers(&out);
+        assert_eq!(got[..8], [0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0]);
+        let mut again = Stream::mt19937(0);
+        let mut words = [0; 12];
+        again.fill(&mut words);
+        for (x, word) in got[8..].iter().zip(&words[8..]) {
+            assert_eq!(*x == 1.0, unit_f32(*word) < 0.5);
         }
     }
 }

@@ -1,154 +1,226 @@
 //! Random numbers of further distributions, and choices: permutations, samples of categories.
 //!
-//! As in [`super::random`], element `i` depends on the seed and its position alone. Each takes 64 bits of the stream.
+//! All are made in `f64`, of one uniform or normal number each.
 
-use super::copy::copy;
-use super::random::{self, PIECE, join};
+use super::random::{Made, draw};
 use super::{KernelError, Strided};
-use crate::rng::Philox;
+use crate::rng::Stream;
+use std::f64::consts::PI;
 use straightline_passes::ir::DType;
 
-/// The counter values that a draw of `n` numbers of 64 bits uses up.
-pub fn draw_counters(n: usize) -> u64 {
-    random::counters(DType::F64, n)
+/// A distribution with its parameters.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Distribution {
+    /// The time until an event of this rate.
+    Exponential {
+        /// The rate.
+        lambda: f64,
+    },
+    /// How many trials until one of this probability succeeds.
+    Geometric {
+        /// The probability.
+        p: f64,
+    },
+    /// `e` to the power of a normal number.
+    LogNormal {
+        /// Of the normal number.
+        mean: f64,
+        /// Of the normal number.
+        std: f64,
+    },
+    /// The quotient of two normal numbers, scaled and moved.
+    Cauchy {
+        /// Half of the numbers are below.
+        median: f64,
+        /// The scale.
+        sigma: f64,
+    },
 }
 
-/// 64 random bits for each of `n` choices.
-fn words(seed: u64, offset: u64, n: usize) -> impl Iterator<Item = u64> {
-    let stream = Philox::new(seed, 0, offset);
-    (0..n.div_ceil(2) as u64)
-        .flat_map(move |i| {
-            let [a, b, c, d] = stream.block(i);
-            [join(&[a, b]), join(&[c, d])]
-        })
-        .take(n)
-}
-
-/// A number in `[0, 1)` with 53 bits, of 64 random ones.
-pub fn unit(bits: u64) -> f64 {
-    (bits >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
-}
-
-macro_rules! draws {
-    ($(#[$doc:meta])* $name:ident $t:ty, $dtype:expr) => {
-        $(#[$doc])*
-        ///
-        /// # Safety
-        ///
-        /// The memory of `out` is what it says and may be written.
-        pub unsafe fn $name(
-            out: Strided<'_>,
-            seed: u64,
-            offset: u64,
-            make: &(dyn Fn(u64) -> $t + Sync),
-        ) -> Result<(), KernelError> {
-            let dtype = out.dtype;
-            let stream = Philox::new(seed, 0, offset);
-            random::generate(out, stream, 2, &|numbers, p, m| {
-                let mut x = [0 as $t; PIECE];
-                for (x, pair) in x[..m].iter_mut().zip(numbers.chunks_exact(2)) {
-                    *x = make(join(pair));
-                }
-                let (sizes, one) = ([m as i64], [1]);
-                let view = |ptr, dtype| Strided { ptr, dtype, sizes: &sizes, strides: &one };
-                // SAFETY: m elements each. A conversion exists for every dtype, so the result is always Ok.
-                let _ = unsafe { copy(view(p, dtype), view(x.as_mut_ptr().cast(), $dtype)) };
-            })
+impl Distribution {
+    fn draw(self, stream: &mut Stream) -> f64 {
+        match self {
+            Distribution::Exponential { lambda } => -1.0 / lambda * (-stream.unit_f64()).ln_1p(),
+            Distribution::Geometric { p } => (stream.unit_f64().ln() / (-p).ln_1p()).ceil(),
+            Distribution::LogNormal { mean, std } => (stream.normal() * std + mean).exp(),
+            Distribution::Cauchy { median, sigma } => {
+                median + sigma * (PI * (stream.unit_f64() - 0.5)).tan()
+            }
         }
-    };
-}
-draws!(
-    /// Fills with `make` of 64 random bits each, converted to the dtype of `out`.
-    draw f64, DType::F64
-);
-draws!(
-    /// [`draw`] for integers, which `f64` does not hold.
-    draw_integers i64, DType::I64
-);
-
-/// An integer in `low .. low + range`; a range of 0 stands for all 2^64.
-pub fn integer_in(bits: u64, low: i64, range: u64) -> i64 {
-    low.wrapping_add(bits.checked_rem(range).unwrap_or(bits) as i64)
+    }
 }
 
-/// The numbers `0..n` in random order; uses up [`draw_counters`] of `n`.
-pub fn permutation(n: usize, seed: u64, offset: u64) -> Vec<i64> {
+/// Fills with numbers of a distribution, converted to the dtype of `out`.
+///
+/// # Safety
+///
+/// The memory of `out` is what it says and may be written.
+pub unsafe fn fill(out: Strided<'_>, stream: &mut Stream, distribution: Distribution) {
+    // SAFETY: as promised by the caller.
+    unsafe { draw(out, stream, |stream| distribution.draw(stream)) };
+}
+
+/// The numbers `0..n` in random order, by Fisher and Yates' shuffle.
+pub fn permutation(n: usize, stream: &mut Stream) -> Vec<i64> {
     let mut out: Vec<i64> = (0..n as i64).collect();
-    for (i, bits) in words(seed, offset, n).enumerate() {
-        let j = i + (bits % (n - i) as u64) as usize;
-        out.swap(i, j);
+    // where the remainder of 32 bits would be skewed, 64 are drawn and the shuffle goes the other way
+    if n < (u32::MAX / 20) as usize {
+        for i in 0..n.saturating_sub(1) {
+            let j = i + stream.word() as usize % (n - i);
+            out.swap(i, j);
+        }
+    } else {
+        for i in 0..n {
+            let j = (stream.pair() % (i as u64 + 1)) as usize;
+            out.swap(i, j);
+        }
     }
     out
 }
 
-/// `samples` categories for each row of weights (not negative, finite, their sum above 0), drawn with or without
-/// replacement, in the order drawn.
+/// The sum of weights as an accumulator of their dtype has it.
+trait Sum: Made {
+    fn of(x: f64) -> Self;
+    fn add(self, x: Self) -> Self;
+    /// Of a sum, as `f64`.
+    fn part(self, total: Self) -> f64;
+}
+
+macro_rules! sums {
+    ($($t:ty),*) => {$(
+        impl Sum for $t {
+            fn of(x: f64) -> $t {
+                x as $t
+            }
+            fn add(self, x: $t) -> $t {
+                self + x
+            }
+            #[allow(clippy::useless_conversion, reason = "one of the two is f64")]
+            fn part(self, total: $t) -> f64 {
+                f64::from(self / total)
+            }
+        }
+    )*};
+}
+sums!(f32, f64);
+
+/// `samples` categories for each row of weights (not negative, finite, their sum above 0), drawn with replacement: the first whose
+/// share of the running sum reaches a uniform number. Sums are made in `f64` for `f64` weights, else in `f32`.
 ///
-/// Uses up [`draw_counters`] of a number per sample with replacement, of one per weight without.
-pub fn multinomial(
+/// # Errors
+/// Weights that are not floating-point.
+pub fn with_replacement(
     weights: &[f64],
+    dtype: DType,
     categories: usize,
     samples: usize,
-    replacement: bool,
-    seed: u64,
-    offset: u64,
-) -> Vec<i64> {
-    if categories == 0 {
-        return Vec::new();
+    stream: &mut Stream,
+) -> Result<Vec<i64>, KernelError> {
+    if !dtype.is_floating() {
+        return Err(KernelError::unsupported("multinomial", dtype));
     }
-    let rows = weights.len() / categories;
-    let mut out = Vec::with_capacity(rows * samples);
-    let per_row = if replacement { samples } else { categories };
-    let mut bits = words(seed, offset, rows * per_row);
-    for row in weights.chunks_exact(categories) {
-        if replacement {
-            let mut total = 0.0;
-            let sums: Vec<f64> = row
-                .iter()
-                .map(|w| {
-                    total += w;
-                    total
-                })
-                .collect();
-            let last = row.iter().rposition(|w| *w > 0.0).unwrap_or(0);
-            out.extend(bits.by_ref().take(samples).map(|b| {
-                let at = unit(b) * total;
-                sums.partition_point(|s| *s <= at).min(last) as i64
-            }));
-        } else {
-            // a race: category i arrives after an exponential time of rate w_i
-            let mut arrivals: Vec<(f64, i64)> = row
-                .iter()
-                .zip(bits.by_ref().take(categories))
-                .enumerate()
-                .map(|(i, (w, b))| (-(-unit(b)).ln_1p() / w, i as i64))
-                .map(|(t, i)| (if t.is_nan() { f64::INFINITY } else { t }, i))
-                .collect();
-            arrivals.sort_by(|a, b| a.0.total_cmp(&b.0));
-            out.extend(arrivals.iter().take(samples).map(|a| a.1));
+    let mut out = Vec::new();
+    if categories > 0 {
+        for row in weights.chunks_exact(categories) {
+            let mut shares = if dtype == DType::F64 {
+                shares::<f64>(row)
+            } else {
+                shares::<f32>(row)
+            };
+            shares[categories - 1] = 1.0;
+            for _ in 0..samples {
+                let at = stream.unit_f64();
+                out.push(shares.partition_point(|share| *share < at) as i64);
+            }
         }
     }
-    out
+    Ok(out)
+}
+
+fn shares<T: Sum>(row: &[f64]) -> Vec<f64> {
+    let mut total = T::default();
+    let sums: Vec<T> = row
+        .iter()
+        .map(|w| {
+            total = total.add(T::of(*w));
+            total
+        })
+        .collect();
+    sums.into_iter().map(|sum| sum.part(total)).collect()
+}
+
+/// Slopes for the elements of a row-major tensor: a uniform number of `[lower, upper)` for those that are not positive, 1 for the others, which
+/// draw none.
+pub fn slopes(
+    positive: impl Iterator<Item = bool>,
+    stream: &mut Stream,
+    lower: f64,
+    upper: f64,
+) -> Vec<f64> {
+    positive
+        .map(|positive| {
+            if positive {
+                1.0
+            } else {
+                stream.unit_f64() * (upper - lower) + lower
+            }
+        })
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::Data;
     use super::*;
 
     #[test]
-    fn permutations_hold_every_number_once() {
-        for n in [0, 1, 2, 33, 1000] {
-            let p = permutation(n, 5, 7);
-            let mut sorted = p.clone();
-            sorted.sort_unstable();
-            assert_eq!(sorted, (0..n as i64).collect::<Vec<_>>());
-            assert_eq!(p, permutation(n, 5, 7));
+    fn distributions_have_their_means() {
+        let mut stream = Stream::mt19937(3);
+        for (distribution, want) in [
+            (Distribution::Exponential { lambda: 0.5 }, 2.0),
+            (Distribution::Geometric { p: 0.25 }, 4.0),
+            (
+                Distribution::LogNormal {
+                    mean: 0.0,
+                    std: 0.5,
+                },
+                0.125f64.exp(),
+            ),
+        ] {
+            let mut x = Data::contiguous(DType::F32, &[40_000]);
+            // SAFETY: the data own their elements.
+            unsafe { fill(x.strided(), &mut stream, distribution) };
+            let mean = x.values().iter().map(|x| x.as_f64()).sum::<f64>() / 40_000.0;
+            assert!((mean / want - 1.0).abs() < 0.03, "{distribution:?} {mean}");
         }
-        assert_ne!(permutation(33, 5, 7), permutation(33, 6, 7));
+        // a Cauchy distribution has no mean, but quartiles
+        let (median, sigma) = (1.0, 2.0);
+        let mut x = Data::contiguous(DType::F64, &[40_000]);
+        // SAFETY: the data own their elements.
+        unsafe {
+            fill(
+                x.strided(),
+                &mut stream,
+                Distribution::Cauchy { median, sigma },
+            )
+        };
+        let values = x.values();
+        let below = |limit| values.iter().filter(|x| x.as_f64() < limit).count() as f64 / 40_000.0;
+        assert!((below(1.0) - 0.5).abs() < 0.02 && (below(3.0) - 0.75).abs() < 0.02);
+    }
+
+    #[test]
+    fn permutations_hold_every_number_once() {
+        let mut stream = Stream::mt19937(3);
+        for n in [0, 1, 2, 33, 1000] {
+            let mut p = permutation(n, &mut stream);
+            p.sort_unstable();
+            assert_eq!(p, (0..n as i64).collect::<Vec<_>>());
+        }
         // each of the six orders of three about as often
         let mut seen = std::collections::HashMap::new();
-        for seed in 0..6000 {
-            *seen.entry(permutation(3, seed, 0)).or_insert(0) += 1;
+        for _ in 0..6000 {
+            *seen.entry(permutation(3, &mut stream)).or_insert(0) += 1;
         }
         assert_eq!(seen.len(), 6);
         assert!(seen.values().all(|n| (850..1150).contains(n)), "{seen:?}");
@@ -157,29 +229,36 @@ mod tests {
     #[test]
     fn categories_come_as_often_as_their_weights() {
         let weights = [1.0, 0.0, 3.0, 6.0];
-        let drawn = multinomial(&weights, 4, 20_000, true, 1, 0);
-        let mut counts = [0; 4];
-        for c in drawn {
-            counts[c as usize] += 1;
+        for dtype in [DType::F32, DType::F64, DType::F16] {
+            let mut stream = Stream::mt19937(3);
+            let drawn = with_replacement(&weights, dtype, 4, 20_000, &mut stream).unwrap();
+            let mut counts = [0; 4];
+            for c in drawn {
+                counts[c as usize] += 1;
+            }
+            assert_eq!(counts[1], 0);
+            for (n, w) in counts.iter().zip(weights) {
+                assert!(
+                    (f64::from(*n) / 20_000.0 - w / 10.0).abs() < 0.015,
+                    "{counts:?}"
+                );
+            }
         }
-        assert_eq!(counts[1], 0);
-        for (n, w) in counts.iter().zip(weights) {
-            assert!(
-                (f64::from(*n) / 20_000.0 - w / 10.0).abs() < 0.015,
-                "{counts:?}"
-            );
-        }
-        let mut first = [0; 4];
-        for seed in 0..5000 {
-            let drawn = multinomial(&weights, 4, 3, false, seed, 0);
-            let mut sorted = drawn.clone();
-            sorted.sort_unstable();
-            assert_eq!(sorted, [0, 2, 3]);
-            first[drawn[0] as usize] += 1;
-        }
-        assert!(
-            (f64::from(first[3]) / 5000.0 - 0.6).abs() < 0.03,
-            "{first:?}"
+    }
+
+    #[test]
+    fn slopes_are_drawn_for_what_is_not_positive() {
+        let mut stream = Stream::mt19937(3);
+        let drawn = slopes(
+            [true, false, true, false].into_iter(),
+            &mut stream,
+            0.1,
+            0.3,
         );
+        let mut again = Stream::mt19937(3);
+        let want: Vec<f64> = (0..2)
+            .map(|_| again.unit_f64() * (0.3 - 0.1) + 0.1)
+            .collect();
+        assert_eq!(drawn, [1.0, want[0], 1.0, want[1]]);
     }
 }

@@ -13,7 +13,7 @@ const ROUNDS: usize = 10;
 /// Counter values that [`Philox::fill`] computes side by side.
 const WIDTH: usize = 16;
 
-/// A stream of random numbers.
+/// The numbers of a seed, by position.
 ///
 /// ```
 /// use straightline_runtime::rng::Philox;
@@ -110,6 +110,40 @@ impl Philox {
             piece.copy_from_slice(&self.block(index)[..piece.len()]);
             index = index.wrapping_add(1);
         }
+    }
+}
+
+/// [`Philox`] as an engine: its numbers one after the other.
+#[derive(Clone, Debug)]
+pub(super) struct Words {
+    seed: u64,
+    /// How many numbers were taken; after 2^64 of them the stream starts anew.
+    position: u64,
+}
+
+impl Words {
+    pub(super) fn new(seed: u64, position: u64) -> Words {
+        Words { seed, position }
+    }
+
+    pub(super) fn position(&self) -> u64 {
+        self.position
+    }
+
+    pub(super) fn fill(&mut self, out: &mut [u32]) {
+        let stream = Philox::new(self.seed, 0, 0);
+        let (block, used) = (self.position / 4, (self.position % 4) as usize);
+        self.position = self.position.wrapping_add(out.len() as u64);
+        let mut out = out;
+        let mut next = block;
+        if used > 0 {
+            // the rest of a block that an earlier call began
+            let n = out.len().min(4 - used);
+            let (head, tail) = out.split_at_mut(n);
+            head.copy_from_slice(&stream.block(block)[used..used + n]);
+            (out, next) = (tail, block + 1);
+        }
+        stream.fill(next, out);
     }
 }
 

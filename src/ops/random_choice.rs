@@ -1,0 +1,84 @@
+//! Categories drawn by their weights.
+
+use super::{copy, pointwise, random};
+use crate::error::{Error, Result};
+use crate::tensor::{Generator, Tensor};
+use straightline_passes::ir::{DType, Dims};
+use straightline_runtime::cpu::kernels::random_distributions::with_replacement;
+
+fn check_weights(rows: &[f64], categories: usize, samples_with: bool) -> Result<()> {
+    for row in rows.chunks_exact(categories) {
+        if row.iter().any(|w| !w.is_finite() || *w < 0.0) {
+            return Err(Error::runtime(if samples_with {
+                "invalid multinomial distribution (encountering probability entry < 0, infinity or NaN)"
+            } else {
+                "probability tensor contains either `inf`, `nan` or element < 0"
+            }));
+        }
+        let total = row.iter().sum::<f64>();
+        if total <= 0.0 {
+            return Err(Error::runtime(
+                "invalid multinomial distribution (sum of probabilities <= 0)",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Positions along the last dimension, as probable as the weights there.
+pub(crate) fn multinomial(
+    weights: &Tensor,
+    samples: i64,
+    replacement: bool,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    if !(1..=2).contains(&weights.dim()) {
+        return Err(Error::runtime("prob_dist must be 1 or 2 dim"));
+    }
+    if !weights.dtype().is_floating() {
+        return Err(Error::runtime(format!(
+            "multinomial only supports floating-point dtypes for input, got: {}",
+            weights.dtype().torch_name()
+        )));
+    }
+    if samples <= 0 {
+        return Err(Error::runtime("cannot sample n_sample <= 0 samples"));
+    }
+    let (lead, categories) = match *weights.sizes() {
+        [n] => (None, n),
+        [rows, n, ..] => (Some(rows), n),
+        [] => (None, 0),
+    };
+    if !replacement && samples > categories {
+        return Err(Error::runtime(
+            "cannot sample n_sample > prob_dist.size(-1) samples without replacement",
+        ));
+    }
+    if categories == 0 {
+        return Err(Error::runtime("multinomial: there are no categories"));
+    }
+    if categories > 1 << 24 {
+        return Err(Error::runtime("number of categories cannot exceed 2^24"));
+    }
+    let sizes: Dims = lead.into_iter().chain([samples]).collect();
+    if !weights.storage().has_data() || sizes.contains(&0) {
+        return Tensor::allocate_contiguous(DType::I64, weights.device(), &sizes);
+    }
+    let numbers = copy::to_dtype(weights, DType::F64)?.to_vec::<f64>()?;
+    let one_by_one = replacement && samples > 1;
+    check_weights(&numbers, categories as usize, one_by_one)?;
+    if !one_by_one {
+        // a race: a category of weight w arrives after an exponential time of rate w
+        let times = random::exponential(weights, 1.0, generator)?;
+        let speeds = pointwise::div(weights, &times)?;
+        if samples == 1 {
+            return super::reduce::argmax(&speeds, Some(-1), true);
+        }
+        return Ok(super::sort::topk(&speeds, samples, -1, true, true)?.1);
+    }
+    let mut stream = generator.unwrap_or(Generator::default_cpu()).lock();
+    let (categories, samples) = (categories as usize, samples as usize);
+    let drawn = with_replacement(&numbers, weights.dtype(), categories, samples, &mut stream)?;
+    drop(stream);
+    Tensor::from_slice(&drawn, &sizes)
+}
