@@ -4,16 +4,20 @@
 //! through the dispatcher. Methods ending in `_` write in place and return a handle to the same
 //! tensor.
 
+mod arrange;
 mod binary;
 mod indexing;
 mod make;
 mod nested;
+mod neural;
 mod product;
 mod quantized;
 mod reduce;
 mod rounding;
+mod scatter;
 mod select;
 mod shape;
 mod sort;
 mod sparse;
+mod statistics;
 mod unary;

@@ -1,0 +1,152 @@
+//! Writing at computed positions, into a copy.
+
+use crate::error::Result;
+use crate::ops::aten;
+use crate::tensor::Tensor;
+use straightline_passes::ir::Scalar;
+
+impl Tensor {
+    /// A copy with `src` at the indices along a dimension. See [`aten::scatter_src`].
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let x = Tensor::from_slice(&[0f32; 3], &[3])?;
+    /// let index = Tensor::from_slice(&[2i64, 0], &[2])?;
+    /// let src = Tensor::from_slice(&[5f32, 6.0], &[2])?;
+    /// assert_eq!(x.scatter(0, &index, &src)?.to_vec::<f32>()?, [6.0, 0.0, 5.0]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn scatter(&self, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+        aten::scatter_src(self, dim, index, src)
+    }
+
+    /// A copy with a number at the indices along a dimension. See [`aten::scatter_value`].
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let x = Tensor::from_slice(&[0f32; 3], &[3])?;
+    /// let index = Tensor::from_slice(&[2i64, 0], &[2])?;
+    /// assert_eq!(x.scatter_value(0, &index, 1.0)?.to_vec::<f32>()?, [1.0, 0.0, 1.0]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn scatter_value(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        value: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        aten::scatter_value(self, dim, index, value.into())
+    }
+
+    /// A copy in which `src` is combined with what is at the indices: `"sum"`, `"prod"`, `"mean"`, `"amax"` or
+    /// `"amin"`. See [`aten::scatter_reduce_two`].
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let x = Tensor::from_slice(&[1f32; 2], &[2])?;
+    /// let index = Tensor::from_slice(&[0i64, 0], &[2])?;
+    /// let src = Tensor::from_slice(&[5f32, 6.0], &[2])?;
+    /// assert_eq!(x.scatter_reduce(0, &index, &src, "amax", true)?.to_vec::<f32>()?, [6.0, 1.0]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn scatter_reduce(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        src: &Tensor,
+        reduce: &str,
+        include_self: bool,
+    ) -> Result<Tensor> {
+        aten::scatter_reduce_two(self, dim, index, src, reduce, include_self)
+    }
+
+    /// A copy with the slices of `source` added at the indices of a dimension. See [`aten::index_add`].
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let x = Tensor::from_slice(&[1f32; 3], &[3])?;
+    /// let index = Tensor::from_slice(&[2i64, 2], &[2])?;
+    /// let src = Tensor::from_slice(&[5f32, 6.0], &[2])?;
+    /// assert_eq!(x.index_add(0, &index, &src)?.to_vec::<f32>()?, [1.0, 1.0, 12.0]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn index_add(&self, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+        aten::index_add(self, dim, index, source, 1.into())
+    }
+
+    /// A copy with the slices of `source` at the indices of a dimension. See [`aten::index_copy`].
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let x = Tensor::from_slice(&[0f32; 3], &[3])?;
+    /// let index = Tensor::from_slice(&[2i64, 0], &[2])?;
+    /// let src = Tensor::from_slice(&[5f32, 6.0], &[2])?;
+    /// assert_eq!(x.index_copy(0, &index, &src)?.to_vec::<f32>()?, [6.0, 0.0, 5.0]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn index_copy(&self, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+        aten::index_copy(self, dim, index, source)
+    }
+
+    /// A copy with a number in the slices at the indices of a dimension. See [`aten::index_fill_int_scalar`].
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let x = Tensor::from_slice(&[0f32; 3], &[3])?;
+    /// let index = Tensor::from_slice(&[2i64, 0], &[2])?;
+    /// assert_eq!(x.index_fill(0, &index, 7.0)?.to_vec::<f32>()?, [7.0, 0.0, 7.0]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn index_fill(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Result<Tensor> {
+        aten::index_fill_int_scalar(self, dim, index, value.into())
+    }
+
+    /// The elements at indices along a dimension, both broadcast elsewhere: what [`argsort`](Tensor::argsort) gives,
+    /// sorts. See [`aten::take_along_dim`].
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let x = Tensor::from_slice(&[3f32, 1.0, 2.0], &[3])?;
+    /// let order = x.argsort(0, false)?;
+    /// assert_eq!(x.take_along_dim(&order, 0)?.to_vec::<f32>()?, [1.0, 2.0, 3.0]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn take_along_dim(&self, indices: &Tensor, dim: i64) -> Result<Tensor> {
+        aten::take_along_dim(self, indices, Some(dim))
+    }
+
+    /// A copy with the elements of `source`, in order, where the mask is true. See [`aten::masked_scatter`].
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let x = Tensor::from_slice(&[0f32; 3], &[3])?;
+    /// let mask = Tensor::from_slice(&[true, false, true], &[3])?;
+    /// let src = Tensor::from_slice(&[5f32, 6.0], &[2])?;
+    /// assert_eq!(x.masked_scatter(&mask, &src)?.to_vec::<f32>()?, [5.0, 0.0, 6.0]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn masked_scatter(&self, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
+        aten::masked_scatter(self, mask, source)
+    }
+
+    /// Integers as rows of zeros with a one; -1 classes: as many as the largest needs. See [`aten::one_hot`].
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let x = Tensor::from_slice(&[1i64, 0], &[2])?;
+    /// assert_eq!(x.one_hot(3)?.to_vec::<i64>()?, [0, 1, 0, 1, 0, 0]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn one_hot(&self, num_classes: i64) -> Result<Tensor> {
+        aten::one_hot(self, num_classes)
+    }
+}

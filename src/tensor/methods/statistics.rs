@@ -1,0 +1,136 @@
+//! Order statistics, norms, running extremes, counts.
+
+use crate::error::Result;
+use crate::ops::aten;
+use crate::tensor::Tensor;
+use straightline_passes::ir::Scalar;
+
+impl Tensor {
+    /// The lower median of all elements. See [`aten::median`].
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let x = Tensor::from_slice(&[3f32, 1.0, 2.0], &[3])?;
+    /// assert_eq!(x.median()?.to_vec::<f32>()?, [2.0]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn median(&self) -> Result<Tensor> {
+        aten::median(self)
+    }
+
+    /// The lower medians along a dimension, and where they are. See [`aten::median_dim`].
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let x = Tensor::from_slice(&[3f32, 1.0, 2.0], &[3])?;
+    /// let (value, index) = x.median_dim(0, false)?;
+    /// assert_eq!((value.item()?.as_f64(), index.item()?.as_i64()), (2.0, 2));
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn median_dim(&self, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+        aten::median_dim(self, dim, keepdim)
+    }
+
+    /// The `k`-th smallest elements along a dimension (from 1 on), and where they are. See [`aten::kthvalue`].
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let x = Tensor::from_slice(&[3f32, 1.0, 2.0], &[3])?;
+    /// let (value, _) = x.kthvalue(3, 0, false)?;
+    /// assert_eq!(value.item()?.as_f64(), 3.0);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn kthvalue(&self, k: i64, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+        aten::kthvalue(self, k, dim, keepdim)
+    }
+
+    /// The vector norm of an order over dimensions, or over all. See [`aten::linalg_vector_norm`].
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let x = Tensor::from_slice(&[3f32, -4.0], &[2])?;
+    /// assert_eq!(x.norm(2, None, false)?.item()?.as_f64(), 5.0);
+    /// assert_eq!(x.norm(f64::INFINITY, None, false)?.item()?.as_f64(), 4.0);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn norm(
+        &self,
+        ord: impl Into<Scalar>,
+        dims: Option<&[i64]>,
+        keepdim: bool,
+    ) -> Result<Tensor> {
+        aten::linalg_vector_norm(self, ord.into(), dims, keepdim, None)
+    }
+
+    /// The largest elements so far along a dimension, and where they are. See [`aten::cummax`].
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let x = Tensor::from_slice(&[1f32, 3.0, 2.0], &[3])?;
+    /// let (values, indices) = x.cummax(0)?;
+    /// assert_eq!(values.to_vec::<f32>()?, [1.0, 3.0, 3.0]);
+    /// assert_eq!(indices.to_vec::<i64>()?, [0, 1, 1]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn cummax(&self, dim: i64) -> Result<(Tensor, Tensor)> {
+        aten::cummax(self, dim)
+    }
+
+    /// The smallest elements so far along a dimension, and where they are. See [`aten::cummin`].
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let x = Tensor::from_slice(&[3f32, 1.0, 2.0], &[3])?;
+    /// assert_eq!(x.cummin(0)?.0.to_vec::<f32>()?, [3.0, 1.0, 1.0]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn cummin(&self, dim: i64) -> Result<(Tensor, Tensor)> {
+        aten::cummin(self, dim)
+    }
+
+    /// How many elements are not zero. See [`aten::count_nonzero`].
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let x = Tensor::from_slice(&[1i64, 0, 2], &[3])?;
+    /// assert_eq!(x.count_nonzero(None)?.item()?.as_i64(), 2);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn count_nonzero(&self, dim: Option<i64>) -> Result<Tensor> {
+        aten::count_nonzero(self, dim)
+    }
+
+    /// The smallest and the largest element. See [`aten::aminmax`].
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let x = Tensor::from_slice(&[3f32, 1.0, 2.0], &[3])?;
+    /// let (low, high) = x.aminmax(None, false)?;
+    /// assert_eq!((low.item()?.as_f64(), high.item()?.as_f64()), (1.0, 3.0));
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn aminmax(&self, dim: Option<i64>, keepdim: bool) -> Result<(Tensor, Tensor)> {
+        aten::aminmax(self, dim, keepdim)
+    }
+
+    /// How often each of 0, 1, 2, ... occurs. See [`aten::bincount`].
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let x = Tensor::from_slice(&[1i64, 3, 1], &[3])?;
+    /// assert_eq!(x.bincount(0)?.to_vec::<i64>()?, [0, 2, 0, 1]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn bincount(&self, minlength: i64) -> Result<Tensor> {
+        aten::bincount(self, None, minlength)
+    }
+}
