@@ -1,0 +1,245 @@
+//! One value after the other: computed in place, made a stage, or stored.
+
+use super::{Fuser, demanded};
+use crate::ir::Dims;
+use crate::schedule::cost::is_expensive;
+use crate::schedule::group::{Item, Target, roles};
+use crate::schedule::program::{Def, V};
+use std::collections::HashSet;
+
+impl Fuser<'_> {
+    pub(super) fn visit(&mut self, v: V) {
+        let def = self.p.def(v).clone();
+        if !self.demands.live[v.i()] {
+            return;
+        }
+        let forced = self.forced.contains(&v) || self.p.get(v).barrier;
+        match &def {
+            Def::Source { .. } => {}
+            Def::Const(_) | Def::Position(_) if !forced => {}
+            Def::Matmul(_) | Def::Extern { .. } => {
+                self.stored[v.i()] = true;
+                for o in self.p.operands(v) {
+                    let base = demanded(self.p, o, &self.demands.strides);
+                    self.forced.insert(base);
+                    self.stored[base.i()] = true;
+                }
+                self.note(v, None, "a runtime kernel");
+            }
+            Def::Pieces { pieces, overlap } => {
+                self.stored[v.i()] = true;
+                let whole = self.memory().strides(v);
+                let mut first = None;
+                for piece in pieces {
+                    let (dims, roles) = roles(self.p.sizes(piece.src));
+                    let (mut offset, mut strides) = (0, Dims::new());
+                    for d in 0..whole.len() {
+                        offset += piece.start[d] * whole[d];
+                        strides.push(piece.step[d] * whole[d]);
+                    }
+                    let target = Target {
+                        buffer: v,
+                        offset,
+                        strides,
+                    };
+                    let item = Item::Store {
+                        value: piece.src,
+                        target,
+                        roles,
+                    };
+                    let g = self.new_group(dims, vec![item]);
+                    if *overlap {
+                        self.fixed.insert(g);
+                    }
+                    first = first.or(Some(g));
+                    self.member.entry(piece.src).or_default().push(g);
+                    self.require(piece.src, g);
+                }
+                self.note(v, first, "stored piece by piece");
+            }
+            Def::Reduce { .. } | Def::ArgReduce { .. } => self.visit_fold(v, forced),
+            _ if self.hosts[v.i()].is_empty() && !forced => {}
+            _ => self.visit_inlinable(v, &def, forced),
+        }
+    }
+
+    fn visit_fold(&mut self, v: V, forced: bool) {
+        let hosts: Vec<usize> = self.hosts[v.i()].iter().copied().collect();
+        if hosts.is_empty() && !forced {
+            return;
+        }
+        let src = self.p.operands(v)[0];
+        if self.folds_folds(v, src) {
+            let base = demanded(self.p, src, &self.demands.strides);
+            self.forced.insert(base);
+            self.stored[base.i()] = true;
+        }
+        if let (false, [host]) = (forced, &hosts[..])
+            && !self.alone.contains(&v)
+            && self.fold_into(v, *host)
+        {
+            self.require(src, *host);
+            self.note(v, Some(*host), "a stage of the kernel that needs it");
+            return;
+        }
+        self.stored[v.i()] = true;
+        let reason = match (forced, hosts.len()) {
+            (true, _) => "stored: a result, an operand of a runtime kernel, or folded further",
+            (_, 1) => "stored: its consumer needs it at other grid points",
+            _ => "stored: several kernels need it",
+        };
+        let group = match self.join(v, &hosts) {
+            Some(g) => g,
+            None => {
+                let (dims, roles) = roles(self.p.sizes(v));
+                let target = self.target(v);
+                let fold = Item::Fold {
+                    value: v,
+                    roles: roles.clone(),
+                };
+                let store = Item::Store {
+                    value: v,
+                    target,
+                    roles,
+                };
+                self.new_group(dims, vec![fold, store])
+            }
+        };
+        self.member.entry(v).or_default().push(group);
+        self.require(src, group);
+        self.note(v, Some(group), reason);
+    }
+
+    /// Whether `v` folds over values that are each made by folding (a mean of the rows' losses).
+    /// Such values are stored, so that the inner fold has a kernel with a grid point for each.
+    fn folds_folds(&self, v: V, src: V) -> bool {
+        let n = self.p.numel(src);
+        if n <= self.p.numel(v) {
+            return false;
+        }
+        let (mut stack, mut seen) = (vec![src], HashSet::new());
+        while let Some(u) = stack.pop() {
+            if !seen.insert(u) || seen.len() > 64 || self.p.numel(u) < n {
+                continue;
+            }
+            if self.p.def(u).is_reduction() {
+                return true;
+            }
+            if self.p.def(u).is_inlinable() && !self.stored[u.i()] {
+                stack.extend(self.p.operands(u));
+            }
+        }
+        false
+    }
+
+    fn visit_inlinable(&mut self, v: V, def: &Def, forced: bool) {
+        let hosts: Vec<usize> = self.hosts[v.i()].iter().copied().collect();
+        let reason = if forced {
+            Some("stored: a result, an operand of a runtime kernel, or folded further")
+        } else if def.is_view() {
+            None
+        } else if hosts.len() > 1 && !self.is_cheap(v) {
+            Some("stored: several kernels need it and it is not cheap")
+        } else if hosts.iter().any(|h| self.is_full(*h)) {
+            Some("stored: the kernel that needs it is long enough")
+        } else if hosts.iter().any(|h| self.is_repeated(v, *h)) {
+            Some("stored: its consumer would compute each element many times")
+        } else {
+            None
+        };
+        let Some(reason) = reason else {
+            for h in &hosts {
+                for o in self.p.operands(v) {
+                    self.require(o, *h);
+                }
+                if let Some(g) = &mut self.groups[*h] {
+                    g.inlined += 1;
+                }
+            }
+            let reason = match hosts.len() {
+                1 => "computed in place by the kernel that needs it",
+                _ => "cheap: computed in place by each kernel that needs it",
+            };
+            self.note(v, hosts.first().copied(), reason);
+            return;
+        };
+        self.stored[v.i()] = true;
+        if self.p.numel(v) == 0 {
+            self.note(v, None, "no elements");
+            return;
+        }
+        let open: Vec<usize> = hosts
+            .iter()
+            .copied()
+            .filter(|h| !self.is_full(*h))
+            .collect();
+        let group = match self.join(v, &open) {
+            Some(g) => g,
+            None => {
+                let (dims, roles) = roles(self.p.sizes(v));
+                let target = self.target(v);
+                let store = Item::Store {
+                    value: v,
+                    target,
+                    roles,
+                };
+                self.new_group(dims, vec![store])
+            }
+        };
+        self.member.entry(v).or_default().push(group);
+        for o in self.p.operands(v) {
+            self.require(o, group);
+        }
+        if let Some(g) = &mut self.groups[group] {
+            g.inlined += 1;
+        }
+        self.note(v, Some(group), reason);
+    }
+
+    fn is_full(&self, group: usize) -> bool {
+        self.groups[group]
+            .as_ref()
+            .is_some_and(|g| g.inlined >= self.cap)
+    }
+
+    /// Whether computing an element again costs little more than loading it.
+    fn is_cheap(&self, v: V) -> bool {
+        let (mut loads, mut ops, mut budget) = (0, 0, 16);
+        let mut stack = vec![v];
+        let mut seen = HashSet::new();
+        while let Some(u) = stack.pop() {
+            if !seen.insert(u) {
+                continue;
+            }
+            budget -= 1;
+            let def = self.p.def(u);
+            if budget == 0 || is_expensive(def) || matches!(def, Def::Gather { .. }) {
+                return false;
+            }
+            if matches!(def, Def::Const(_)) {
+                continue;
+            }
+            if !def.is_inlinable() || self.stored[u.i()] || self.forced.contains(&u) {
+                loads += 1;
+                continue;
+            }
+            ops += i32::from(!def.is_view());
+            stack.extend(self.p.operands(u));
+        }
+        loads <= 1 && ops <= 4
+    }
+
+    /// Whether a pointwise host would compute an expensive element for many grid points.
+    fn is_repeated(&self, v: V, host: usize) -> bool {
+        let Some(g) = &self.groups[host] else {
+            return false;
+        };
+        let points: i64 = g.dims.iter().product();
+        let innermost = self.p.sizes(v).last().is_some_and(|s| *s > 1);
+        is_expensive(self.p.def(v))
+            && innermost
+            && g.on_grid.iter().all(|on| *on)
+            && points >= 8 * self.p.numel(v)
+            && points >= 1 << 12
+    }
+}
