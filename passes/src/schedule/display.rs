@@ -85,7 +85,10 @@ impl fmt::Display for Op {
             Op::Fma(a, b, c) => write!(f, "fma {a}, {b}, {c}"),
             Op::Compare(op, a, b) => write!(f, "{} {a}, {b}", snake(op)),
             Op::Select(c, a, b) => write!(f, "select {c}, {a}, {b}"),
-            Op::CheckIndex { index, size } => write!(f, "check_index {index} < {size}"),
+            Op::CheckIndex { index, size, wrap } => {
+                let name = if *wrap { "wrap_index" } else { "check_index" };
+                write!(f, "{name} {index} < {size}")
+            }
             Op::Reduce(op, a) => write!(f, "reduce_{} {a}", snake(op)),
             Op::ArgReduce { max, value } => {
                 write!(f, "{} {value}", if *max { "arg_max" } else { "arg_min" })

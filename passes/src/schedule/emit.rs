@@ -64,7 +64,7 @@ struct StageState {
     values: HashMap<(V, Vec<Index>), Val>,
     loads: HashMap<(Mem, Index), Val>,
     consts: HashMap<(u64, DType, bool), Val>,
-    checks: HashMap<(Val, i64), Val>,
+    checks: HashMap<(Val, i64, bool), Val>,
 }
 
 struct Emitter<'a> {

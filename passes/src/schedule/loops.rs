@@ -253,13 +253,15 @@ pub enum Op {
     Compare(CompareOp, Val, Val),
     /// `cond ? a : b`.
     Select(Val, Val, Val),
-    /// Checks `-size <= index < size` and wraps negative ones (`index` is `i64`); out of range
-    /// makes the plan return an error that names this step. The result is safe as a dynamic index.
+    /// Checks `0 <= index < size` (`index` is `i64`); out of range makes the plan return an error
+    /// that names this step. The result is safe as a dynamic index.
     CheckIndex {
         /// The index value.
         index: Val,
         /// The size of the dimension indexed.
         size: i64,
+        /// Negative ones down to `-size` count from the end.
+        wrap: bool,
     },
     /// Accumulates a value over all axes of the stage. The result may be used only by later
     /// stages, through [`Op::Carry`].

@@ -79,6 +79,17 @@ pub(crate) struct Product {
     pub(crate) strides: Option<Dims>,
 }
 
+/// What is known of the indices that a gather reads.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Bounds {
+    /// They are listed in a constant and all in range: nothing is checked as they are read.
+    Listed,
+    /// One out of range is an error.
+    Checked,
+    /// As [`Bounds::Checked`], and negative ones count from the end.
+    Wrapped,
+}
+
 /// How an element is computed.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Def {
@@ -111,8 +122,7 @@ pub(crate) enum Def {
         src: V,
         index: V,
         dims: Vec<Option<usize>>,
-        /// The indices are listed in a constant and all in range: nothing is checked as they are read.
-        listed: bool,
+        bounds: Bounds,
     },
     /// Dimensions `dims` of the source are folded and absent from the result.
     Reduce {

@@ -7,7 +7,7 @@ use crate::schedule::group::{Item, Stop};
 use crate::schedule::index::{self, Unsplit};
 use crate::schedule::layout::{compose, resolve, view_strides};
 use crate::schedule::loops::*;
-use crate::schedule::program::{Def, Program, V};
+use crate::schedule::program::{Bounds, Def, Program, V};
 use smallvec::SmallVec;
 
 impl Emitter<'_> {
@@ -331,17 +331,25 @@ impl Emitter<'_> {
                 src,
                 index: ids,
                 dims,
-                listed,
+                bounds,
             } => {
                 let at = self.value(*ids, index)?;
                 let which = dims.iter().position(Option::is_none).unwrap_or(0);
                 let size = self.p.sizes(*src)[which];
-                let checked = match self.now.checks.get(&(at, size)) {
-                    _ if *listed => at,
+                let wrap = *bounds == Bounds::Wrapped;
+                let checked = match self.now.checks.get(&(at, size, wrap)) {
+                    _ if *bounds == Bounds::Listed => at,
                     Some(v) => *v,
                     None => {
-                        let v = self.inst(Op::CheckIndex { index: at, size }, DType::I64)?;
-                        self.now.checks.insert((at, size), v);
+                        let v = self.inst(
+                            Op::CheckIndex {
+                                index: at,
+                                size,
+                                wrap,
+                            },
+                            DType::I64,
+                        )?;
+                        self.now.checks.insert((at, size, wrap), v);
                         v
                     }
                 };

@@ -20,6 +20,7 @@ impl Lowerer<'_> {
                 let step = c.scalar("step", 2).unwrap_or(Scalar::Int(1));
                 return self.arange(c, c.scalar("start", 0)?, step);
             }
+            "aten::eye" | "aten::eye.m" => return self.eye(c),
             "aten::tril" => return self.triangle(c, CompareOp::Le),
             "aten::triu" => return self.triangle(c, CompareOp::Ge),
             _ => return None,
@@ -45,6 +46,16 @@ impl Lowerer<'_> {
             x = self.p.binary(BinaryOp::Add, x, start);
         }
         Some(self.p.cast(x, c.dtype()))
+    }
+
+    fn eye(&mut self, c: &CallView) -> Option<V> {
+        let sizes = c.sizes();
+        let row = self.p.push(DType::I64, sizes, Def::Position(0));
+        let col = self.p.push(DType::I64, sizes, Def::Position(1));
+        let same = self.p.compare(CompareOp::Eq, row, col);
+        let one = self.p.constant(Scalar::Int(1), c.dtype(), sizes);
+        let zero = self.p.constant(Scalar::Int(0), c.dtype(), sizes);
+        (sizes.len() == 2).then(|| self.p.select(same, one, zero))
     }
 
     /// Keeps the elements whose column compares so with row + diagonal.

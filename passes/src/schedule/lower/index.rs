@@ -3,9 +3,8 @@
 use super::view::slice_range;
 use super::{CallView, Lowerer, wrap_dim};
 use crate::ir::graph::Arg;
-use crate::ir::{DType, Dims, Scalar};
-use crate::schedule::loops::{BinaryOp, CompareOp};
-use crate::schedule::program::{Affine, Def, Piece, V};
+use crate::ir::{DType, Dims, Scalar, layout};
+use crate::schedule::program::{Affine, Bounds, Def, Piece, V};
 use std::cmp::Ordering;
 
 impl Lowerer<'_> {
@@ -75,59 +74,93 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Indexing with one tensor of integers. Several are left to the kernel, which checks each against its dimension.
+    /// Indexing with tensors of integers: one gather after the other, each along its own dimension.
     fn index_tensor(&mut self, c: &CallView) -> Option<V> {
-        let x = self.tensor(c, 0)?;
+        let mut x = self.tensor(c, 0)?;
         let Arg::Tensors(list) = c.args.get(1)? else {
             return None;
         };
-        let dim = list.iter().position(Option::is_some)?;
-        if list.iter().flatten().count() != 1 {
+        let rank = self.p.sizes(x).len();
+        let mut indices: Vec<(usize, V)> = Vec::new();
+        let mut places = Dims::new();
+        for (dim, ids) in list.iter().enumerate() {
+            let Some(ids) = ids else { continue };
+            let ids = self.get(*ids);
+            if dim >= rank || !matches!(self.p.dtype(ids), DType::I64 | DType::I32) {
+                return None;
+            }
+            places = layout::broadcast(&places, self.p.sizes(ids))?;
+            indices.push((dim, ids));
+        }
+        let (first, last) = (indices.first()?.0, indices.last()?.0);
+        if c.sizes().len() + indices.len() != rank + places.len() {
             return None;
         }
-        let ids = self.get(list[dim]?);
-        if !matches!(self.p.dtype(ids), DType::I64 | DType::I32) {
-            return None;
+        if c.sizes().contains(&0) {
+            return Some(self.p.constant(Scalar::Int(0), c.dtype(), c.sizes()));
         }
-        let (rank, places) = (self.p.sizes(x).len(), self.p.sizes(ids).len());
-        let size = *self.p.sizes(x).get(dim)?;
-        if c.sizes().len() + 1 != rank + places {
-            return None;
+        // what the tensors index comes first while there are some left
+        let p = places.len();
+        for (k, (dim, ids)) in indices.iter().enumerate() {
+            let mut sizes = self.p.get(x).sizes.clone();
+            let at = match k {
+                0 => *dim,
+                // the dimensions indexed before are gone
+                _ => p + dim - k,
+            };
+            sizes.remove(at);
+            if k == 0 {
+                sizes.insert_many(0, places.iter().copied());
+            }
+            let dims = (0..self.p.sizes(x).len())
+                .map(|d| match (d.cmp(&at), k) {
+                    (Ordering::Equal, _) => None,
+                    (Ordering::Less, 0) => Some(p + d),
+                    (Ordering::Greater, 0) => Some(p + d - 1),
+                    (Ordering::Less, _) => Some(d),
+                    (Ordering::Greater, _) => Some(d - 1),
+                })
+                .collect();
+            let ids = self.p.cast(*ids, DType::I64);
+            let ids = self.p.expand(ids, &places);
+            let ids = self.spread(ids, &sizes, 0);
+            x = self.gathered(x, ids, dims, &sizes, Bounds::Wrapped);
         }
-        let ids = self.p.cast(ids, DType::I64);
-        // negative ones count from the end
-        let sizes = Dims::from_slice(self.p.sizes(ids));
-        let zero = self.p.constant(Scalar::Int(0), DType::I64, &sizes);
-        let end = self.p.constant(Scalar::Int(size), DType::I64, &sizes);
-        let negative = self.p.compare(CompareOp::Lt, ids, zero);
-        let wrapped = self.p.binary(BinaryOp::Add, ids, end);
-        let ids = self.p.select(negative, wrapped, ids);
-        let ids = self.spread(ids, c.sizes(), dim);
-        let dims = (0..rank)
-            .map(|d| match d.cmp(&dim) {
-                Ordering::Less => Some(d),
-                Ordering::Equal => None,
-                Ordering::Greater => Some(d + places - 1),
-            })
-            .collect();
-        Some(self.gather(c, x, ids, dims))
+        // neighbours are replaced where they were, others by the first dimensions
+        if last - first + 1 == indices.len() {
+            let rest = self.p.sizes(x).len() - p;
+            let order: Vec<usize> = (p..p + first)
+                .chain(0..p)
+                .chain(p + first..p + rest)
+                .collect();
+            x = self.permuted(x, &order)?;
+        }
+        Some(x)
     }
 
     fn gather(&mut self, c: &CallView, src: V, index: V, dims: Vec<Option<usize>>) -> V {
         if c.sizes().contains(&0) {
             return self.p.constant(Scalar::Int(0), c.dtype(), c.sizes());
         }
+        self.gathered(src, index, dims, c.sizes(), Bounds::Checked)
+    }
+
+    fn gathered(
+        &mut self,
+        src: V,
+        index: V,
+        dims: Vec<Option<usize>>,
+        sizes: &[i64],
+        bounds: Bounds,
+    ) -> V {
         let dtype = self.p.dtype(src);
-        self.p.push(
-            dtype,
-            c.sizes(),
-            Def::Gather {
-                src,
-                index,
-                dims,
-                listed: false,
-            },
-        )
+        let def = Def::Gather {
+            src,
+            index,
+            dims,
+            bounds,
+        };
+        self.p.push(dtype, sizes, def)
     }
 
     /// Repeats `x` to `sizes`; its dimensions are those from `first` on.

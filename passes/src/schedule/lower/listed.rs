@@ -5,7 +5,7 @@ use super::{CallView, Lowerer, wrap_dim};
 use crate::ir::graph::Arg;
 use crate::ir::{DType, Dims, Scalar, layout};
 use crate::positions::{AxisRatio, Outside};
-use crate::schedule::program::{Affine, Def, Piece, Source, V};
+use crate::schedule::program::{Affine, Bounds, Def, Piece, Source, V};
 
 /// Longer lists stay with the runtime's kernels, which copy long runs faster than a list of positions is read.
 const MAX_LIST: i64 = 1 << 16;
@@ -210,7 +210,7 @@ impl Lowerer<'_> {
             src: x,
             index,
             dims,
-            listed: true,
+            bounds: Bounds::Listed,
         };
         Some(self.p.push(dtype, &sizes, def))
     }

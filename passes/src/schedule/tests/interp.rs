@@ -280,9 +280,10 @@ impl Machine<'_> {
                                     v(b)
                                 }
                             }
-                            Op::CheckIndex { index, size } => {
+                            Op::CheckIndex { index, size, wrap } => {
                                 let x = v(index).as_i64();
-                                assert!((-size..*size).contains(&x), "index {x} of {size}");
+                                let least = if *wrap { -size } else { 0 };
+                                assert!((least..*size).contains(&x), "index {x} of {size}");
                                 Scalar::Int(if x < 0 { x + size } else { x })
                             }
                             Op::Reduce(_, a) | Op::ArgReduce { value: a, .. } => {

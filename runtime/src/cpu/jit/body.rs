@@ -195,11 +195,15 @@ impl Nest<'_, '_, '_, '_> {
                 let [m, x, y] = [c, a, b].map(|v| values.get(self.e, *v));
                 self.e.select(m, x, y)
             }
-            Op::CheckIndex { index, size } => {
+            Op::CheckIndex { index, size, wrap } => {
                 let x = values.get(self.e, *index);
-                let (status, step, size) = (self.cx.status, self.step as i64, *size);
+                let (status, step) = (self.cx.status, self.step as i64);
+                let (size, wrap) = (*size, *wrap);
                 self.e.scalarize(&[x], Kind::I64, |e, x| {
-                    let (wrapped, bad) = e.wrap_index(x[0], size);
+                    let (wrapped, bad) = match wrap {
+                        true => e.wrap_index(x[0], size),
+                        false => (x[0], e.beyond(x[0], size)),
+                    };
                     e.fail_if(
                         bad,
                         status,

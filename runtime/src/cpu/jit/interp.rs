@@ -219,9 +219,10 @@ impl Interp<'_, '_> {
                         get(*b)
                     }
                 }
-                Op::CheckIndex { index, size } => {
+                Op::CheckIndex { index, size, wrap } => {
                     let x = get(*index).as_i64();
-                    if !(-size..*size).contains(&x) {
+                    let least = if *wrap { -size } else { 0 };
+                    if !(least..*size).contains(&x) {
                         return Err(Stop::Index(x));
                     }
                     Scalar::Int(if x < 0 { x + size } else { x })

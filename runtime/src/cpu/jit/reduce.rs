@@ -530,6 +530,14 @@ impl super::emit::Emit<'_, '_> {
         self.b.switch_to_block(ok);
     }
 
+    /// Whether an index is outside of `0..size`.
+    pub(crate) fn beyond(&mut self, index: Value, size: i64) -> Value {
+        let c = self.i64(size);
+        self.b
+            .ins()
+            .icmp(IntCC::UnsignedGreaterThanOrEqual, index, c)
+    }
+
     /// `index + size` wrapped into `0..size`, and whether it was out of range.
     pub(crate) fn wrap_index(&mut self, index: Value, size: i64) -> (Value, Value) {
         let c = self.i64(size);

@@ -106,7 +106,7 @@ fn verify_stage(
                     return err(format!("axis {} is not open here", a.0));
                 }
             }
-            Op::CheckIndex { index, size } => {
+            Op::CheckIndex { index, size, .. } => {
                 want(*index, DType::I64)?;
                 if !(0..=i64::MAX / 2).contains(size) {
                     return err(format!("size {size}"));

@@ -147,7 +147,7 @@ fn every_math_function_in_both_widths() {
 #[test]
 fn gather_checks_its_index() {
     // out[i, j] = table[index[i], j]
-    let run = |indices: &[i64]| {
+    let run = |indices: &[i64], wrap: bool| {
         let (rows, width) = (6, 11);
         let m = indices.len() as i64;
         let mut c = Case::new(&[m, width], Vectorize::Grid);
@@ -171,6 +171,7 @@ fn gather_checks_its_index() {
                     Op::CheckIndex {
                         index: Val(0),
                         size: rows,
+                        wrap,
                     },
                 ),
                 load(DType::F32, table, row),
@@ -179,9 +180,18 @@ fn gather_checks_its_index() {
         );
         c
     };
-    run(&[0, 5, -1, -6, 3]).check(0.0);
-    for bad in [6, -7, i64::MAX, i64::MIN] {
-        let c = run(&[0, 1, bad]);
+    run(&[0, 5, -1, -6, 3], true).check(0.0);
+    run(&[0, 5, 3], false).check(0.0);
+    for (bad, wrap) in [
+        (6, true),
+        (-7, true),
+        (i64::MAX, true),
+        (i64::MIN, true),
+        (-1, false),
+        (6, false),
+        (i64::MIN, false),
+    ] {
+        let c = run(&[0, 1, bad], wrap);
         match c.compiled() {
             Err(PlanError::IndexOutOfRange {
                 step: 0,
@@ -220,6 +230,7 @@ fn an_index_that_differs_per_lane_gathers() {
                 Op::CheckIndex {
                     index: Val(4),
                     size: n,
+                    wrap: false,
                 },
             ),
             load(DType::I16, x, gathered),
