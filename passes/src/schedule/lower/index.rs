@@ -16,7 +16,7 @@ impl Lowerer<'_> {
                 let ids = self.p.cast(ids, DType::I64);
                 let ids = self.spread(ids, c.sizes(), 0);
                 let dims = vec![None, Some(rank.checked_sub(1)?)];
-                Some(self.gather(c, weight, ids, dims))
+                self.gather(c, weight, ids, dims)
             }
             "aten::index_select" => {
                 let x = self.tensor(c, 0)?;
@@ -29,7 +29,7 @@ impl Lowerer<'_> {
                 let ids = self.p.cast(ids, DType::I64);
                 let ids = self.spread(ids, c.sizes(), dim);
                 let dims = (0..rank).map(|d| (d != dim).then_some(d)).collect();
-                Some(self.gather(c, x, ids, dims))
+                self.gather(c, x, ids, dims)
             }
             "aten::gather" => {
                 let x = self.tensor(c, 0)?;
@@ -41,7 +41,7 @@ impl Lowerer<'_> {
                 }
                 let ids = self.p.cast(ids, DType::I64);
                 let dims = (0..rank).map(|d| (d != dim).then_some(d)).collect();
-                Some(self.gather(c, x, ids, dims))
+                self.gather(c, x, ids, dims)
             }
             "aten::index.Tensor" | "aten::_unsafe_index.Tensor" => self.index_tensor(c),
             "aten::cat" => self.cat(c),
@@ -97,7 +97,8 @@ impl Lowerer<'_> {
             return None;
         }
         if c.sizes().contains(&0) {
-            return Some(self.p.constant(Scalar::Int(0), c.dtype(), c.sizes()));
+            let none = places.contains(&0);
+            return none.then(|| self.p.constant(Scalar::Int(0), c.dtype(), c.sizes()));
         }
         // what the tensors index comes first while there are some left
         let p = places.len();
@@ -138,11 +139,15 @@ impl Lowerer<'_> {
         Some(x)
     }
 
-    fn gather(&mut self, c: &CallView, src: V, index: V, dims: Vec<Option<usize>>) -> V {
-        if c.sizes().contains(&0) {
-            return self.p.constant(Scalar::Int(0), c.dtype(), c.sizes());
+    /// A gather of the call's result; where that has no elements, the runtime's kernel checks indices that are there.
+    fn gather(&mut self, c: &CallView, src: V, index: V, dims: Vec<Option<usize>>) -> Option<V> {
+        if !c.sizes().contains(&0) {
+            return Some(self.gathered(src, index, dims, c.sizes(), Bounds::Checked));
         }
-        self.gathered(src, index, dims, c.sizes(), Bounds::Checked)
+        let none = |v: &V| self.p.numel(*v) == 0;
+        let ids = (c.args.iter().skip(1)).filter_map(Arg::as_tensor);
+        let ids: Vec<V> = ids.map(|v| self.get(*v)).collect();
+        (ids.iter().all(none)).then(|| self.p.constant(Scalar::Int(0), c.dtype(), c.sizes()))
     }
 
     fn gathered(
