@@ -182,14 +182,30 @@ pub mod aten {
 
     include!(concat!(env!("OUT_DIR"), "/aten.rs"));
 
+    /// An argument of a call that has tensors.
+    enum Given<'a> {
+        One(&'a Tensor),
+        Maybe(Option<&'a Tensor>),
+        List(&'a [Tensor]),
+    }
+
     /// Adds the operator, its operands and the caller's line to an error on its way out.
     #[cold]
-    fn annotate<'a>(
+    #[inline(never)]
+    fn annotate(
         e: Error,
         op: &'static str,
-        tensors: impl Iterator<Item = &'a Tensor>,
+        given: &[Given<'_>],
         at: &'static Location<'static>,
     ) -> Error {
+        let tensors = given.iter().flat_map(|g| {
+            let (one, list): (_, &[Tensor]) = match g {
+                Given::One(t) => (Some(*t), &[]),
+                Given::Maybe(t) => (*t, &[]),
+                Given::List(list) => (None, list),
+            };
+            one.into_iter().chain(list)
+        });
         e.with_call(op, tensors).with_location(at)
     }
 

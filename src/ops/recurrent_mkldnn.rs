@@ -120,7 +120,7 @@ impl Layer {
     }
 
     /// What is to be multiplied by the weights of the input, with both biases.
-    fn from_input(&self) -> Result<Tensor> {
+    fn input_part(&self) -> Result<Tensor> {
         let [w_ih, _, b_ih, b_hh] = &self.weights;
         aten::linear(&self.x, w_ih, Some(&add(b_ih, b_hh)?))
     }
@@ -196,7 +196,7 @@ pub(crate) fn layer(
             "Expected sequence length to be larger than 0 in RNN",
         ));
     }
-    let steps = aten::unbind_int(&l.from_input()?, 0)?;
+    let steps = aten::unbind_int(&l.input_part()?, 0)?;
     let (mut h, mut c) = (l.h.clone(), l.c.clone());
     let mut out = vec![h.clone(); steps.len()];
     for t in order {
@@ -277,7 +277,7 @@ pub(crate) fn layer_backward(
     }
     let before_h = aten::stack(&before_h, 0)?;
     let pre = add(
-        &l.from_input()?,
+        &l.input_part()?,
         &aten::linear(&before_h, &l.weights[1], None)?,
     )?;
     let mut taken = Vec::with_capacity(steps);

@@ -137,21 +137,3 @@ pub fn lcm(a: i64, b: i64) -> i64 {
         g => (a.wrapping_div(g)).wrapping_mul(b).wrapping_abs(),
     }
 }
-
-/// `a << b` in so many bits; 0 where `b` is no shift of them.
-pub fn shift_left(a: i64, b: i64, bits: u32) -> i64 {
-    if (0..i64::from(bits)).contains(&b) {
-        a << b
-    } else {
-        0
-    }
-}
-
-/// `a >> b`; all sign where `b` is no shift of so many bits.
-pub fn shift_right(a: i64, b: i64, bits: u32) -> i64 {
-    if (0..i64::from(bits)).contains(&b) {
-        a >> b
-    } else {
-        a >> 63
-    }
-}

@@ -20,7 +20,7 @@ mod incomplete;
 pub use bessel::{i0, i0e, i1, i1e, j0, j1, spherical_j0};
 pub use elementary::{
     copysign, fmax, fmin, frexp, gcd, heaviside, lcm, logaddexp, logaddexp2, logit, nextafter,
-    nextafter_bf16, nextafter_f16, nextafter_f32, shift_left, shift_right, sinc,
+    nextafter_bf16, nextafter_f16, nextafter_f32, sinc,
 };
 pub use error::{entr, erfcx, erfinv, log_ndtr, ndtri};
 pub use gamma::{digamma, lgamma, polygamma, zeta};

@@ -1,0 +1,415 @@
+//! What is written for an operator: its wrapper, its registration, its types.
+
+use crate::entry::{Entry, Results, autograd_keys, is_key, kernel_path, kernels};
+use std::fmt::Write as _;
+use straightline_passes::ir::schema::{FunctionSchema, SchemaType};
+
+/// The families of kernels that know our own memory only, and have a way for other tensors in
+/// `src/ops/composite.rs`.
+const OWN_MEMORY: [&str; 6] = [
+    "alias::",
+    "index::",
+    "nn::",
+    "pointwise::",
+    "reduce::",
+    "view::",
+];
+/// The same of a family that has others as well.
+const OWN_MEMORY_ALONE: [&str; 6] = [
+    "copy::copy",
+    "copy::fill",
+    "copy::select_scatter",
+    "copy::slice_scatter",
+    "math_bits::add_scalar",
+    "math_bits::mul_scalar",
+];
+
+pub(crate) struct Param {
+    pub(crate) name: String,
+    pub(crate) rust: String,
+    pub(crate) owned_static: String,
+}
+
+pub(crate) struct Op<'a> {
+    pub(crate) entry: &'a Entry,
+    pub(crate) schema: FunctionSchema,
+    /// The wrapper's name: the base name and the overload in snake case.
+    pub(crate) function: String,
+    pub(crate) params: Vec<Param>,
+    pub(crate) returns: String,
+    pub(crate) kernels: Vec<(String, String)>,
+}
+
+impl<'a> Op<'a> {
+    pub(crate) fn new(entry: &'a Entry) -> Result<Op<'a>, String> {
+        let schema =
+            FunctionSchema::parse(&format!("aten::{}", entry.func)).map_err(|e| e.to_string())?;
+        let mut function = snake(schema.name.base());
+        if !schema.name.overload.is_empty() {
+            if !function.ends_with('_') {
+                function.push('_');
+            }
+            function += &snake(&schema.name.overload);
+            if schema.name.base().ends_with('_') {
+                function.push('_');
+            }
+        }
+        if function == "where" || function == "move" {
+            function.push('_');
+        }
+        let params = schema
+            .args
+            .iter()
+            .map(|a| {
+                let rust = rust_type(&a.ty, "")?;
+                let owned_static = rust_type(&a.ty, "'static ")?;
+                let name = match a.name.as_str() {
+                    "self" => "self_".to_string(),
+                    "unsafe" => "unsafe_".to_string(),
+                    n => n.to_string(),
+                };
+                Ok(Param {
+                    name,
+                    rust,
+                    owned_static,
+                })
+            })
+            .collect::<Result<Vec<_>, String>>()?;
+        let optional = entry.results == Results::Optional;
+        let returns: Vec<String> = schema
+            .returns
+            .iter()
+            .map(|r| match r.ty {
+                SchemaType::Tensor if optional && r.alias.is_none() => Ok("Option<Tensor>".into()),
+                _ => return_type(&r.ty),
+            })
+            .collect::<Result<_, String>>()?;
+        let returns = match &returns[..] {
+            [one] => one.clone(),
+            many => format!("({})", many.join(", ")),
+        };
+        let mut kernels = kernels(entry)?;
+        if entry.variant_of.is_some() != entry.variant_at.is_some() {
+            return Err("`variant_of` and `variant_at` go together".into());
+        }
+        for key in entry.variant_at.iter().flat_map(|keys| keys.split(',')) {
+            let key = key.trim();
+            if !is_key(key) {
+                return Err(format!("`{key}` is no dispatch key that kernels can have"));
+            }
+            kernels.push((key.to_string(), "variant".to_string()));
+        }
+        if entry.structured.len() > 2 {
+            return Err(
+                "`structured` names the functional variant and perhaps the in-place one".into(),
+            );
+        }
+        if entry.structured.is_empty() && kernels.iter().any(|(_, k)| k == "composed_out") {
+            return Err("`composed_out` is for `structured` entries".into());
+        }
+        for key in autograd_keys(&kernels, &schema) {
+            kernels.push((key.to_string(), "fallthrough".to_string()));
+        }
+        Ok(Op {
+            entry,
+            schema,
+            function,
+            params,
+            returns,
+            kernels,
+        })
+    }
+
+    pub(crate) fn handle(&self) -> String {
+        format!("OP_{}", self.function.to_uppercase())
+    }
+
+    /// The name without its namespace.
+    pub(crate) fn name(&self) -> String {
+        let name = self.schema.name.to_string();
+        name.trim_start_matches("aten::").to_string()
+    }
+
+    /// The keys that BackendSelect goes to: of the tensors, and of the options.
+    pub(crate) fn selected(&self) -> String {
+        let option = |name: &str| match self.params.iter().find(|p| p.name == name) {
+            Some(p) if p.rust.starts_with("Option<") => p.name.clone(),
+            Some(p) => format!("Some({})", p.name),
+            None => "None".to_string(),
+        };
+        let options = [option("dtype"), option("layout"), option("device")].join(", ");
+        if self.schema.args.iter().any(|a| a.ty.is_dispatch_relevant()) {
+            format!(
+                "device_and_tensor_keys(device_keys({options}), {})",
+                self.tensors()
+            )
+        } else {
+            format!("device_keys({options})")
+        }
+    }
+
+    pub(crate) fn typed(&self) -> String {
+        let args: String = self
+            .params
+            .iter()
+            .map(|p| format!("{}, ", p.owned_static))
+            .collect();
+        format!("TypedOp<({args}), {}>", self.returns)
+    }
+
+    pub(crate) fn signature(&self) -> String {
+        self.params
+            .iter()
+            .map(|p| format!("{}: {}", p.name, p.rust))
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+
+    pub(crate) fn values(&self) -> String {
+        self.params
+            .iter()
+            .map(|p| format!("{}, ", p.name))
+            .collect()
+    }
+
+    /// The tensors of the call, which have a say in where it goes.
+    pub(crate) fn tensors(&self) -> String {
+        let mut s = String::from("std::iter::empty()");
+        for (p, a) in self.params.iter().zip(&self.schema.args) {
+            let piece = match (&a.ty, a.ty.unwrap_optional()) {
+                (SchemaType::Tensor, _) => format!("std::iter::once({})", p.name),
+                (SchemaType::Optional(_), SchemaType::Tensor) => format!("{}.into_iter()", p.name),
+                (SchemaType::List(t, _), _) if **t == SchemaType::Tensor => {
+                    format!("{}.iter()", p.name)
+                }
+                _ => continue,
+            };
+            s = format!("{s}.chain({piece})");
+        }
+        s
+    }
+
+    /// The arguments that have tensors, for the error's context. Not an iterator: each wrapper's would be a type of its own,
+    /// and there are more than a thousand of them.
+    pub(crate) fn given(&self) -> String {
+        let each = self.params.iter().zip(&self.schema.args);
+        each.filter_map(|(p, a)| {
+            let kind = match (&a.ty, a.ty.unwrap_optional()) {
+                (SchemaType::Tensor, _) => "One",
+                (SchemaType::Optional(_), SchemaType::Tensor) => "Maybe",
+                (SchemaType::List(t, _), _) if **t == SchemaType::Tensor => "List",
+                _ => return None,
+            };
+            Some(format!("Given::{kind}({})", p.name))
+        })
+        .collect::<Vec<_>>()
+        .join(", ")
+    }
+
+    pub(crate) fn wrapper(&self, out: &mut String) {
+        let Op {
+            schema,
+            function,
+            returns,
+            ..
+        } = self;
+        let (handle, typed) = (self.handle(), self.typed());
+        let (signature, values, given) = (self.signature(), self.values(), self.given());
+        let name = &schema.name;
+        let tags = if self.entry.tags.is_empty() {
+            String::new()
+        } else {
+            format!("\n///\n/// Tags: {}.", self.entry.tags.join(", "))
+        };
+        let doc = self
+            .entry
+            .doc
+            .as_ref()
+            .map_or(String::new(), |d| format!("{d}\n///\n/// "));
+        // writing to a String cannot fail
+        let _ = write!(
+            out,
+            "static {handle}: {typed} = TypedOp::new({full:?}, {overload:?});\n\
+             /// {doc}`{schema}`{tags}\n\
+             #[track_caller]\n\
+             #[inline]\n\
+             #[allow(clippy::too_many_arguments)]\n\
+             pub fn {function}({signature}) -> Result<{returns}> {{\n\
+             \x20   let at = std::panic::Location::caller();\n\
+             \x20   match {handle}.call(({values})) {{\n\
+             \x20       Ok(r) => Ok(r),\n\
+             \x20       Err(e) => Err(annotate(e, {name:?}, &[{given}], at)),\n\
+             \x20   }}\n}}\n\n",
+            full = name.name,
+            overload = name.overload,
+            name = name.to_string(),
+        );
+    }
+
+    pub(crate) fn registration(&self, out: &mut String) {
+        let name = self.name();
+        let _ = writeln!(
+            out,
+            "    library.def_with_tags({:?}, &{:?})?;",
+            self.entry.func, self.entry.tags
+        );
+        if !self.entry.structured.is_empty() {
+            let of = &self.entry.structured;
+            let _ = writeln!(
+                out,
+                "    structured::register(library, {name:?}, &{of:?}, {})?;",
+                self.out_rules()
+            );
+        }
+        for (key, kernel) in &self.kernels {
+            let kernel = match (kernel.as_str(), key.as_str()) {
+                ("fallthrough" | "below_autograd", _) => kernel_path(kernel),
+                ("composed_out", key) => self.variant(self.entry.structured[0].as_str(), key),
+                ("variant", key) => {
+                    self.variant(self.entry.variant_of.as_deref().unwrap_or_default(), key)
+                }
+                (_, "BackendSelect") => self.backend_select(),
+                (kernel, "Functionalize") => format!(
+                    "crate::modes::functionalize::composite({})",
+                    kernel_path(kernel)
+                ),
+                (
+                    kernel,
+                    "CompositeExplicitAutograd" | "CompositeExplicitAutogradNonFunctional",
+                ) => self.composite_explicit(kernel),
+                (kernel, _) => kernel_path(kernel),
+            };
+            let _ = writeln!(
+                out,
+                "    library.impl_at({name:?}, DispatchKey::{key}, {kernel})?;"
+            );
+        }
+    }
+
+    /// What the entry says of `out`.
+    pub(crate) fn out_rules(&self) -> String {
+        let Entry {
+            out_dtype,
+            out_strides,
+            out_overlap,
+            ..
+        } = self.entry;
+        format!(
+            "variants::OutRules {{ dtype: variants::OutDtype::{out_dtype:?}, \
+             strides: variants::OutStrides::{out_strides:?}, \
+             overlap: variants::OutOverlap::{out_overlap:?} }}"
+        )
+    }
+
+    /// A kernel made of the functional variant.
+    pub(crate) fn variant(&self, functional: &str, key: &str) -> String {
+        let rules = self.out_rules();
+        format!("variants::of({functional:?}, {rules}, DispatchKey::{key})")
+    }
+
+    /// A kernel at `BackendSelect`: dispatches on the argument `device`.
+    pub(crate) fn backend_select(&self) -> String {
+        let (signature, values) = (self.signature(), self.values());
+        let keys = self.selected();
+        format!(
+            "{{\n        #[allow(clippy::too_many_arguments)]\n        fn select({signature}) -> Result<{}> {{ {}.redispatch({keys}, ({values})) }}\n        select\n    }}",
+            self.returns,
+            self.handle()
+        )
+    }
+
+    /// A kernel for all backends. Some families work on our own memory only: there it is the
+    /// function for such tensors, and those of a backend from outside are taken to other operators.
+    pub(crate) fn composite_explicit(&self, kernel: &str) -> String {
+        let checks: Vec<String> = self
+            .params
+            .iter()
+            .zip(&self.schema.args)
+            .filter(|(_, a)| a.ty == SchemaType::Tensor)
+            .map(|(p, _)| format!("is_foreign({})", p.name))
+            .collect();
+        // a composite of other operators needs no second way
+        if checks.is_empty()
+            || self.entry.dispatch.contains_key("Functionalize")
+            || !(OWN_MEMORY.iter().any(|family| kernel.starts_with(family))
+                || OWN_MEMORY_ALONE.contains(&kernel))
+        {
+            return format!("crate::ops::{kernel}");
+        }
+        let (signature, values) = (self.signature(), self.values());
+        format!(
+            "{{\n        #[allow(clippy::too_many_arguments)]\n        \
+             fn composite({signature}) -> Result<{}> {{\n            \
+             if {} {{\n                \
+             return {}.get()?.boxed(({values}), &mut crate::ops::composite::decompose);\n            }}\n            \
+             crate::ops::{kernel}({})\n        }}\n        composite\n    }}",
+            self.returns,
+            checks.join(" || "),
+            self.handle(),
+            values.trim_end_matches(", "),
+        )
+    }
+}
+
+/// `dim_IntList` to `dim_int_list`.
+fn snake(s: &str) -> String {
+    let mut out = String::new();
+    let mut previous_lower = false;
+    for c in s.chars() {
+        if c.is_uppercase() && previous_lower {
+            out.push('_');
+        }
+        previous_lower = c.is_lowercase();
+        out.extend(c.to_lowercase());
+    }
+    out
+}
+
+fn base_type(ty: &SchemaType) -> Option<&'static str> {
+    Some(match ty {
+        SchemaType::Int | SchemaType::SymInt => "i64",
+        SchemaType::Float => "f64",
+        SchemaType::Bool | SchemaType::SymBool => "bool",
+        SchemaType::Scalar => "Scalar",
+        SchemaType::ScalarType => "DType",
+        SchemaType::Layout => "Layout",
+        SchemaType::MemoryFormat => "MemoryFormat",
+        SchemaType::Device => "Device",
+        SchemaType::QScheme => "QScheme",
+        _ => return None,
+    })
+}
+
+fn rust_type(ty: &SchemaType, life: &str) -> Result<String, String> {
+    let unsupported = || format!("type `{ty}` has no Rust form yet: add it to build.rs");
+    if let Some(t) = base_type(ty) {
+        return Ok(t.to_string());
+    }
+    Ok(match ty {
+        SchemaType::Tensor => format!("&{life}Tensor"),
+        SchemaType::Str => format!("&{life}str"),
+        SchemaType::Generator => format!("&{life}Generator"),
+        SchemaType::List(t, _) => match &**t {
+            SchemaType::Tensor => format!("&{life}[Tensor]"),
+            SchemaType::Optional(t) if **t == SchemaType::Tensor => {
+                format!("&{life}[Option<Tensor>]")
+            }
+            t => format!("&{life}[{}]", base_type(t).ok_or_else(unsupported)?),
+        },
+        SchemaType::Optional(t) => format!("Option<{}>", rust_type(t, life)?),
+        _ => return Err(unsupported()),
+    })
+}
+
+fn return_type(ty: &SchemaType) -> Result<String, String> {
+    if let Some(t) = base_type(ty) {
+        return Ok(t.to_string());
+    }
+    match ty {
+        SchemaType::Tensor => Ok("Tensor".into()),
+        SchemaType::List(t, _) if **t == SchemaType::Tensor => Ok("Vec<Tensor>".into()),
+        _ => Err(format!(
+            "return type `{ty}` has no Rust form yet: add it to build.rs"
+        )),
+    }
+}
