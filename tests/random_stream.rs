@@ -374,6 +374,46 @@ fn a_compiled_function_draws_anew_and_in_the_order_of_eager_calls() -> Result<()
             let late = sum(&c)?.mul(&sum(&b)?)?;
             x.mul(&late)?.add(&sum(&a)?)
         }),
+        ("a result that nobody uses", |x| {
+            let _ = Tensor::randn(&[7], DType::F32, Device::CPU)?;
+            x.add(&Tensor::rand(x.sizes(), DType::F32, Device::CPU)?)
+        }),
+        ("dropout of a transposed tensor", |x| {
+            aten::dropout(&aten::t(x)?, 0.4, true)
+        }),
+        ("in place, through views", |x| {
+            let y = aten::clone(x, Some(MemoryFormat::Contiguous))?;
+            aten::normal_(&aten::t(&y)?, 0.0, 1.0, None)?;
+            aten::uniform_(
+                &aten::slice_tensor(&y, 1, Some(0), Some(4), 2)?,
+                0.0,
+                1.0,
+                None,
+            )?;
+            aten::bernoulli_float_(&aten::select_int(&y, 1, 1)?, 0.5, None)?;
+            Ok(y)
+        }),
+        ("normal numbers of a view with gaps", |x| {
+            let y = aten::clone(x, Some(MemoryFormat::Contiguous))?;
+            aten::normal_(
+                &aten::slice_tensor(&y, 1, Some(0), Some(4), 2)?,
+                0.0,
+                1.0,
+                None,
+            )?;
+            Ok(y)
+        }),
+        (
+            "probabilities that are computed, between other draws",
+            |x| {
+                let p = aten::sigmoid(x)?;
+                let a = aten::bernoulli(&p, None)?;
+                let b = Tensor::rand(x.sizes(), DType::F32, Device::CPU)?;
+                let c = aten::bernoulli_tensor(&b, &aten::t(&aten::reshape(&p, &[4, 10])?)?, None)?;
+                let d = Tensor::randn(&[4], DType::F32, Device::CPU)?;
+                aten::exp(&p)?.mul(&b)?.add(&a)?.add(&c)?.mul(&d)
+            },
+        ),
         ("slopes", |x| {
             let y = aten::rrelu(&x.sub(&x.mul(x)?)?, 0.1.into(), 0.3.into(), true, None)?;
             aten::rrelu(&aten::t(&y)?, 0.1.into(), 0.3.into(), true, None)

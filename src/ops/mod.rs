@@ -101,6 +101,7 @@ mod random_dropout;
 mod random_factory;
 mod random_integers;
 mod random_rrelu;
+mod random_traced;
 mod recurrent;
 mod recurrent_mkldnn;
 mod reduce;

@@ -311,26 +311,6 @@ pub(crate) fn bernoulli_float_(
     })
 }
 
-/// `bernoulli_.float` in a graph. The functional operator fills row-major memory, so a tensor of another layout takes its numbers, in the
-/// order of its own memory, as the comparison that they are made by.
-pub(crate) fn bernoulli_float_traced(
-    t: &Tensor,
-    p: f64,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    check_probability(p)?;
-    let drawn = if t.is_contiguous() {
-        aten::bernoulli_p(t, p, generator)?
-    } else {
-        let like = aten::empty_like(t, Some(DType::F64), None, None, None, None)?;
-        aten::lt_scalar(
-            &aten::uniform(&like, 0.0, 1.0, generator)?,
-            Scalar::Float(p),
-        )?
-    };
-    aten::copy_(t, &drawn, false)
-}
-
 fn check_probabilities(p: &Tensor) -> Result<()> {
     if !p.dtype().is_floating() && p.numel() > 0 {
         return Err(Error::not_implemented(format!(

@@ -4,7 +4,7 @@
 //! position at its target and the result index at its source. Every result has a [`TensorMeta`].
 //! Sizes and strides are static: a guard at the compiled function's door keeps them true.
 
-use super::{DType, Device, Dims, Layout, MemoryFormat, Scalar, layout};
+use super::{DType, Device, Dims, Layout, MemoryFormat, Scalar, effects, layout};
 use petgraph::stable_graph::{NodeIndex, StableDiGraph};
 use petgraph::visit::EdgeRef;
 use petgraph::{Direction, algo};
@@ -451,10 +451,13 @@ impl Graph {
     }
 
     /// Removes calls and constants that no output reaches. Inputs and parameters stay, so that
-    /// their positions keep their meaning.
+    /// their positions keep their meaning, and so do calls that draw random numbers.
     pub fn eliminate_dead_code(&mut self) -> usize {
         let mut live = std::collections::HashSet::new();
-        let mut stack: Vec<NodeId> = self.output.into_iter().collect();
+        let draws =
+            |n: &NodeId| matches!(&self.g[*n].kind, NodeKind::Call(c) if effects::draws(&c.op));
+        let mut stack: Vec<NodeId> = self.g.node_indices().filter(draws).collect();
+        stack.extend(self.output);
         while let Some(n) = stack.pop() {
             if live.insert(n) {
                 stack.extend(self.g.neighbors_directed(n, Direction::Incoming));

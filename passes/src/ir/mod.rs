@@ -2,6 +2,7 @@
 
 pub mod device;
 pub mod dtype;
+pub mod effects;
 pub mod graph;
 pub mod layout;
 pub mod promote;

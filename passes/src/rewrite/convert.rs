@@ -2,15 +2,16 @@
 
 use super::analysis::{self, Facts, Origin};
 use super::extract::Choice;
-use super::language::{Interner, Term, is_pure};
+use super::language::{Interner, Term};
+use crate::ir::effects::{draws, is_pure};
 use crate::ir::graph::{Graph, Node, NodeId, NodeKind, Provenance, TensorMeta, ValueRef};
 use egg::{EGraph, Id};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::sync::Arc;
 
-/// The e-graph of a graph and the classes of its outputs.
-pub(super) fn build(graph: &Graph) -> (analysis::Graph, Vec<Id>) {
+/// The e-graph of a graph, and the classes that its nodes are wanted for.
+pub(super) fn build(graph: &Graph) -> (analysis::Graph, Roots) {
     let metas = |ids: &[NodeId]| -> Vec<TensorMeta> {
         ids.iter()
             .map(|n| graph.meta((*n).into()).clone())
@@ -43,6 +44,7 @@ pub(super) fn build(graph: &Graph) -> (analysis::Graph, Vec<Id>) {
         egraph.analysis.origin = origin(v.node, v.index);
         egraph.add(Term::Result(v.index, [class]))
     };
+    let mut drawn = Vec::new();
     for id in graph.topological() {
         let node = graph.node(id);
         let term = match &node.kind {
@@ -69,13 +71,25 @@ pub(super) fn build(graph: &Graph) -> (analysis::Graph, Vec<Id>) {
             }
         };
         egraph.analysis.origin = origin(id, 0);
-        classes[id.index()] = Some(egraph.add(term));
+        let class = egraph.add(term);
+        classes[id.index()] = Some(class);
+        if matches!(&node.kind, NodeKind::Call(call) if draws(&call.op)) {
+            drawn.push(class);
+        }
     }
-    let roots = (graph.outputs().into_iter())
+    let outputs = (graph.outputs().into_iter())
         .map(|v| value(&mut egraph, &classes, v))
         .collect();
     egraph.rebuild();
-    (egraph, roots)
+    (egraph, Roots { outputs, drawn })
+}
+
+/// The classes that must come out.
+pub(super) struct Roots {
+    /// Of the outputs.
+    pub(super) outputs: Vec<Id>,
+    /// Of the calls that draw random numbers, in their order.
+    pub(super) drawn: Vec<Id>,
 }
 
 fn origin(node: NodeId, result: u32) -> Origin {
@@ -91,7 +105,7 @@ fn origin(node: NodeId, result: u32) -> Origin {
 pub(super) fn emit(
     original: &Graph,
     egraph: &analysis::Graph,
-    roots: &[Id],
+    roots: &Roots,
     choice: &Choice,
 ) -> Graph {
     let mut e = Emitter {
@@ -127,7 +141,8 @@ pub(super) fn emit(
     let mut missing: HashMap<Id, usize> = HashMap::new();
     let mut users: HashMap<Id, Vec<Id>> = HashMap::new();
     let mut ready: BinaryHeap<Reverse<(u32, Id)>> = BinaryHeap::new();
-    let mut stack: Vec<Id> = roots.iter().map(|r| egraph.find(*r)).collect();
+    let wanted = roots.outputs.iter().chain(&roots.drawn);
+    let mut stack: Vec<Id> = wanted.map(|r| egraph.find(*r)).collect();
     let key = |id: Id| Reverse((egraph[id].data.origin.node, id));
     while let Some(id) = stack.pop() {
         if missing.contains_key(&id) {
@@ -149,6 +164,15 @@ pub(super) fn emit(
             stack.push(c);
         }
     }
+    // one draw after the other, whatever else each waits for
+    for pair in roots.drawn.windows(2) {
+        let [first, second] = [pair[0], pair[1]].map(|id| egraph.find(id));
+        if first != second {
+            users.entry(first).or_default().push(second);
+            *missing.entry(second).or_default() += 1;
+        }
+    }
+    ready.retain(|Reverse((_, id))| missing.get(id).is_none_or(|n| *n == 0));
     while let Some(Reverse((_, id))) = ready.pop() {
         let value = match choice.term(egraph, id).0 {
             Term::Input(i) => inputs[*i as usize],
@@ -168,7 +192,7 @@ pub(super) fn emit(
             }
         }
     }
-    let outputs: Vec<ValueRef> = (roots.iter())
+    let outputs: Vec<ValueRef> = (roots.outputs.iter())
         .map(|r| e.classes[&egraph.find(*r)])
         .collect();
     e.graph.set_outputs(&outputs);

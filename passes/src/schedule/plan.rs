@@ -34,12 +34,14 @@ pub fn schedule(graph: &Graph, options: &ScheduleOptions) -> Result<Schedule, Sc
     let mut p = lowered.program;
     let results = bind_results(graph, &mut p, &lowered.map);
     let pinned: BTreeSet<V> = results.bound.keys().copied().collect();
+    // each draw waits for the one before, so that the last one needs them all
+    let roots: BTreeSet<V> = pinned.iter().copied().chain(lowered.last_draw).collect();
     if options.fold_epilogues {
-        let live = reachable(&p, &pinned);
+        let live = reachable(&p, &roots);
         matmul::fold_epilogues(&mut p, &live, &|v| pinned.contains(&v));
     }
     let demands = Demands {
-        live: reachable(&p, &pinned),
+        live: reachable(&p, &roots),
         forced: pinned,
         strides: results.strides,
     };
@@ -161,7 +163,10 @@ impl Planner<'_> {
         match todo {
             Todo::Kernel(i) => order::loads(&groups[*i].1).map(V).collect(),
             Todo::Product(v) => self.bases(&self.p.operands(*v)),
-            Todo::Call(c) => self.bases(&self.p.calls[*c as usize].inputs),
+            Todo::Call(c) => {
+                let waits_for: Vec<V> = self.p.calls[*c as usize].waits_for().collect();
+                self.bases(&waits_for)
+            }
         }
     }
 

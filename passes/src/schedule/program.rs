@@ -165,7 +165,7 @@ impl Def {
                 .into_iter()
                 .flatten()
                 .collect(),
-            Def::Extern { call, .. } => calls[*call as usize].inputs.iter().copied().collect(),
+            Def::Extern { call, .. } => calls[*call as usize].waits_for().collect(),
         }
     }
 
@@ -225,8 +225,17 @@ pub(crate) struct OpaqueCall {
     pub(crate) op: Arc<str>,
     pub(crate) args: Vec<Arg<u32>>,
     pub(crate) inputs: Vec<V>,
+    /// A result of the call that must be made before: the previous one that draws random numbers, for one that does.
+    pub(crate) after: Option<V>,
     pub(crate) results: Vec<V>,
     pub(crate) metas: Vec<TensorMeta>,
+}
+
+impl OpaqueCall {
+    /// What must be there when the call is made.
+    pub(crate) fn waits_for(&self) -> impl Iterator<Item = V> + '_ {
+        self.inputs.iter().copied().chain(self.after)
+    }
 }
 
 /// A lowered graph. Operands have smaller ids than their users.

@@ -14,6 +14,7 @@ mod view;
 
 use super::ScheduleError;
 use super::program::{Def, OpaqueCall, Program, Source, V};
+use crate::ir::effects::draws;
 use crate::ir::graph::{Arg, Constant, Graph, NodeId, NodeKind, TensorMeta, ValueRef};
 use crate::ir::{DType, Scalar, layout};
 use smallvec::{SmallVec, smallvec};
@@ -27,6 +28,8 @@ type Lowered = SmallVec<[V; 2]>;
 pub(crate) struct LoweredGraph {
     pub(crate) program: Program,
     pub(crate) map: HashMap<ValueRef, V>,
+    /// A result of the last call that draws random numbers.
+    pub(crate) last_draw: Option<V>,
 }
 
 /// A call as the families read it.
@@ -94,6 +97,7 @@ struct Lowerer<'g> {
     map: HashMap<ValueRef, V>,
     /// Constants of positions, by their numbers.
     lists: HashMap<Vec<i64>, V>,
+    last_draw: Option<V>,
 }
 
 impl Lowerer<'_> {
@@ -184,10 +188,15 @@ impl Lowerer<'_> {
             .zip(&metas)
             .map(|(index, m)| self.p.push(m.dtype, &m.sizes, Def::Extern { call, index }))
             .collect();
+        let after = match results.first() {
+            Some(first) if draws(op) => self.last_draw.replace(*first),
+            _ => None,
+        };
         self.p.calls.push(OpaqueCall {
             op: op.into(),
             args,
             inputs,
+            after,
             results: results.to_vec(),
             metas,
         });
@@ -353,6 +362,7 @@ pub(crate) fn lower(graph: &Graph) -> Result<LoweredGraph, ScheduleError> {
         p: Program::default(),
         map: HashMap::new(),
         lists: HashMap::new(),
+        last_draw: None,
     };
     if graph.is_cyclic() {
         return Err(ScheduleError::Cycle);
@@ -363,5 +373,6 @@ pub(crate) fn lower(graph: &Graph) -> Result<LoweredGraph, ScheduleError> {
     Ok(LoweredGraph {
         program: l.p,
         map: l.map,
+        last_draw: l.last_draw,
     })
 }

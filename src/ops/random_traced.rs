@@ -1,0 +1,97 @@
+//! Operators that fill with random numbers, as a graph holds them.
+//!
+//! A fill takes its numbers in the order of the tensor's memory, and memory in a graph is what the plan makes of it. So capture says the
+//! order in views: the functional operator fills row-major memory, whose dimensions are then put back in their places.
+
+use crate::error::Result;
+use crate::ops::aten;
+use crate::tensor::{Generator, Tensor};
+use smallvec::SmallVec;
+use straightline_passes::ir::Dims;
+
+/// The dimensions from the one with the largest steps in memory to the one with the smallest.
+fn memory_order(t: &Tensor) -> SmallVec<[i64; 6]> {
+    let mut order: SmallVec<[i64; 6]> = (0..t.dim() as i64).collect();
+    order.sort_by_key(|d| std::cmp::Reverse(t.strides()[*d as usize]));
+    order
+}
+
+fn in_order(t: &Tensor, order: &[i64]) -> Dims {
+    order.iter().map(|d| t.sizes()[*d as usize]).collect()
+}
+
+/// Row-major memory for the elements of a tensor in the order of its own, or a view of such memory that has gaps.
+fn row_major(t: &Tensor, order: &[i64], gaps: bool) -> Result<Tensor> {
+    let mut sizes = in_order(t, order);
+    if gaps {
+        sizes.push(2);
+    }
+    let (dtype, device) = (Some(t.dtype()), Some(t.device()));
+    let like = aten::empty_memory_format(&sizes, dtype, None, device, None, None)?;
+    if gaps {
+        aten::select_int(&like, -1, 0)
+    } else {
+        Ok(like)
+    }
+}
+
+/// Writes what was drawn in the order of memory.
+fn put(t: &Tensor, order: &[i64], drawn: &Tensor) -> Result<Tensor> {
+    let mut back: SmallVec<[i64; 6]> = SmallVec::from_elem(0, order.len());
+    for (at, d) in order.iter().enumerate() {
+        back[*d as usize] = at as i64;
+    }
+    let ordered = order.is_sorted();
+    let drawn = if ordered {
+        drawn.clone()
+    } else {
+        aten::permute(drawn, &back)?
+    };
+    aten::copy_(t, &drawn, false)
+}
+
+/// The captured forms: the functional operator of row-major memory.
+macro_rules! traced {
+    ($($name:ident $functional:ident ($($arg:ident: $t:ty),*);)*) => {$(
+        pub(crate) fn $name(t: &Tensor, $($arg: $t,)* generator: Option<&Generator>) -> Result<Tensor> {
+            let order = memory_order(t);
+            let drawn = aten::$functional(&row_major(t, &order, false)?, $($arg,)* generator)?;
+            put(t, &order, &drawn)
+        }
+    )*};
+}
+traced! {
+    uniform_ uniform (from: f64, to: f64);
+    random_ random ();
+    random_from_ random_from (from: i64, to: Option<i64>);
+    random_to_ random_to (to: i64);
+    exponential_ exponential (lambd: f64);
+    geometric_ geometric (p: f64);
+    log_normal_ log_normal (mean: f64, std: f64);
+    cauchy_ cauchy (median: f64, sigma: f64);
+    bernoulli_float_ bernoulli_p (p: f64);
+}
+
+/// Normal numbers are drawn otherwise where the tensor is not row-major, and so they must in a graph.
+pub(crate) fn normal_(
+    t: &Tensor,
+    mean: f64,
+    std: f64,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    let order = memory_order(t);
+    let like = row_major(t, &order, !t.is_contiguous())?;
+    let drawn = aten::normal_functional(&like, mean, std, generator)?;
+    put(t, &order, &drawn)
+}
+
+pub(crate) fn bernoulli_tensor_(
+    t: &Tensor,
+    p: &Tensor,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    let order = memory_order(t);
+    let p = aten::permute(&aten::expand(p, t.sizes(), false)?, &order)?;
+    let drawn = aten::bernoulli_tensor(&row_major(t, &order, false)?, &p, generator)?;
+    put(t, &order, &drawn)
+}
