@@ -105,6 +105,15 @@ fn repeated_and_shuffled() {
     one_kernel("repeat_interleave", &x, |x| {
         aten::neg(&aten::repeat_interleave_self_int(x, 3, Some(3), None)?)
     });
+    one_kernel("cat", &x, |x| {
+        let y = aten::neg(x)?;
+        // of zeros with different signs either is the largest
+        aten::amax(&aten::abs(&aten::cat(&[x.clone(), y], 3)?)?, &[3], false)
+    });
+    one_kernel("stack", &x, |x| {
+        let y = aten::abs(x)?;
+        aten::neg(&aten::stack(&[x.clone(), y, x.clone()], 1)?)
+    });
     one_kernel("pixel_shuffle", &x, |x| {
         aten::neg(&aten::pixel_shuffle(x, 2)?)
     });

@@ -139,6 +139,8 @@ pub(crate) enum Def {
     Pieces {
         pieces: Vec<Piece>,
         overlap: bool,
+        /// The same elements without memory in between, where that is known.
+        element: Option<V>,
     },
     /// A (batched) matrix product.
     Matmul(Box<Product>),
@@ -160,7 +162,9 @@ impl Def {
                 smallvec![*src]
             }
             Def::Gather { src, index, .. } => smallvec![*src, *index],
-            Def::Pieces { pieces, .. } => pieces.iter().map(|p| p.src).collect(),
+            Def::Pieces {
+                pieces, element, ..
+            } => (pieces.iter().map(|p| p.src)).chain(*element).collect(),
             Def::Matmul(p) => [Some(p.a), Some(p.b), p.bias, p.residual]
                 .into_iter()
                 .flatten()
@@ -183,10 +187,10 @@ impl Def {
             | Def::View { .. }
             | Def::Reshape(_)
             | Def::Gather { .. } => true,
+            Def::Pieces { element, .. } => element.is_some(),
             Def::Source { .. }
             | Def::Reduce { .. }
             | Def::ArgReduce { .. }
-            | Def::Pieces { .. }
             | Def::Matmul(_)
             | Def::Extern { .. } => false,
         }

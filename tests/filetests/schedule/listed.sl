@@ -85,3 +85,27 @@ graph(%x: f32[0,3]) {
 }
 // not: load
 // not: call
+
+// run: schedule
+graph(%x: f32[4,20], %y: f32[4,30]) {
+  %0: f32[4,50] = aten::cat([%x, %y], dim=1)
+  %1: f32[4,50] = aten::relu(%0)
+  %2: f32[4] = aten::sum.dim_IntList(%1, dim=[1], keepdim=false, dtype=none)
+  return %2
+}
+// check: kernel cat_relu_sum
+// check: select
+// check: reduce_sum
+// not: kernel cat grid
+// not: call
+
+// run: schedule
+graph(%x: f32[4,20], %y: f32[4,30]) {
+  %0: f32[4,20] = aten::exp(%x)
+  %1: f32[4,50] = aten::cat([%0, %y], dim=1)
+  %2: f32[4,50] = aten::relu(%1)
+  return %2
+}
+// check: kernel exp
+// check: relu
+// not: select

@@ -365,6 +365,10 @@ impl Emitter<'_> {
                     .collect();
                 self.value(*src, &from)
             }
+            Def::Pieces {
+                element: Some(element),
+                ..
+            } => self.value(*element, index),
             Def::Source { .. }
             | Def::Reduce { .. }
             | Def::ArgReduce { .. }

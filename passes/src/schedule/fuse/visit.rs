@@ -4,7 +4,7 @@ use super::{Fuser, demanded};
 use crate::ir::Dims;
 use crate::schedule::cost::is_expensive;
 use crate::schedule::group::{Item, Target, roles};
-use crate::schedule::program::{Def, V};
+use crate::schedule::program::{Def, Piece, V};
 use std::collections::HashSet;
 
 impl Fuser<'_> {
@@ -26,7 +26,22 @@ impl Fuser<'_> {
                 }
                 self.note(v, None, "a runtime kernel");
             }
-            Def::Pieces { pieces, overlap } => {
+            Def::Pieces {
+                pieces,
+                element: Some(element),
+                ..
+            } if !forced && self.is_joined_in_place(v, pieces) => {
+                for h in self.hosts[v.i()].clone() {
+                    self.require(*element, h);
+                    if let Some(g) = &mut self.groups[h] {
+                        g.inlined += 1;
+                    }
+                    self.note(v, Some(h), "joined in place by the kernel that needs it");
+                }
+            }
+            Def::Pieces {
+                pieces, overlap, ..
+            } => {
                 self.stored[v.i()] = true;
                 let whole = self.memory().strides(v);
                 let mut first = None;
@@ -200,6 +215,16 @@ impl Fuser<'_> {
         self.groups[group]
             .as_ref()
             .is_some_and(|g| g.inlined >= self.cap)
+    }
+
+    /// Whether the only kernel that needs a value put together from pieces may select among them: each is little more
+    /// than a load.
+    fn is_joined_in_place(&self, v: V, pieces: &[Piece]) -> bool {
+        let mut hosts = self.hosts[v.i()].iter();
+        let (Some(host), None) = (hosts.next(), hosts.next()) else {
+            return false;
+        };
+        !self.is_full(*host) && pieces.iter().all(|p| self.is_cheap(p.src))
     }
 
     /// Whether computing an element again costs little more than loading it.

@@ -178,13 +178,24 @@ impl Lowerer<'_> {
         self.p.view(x, sizes, map)
     }
 
-    fn pieces(&mut self, dtype: DType, sizes: &[i64], pieces: Vec<Piece>, overlap: bool) -> V {
-        let mut pieces = pieces;
+    fn pieces(
+        &mut self,
+        dtype: DType,
+        sizes: &[i64],
+        mut pieces: Vec<Piece>,
+        overlap: bool,
+        element: Option<V>,
+    ) -> V {
         pieces.retain(|p| self.p.numel(p.src) > 0);
         if pieces.is_empty() {
             return self.p.constant(Scalar::Int(0), dtype, sizes);
         }
-        self.p.push(dtype, sizes, Def::Pieces { pieces, overlap })
+        let def = Def::Pieces {
+            pieces,
+            overlap,
+            element,
+        };
+        self.p.push(dtype, sizes, def)
     }
 
     fn piece(&self, src: V, dim: usize, start: i64, step: i64) -> Piece {
@@ -228,7 +239,10 @@ impl Lowerer<'_> {
                 let src = only.src;
                 Some(self.copy(src))
             }
-            _ => Some(self.pieces(c.dtype(), c.sizes(), pieces, false)),
+            _ => {
+                let element = self.joined(&pieces, dim, at);
+                Some(self.pieces(c.dtype(), c.sizes(), pieces, false, element))
+            }
         }
     }
 
@@ -255,10 +269,10 @@ impl Lowerer<'_> {
                 self.piece(src, dim, start, 1),
                 self.piece(after, dim, start + len, 1),
             ];
-            return self.pieces(dtype, &sizes, pieces, false);
+            return self.pieces(dtype, &sizes, pieces, false, None);
         }
         let pieces = vec![self.piece(x, dim, 0, 1), self.piece(src, dim, start, step)];
-        self.pieces(dtype, &sizes, pieces, true)
+        self.pieces(dtype, &sizes, pieces, true, None)
     }
 
     /// Padding put together from boxes.
@@ -309,6 +323,6 @@ impl Lowerer<'_> {
             at[dim] = start[dim];
             sizes[dim] = inner[dim];
         }
-        Some(self.pieces(c.dtype(), c.sizes(), pieces, false))
+        Some(self.pieces(c.dtype(), c.sizes(), pieces, false, None))
     }
 }

@@ -10,6 +10,9 @@ use crate::schedule::program::{Affine, Bounds, Def, Piece, Source, V};
 /// Longer lists stay with the runtime's kernels, which copy long runs faster than a list of positions is read.
 const MAX_LIST: i64 = 1 << 16;
 
+/// A kernel that selects among more parts than this reads too much.
+const MAX_JOINED: usize = 4;
+
 impl Lowerer<'_> {
     pub(super) fn listed_op(&mut self, c: &CallView) -> Option<V> {
         match c.op {
@@ -114,6 +117,31 @@ impl Lowerer<'_> {
             list.extend(start..start + size);
         }
         self.listed(from?, dim, len, |o| list[o as usize])
+    }
+
+    /// A concatenation as a selection among its parts, each read at the position nearest to its own.
+    pub(super) fn joined(&mut self, pieces: &[Piece], dim: usize, len: i64) -> Option<V> {
+        let full = |p: &&Piece| self.p.numel(p.src) > 0;
+        let pieces: Vec<Piece> = pieces.iter().filter(full).cloned().collect();
+        if !(2..=MAX_JOINED).contains(&pieces.len()) {
+            return None;
+        }
+        let mut joined: Option<V> = None;
+        for piece in pieces.iter().rev() {
+            let (start, n) = (piece.start[dim], self.p.sizes(piece.src)[dim]);
+            let part = self.listed(piece.src, dim, len, |o| (o - start).clamp(0, n - 1))?;
+            joined = Some(match joined {
+                None => part,
+                Some(rest) => {
+                    let sizes = self.p.get(part).sizes.clone();
+                    let own = (0..len).map(|o| u8::from((start..start + n).contains(&o)));
+                    let own = self.marks(own.collect());
+                    let own = self.p.view(own, &sizes, vec![Affine::dim(dim)]);
+                    self.p.select(own, part, rest)
+                }
+            });
+        }
+        joined
     }
 
     /// What a value is a part of along one dimension, and where it begins there.

@@ -306,6 +306,9 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
             return Ok(());
         }
         let (begin, end) = self.range_bounds(range, last.extent);
+        if !self.facts.stages[0].parts.is_empty() {
+            return self.range_parts((begin, end), last.extent, u, &invariants);
+        }
         let len = self.e.b.ins().isub(end, begin);
         let main = self.e.b.ins().band_imm_s(len, -step);
         let main = self.e.b.ins().iadd(begin, main);
@@ -314,17 +317,6 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
             return Ok(());
         }
         self.groups(main, end, 1, false, &invariants)
-    }
-
-    /// The parts of the lane axis of stage `s`, all of it where it has none: number, begin, end.
-    pub(crate) fn lane_parts(&self, s: usize, extent: i64) -> Vec<(Option<usize>, i64, i64)> {
-        let parts = &self.facts.stages[s].parts;
-        if parts.is_empty() {
-            return vec![(None, 0, extent)];
-        }
-        (parts.iter().enumerate())
-            .map(|(i, p)| (Some(i), p.begin, p.end))
-            .collect()
     }
 
     /// The elements of a row's range.
@@ -392,7 +384,7 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
         self.looped(b, e, step, false, |n| n.group(u, vector, invariants))
     }
 
-    fn groups(
+    pub(crate) fn groups(
         &mut self,
         begin: Value,
         end: Value,

@@ -5,7 +5,11 @@
 //! load by a shifted list runs through neighbours, a selection by one truth value is one of its operands, and what
 //! nothing needs any more is not computed.
 
+use super::JitError;
 use super::analyse::{KernelFacts, StageFacts, operands};
+use super::lanes::LANES;
+use super::nest::{Invariant, Nest};
+use cranelift_codegen::ir::{InstBuilder, Value};
 use straightline_passes::ir::{DType, Scalar};
 use straightline_passes::schedule::loops::{
     Axis, BinaryOp, BufferKind, Index, Kernel, Mem, Op, Schedule, Stage, Val, Vectorize,
@@ -229,5 +233,43 @@ impl KernelFacts {
                 .collect();
             self.stages[*s].parts = parts;
         }
+    }
+}
+
+impl Nest<'_, '_, '_, '_> {
+    /// The parts of the lane axis of stage `s`, all of it where it has none: number, begin, end.
+    pub(crate) fn lane_parts(&self, s: usize, extent: i64) -> Vec<(Option<usize>, i64, i64)> {
+        let parts = &self.facts.stages[s].parts;
+        if parts.is_empty() {
+            return vec![(None, 0, extent)];
+        }
+        (parts.iter().enumerate())
+            .map(|(i, p)| (Some(i), p.begin, p.end))
+            .collect()
+    }
+
+    /// Each part of the lane axis as far as it is in the range `begin..end`.
+    pub(crate) fn range_parts(
+        &mut self,
+        (begin, end): (Value, Value),
+        extent: i64,
+        u: i64,
+        invariants: &[Vec<Option<Invariant>>],
+    ) -> Result<(), JitError> {
+        for (part, from, to) in self.lane_parts(0, extent) {
+            self.part = part;
+            let (from, to) = (self.e.i64(from), self.e.i64(to));
+            let from = self.e.b.ins().smax(begin, from);
+            let to = self.e.b.ins().smin(end, to);
+            // where the range does not reach, the length is negative and no loop runs
+            let len = self.e.b.ins().isub(to, from);
+            let main = self.e.b.ins().band_imm_s(len, -u * LANES);
+            let main = self.e.b.ins().iadd(from, main);
+            self.groups(from, main, u, true, invariants)?;
+            let rest = self.e.b.ins().smax(from, main);
+            self.groups(rest, to, 1, false, invariants)?;
+        }
+        self.part = None;
+        Ok(())
     }
 }

@@ -107,3 +107,26 @@ fn rolled_and_circular() {
         ));
     }
 }
+
+#[test]
+fn joined_in_place_and_shared_among_threads() {
+    for d in DTYPES {
+        check(&format!(
+            "graph(%x: {d}[3,5], %y: {d}[3,40], %z: {d}[3,1]) {{
+  %0: {d}[3,46] = aten::cat([%x, %y, %z], dim=1)
+  %1: {d}[3,46] = aten::maximum(%0, %0)
+  %2: {d}[6,40] = aten::cat([%y, %y], dim=0)
+  %3: {d}[6,40] = aten::maximum(%2, %2)
+  return %1, %3
+}}"
+        ));
+    }
+    check(
+        "graph(%x: f32[20003], %y: f32[9000]) {
+  %0: f32[29003] = aten::cat([%x, %y], dim=0)
+  %1: f32[29003] = aten::neg(%0)
+  %2: f32[29040] = aten::constant_pad_nd(%1, pad=[17, 20], value=1)
+  return %2
+}",
+    );
+}
