@@ -72,10 +72,14 @@ pub(crate) enum OutStrides {
     /// Its own.
     #[default]
     Kept,
-    /// Those of a row-major tensor, as PyTorch's kernel gives them to it.
-    RowMajor,
+    /// Those of the result, as PyTorch's kernel gives them to it if it has 4 dimensions or more.
+    #[serde(rename = "result_from_4d")]
+    ResultFrom4d,
+    /// The same, with 5 dimensions.
+    #[serde(rename = "result_from_5d")]
+    ResultFrom5d,
     /// Its own; those of the result where a composite resizes it.
-    Result,
+    WhenResized,
 }
 
 #[derive(Deserialize, Default, PartialEq, Debug, Clone, Copy)]

@@ -1,5 +1,6 @@
 //! Copies: `copy_`, `clone`, `contiguous`, conversion, `fill_`.
 
+use super::channels::{Order, suggested};
 use super::common::{check_devices, wrap_dim};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ops::aten;
@@ -83,14 +84,6 @@ fn channels_last(sizes: &[i64], rank: usize) -> Result<Dims> {
     Ok(out)
 }
 
-/// Whether the strides of a 4-D tensor are NHWC and not row-major as well.
-fn is_channels_last(t: &Tensor) -> bool {
-    t.dim() == 4
-        && !t.is_contiguous()
-        && channels_last(t.sizes(), 4)
-            .is_ok_and(|s| (0..4).all(|d| t.sizes()[d] == 1 || t.strides()[d] == s[d]))
-}
-
 pub(crate) fn clone(t: &Tensor, format: Option<MemoryFormat>) -> Result<Tensor> {
     if t.has_math_bits() {
         return super::math_bits::clone(t, format);
@@ -150,7 +143,9 @@ pub(crate) fn copy_(dst: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Te
             "Cannot copy out of meta tensor; no data!",
         ));
     }
-    if !dst.device().is_meta() {
+    if dst.device().is_meta() {
+        access::check_no_internal_overlap(dst)?;
+    } else {
         let src = access::detach_overlap(dst, src)?;
         let strides = layout::broadcast_strides(src.sizes(), src.strides(), dst.sizes());
         let _guard = access::write(dst, &[&src])?;
@@ -286,9 +281,11 @@ pub(crate) fn local_scalar_dense_meta(_: &Tensor) -> Result<Scalar> {
 pub(crate) fn fill_(t: &Tensor, value: Scalar) -> Result<Tensor> {
     super::common::check_fits(value, t.dtype())?;
     if t.storage().has_data() {
-        let _guard = access::write(t, &[])?;
-        // SAFETY: t is held exclusively.
-        unsafe { kernels::fill(t.strided_any()?, value) };
+        // PyTorch fills an expanded tensor too: all of its elements are to be the same
+        let cells = access::distinct(t);
+        let _guard = access::write(&cells, &[])?;
+        // SAFETY: the cells are held exclusively.
+        unsafe { kernels::fill(cells.strided_any()?, value) };
     }
     Ok(t.clone())
 }
@@ -371,11 +368,12 @@ pub(crate) fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     let all: Vec<&Tensor> = tensors.iter().collect();
     check_devices(&all)?;
     let dtype = super::common::promote(&all)?;
-    let strides = if tensors.iter().all(|t| !skip(t) && is_channels_last(t)) {
-        channels_last(&sizes, 4)?
-    } else {
-        layout::contiguous_strides(&sizes)
+    let last = |t: &Tensor| !skip(t) && suggested(t) == Order::ChannelsLast;
+    let order = match tensors.iter().all(last) {
+        true => Order::ChannelsLast,
+        false => Order::Contiguous,
     };
+    let strides = order.strides(&sizes);
     let out = Tensor::allocate(dtype, shaped.device(), sizes, strides)?;
     let mut at = 0;
     for t in tensors.iter().filter(|t| !skip(t)) {

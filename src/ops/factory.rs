@@ -97,8 +97,15 @@ pub(crate) fn full(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    let dtype = Some(dtype.unwrap_or(value.default_dtype()));
-    let t = aten::empty_memory_format(size, dtype, layout, device, pin_memory, None)?;
+    let dtype = dtype.unwrap_or(value.default_dtype());
+    let t = aten::empty_memory_format(size, Some(dtype), layout, device, pin_memory, None)?;
+    // unlike `fill_`, PyTorch's `full` of half types takes numbers beyond their range: they are infinite there
+    let value = match (dtype, value) {
+        (DType::F16 | DType::BF16, Scalar::Complex(..)) => value,
+        (DType::F16, _) => Scalar::Float(half::f16::from_f64(value.as_f64()).to_f64()),
+        (DType::BF16, _) => Scalar::Float(half::bf16::from_f64(value.as_f64()).to_f64()),
+        _ => value,
+    };
     aten::fill_scalar_(&t, value)
 }
 

@@ -2,6 +2,7 @@
 
 use super::common::{needs_data, result_strides};
 use super::copy;
+use super::view::view_strides;
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
 use straightline_passes::ir::{DType, Dims, layout};
@@ -144,6 +145,9 @@ impl Indexed {
             if let Some(index) = index {
                 let index_strides =
                     layout::broadcast_strides(index.sizes(), index.strides(), &places);
+                // the strides of dimensions of one element are what a reshape makes of them, and order the result's
+                let index_strides =
+                    view_strides(&places, &index_strides, &places).unwrap_or(index_strides);
                 let index = index.view_as(places.clone(), index_strides, index.storage_offset());
                 if x.sizes()[d] == 0 && index.numel() != 0 && layout::numel(&sizes) != 0 {
                     return Err(Error::index(

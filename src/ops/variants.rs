@@ -34,10 +34,12 @@ pub(crate) enum OutDtype {
 pub(crate) enum OutStrides {
     /// It keeps its own.
     Kept,
-    /// PyTorch's kernel makes it row-major all the same.
-    RowMajor,
+    /// PyTorch's kernel gives it those of the result all the same, if that has this many dimensions.
+    ResultFrom4d,
+    /// The same, with more dimensions.
+    ResultFrom5d,
     /// It keeps its own; but a composite that resizes one gives it the result's, as kernels do.
-    Result,
+    WhenResized,
 }
 
 /// Whether an `out` may share memory with an operand.
@@ -84,7 +86,6 @@ fn check_apart<'a>(outs: &[Tensor], inputs: impl Iterator<Item = &'a Tensor>) ->
 /// The kernel of a variant that writes.
 pub(crate) fn of(functional: &'static str, rules: OutRules, key: DispatchKey) -> Kernel {
     let dtype = rules.dtype;
-    let row_major = rules.strides == OutStrides::RowMajor;
     let functional = Variant::new(functional);
     let way = match key {
         DispatchKey::CPU | DispatchKey::Meta => Way::Direct,
@@ -116,9 +117,16 @@ pub(crate) fn of(functional: &'static str, rules: OutRules, key: DispatchKey) ->
                         op.name()
                     )));
                 };
-                if row_major && way == Way::Direct && to.sizes() == result.sizes() {
-                    let strides = layout::contiguous_strides(to.sizes());
-                    to.set_geometry(to.sizes(), &strides, to.storage_offset())?;
+                let relaid = match rules.strides {
+                    OutStrides::ResultFrom4d => result.dim() >= 4,
+                    OutStrides::ResultFrom5d => result.dim() >= 5,
+                    OutStrides::Kept | OutStrides::WhenResized => false,
+                };
+                if relaid
+                    && to.sizes() == result.sizes()
+                    && layout::is_non_overlapping_and_dense(result.sizes(), result.strides())
+                {
+                    to.set_geometry(to.sizes(), result.strides(), to.storage_offset())?;
                 }
                 match arg.is_out() {
                     true => write_out(to, result, rules, way)?,
@@ -224,7 +232,7 @@ fn resize_output(out: &Tensor, result: &Tensor, strides: OutStrides, way: Way) -
         Way::Composed => {
             aten::resize_(out, result.sizes(), None)?;
             match strides {
-                OutStrides::Result
+                OutStrides::WhenResized
                     if layout::is_non_overlapping_and_dense(result.sizes(), result.strides()) =>
                 {
                     aten::as_strided_(out, result.sizes(), result.strides(), None).map(drop)

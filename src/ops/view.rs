@@ -521,7 +521,15 @@ pub(crate) fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
             t.sizes()
         )));
     }
-    let dim = wrap_dim(dim, first.dim() + 1)? as i64;
+    let dim = wrap_dim(dim, first.dim() + 1)?;
+    if dim < first.dim() {
+        // as PyTorch, so that the result lies as that of `cat` does
+        let mut sizes = Dims::from_slice(first.sizes());
+        sizes.insert(dim, tensors.len() as i64);
+        let all = crate::ops::aten::cat(tensors, dim as i64)?;
+        return crate::ops::aten::view(&all, &sizes);
+    }
+    let dim = dim as i64;
     let parts = tensors
         .iter()
         .map(|t| crate::ops::aten::unsqueeze(t, dim))

@@ -4,7 +4,7 @@ use super::Tensor;
 use super::storage::{ReadGuard, WriteGuard};
 use crate::error::{Error, Result};
 use smallvec::SmallVec;
-use straightline_passes::ir::layout;
+use straightline_passes::ir::{Dims, layout};
 use straightline_runtime::cpu::kernels::Strided;
 
 impl Tensor {
@@ -142,6 +142,18 @@ pub(crate) fn write<'a>(out: &'a Tensor, inputs: &[&'a Tensor]) -> Result<Writin
         _write: write,
         _reads: reads,
     })
+}
+
+/// The elements of a tensor that a dimension of stride 0 repeats, each once: a view.
+pub(crate) fn distinct(t: &Tensor) -> Tensor {
+    let sizes = t.sizes().iter().zip(t.strides());
+    let once: Dims = sizes
+        .map(|(size, stride)| if *stride == 0 { (*size).min(1) } else { *size })
+        .collect();
+    if once.as_slice() == t.sizes() {
+        return t.clone();
+    }
+    t.view_as(once, Dims::from_slice(t.strides()), t.storage_offset())
 }
 
 /// A written tensor must have each element at an address of its own.

@@ -121,7 +121,7 @@ def row_major(v):
 
 def differ(a, b):
     a, b = list(tensors(a)), list(tensors(b))
-    return any(x.dtype == y.dtype and not torch.allclose(x.to(torch.complex128), y.to(torch.complex128), rtol=1e-2, atol=1e-3, equal_nan=True)
+    return any(x.dtype == y.dtype and x.shape == y.shape and not torch.allclose(x.to(torch.complex128), y.to(torch.complex128), rtol=1e-2, atol=1e-3, equal_nan=True)
                for x, y in zip(a, b))
 
 def tensors(v):

@@ -223,6 +223,13 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
         stack.push(args.swap_remove(0));
         return Ok(());
     }
+    if let Some(cells) = filled_once(op, &args)? {
+        let to = std::mem::replace(&mut args[0], Value::Tensor(cells));
+        let mut inner = args;
+        write(op, schema, &mut inner)?;
+        stack.push(to);
+        return Ok(());
+    }
     let guard = below();
     // the checks that the operator itself makes: shapes, dtypes
     let (shapes, _) = tracer::run_meta(op, &args)?;
@@ -297,6 +304,27 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
         }
     }
     Ok(())
+}
+
+/// Of a tensor that `fill_` or `zero_` writes and a dimension of stride 0 repeats: its elements, each once.
+fn filled_once(op: OperatorHandle, args: &[Value]) -> Result<Option<Tensor>> {
+    let fills = matches!(op.name().name.as_str(), "aten::fill_" | "aten::zero_");
+    let Some(Value::Tensor(t)) = args.first().filter(|_| fills) else {
+        return Ok(None);
+    };
+    let mut layout = Layout::of(t);
+    for (size, stride) in layout.sizes.iter_mut().zip(&layout.strides) {
+        if *stride == 0 {
+            *size = (*size).min(1);
+        }
+    }
+    match layout.sizes.as_slice() == t.sizes() {
+        true => Ok(None),
+        false => {
+            let _guard = below();
+            as_strided(t, &layout).map(Some)
+        }
+    }
 }
 
 /// The dtype that a result is computed in where none is given: that of `out`. Where another would have been an error, the call

@@ -93,6 +93,7 @@ pub(super) fn binary_inplace(op: BinaryOp, a: &Tensor, b: &Tensor, dtype: DType)
     check_can_cast(dtype, a.dtype())?;
     check_devices(&[a, b])?;
     check_inplace_shape(a, b)?;
+    access::check_no_internal_overlap(a)?;
     if a.dtype() != dtype {
         return copy::copy_(a, &binary(op, a, b, dtype)?, false);
     }
@@ -118,6 +119,7 @@ pub(super) fn check_inplace_shape(a: &Tensor, b: &Tensor) -> Result<()> {
 
 pub(super) fn scalar_inplace(op: BinaryOp, a: &Tensor, s: Scalar, dtype: DType) -> Result<Tensor> {
     check_can_cast(dtype, a.dtype())?;
+    access::check_no_internal_overlap(a)?;
     if a.dtype() != dtype {
         return copy::copy_(a, &binary_scalar(op, a, s, dtype)?, false);
     }

@@ -1,8 +1,8 @@
 //! Powers, logic, and what is composed of arithmetic.
 
 use super::binary::{binary, binary_inplace, binary_scalar, scalar_inplace, scaled};
+use super::result;
 use super::unary::unary;
-use super::{cast, result};
 use crate::error::{Error, Result};
 use crate::ops::common::{check_can_cast, promote, promote_scalar};
 use crate::ops::copy;
@@ -105,7 +105,7 @@ pub(crate) fn pow_base(base: Scalar, exponent: &Tensor) -> Result<Tensor> {
 macro_rules! logical_functions {
     ($($name:ident $op:ident),* $(,)?) => {$(
         pub(crate) fn $name(a: &Tensor, b: &Tensor) -> Result<Tensor> {
-            binary(BinaryOp::$op, &cast(a, DType::Bool)?, &cast(b, DType::Bool)?, DType::Bool)
+            binary(BinaryOp::$op, a, b, DType::Bool)
         }
     )*};
 }

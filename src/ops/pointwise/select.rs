@@ -139,7 +139,19 @@ pub(crate) fn masked_fill(x: &Tensor, mask: &Tensor, value: Scalar) -> Result<Te
 
 pub(crate) fn masked_fill_(x: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
     check_inplace_shape(x, mask)?;
-    copy::copy_(x, &masked_fill(x, mask, value)?, false)
+    let cells = access::distinct(x);
+    if cells.sizes() == x.sizes() {
+        return copy::copy_(x, &masked_fill(x, mask, value)?, false);
+    }
+    // a repeated element is filled where any of its places is
+    let mask = crate::ops::view::expand(mask, x.sizes(), true)?;
+    let repeated: Vec<i64> = (0..x.dim())
+        .filter(|d| cells.sizes()[*d] != x.sizes()[*d])
+        .map(|d| d as i64)
+        .collect();
+    let mask = crate::ops::reduce::any_dims(&mask, Some(&repeated), true)?;
+    copy::copy_(&cells, &masked_fill(&cells, &mask, value)?, false)?;
+    Ok(x.clone())
 }
 
 pub(crate) fn masked_fill_tensor(x: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {

@@ -1,6 +1,7 @@
 //! Matrix products with something added: the product stays a node of its own, since the scheduler
 //! fuses what follows it as an epilogue.
 
+use crate::ir::Scalar;
 use crate::rewrite::rule::rules;
 use crate::rewrite::site::Site;
 use egg::Id;
@@ -22,9 +23,13 @@ rules! { Decompose:
 
 /// `alpha * product + beta * self`, the tail of the `add*` family.
 fn scaled_add(s: &mut Site<'_>, product: Id) -> Option<Id> {
-    let addend = s.tensor(0)?;
     let alpha = s.scalar("alpha").unwrap_or(1.into());
     let beta = s.scalar("beta").unwrap_or(1.into());
+    scaled_add_by(s, product, alpha, beta)
+}
+
+fn scaled_add_by(s: &mut Site<'_>, product: Id, alpha: Scalar, beta: Scalar) -> Option<Id> {
+    let addend = s.tensor(0)?;
     if alpha.as_f64() == 1.0 && beta.as_f64() == 1.0 {
         return Some(s.add(product, addend));
     }
@@ -54,7 +59,14 @@ fn addmm(s: &mut Site<'_>) -> Option<Id> {
 fn baddbmm(s: &mut Site<'_>) -> Option<Id> {
     let (x, y) = (s.tensor(1)?, s.tensor(2)?);
     let product = s.bmm(x, y);
-    scaled_add(s, product)
+    // of integers, PyTorch cuts the factors of this one to integers
+    let dtype = s.out().dtype;
+    let factor = |f: Option<Scalar>| match f.unwrap_or(1.into()) {
+        f if dtype.is_floating() || dtype.is_complex() => f,
+        f => f.cast(dtype),
+    };
+    let (alpha, beta) = (factor(s.scalar("alpha")), factor(s.scalar("beta")));
+    scaled_add_by(s, product, alpha, beta)
 }
 
 fn addbmm(s: &mut Site<'_>) -> Option<Id> {

@@ -242,6 +242,11 @@ impl Lowerer<'_> {
                 }
                 let a = self.operand(c, 0, common)?;
                 let b = self.operand(c, 1, common)?;
+                if common == DType::Bool {
+                    // whatever to the power of nothing is one
+                    let none = self.p.unary(UnaryOp::LogicalNot, b);
+                    return Some(self.p.binary(BinaryOp::LogicalOr, a, none));
+                }
                 Some(self.p.binary(BinaryOp::Pow, a, b))
             }
             "atan2" => {
