@@ -325,6 +325,39 @@ fn a_generator_of_ones_own_is_a_stream_of_its_own() -> Result<()> {
 }
 
 #[test]
+fn complex_numbers_are_drawn_part_by_part() -> Result<()> {
+    let g = Generator::new(5);
+    let parts = |t: Tensor| aten::view_as_real(&t)?.reshape(&[-1])?.to_vec::<f32>();
+    let sizes = [3, 4];
+    let (f32s, c64s) = (Some(DType::F32), Some(DType::C64));
+    let want = aten::rand_generator(&[24], Some(&g), f32s, None, None, None)?.to_vec::<f32>()?;
+    g.set_seed(5);
+    let got = parts(aten::rand_generator(
+        &sizes,
+        Some(&g),
+        c64s,
+        None,
+        None,
+        None,
+    )?)?;
+    assert_eq!(got, want);
+    g.set_seed(5);
+    let want = aten::randn_generator(&[24], Some(&g), f32s, None, None, None)?.to_vec::<f32>()?;
+    g.set_seed(5);
+    let like = aten::empty_memory_format(&sizes, c64s, None, None, None, None)?;
+    let got = parts(aten::normal_(&like, 2.0, 3.0, Some(&g))?)?;
+    for (i, (x, z)) in got.iter().zip(want).enumerate() {
+        let mean = if i % 2 == 0 { 2.0 } else { 0.0 };
+        assert!((x - (z * 3.0 / 2f32.sqrt() + mean)).abs() < 1e-5);
+    }
+    // PyTorch has no other distribution of complex numbers either
+    assert!(aten::bernoulli_float_(&like, 0.5, Some(&g)).is_err());
+    assert!(aten::random_(&like, Some(&g)).is_err());
+    assert!(aten::geometric_(&like, 0.5, Some(&g)).is_err());
+    Ok(())
+}
+
+#[test]
 fn threads_that_share_a_generator_take_whole_fills() -> Result<()> {
     const N: i64 = 700;
     let uniform = |g: &Generator| -> Result<Vec<u32>> {

@@ -22,28 +22,38 @@ pub(super) fn fill_random(
 ) -> Result<Tensor> {
     if t.storage().has_data() {
         let _guard = access::write(t, &[])?;
-        let operand = t.strided_any()?;
+        let operand = t.strided()?;
         let mut stream = generator.unwrap_or(Generator::default_cpu()).lock();
         fill(operand, &mut stream)?;
     }
     Ok(t.clone())
 }
 
-/// A complex operand as the real numbers that it consists of; others as they are.
-fn with_reals<R>(t: Strided<'_>, run: impl FnOnce(Strided<'_>) -> R) -> R {
-    let dtype = match t.dtype {
+/// [`fill_random`] that fills a complex tensor as the real numbers that it consists of.
+fn fill_parts(
+    t: &Tensor,
+    generator: Option<&Generator>,
+    fill: impl FnOnce(Strided<'_>, &mut Stream) -> Result<(), KernelError>,
+) -> Result<Tensor> {
+    let dtype = match t.dtype() {
         DType::C64 => DType::F32,
         DType::C128 => DType::F64,
-        _ => return run(t),
+        _ => return fill_random(t, generator, fill),
     };
-    let sizes: SmallVec<[i64; 6]> = t.sizes.iter().copied().chain([2]).collect();
-    let strides: SmallVec<[i64; 6]> = t.strides.iter().map(|s| 2 * s).chain([1]).collect();
-    run(Strided {
-        ptr: t.ptr,
-        dtype,
-        sizes: &sizes,
-        strides: &strides,
-    })
+    if t.storage().has_data() {
+        let _guard = access::write(t, &[])?;
+        let sizes: SmallVec<[i64; 6]> = t.sizes().iter().copied().chain([2]).collect();
+        let strides: SmallVec<[i64; 6]> = t.strides().iter().map(|s| 2 * s).chain([1]).collect();
+        let operand = Strided {
+            ptr: t.data_ptr()?,
+            dtype,
+            sizes: &sizes,
+            strides: &strides,
+        };
+        let mut stream = generator.unwrap_or(Generator::default_cpu()).lock();
+        fill(operand, &mut stream)?;
+    }
+    Ok(t.clone())
 }
 
 /// A tensor like `t` for the functional forms. Plans call these, so our own memory is taken without the dispatcher; `None`
@@ -130,9 +140,9 @@ pub(crate) fn uniform_(
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
     check_bounds(t, from, to)?;
-    fill_random(t, generator, |out, stream| {
-        // SAFETY: `fill_random` holds the tensor exclusively.
-        with_reals(out, |out| unsafe { random::uniform(out, stream, from, to) })
+    fill_parts(t, generator, |out, stream| {
+        // SAFETY: `fill_parts` holds the tensor exclusively.
+        unsafe { random::uniform(out, stream, from, to) }
     })
 }
 
@@ -170,11 +180,9 @@ fn fill_normal(
     } else {
         (mean, std)
     };
-    fill_random(t, generator, |out, stream| {
-        with_reals(out, |out| {
-            // SAFETY: `fill_random` holds the tensor exclusively.
-            unsafe { random_normal::normal(out, stream, part_mean, part_std, blocks) }
-        })
+    fill_parts(t, generator, |out, stream| {
+        // SAFETY: `fill_parts` holds the tensor exclusively.
+        unsafe { random_normal::normal(out, stream, part_mean, part_std, blocks) }
     })?;
     if complex && mean != 0.0 {
         pointwise::add_scalar_(t, Scalar::Float(mean), Scalar::Int(1))?;

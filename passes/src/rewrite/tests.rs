@@ -60,6 +60,21 @@ graph(%x: f32[2]) {
 }
 
 #[test]
+fn a_draw_that_nobody_uses_stays_in_its_place() {
+    let text = "\
+graph(%x: f32[2]) {
+  %0: f32[2] = aten::uniform(%x, from=0.0, to=1.0)
+  %1: f32[2] = aten::exp(%x)
+  %2: f32[2] = aten::bernoulli(%1)
+  %3: f32[2] = aten::uniform(%x, from=0.0, to=1.0)
+  %4: f32[2] = aten::random(%x)
+  return %3
+}
+";
+    assert_eq!(run(text, &RewriteOptions::default()).0, text);
+}
+
+#[test]
 fn names_and_provenance_go_to_what_replaces_a_node() {
     let mut graph = Graph::parse(
         "graph(%x: f32[2,3]) {

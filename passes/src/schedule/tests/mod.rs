@@ -1,6 +1,7 @@
 //! Tests of the scheduler.
 
 mod build;
+mod draws;
 mod eval;
 mod fusion;
 mod interp;
