@@ -109,3 +109,15 @@ graph(%x: f32[4,20], %y: f32[4,30]) {
 // check: kernel exp
 // check: relu
 // not: select
+
+// short rows are copied, not selected
+// run: schedule
+graph(%x: f32[64,5], %y: f32[64,3], %z: f32[9,6,3]) {
+  %0: f32[64,8] = aten::cat([%x, %y], dim=1)
+  %1: f32[64,8] = aten::relu(%0)
+  %2: f32[11,6,3] = aten::constant_pad_nd(%z, pad=[0, 0, 0, 0, 1, 1], value=0)
+  %3: f32[11,6,3] = aten::relu(%2)
+  return %1, %3
+}
+// not: select
+// not: call

@@ -13,6 +13,18 @@ const MAX_LIST: i64 = 1 << 16;
 /// A kernel that selects among more parts than this reads too much.
 const MAX_JOINED: usize = 4;
 
+/// Where the innermost dimension is shorter and not itself listed, neighbours are copied faster together with those of
+/// the next dimension, which a list along that one keeps apart.
+const SHORT_ROW: i64 = 8;
+
+/// Parts with shorter rows are copied faster one by one than selected among.
+const LONG_ROW: i64 = 16;
+
+/// The last dimension that has several positions.
+fn innermost(sizes: &[i64]) -> Option<usize> {
+    sizes.iter().rposition(|n| *n != 1)
+}
+
 impl Lowerer<'_> {
     pub(super) fn listed_op(&mut self, c: &CallView) -> Option<V> {
         match c.op {
@@ -78,6 +90,11 @@ impl Lowerer<'_> {
         if self.p.numel(x) == 0 || c.sizes().contains(&0) {
             return Some(self.p.constant(number, dtype, c.sizes()));
         }
+        let rank = self.p.sizes(x).len();
+        let touched = |d: usize| (pad.chunks(2).nth(rank - 1 - d)).is_some_and(|p| *p != [0, 0]);
+        if !innermost(c.sizes()).is_none_or(|d| touched(d) || c.sizes()[d] >= SHORT_ROW) {
+            return None;
+        }
         for (k, around) in pad.chunks(2).enumerate() {
             let dim = self.p.sizes(x).len() - 1 - k;
             let (before, n) = (around[0], self.p.sizes(x)[dim]);
@@ -102,7 +119,9 @@ impl Lowerer<'_> {
     pub(super) fn rejoined(&mut self, pieces: &[Piece], dim: usize, len: i64) -> Option<V> {
         let mut from: Option<V> = None;
         let mut list = Vec::new();
-        if len > MAX_LIST || pieces.len() < 2 {
+        let sizes = self.p.sizes(pieces.first()?.src);
+        let short = innermost(sizes).is_some_and(|d| d > dim && sizes[d] < SHORT_ROW);
+        if len > MAX_LIST || pieces.len() < 2 || short {
             return None;
         }
         for piece in pieces {
@@ -124,6 +143,14 @@ impl Lowerer<'_> {
         let full = |p: &&Piece| self.p.numel(p.src) > 0;
         let pieces: Vec<Piece> = pieces.iter().filter(full).cloned().collect();
         if !(2..=MAX_JOINED).contains(&pieces.len()) {
+            return None;
+        }
+        let rows_fit = |p: &Piece| {
+            let sizes = self.p.sizes(p.src);
+            sizes[dim..].iter().any(|n| *n >= LONG_ROW)
+                && innermost(sizes).is_none_or(|d| d < dim || sizes[d] >= LONG_ROW)
+        };
+        if !pieces.iter().all(rows_fit) {
             return None;
         }
         let mut joined: Option<V> = None;
