@@ -66,6 +66,14 @@ fn complex_cases() {
     }
 }
 
+/// Operators and forms that the public cases do not have: `tests/data/more_cases.py`.
+#[test]
+fn more_cases() {
+    for mode in [Mode::Eager, Mode::Meta, Mode::Compiled] {
+        run_file("more.jsonl.gz", mode);
+    }
+}
+
 /// Calls that must fail do fail, and none panics.
 #[test]
 fn errors() {
