@@ -1,7 +1,7 @@
 //! Channels-last memory: PyTorch's rules for which results have it.
 
 use crate::tensor::Tensor;
-use straightline_passes::ir::{Dims, layout};
+use straightline_passes::ir::{Dims, MemoryFormat, layout};
 
 /// The order of dimensions in memory that PyTorch's `suggest_memory_format` finds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,6 +54,15 @@ pub(crate) fn suggested(t: &Tensor) -> Order {
         Order::ChannelsLast
     } else {
         Order::Contiguous
+    }
+}
+
+/// The memory format that a tensor's strides are those of (`suggest_memory_format` in c10).
+pub(crate) fn suggested_format(t: &Tensor) -> MemoryFormat {
+    match suggested(t) {
+        Order::Contiguous => MemoryFormat::Contiguous,
+        Order::ChannelsLast if t.dim() == 5 => MemoryFormat::ChannelsLast3d,
+        Order::ChannelsLast => MemoryFormat::ChannelsLast,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Copies: `copy_`, `clone`, `contiguous`, conversion, `fill_`.
 
-use super::channels::{Order, suggested};
+use super::channels::{Order, suggested, suggested_format};
 use super::common::{check_devices, wrap_dim};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ops::aten;
@@ -215,7 +215,8 @@ pub(crate) fn to_dtype_op(
     copy: bool,
     format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    if !copy && t.dtype() == dtype && format.is_none_or(|f| f == MemoryFormat::Preserve) {
+    let stays = |f| f == MemoryFormat::Preserve || f == suggested_format(t);
+    if !copy && t.dtype() == dtype && format.is_none_or(stays) {
         return Ok(t.clone());
     }
     aten::_to_copy(t, Some(dtype), None, None, None, non_blocking, format)
@@ -246,7 +247,7 @@ pub(crate) fn to_dtype_layout(
 ) -> Result<Tensor> {
     let stays = dtype.is_none_or(|d| d == t.dtype())
         && device.is_none_or(|d| d.is_same_as(t.device()))
-        && format.is_none_or(|f| f == MemoryFormat::Preserve);
+        && format.is_none_or(|f| f == MemoryFormat::Preserve || f == suggested_format(t));
     if stays && !copy {
         return Ok(t.clone());
     }

@@ -3,6 +3,7 @@
 //! Under capture the first kind never gets here: functionalisation takes the view operator of the same name and gives its
 //! result's place to the argument (`modes::functionalize::reshape`).
 
+use super::channels::suggested_format;
 use super::common::{check_sizes, wrap_dim};
 use super::{copy, view};
 use crate::error::{Error, Result};
@@ -55,25 +56,9 @@ pub(crate) fn resize_as_(
 ) -> Result<Tensor> {
     let t = super::aten::resize_(t, template.sizes(), None)?;
     match format {
-        Some(MemoryFormat::Preserve) => restride(&t, Some(suggested(template)?)),
+        Some(MemoryFormat::Preserve) => restride(&t, Some(suggested_format(template))),
         format => restride(&t, format),
     }
-}
-
-/// The format that a tensor's strides speak for.
-fn suggested(t: &Tensor) -> Result<MemoryFormat> {
-    for (rank, format) in [
-        (4, MemoryFormat::ChannelsLast),
-        (5, MemoryFormat::ChannelsLast3d),
-    ] {
-        let fits = t.dim() == rank
-            && !t.is_contiguous()
-            && copy::format_strides(t, Some(format))?.as_slice() == t.strides();
-        if fits {
-            return Ok(format);
-        }
-    }
-    Ok(MemoryFormat::Contiguous)
 }
 
 pub(crate) fn t_(t: &Tensor) -> Result<Tensor> {
