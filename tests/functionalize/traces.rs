@@ -177,7 +177,7 @@ fn errors_agree_with_eager() {
     let functions: [Function; 6] = [
         |x| x.add_(&Tensor::ones(&[3], DType::F32, Device::CPU)?),
         |x| x.to_dtype(DType::I64)?.mul_(x),
-        |x| x.unsqueeze(0)?.expand(&[3, 4])?.zero_(),
+        |x| x.unsqueeze(0)?.expand(&[3, 4])?.add_scalar_(1),
         |x| x.slice(0, 0, 3, 1)?.copy_(&x.slice(0, 1, 4, 1)?),
         |x| aten::fill_tensor_(x, x),
         |x| aten::as_strided(x, &[9], &[1], None)?.zero_(),
