@@ -157,12 +157,24 @@ fn compare(
     let Some(differs) = differs else {
         return Ok(());
     };
-    let writes = prepared.templates.iter().any(|(name, ..)| {
+    let mutable = |name: &str| {
         straightline::dispatch::operator(name)
             .ok()
             .and_then(|op| op.schema())
             .is_some_and(|s| s.is_mutable())
-    });
+    };
+    // a call that writes what no other call sees can be repeated by itself
+    let writes = prepared
+        .templates
+        .iter()
+        .enumerate()
+        .any(|(k, (name, _, own))| {
+            let seen = prepared.templates[k + 1..]
+                .iter()
+                .flat_map(|(.., replaced)| replaced.iter().flatten())
+                .any(|(i, _)| *i == k);
+            mutable(name) && (seen || own.iter().any(Option::is_some))
+        });
     if writes || prepared.templates.len() == 1 {
         return Err(differs);
     }
