@@ -101,9 +101,9 @@ pub(crate) fn full(
     let t = aten::empty_memory_format(size, Some(dtype), layout, device, pin_memory, None)?;
     // unlike `fill_`, PyTorch's `full` of half types takes numbers beyond their range: they are infinite there
     let value = match (dtype, value) {
-        (DType::F16 | DType::BF16, Scalar::Complex(..)) => value,
-        (DType::F16, _) => Scalar::Float(half::f16::from_f64(value.as_f64()).to_f64()),
-        (DType::BF16, _) => Scalar::Float(half::bf16::from_f64(value.as_f64()).to_f64()),
+        (DType::F16 | DType::BF16, Scalar::Bool(_) | Scalar::Int(_) | Scalar::Float(_)) => {
+            value.cast(dtype)
+        }
         _ => value,
     };
     aten::fill_scalar_(&t, value)
@@ -309,4 +309,21 @@ pub(crate) fn eye(
     );
     copy::fill_(&diagonal, Scalar::Int(1))?;
     on_device(t, device)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The dtype, a number, and what `torch.full` makes of it.
+    #[test]
+    fn half_types_are_rounded_once_and_may_overflow() {
+        for (dtype, number, expected) in [
+            (DType::BF16, 0.798_828_184_604_644_8, 0.800_781_25),
+            (DType::F16, 70_000.0, f64::INFINITY),
+        ] {
+            let t = aten::full(&[1], Scalar::Float(number), Some(dtype), None, None, None).unwrap();
+            assert_eq!(t.item().unwrap(), Scalar::Float(expected));
+        }
+    }
 }

@@ -43,8 +43,8 @@ macro_rules! number {
 number! {
     f32, 1.2e-7, |x| x as f32, f64::from;
     f64, 2.3e-16, |x| x, |x| x;
-    f16, 1e-3, f16::from_f64, f16::to_f64;
-    bf16, 8e-3, bf16::from_f64, bf16::to_f64;
+    f16, 1e-3, |x| f16::from_f32(x as f32), f16::to_f64;
+    bf16, 8e-3, |x| bf16::from_f32(x as f32), bf16::to_f64;
     u8, 0.0, |x: f64| (x * 16.0) as i64 as u8, |x: u8| x as f64;
     i8, 0.0, |x: f64| (x * 16.0) as i64 as i8, |x: i8| x as f64;
     i16, 0.0, |x: f64| (x * 900.0) as i64 as i16, |x: i16| x as f64;
