@@ -305,7 +305,7 @@ impl Arg for &[Option<Tensor>] {
     }
 }
 
-fn union<'a>(tensors: impl Iterator<Item = &'a Tensor>) -> DispatchKeySet {
+pub(super) fn union<'a>(tensors: impl Iterator<Item = &'a Tensor>) -> DispatchKeySet {
     tensors.fold(DispatchKeySet::EMPTY, |ks, t| ks | t.key_set())
 }
 

@@ -6,9 +6,10 @@ use super::key::DispatchKey;
 use super::keyset::{DispatchKeySet, NUM_RUNTIME_ENTRIES};
 use super::listener::{self, Listener, Listeners, RegistrationEvent};
 use super::operator::{Definition, OperatorEntry, OperatorHandle, Record, not_found};
+use super::table::Layouts;
 use crate::error::Result;
 use std::cell::Cell;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock, Once, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use straightline_passes::ir::schema::{FunctionSchema, OperatorName};
 
@@ -16,9 +17,10 @@ use straightline_passes::ir::schema::{FunctionSchema, OperatorName};
 pub(super) type Fallbacks = [Option<&'static Record>; NUM_RUNTIME_ENTRIES];
 
 struct State {
-    operators: BTreeMap<OperatorName, OperatorHandle>,
+    operators: HashMap<OperatorName, OperatorHandle>,
     libraries: HashMap<String, Site>,
     fallbacks: Fallbacks,
+    layouts: Layouts,
     /// Operators whose tables wait for the end of a batch.
     dirty: Option<HashSet<OperatorHandle>>,
     /// What was deregistered and a concurrent call may still run.
@@ -31,9 +33,10 @@ pub(super) struct Dispatcher(RwLock<State>);
 
 static DISPATCHER: LazyLock<Dispatcher> = LazyLock::new(|| {
     Dispatcher(RwLock::new(State {
-        operators: BTreeMap::new(),
+        operators: HashMap::new(),
         libraries: HashMap::new(),
         fallbacks: [None; NUM_RUNTIME_ENTRIES],
+        layouts: Layouts::default(),
         dirty: None,
         graveyard: Vec::new(),
         listeners: Listeners::new(),
@@ -54,9 +57,8 @@ pub(super) fn dispatcher() -> &'static Dispatcher {
             DISPATCHER.write().dirty = Some(HashSet::new());
             super::builtin::register();
             let mut state = DISPATCHER.write();
-            let fallbacks = state.fallbacks;
             for op in state.dirty.take().unwrap_or_default() {
-                op.0.recompute(&fallbacks);
+                state.settle(op);
             }
             drop(state);
             // outside the batch, so that their operators can be called at once
@@ -99,7 +101,7 @@ pub(super) fn find_or_error(name: &OperatorName) -> Result<OperatorHandle> {
 
 /// Every operator, by name.
 pub fn all_operators() -> Vec<OperatorHandle> {
-    dispatcher().read().operators.values().copied().collect()
+    dispatcher().read().sorted()
 }
 
 /// The operators with a kernel but no schema.
@@ -131,8 +133,9 @@ impl Dispatcher {
     pub(super) fn add_listener(&self, listener: Arc<Listener>) -> Vec<OperatorHandle> {
         let mut state = self.write();
         state.listeners.push(listener);
-        let all = state.operators.values().copied();
-        all.filter(|op| op.schema().is_some()).collect()
+        let mut all = state.sorted();
+        all.retain(|op| op.schema().is_some());
+        all
     }
 
     pub(super) fn remove_listener(&self, listener: &Arc<Listener>) {
@@ -217,7 +220,7 @@ impl Dispatcher {
                 check_schema(&d.schema, d.site, record)?;
             }
             if let Some(signature) = record.kernel.signature()
-                && let Some((first, first_at)) = op.0.pin(signature.clone(), site)
+                && let Some((first, first_at)) = op.0.pin(signature, site)
             {
                 return Err(DispatchError::KernelSignatures {
                     op: name.to_string(),
@@ -303,11 +306,20 @@ impl Dispatcher {
 }
 
 impl State {
+    /// All operators, by name.
+    fn sorted(&self) -> Vec<OperatorHandle> {
+        let mut all: Vec<_> = self.operators.values().copied().collect();
+        all.sort_unstable_by_key(|op| op.name());
+        all
+    }
+
     fn entry(&mut self, name: &OperatorName) -> OperatorHandle {
-        *self
-            .operators
-            .entry(name.clone())
-            .or_insert_with(|| OperatorHandle(OperatorEntry::new(name.clone())))
+        if let Some(op) = self.operators.get(name) {
+            return *op;
+        }
+        let op = OperatorHandle(OperatorEntry::new(name.clone()));
+        self.operators.insert(name.clone(), op);
+        op
     }
 
     /// Brings an operator's table up to date, and forgets the operator when nothing of it is left.
@@ -319,11 +331,13 @@ impl State {
             Some(dirty) => {
                 dirty.insert(op);
             }
-            None => op.0.recompute(&self.fallbacks),
+            None => op.0.recompute(&self.fallbacks, &mut self.layouts),
         }
     }
 
+    /// Brings all tables up to date after a change of fallbacks.
     fn settle_all(&mut self) {
+        self.layouts.forget();
         let all: Vec<OperatorHandle> = self.operators.values().copied().collect();
         for op in all {
             self.settle(op);

@@ -3,7 +3,7 @@
 use super::dispatcher::{all_operators, dispatcher};
 use super::key::DispatchKey;
 use super::operator::OperatorHandle;
-use super::table::{Provenance, SLOTS};
+use super::table::{Layouts, Provenance, Registered, SLOTS};
 use std::fmt::Write;
 
 /// The registrations of an operator: its schema and each kernel with its place, newest first at
@@ -57,10 +57,15 @@ fn write_dump(out: &mut String, op: OperatorHandle) -> std::fmt::Result {
 /// from the registrations, not read from the table.
 pub fn dump_table(op: OperatorHandle) -> String {
     let mut out = String::new();
-    let active = op.0.active();
     let fallbacks = dispatcher().fallbacks();
-    for (slot, fallback) in SLOTS.iter().zip(fallbacks) {
-        let _ = match active.resolve(slot, fallback) {
+    let kernels = op.0.kernels();
+    let layout = Layouts::work_out(Registered::of(kernels.keys()), &fallbacks);
+    for ((slot, fallback), (key, why)) in SLOTS.iter().zip(fallbacks).zip(layout) {
+        let record = match why {
+            Provenance::Fallback => fallback,
+            _ => key.and_then(|k| Some(kernels.get(&k)?[0])),
+        };
+        let _ = match (record, why) {
             (Some(record), why) => {
                 let skip = if record.kernel.is_fallthrough() {
                     "fallthrough "

@@ -42,9 +42,17 @@ pub trait ScriptClass: Any + Clone + Send + Sync {
 
 /// A shared value of a [`ScriptClass`].
 #[derive(Clone)]
-pub struct Object {
-    class: (&'static str, &'static str),
-    value: Arc<dyn Any + Send + Sync>,
+pub struct Object(Arc<dyn Instance>);
+
+/// A value that knows its class.
+trait Instance: Any + Send + Sync {
+    fn class(&self) -> (&'static str, &'static str);
+}
+
+impl<T: ScriptClass> Instance for T {
+    fn class(&self) -> (&'static str, &'static str) {
+        (T::NAMESPACE, T::NAME)
+    }
 }
 
 impl Object {
@@ -55,21 +63,19 @@ impl Object {
 
     /// Wraps a value that is shared already.
     pub fn shared<T: ScriptClass>(value: Arc<T>) -> Object {
-        Object {
-            class: (T::NAMESPACE, T::NAME),
-            value,
-        }
+        Object(value)
     }
 
     /// The value, if it is a `T`.
     pub fn get<T: ScriptClass>(&self) -> Option<&T> {
-        self.value.downcast_ref()
+        let any: &dyn Any = &*self.0;
+        any.downcast_ref()
     }
 }
 
 impl fmt::Debug for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (namespace, name) = self.class;
+        let (namespace, name) = self.0.class();
         write!(f, "<__torch__.torch.classes.{namespace}.{name}>")
     }
 }
@@ -113,7 +119,10 @@ impl<T: ScriptClass> RetValue for Arc<T> {
 
     fn from_value(value: Value) -> Option<Arc<T>> {
         match value {
-            Value::Object(o) => o.value.downcast().ok(),
+            Value::Object(Object(value)) => {
+                let any: Arc<dyn Any + Send + Sync> = value;
+                any.downcast().ok()
+            }
             _ => None,
         }
     }

@@ -1,8 +1,9 @@
 //! Which kernel fills a slot of an operator's table: one pure function of what is registered.
 
-use super::key::DispatchKey;
+use super::dispatcher::Fallbacks;
+use super::key::{BackendComponent, DispatchKey};
 use super::keyset::{DispatchKeySet, NUM_RUNTIME_ENTRIES};
-use super::operator::Record;
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 /// Why a slot of an operator's table holds what it holds: the rule that chose it.
@@ -49,6 +50,9 @@ impl Provenance {
 /// What the rules ask about a slot, worked out once.
 pub(super) struct Slot {
     pub(super) key: DispatchKey,
+    pub(super) backend: BackendComponent,
+    /// The mask of an operator whose calls skip this key.
+    pub(super) skipped: DispatchKeySet,
     in_ceanf: bool,
     in_cea: bool,
     in_ciant: bool,
@@ -63,6 +67,8 @@ pub(super) static SLOTS: LazyLock<Vec<Slot>> = LazyLock::new(|| {
         .chain(DispatchKey::runtime_keys())
         .map(|key| Slot {
             key,
+            backend: key.backend(),
+            skipped: DispatchKeySet::FULL.remove(key),
             in_ceanf: key.is_included_in(DispatchKey::CompositeExplicitAutogradNonFunctional),
             in_cea: key.is_included_in(DispatchKey::CompositeExplicitAutograd),
             in_ciant: key.is_included_in(DispatchKey::CompositeImplicitAutogradNestedTensor),
@@ -76,33 +82,55 @@ pub(super) static SLOTS: LazyLock<Vec<Slot>> = LazyLock::new(|| {
     slots
 });
 
-/// The active kernel of an operator at each key, aliases included.
-pub(super) struct Active([Option<&'static Record>; DispatchKey::ALL.len()]);
+/// The keys at which an operator has kernels, aliases included: one bit for each.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(super) struct Registered([u64; DispatchKey::ALL.len().div_ceil(64)]);
 
-impl Active {
-    pub(super) fn new(kernels: impl Iterator<Item = (DispatchKey, &'static Record)>) -> Active {
-        let mut out = [None; DispatchKey::ALL.len()];
-        for (key, record) in kernels {
-            out[key as usize] = Some(record);
+impl Registered {
+    pub(super) fn of<'a>(keys: impl IntoIterator<Item = &'a DispatchKey>) -> Registered {
+        let mut bits = Registered::default();
+        for key in keys {
+            bits.0[*key as usize / 64] |= 1 << (*key as usize % 64);
         }
-        Active(out)
+        bits
     }
 
-    fn at(&self, key: DispatchKey) -> Option<&'static Record> {
-        self.0[key as usize]
+    fn has(&self, key: DispatchKey) -> bool {
+        self.0[key as usize / 64] >> (key as usize % 64) & 1 != 0
+    }
+}
+
+/// What serves each slot: the key of a registration (`None` for a fallback, or where an error is due) and the rule that
+/// chose it.
+pub(super) type Layout = [(Option<DispatchKey>, Provenance); NUM_RUNTIME_ENTRIES];
+
+/// Layouts by what is registered. The rules are a pure function of that and of which keys have fallbacks, and thousands
+/// of operators share a few dozen sets of keys.
+#[derive(Default)]
+pub(super) struct Layouts(HashMap<Registered, Box<Layout>>);
+
+impl Layouts {
+    /// How many are kept; programs that register at random start anew.
+    const KEPT: usize = 1024;
+
+    /// Works a layout out.
+    pub(super) fn work_out(registered: Registered, fallbacks: &Fallbacks) -> Layout {
+        std::array::from_fn(|i| SLOTS[i].serve(|k| registered.has(k), fallbacks[i].is_some()))
     }
 
-    /// The kernel of a slot and the rule that chose it; `None` where an error is due.
-    pub(super) fn resolve(
-        &self,
-        slot: &Slot,
-        fallback: Option<&'static Record>,
-    ) -> (Option<&'static Record>, Provenance) {
-        let (key, why) = slot.serve(|k| self.at(k).is_some(), fallback.is_some());
-        match why {
-            Provenance::Fallback => (fallback, why),
-            _ => (key.and_then(|k| self.at(k)), why),
+    /// The layout of an operator. `fallbacks` are the same at each call, until [`Layouts::forget`].
+    pub(super) fn of(&mut self, registered: Registered, fallbacks: &Fallbacks) -> &Layout {
+        if self.0.len() >= Layouts::KEPT && !self.0.contains_key(&registered) {
+            self.0.clear();
         }
+        self.0
+            .entry(registered)
+            .or_insert_with(|| Box::new(Layouts::work_out(registered, fallbacks)))
+    }
+
+    /// Another set of keys has fallbacks.
+    pub(super) fn forget(&mut self) {
+        self.0.clear();
     }
 }
 

@@ -1,5 +1,6 @@
 //! A value of any schema type: what boxed kernels take from the stack and leave on it.
 
+use super::keyset::DispatchKeySet;
 use super::object::Object;
 use crate::tensor::{Generator, Tensor};
 use straightline_passes::ir::schema::{DefaultValue, SchemaType};
@@ -38,6 +39,9 @@ pub enum Value {
     Tuple(Vec<Value>),
     Object(Object),
 }
+
+// stacks are copied about by boxed calls: what is larger goes behind a pointer
+const _: () = assert!(size_of::<Value>() <= 32);
 
 impl Value {
     /// The schema name of the value's type, for messages.
@@ -87,6 +91,18 @@ impl Value {
         match self {
             Value::Tensor(t) => Some(t),
             _ => None,
+        }
+    }
+
+    /// The dispatch keys of the tensors in this value.
+    #[inline]
+    pub(super) fn key_set(&self) -> DispatchKeySet {
+        match self {
+            Value::Tensor(t) => t.key_set(),
+            Value::TensorList(_) | Value::OptionalTensorList(_) => {
+                super::arg::union(self.tensors())
+            }
+            _ => DispatchKeySet::EMPTY,
         }
     }
 

@@ -2,13 +2,14 @@
 
 use super::definition::Definition;
 use super::record::{AMBIGUOUS, MISSING, Record};
+use crate::dispatch::dispatcher::Fallbacks;
 use crate::dispatch::error::{MissingKernel, Site};
 use crate::dispatch::kernel::Signature;
 use crate::dispatch::key::{BackendComponent, DispatchKey};
 use crate::dispatch::keyset::{DispatchKeySet, NUM_RUNTIME_ENTRIES};
 use crate::dispatch::record;
 use crate::dispatch::slots::Slots;
-use crate::dispatch::table::{Active, Provenance, SLOTS};
+use crate::dispatch::table::{Layouts, Provenance, Registered, SLOTS};
 use std::collections::BTreeMap;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -70,45 +71,43 @@ impl OperatorEntry {
     /// Remembers a signature, or gives the one that is remembered and differs.
     pub(in crate::dispatch) fn pin(
         &self,
-        signature: Signature,
+        signature: &Signature,
         site: Site,
     ) -> Option<&(Signature, Site)> {
-        let id = signature.id;
-        let kept = self.signature.get_or_init(|| (signature, site));
-        (kept.0.id != id).then_some(kept)
-    }
-
-    pub(in crate::dispatch) fn active(&self) -> Active {
-        Active::new(self.kernels().iter().map(|(k, list)| (*k, list[0])))
+        let kept = self.signature.get_or_init(|| (signature.clone(), site));
+        (kept.0.id != signature.id).then_some(kept)
     }
 
     /// Makes table and masks what the registrations say.
-    pub(in crate::dispatch) fn recompute(
-        &self,
-        fallbacks: &[Option<&'static Record>; NUM_RUNTIME_ENTRIES],
-    ) {
-        let active = self.active();
-        let full = DispatchKeySet::FULL;
-        let mut masks = [full; 16];
+    pub(in crate::dispatch) fn recompute(&self, fallbacks: &Fallbacks, layouts: &mut Layouts) {
+        let kernels = self.kernels();
+        let layout = layouts.of(Registered::of(kernels.keys()), fallbacks);
+        let mut active = [*MISSING; DispatchKey::ALL.len()];
+        for (key, list) in kernels.iter() {
+            active[*key as usize] = list[0];
+        }
+        drop(kernels);
+        let mut mask = DispatchKeySet::FULL;
+        let mut by_backend = [DispatchKeySet::FULL; BackendComponent::ALL.len()];
         let mut records = [*MISSING; NUM_RUNTIME_ENTRIES];
-        for (i, slot) in SLOTS.iter().enumerate() {
-            let (record, why) = active.resolve(slot, fallbacks[i]);
-            records[i] = match (record, why) {
-                (Some(r), _) => r,
+        for (i, (key, why)) in layout.iter().enumerate() {
+            records[i] = match (key, why) {
+                (Some(key), _) => active[*key as usize],
+                (None, Provenance::Fallback) => fallbacks[i].unwrap_or(*MISSING),
                 (None, Provenance::AmbiguousAutogradOther) => *AMBIGUOUS,
-                (None, _) => *MISSING,
+                (None, _) => continue,
             };
             if records[i].kernel.is_fallthrough() {
-                match slot.key.backend() {
-                    BackendComponent::Invalid => {
-                        masks = masks.map(|m| m.remove(slot.key));
-                    }
-                    b => masks[b as usize - 1] = masks[b as usize - 1].remove(slot.key),
-                }
+                let slot = &SLOTS[i];
+                let skipping = match slot.backend {
+                    BackendComponent::Invalid => &mut mask,
+                    b => &mut by_backend[b as usize - 1],
+                };
+                *skipping = *skipping & slot.skipped;
             }
         }
         self.slots
-            .publish(&records, &masks.map(DispatchKeySet::raw));
+            .publish(&records, &by_backend.map(|b| (b & mask).raw()));
     }
 
     /// The set without the keys that this operator falls through.

@@ -119,7 +119,7 @@ impl OperatorHandle {
             let i = bits.trailing_zeros() as usize;
             bits &= bits - 1;
             if let Some(v) = stack.len().checked_sub(i + 1).map(|at| &stack[at]) {
-                keys = v.tensors().fold(keys, |ks, t| ks | t.key_set());
+                keys = keys | v.key_set();
             }
         }
         keys
@@ -229,7 +229,7 @@ impl OperatorHandle {
         {
             return Err(wrong(definition.schema.to_string(), definition.site).into());
         }
-        if let Some((kept, site)) = self.0.pin(Signature::of::<A, R>(), requested_at) {
+        if let Some((kept, site)) = self.0.pin(&Signature::of::<A, R>(), requested_at) {
             return Err(wrong(kept.to_string(), *site).into());
         }
         Ok(TypedHandle {

@@ -24,18 +24,18 @@ pub enum SchemaMismatch {
     },
 }
 
-/// The type as a kernel sees it: sizes are hints, and a symbolic integer is an integer.
-fn kernel_type(ty: &SchemaType) -> SchemaType {
-    match ty {
-        SchemaType::SymInt | SchemaType::DeviceIndex => SchemaType::Int,
-        SchemaType::SymBool => SchemaType::Bool,
-        SchemaType::List(t, _) => kernel_type(t).list(),
-        SchemaType::Optional(t) => kernel_type(t).optional(),
-        SchemaType::Tuple(types) => SchemaType::Tuple(types.iter().map(kernel_type).collect()),
-        SchemaType::Dict(k, v) => {
-            SchemaType::Dict(Box::new(kernel_type(k)), Box::new(kernel_type(v)))
+/// Whether a kernel sees the types as one: sizes are hints, and a symbolic integer is an integer.
+fn alike(a: &SchemaType, b: &SchemaType) -> bool {
+    use SchemaType as T;
+    match (a, b) {
+        (T::Int | T::SymInt | T::DeviceIndex, T::Int | T::SymInt | T::DeviceIndex)
+        | (T::Bool | T::SymBool, T::Bool | T::SymBool) => true,
+        (T::List(a, _), T::List(b, _)) | (T::Optional(a), T::Optional(b)) => alike(a, b),
+        (T::Tuple(a), T::Tuple(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| alike(a, b))
         }
-        other => other.clone(),
+        (T::Dict(k, v), T::Dict(l, w)) => alike(k, l) && alike(v, w),
+        (a, b) => a == b,
     }
 }
 
@@ -55,7 +55,7 @@ impl FunctionSchema {
             });
         }
         for (i, (arg, inferred)) in self.args.iter().zip(args).enumerate() {
-            if kernel_type(&arg.ty) != kernel_type(inferred) {
+            if !alike(&arg.ty, inferred) {
                 return Some(SchemaMismatch::Argument {
                     position: i + 1,
                     expected: arg.ty.to_string(),
@@ -65,9 +65,9 @@ impl FunctionSchema {
         }
         for (i, (ret, inferred)) in self.returns.iter().zip(returns).enumerate() {
             // a `Tensor` that is returned may be undefined: gradients that were not asked for
-            let undefined =
-                ret.ty == SchemaType::Tensor && *inferred == SchemaType::Tensor.optional();
-            if !undefined && kernel_type(&ret.ty) != kernel_type(inferred) {
+            let undefined = ret.ty == SchemaType::Tensor
+                && matches!(inferred, SchemaType::Optional(t) if **t == SchemaType::Tensor);
+            if !undefined && !alike(&ret.ty, inferred) {
                 return Some(SchemaMismatch::Return {
                     position: i + 1,
                     expected: ret.ty.to_string(),
