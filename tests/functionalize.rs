@@ -1,5 +1,7 @@
 //! Programs of views and writes, eager against compiled: values, strides, errors and aliasing.
 
+#[path = "functionalize/derived.rs"]
+mod derived;
 #[path = "functionalize/program.rs"]
 mod program;
 #[path = "functionalize/traces.rs"]
@@ -9,7 +11,7 @@ mod world;
 
 use program::Program;
 use std::sync::{Arc, Mutex};
-use straightline::{Tensor, compile, dispatch};
+use straightline::{Tensor, compile};
 use straightline_passes::ir::verify::verify;
 use world::World;
 
@@ -62,9 +64,9 @@ fn differential(seed: u64) -> Result<(), String> {
         world::same_results(&want, &got, (&eager, &a), (&compiled, &b))
             .map_err(|e| fail(format!("{e}\n{said:#?}")))?;
         if round == 1 {
-            let before = dispatch::call_count();
+            let before = program::entered();
             run.call(&b).map_err(|e| fail(e.to_string()))?;
-            if dispatch::call_count() != before {
+            if program::entered() != before {
                 return Err(fail("a replay entered the dispatcher".into()));
             }
             program

@@ -3,11 +3,13 @@
 //! The operator's CPU kernel is looked up once, when the code is generated. It works on tensors.
 //! A kernel of this crate gets tensors over the plan's own memory, for the length of the call, if
 //! the schema says that it neither writes nor returns an operand. A kernel from outside might keep
-//! a tensor that it was given, or write it, so it gets copies. A kernel of ours is also offered the
+//! a tensor that it was given, or write it, so it gets copies; one that writes, as its schema says, does
+//! so on the copies, and what it wrote is a result. A kernel of ours is also offered the
 //! plan's memory for its results; a result that it put elsewhere is copied there.
 
 use crate::dispatch::{DispatchKey, DispatchKeySet, Value, operator};
 use crate::error::{Error, Result};
+use crate::modes::functionalize;
 use crate::ops::copy;
 use crate::tensor::placement::{self, Offer};
 use crate::tensor::storage::Storage;
@@ -38,10 +40,14 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
                 "`{name}` has no schema, so it cannot be called by a plan"
             ))
         })?;
-        let kernel = op.kernel_for(DispatchKey::CPU)?;
+        let derived = functionalize::derived(op);
+        let kernel = derived
+            .as_ref()
+            .map_or(op, |d| d.original)
+            .kernel_for(DispatchKey::CPU)?;
         let aliased = schema.args.iter().any(|a| a.alias.is_some())
             || schema.returns.iter().any(|r| r.alias.is_some());
-        let lend = kernel.is_own() && !aliased;
+        let lend = kernel.is_own() && !aliased && derived.is_none();
         registry.register(name.clone(), move |ctx: &ExternCtx<'_>| {
             // dropped last: whatever happens below, nobody has the plan's memory afterwards
             let mut loans = Loans(Vec::new());
@@ -72,10 +78,15 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
                 .map(|(a, s)| to_value(a, &s.ty, &inputs))
                 .collect();
             let keys = DispatchKeySet::from(DispatchKey::CPU);
-            kernel
-                .call_boxed(op, keys, &mut stack)
-                .and_then(|()| deliver(&stack, ctx.outputs, &offer))
-                .map_err(|e| e.to_string())
+            match &derived {
+                // the operands are copies, which it may write
+                Some(d) => d
+                    .run(&kernel, keys, std::mem::take(&mut stack))
+                    .map(|results| stack = results),
+                None => kernel.call_boxed(op, keys, &mut stack),
+            }
+            .and_then(|()| deliver(&stack, ctx.outputs, &offer))
+            .map_err(|e| e.to_string())
         });
     }
     Ok(Arc::new(registry))

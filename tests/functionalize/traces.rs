@@ -174,12 +174,13 @@ fn results_alias_as_eager_ones() {
 #[test]
 fn errors_agree_with_eager() {
     type Function = fn(&Tensor) -> Result<Tensor>;
-    let functions: [Function; 6] = [
+    let functions: [Function; 7] = [
         |x| x.add_(&Tensor::ones(&[3], DType::F32, Device::CPU)?),
         |x| x.to_dtype(DType::I64)?.mul_(x),
         |x| x.unsqueeze(0)?.expand(&[3, 4])?.add_scalar_(1),
         |x| x.slice(0, 0, 3, 1)?.copy_(&x.slice(0, 1, 4, 1)?),
         |x| aten::fill_tensor_(x, x),
+        |x| aten::fill_tensor_(&x.unsqueeze(0)?.expand(&[3, 4])?, &x.select(0, 0)?),
         |x| aten::as_strided(x, &[9], &[1], None)?.zero_(),
     ];
     for (i, f) in functions.into_iter().enumerate() {
@@ -236,4 +237,33 @@ fn bytes_seen_as_another_dtype() {
     let eager = aten::view_dtype(&counting(4), DType::F64).unwrap();
     let got = f.call(&counting(4)).unwrap();
     assert_eq!(got.to_vec::<f64>().unwrap(), eager.to_vec::<f64>().unwrap());
+}
+
+#[test]
+fn a_tensor_is_given_the_memory_of_another() {
+    let run = |x: &Tensor| -> Result<Tensor> {
+        let (y, other) = ((x * 2.0)?, (x * 3.0)?);
+        let view = y.select(0, 0)?;
+        aten::set_source_tensor_(&y, &other.slice(0, 1, 3, 1)?)?;
+        // writes to either reach the other, and the old memory is the view's alone
+        y.add_scalar_(100)?;
+        other.select(0, 2)?.mul_scalar_(-1)?;
+        view.zero_()?;
+        aten::set_source_tensor_(&other, x)?;
+        other.select(0, 0)?.fill_(7.0)?;
+        aten::cat(&[y, other, view.unsqueeze(0)?], 0)
+    };
+    let (eager_x, compiled_x) = (counting(4), counting(4));
+    let eager = run(&eager_x).unwrap();
+    let f = compile(run);
+    assert_eq!(numbers(&f.call(&compiled_x).unwrap()), numbers(&eager));
+    assert_eq!(numbers(&compiled_x), numbers(&eager_x));
+    assert_eq!(numbers(&f.call(&counting(4)).unwrap()), numbers(&eager));
+    // the caller's own tensor would have to change
+    let f = compile(|x: &Tensor| aten::set_source_tensor_(x, &(x * 2.0)?));
+    let err = f.call(&counting(4)).unwrap_err();
+    assert!(
+        err.to_string().contains("gives a tensor other memory"),
+        "{err}"
+    );
 }

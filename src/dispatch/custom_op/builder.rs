@@ -39,6 +39,9 @@ pub struct CustomOpBuilder {
 /// | `ADInplaceOrView` | for operators that write or view: passes the call on, and the written tensors' versions rise |
 /// | `BackendSelect` | for operators of given device types without tensor arguments: chooses by the `Device` argument |
 ///
+/// A compiled function takes an operator that writes as well: what it writes is a result in the graph,
+/// where it stands under the name `.._auto_functionalized` and runs on copies.
+///
 /// ```
 /// use straightline::dispatch::{custom_op, opcheck};
 /// use straightline::{Result, Tensor, compile};

@@ -1,10 +1,12 @@
 //! The functional variant of an operator that writes.
 //!
 //! c10 pairs them by schema: `op_` and `op.out` belong to the overload of `op` that takes the same
-//! arguments, the `out` ones left away; an operator that writes and is neither has `op_functional`.
+//! arguments, the `out` ones left away; an operator that writes and is neither has `op_functional`. For
+//! an operator from outside that has neither, one is [derived](super::derived).
 //! What the variant returns is first what the operator returns, new values in the place of written
 //! arguments, and then the new values of written arguments that the operator does not return.
 
+use super::derived;
 use crate::dispatch::{OperatorHandle, all_operators};
 use crate::error::{Error, Result};
 use straightline_passes::ir::schema::{Argument, FunctionSchema, OperatorName};
@@ -39,6 +41,8 @@ pub(super) struct Form {
     pub(super) args: Vec<Source>,
     /// What its results are.
     pub(super) results: Vec<Target>,
+    /// Whether it runs the writing operator itself, on copies.
+    pub(super) runs_original: bool,
 }
 
 /// The functional variant of `op`, found through the schemas.
@@ -86,8 +90,17 @@ pub(super) fn functional_form(op: OperatorHandle, schema: &FunctionSchema) -> Re
         if let Some(op) = found {
             let Some(f) = op.schema() else { continue };
             let args = sources(f, schema, &args);
-            return Ok(Form { op, args, results });
+            return Ok(Form {
+                op,
+                args,
+                results,
+                runs_original: false,
+            });
         }
+    }
+    // the kernel of an operator of ours may call others, and would at each replay
+    if schema.name.namespace() != Some("aten") {
+        return derived::form(op, schema, results);
     }
     Err(Error::not_implemented(format!(
         "`{}` writes its arguments and cannot be captured: there is no functional operator {} that \

@@ -94,7 +94,10 @@ fn is_composite(op: OperatorHandle) -> bool {
 }
 
 /// A value with `f` done to each of its tensors.
-fn map_tensors(v: &Value, mut f: impl FnMut(&Tensor) -> Result<Tensor>) -> Result<Value> {
+pub(super) fn map_tensors(
+    v: &Value,
+    mut f: impl FnMut(&Tensor) -> Result<Tensor>,
+) -> Result<Value> {
     Ok(match v {
         Value::Tensor(t) => Value::Tensor(f(t)?),
         Value::TensorList(l) => Value::TensorList(l.iter().map(f).collect::<Result<_>>()?),
@@ -235,6 +238,9 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
     let (shapes, _) = tracer::run_meta(op, &args)?;
     check_overlaps(schema, &args)?;
     let form = functional_form(op, schema)?;
+    if form.runs_original {
+        check_apart(op, schema, &args)?;
+    }
     let apart = taken_apart_at(form.op);
     let mut inner = form
         .args
@@ -308,7 +314,9 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
 
 /// Of a tensor that `fill_` or `zero_` writes and a dimension of stride 0 repeats: its elements, each once.
 fn filled_once(op: OperatorHandle, args: &[Value]) -> Result<Option<Tensor>> {
-    let fills = matches!(op.name().name.as_str(), "aten::fill_" | "aten::zero_");
+    // with a tensor, it is a copy, which refuses such tensors
+    let name = op.name().to_string();
+    let fills = matches!(name.as_str(), "aten::fill_.Scalar" | "aten::zero_");
     let Some(Value::Tensor(t)) = args.first().filter(|_| fills) else {
         return Ok(None);
     };
@@ -366,6 +374,32 @@ fn check_overlaps(schema: &FunctionSchema, args: &[Value]) -> Result<()> {
                 let other = wrapped(other)?;
                 access::check_no_partial_overlap(t, &other)?;
             }
+        }
+    }
+    Ok(())
+}
+
+/// What is written is no other argument too: a kernel that is not ours may read the one after having
+/// written the other, and the functional form has values for both.
+fn check_apart(op: OperatorHandle, schema: &FunctionSchema, args: &[Value]) -> Result<()> {
+    let all: Vec<(usize, &Tensor)> = (args.iter().enumerate())
+        .flat_map(|(i, v)| v.tensors().map(move |t| (i, t)))
+        .collect();
+    let written = |i: usize| schema.args[i].is_write();
+    for (at, (i, t)) in all.iter().enumerate() {
+        let others = all.iter().enumerate().filter(|(k, _)| *k != at);
+        for (_, (other, o)) in others.filter(|_| written(*i) && t.numel() > 0) {
+            let o = wrapped(o)?;
+            if covers(t, &o) || covers(&o, t) {
+                return Err(Error::not_implemented(format!(
+                    "`{}` writes argument `{}`, which lies in the memory of argument `{}`, and has no \
+                     functional form, so the call cannot be captured: pass a clone for one of them",
+                    op.name(),
+                    schema.args[*i].name,
+                    schema.args[*other].name
+                )));
+            }
+            access::check_no_partial_overlap(t, &o)?;
         }
     }
     Ok(())

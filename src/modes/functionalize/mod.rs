@@ -21,9 +21,11 @@
 //! | `leaves` | tensors from outside: arguments and closed-over ones, and which share memory |
 //! | `kernels` | what happens to a functional operator, a view, a write |
 //! | `forms` | the functional variant of an operator that writes |
+//! | `derived` | such a variant of an operator from outside that has none |
 //! | `reshape` | operators that change the shape of their argument |
 //! | `inverse` | from the new value of a view to the new value of what it views |
 
+mod derived;
 mod forms;
 mod inverse;
 mod kernels;
@@ -32,6 +34,7 @@ mod reshape;
 mod storage;
 mod wrapper;
 
+pub(crate) use derived::derived;
 pub(crate) use kernels::{composite, kernel};
 pub(crate) use leaves::{
     InputSlot, Leaf, MergedStorages, Owner, begin, conflicts, is_merged, leaves, sources,

@@ -3,9 +3,11 @@
 
 use super::below;
 use super::kernels::as_strided;
-use super::leaves::as_strided_step;
+use super::leaves::{as_strided_step, leaves};
 use super::storage::{FunctionalStorage, Layout};
-use super::wrapper::{Behind, behind, is_wrapper, replace, take_place, wrapper_of};
+use super::wrapper::{
+    Behind, behind, is_wrapper, replace, take_memory, take_place, wrapped, wrapper_of,
+};
 use crate::dispatch::{OperatorHandle, Stack, Value, operator};
 use crate::error::{Error, Result};
 use crate::modes::tracer;
@@ -85,16 +87,29 @@ pub(super) fn reshape(
             };
             resize(&t, &Layout::of(shape))?;
         }
-        Change::Other => {
-            return Err(Error::not_implemented(format!(
-                "`{}` gives a tensor other memory, which cannot be captured: use the other tensor \
-                 instead",
-                op.name()
-            )));
-        }
+        Change::Other => other_memory(op, &t, &args)?,
     }
     stack.push(Value::Tensor(t));
     Ok(())
+}
+
+/// `set_`: the tensor lies where another one does from now on. The caller's tensors would have to be given
+/// other memory after each call, so it is only for those that the function makes.
+fn other_memory(op: OperatorHandle, t: &Tensor, args: &[Value]) -> Result<()> {
+    let of_caller = leaves().iter().any(|leaf| leaf.wrapper.is_same(t));
+    match args {
+        [_, Value::Tensor(source)] if !of_caller => {
+            let source = wrapped(source)?;
+            let _guard = below();
+            tracer::run_meta(op, args)?;
+            take_memory(t, &source)
+        }
+        _ => Err(Error::not_implemented(format!(
+            "`{}` gives a tensor other memory, which cannot be captured: use the other tensor \
+             instead",
+            op.name()
+        ))),
+    }
 }
 
 /// The caller's own handle must see the change.

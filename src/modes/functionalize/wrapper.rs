@@ -72,6 +72,19 @@ pub(super) fn take_place(t: &Tensor, view: &Tensor) -> Result<()> {
     Ok(())
 }
 
+/// Gives a wrapper the memory and the place of another one.
+pub(super) fn take_memory(t: &Tensor, of: &Tensor) -> Result<()> {
+    let (Some(to), Some(from)) = (wrapper(t), wrapper_of(of)) else {
+        return Err(Error::compile(
+            "a tensor that is not functional is given other memory",
+        ));
+    };
+    let storage = of.storage().clone();
+    t.replace_geometry(storage, of.sizes(), of.strides(), of.storage_offset())?;
+    *lock(&to.behind) = from;
+    Ok(())
+}
+
 /// Puts other memory behind a wrapper.
 pub(super) fn grow(t: &Tensor, behind: Behind) {
     if let Some(w) = wrapper(t) {
