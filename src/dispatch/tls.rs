@@ -3,8 +3,9 @@
 use super::key::DispatchKey;
 use super::keyset::DispatchKeySet;
 use super::record;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
+use std::thread::LocalKey;
 
 /// In the word of excluded keys: this thread has reasons to take the slow road.
 const SLOW: u64 = 1 << 63;
@@ -153,87 +154,180 @@ pub fn set_excluded(key: DispatchKey, on: bool) -> bool {
     before.excluded.has(key)
 }
 
-macro_rules! guard {
-    ($(#[$doc:meta])* $name:ident) => {
-        $(#[$doc])*
-        ///
-        /// When dropped, it restores the whole key sets that it found; it stays on its thread.
-        #[must_use = "the guard ends where it is dropped"]
-        #[derive(Debug)]
-        pub struct $name {
-            before: TlsKeySets,
-            on_this_thread: PhantomData<*const ()>,
+/// What a guard does to one of the two sets.
+#[derive(Clone, Copy)]
+enum Change {
+    Add(u64),
+    Replace(u64),
+}
+
+/// A guard that is alive.
+struct Frame {
+    id: u64,
+    before: u64,
+    change: Change,
+}
+
+/// The guards of one of the two sets, in the order in which they began.
+struct Frames {
+    included: bool,
+    last_id: Cell<u64>,
+    alive: RefCell<Vec<Frame>>,
+}
+
+thread_local! {
+    static INCLUDING: Frames = const { Frames::new(true) };
+    static EXCLUDING: Frames = const { Frames::new(false) };
+}
+
+impl Frames {
+    const fn new(included: bool) -> Frames {
+        Frames {
+            included,
+            last_id: Cell::new(0),
+            alive: RefCell::new(Vec::new()),
         }
+    }
 
-        impl $name {
-            fn enter(next: impl FnOnce(TlsKeySets) -> TlsKeySets) -> Self {
-                let before = TlsKeySets::current();
-                next(before).apply();
-                $name { before, on_this_thread: PhantomData }
-            }
+    fn get(&self) -> u64 {
+        let now = TlsKeySets::current();
+        match self.included {
+            true => now.included.raw(),
+            false => now.excluded.raw(),
         }
-    };
-}
+    }
 
-guard! {
-    /// Adds keys to every call on this thread while it lives.
-    IncludeGuard
-}
-guard! {
-    /// Keeps keys out of every call on this thread while it lives. Exclusion beats inclusion, and
-    /// excluding a key of one backend excludes its functionality on all.
-    ExcludeGuard
-}
-guard! {
-    /// Replaces the key sets of this thread while it lives.
-    ForceKeySetGuard
-}
-
-impl Drop for IncludeGuard {
-    fn drop(&mut self) {
-        TlsKeySets {
-            included: self.before.included,
-            ..TlsKeySets::current()
+    fn set(&self, raw: u64) {
+        let (now, keys) = (TlsKeySets::current(), DispatchKeySet::from_raw(raw));
+        match self.included {
+            true => TlsKeySets {
+                included: keys,
+                ..now
+            },
+            false => TlsKeySets {
+                excluded: keys,
+                ..now
+            },
         }
         .apply();
     }
-}
 
-impl Drop for ExcludeGuard {
-    fn drop(&mut self) {
-        TlsKeySets {
-            excluded: self.before.excluded,
-            ..TlsKeySets::current()
+    fn enter(&self, change: Change) -> u64 {
+        let before = self.get();
+        self.set(change.of(before));
+        let id = self.last_id.get() + 1;
+        self.last_id.set(id);
+        self.alive.borrow_mut().push(Frame { id, before, change });
+        id
+    }
+
+    /// Ends a guard. The last one restores what it found; one before it is taken out, and those after it
+    /// change what it had found instead.
+    fn leave(&self, id: u64) {
+        let mut alive = self.alive.borrow_mut();
+        let Some(at) = alive.iter().rposition(|f| f.id == id) else {
+            return;
+        };
+        let mut value = alive.remove(at).before;
+        for frame in &mut alive[at..] {
+            frame.before = value;
+            value = frame.change.of(value);
         }
-        .apply();
+        drop(alive);
+        self.set(value);
     }
 }
 
-impl Drop for ForceKeySetGuard {
-    fn drop(&mut self) {
-        self.before.apply();
+impl Change {
+    fn of(self, before: u64) -> u64 {
+        match self {
+            Change::Add(keys) => before | keys,
+            Change::Replace(keys) => keys,
+        }
     }
+}
+
+/// A guard's entry for one set. At the end of a thread there may be nothing left to restore.
+#[derive(Debug)]
+struct Held {
+    frames: &'static LocalKey<Frames>,
+    id: u64,
+    on_this_thread: PhantomData<*const ()>,
+}
+
+impl Held {
+    fn new(frames: &'static LocalKey<Frames>, change: Change) -> Held {
+        Held {
+            frames,
+            id: frames.try_with(|f| f.enter(change)).unwrap_or(0),
+            on_this_thread: PhantomData,
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = self.frames.try_with(|f| f.leave(self.id));
+    }
+}
+
+/// Adds keys to every call on this thread while it lives.
+///
+/// When dropped, it restores the whole set that it found; it stays on its thread. Guards may be dropped
+/// in any order, as those in a tuple are: each ends what it did, and what the others do stays.
+///
+/// ```
+/// use straightline::dispatch::{DispatchKey, IncludeGuard, TlsKeySets};
+/// let before = TlsKeySets::current();
+/// {
+///     let _guards = (
+///         IncludeGuard::new(DispatchKey::TESTING_ONLY_GenericMode),
+///         IncludeGuard::new(DispatchKey::TESTING_ONLY_GenericWrapper),
+///     );
+/// }
+/// assert_eq!(TlsKeySets::current(), before);
+/// ```
+#[must_use = "the guard ends where it is dropped"]
+#[derive(Debug)]
+pub struct IncludeGuard {
+    _held: Held,
+}
+
+/// Keeps keys out of every call on this thread while it lives. Exclusion beats inclusion, and
+/// excluding a key of one backend excludes its functionality on all.
+///
+/// When dropped, it restores the whole set that it found, as [`IncludeGuard`] does.
+#[must_use = "the guard ends where it is dropped"]
+#[derive(Debug)]
+pub struct ExcludeGuard {
+    _held: Held,
+}
+
+/// Replaces the key sets of this thread while it lives.
+///
+/// When dropped, it restores the sets that it found, as [`IncludeGuard`] does.
+#[must_use = "the guard ends where it is dropped"]
+#[derive(Debug)]
+pub struct ForceKeySetGuard {
+    _included: Held,
+    _excluded: Held,
 }
 
 impl IncludeGuard {
     /// Includes the keys of a set.
     pub fn new(keys: impl Into<DispatchKeySet>) -> Self {
-        let keys = keys.into();
-        IncludeGuard::enter(|s| TlsKeySets {
-            included: s.included | keys,
-            ..s
-        })
+        IncludeGuard {
+            _held: Held::new(&INCLUDING, Change::Add(keys.into().raw())),
+        }
     }
 }
 
 impl ExcludeGuard {
     /// Excludes the keys of a set.
     pub fn new(keys: impl Into<DispatchKeySet>) -> Self {
-        let keys = keys.into();
-        ExcludeGuard::enter(|s| TlsKeySets {
-            excluded: s.excluded | keys,
-            ..s
-        })
+        ExcludeGuard {
+            _held: Held::new(&EXCLUDING, Change::Add(keys.into().raw())),
+        }
     }
 
     /// Excludes the autograd keys: what an autograd kernel of an in-place or view operator runs
@@ -256,7 +350,10 @@ impl ExcludeGuard {
 impl ForceKeySetGuard {
     /// Sets both sets.
     pub fn new(keys: TlsKeySets) -> Self {
-        ForceKeySetGuard::enter(|_| keys)
+        ForceKeySetGuard {
+            _included: Held::new(&INCLUDING, Change::Replace(keys.included.raw())),
+            _excluded: Held::new(&EXCLUDING, Change::Replace(keys.excluded.raw())),
+        }
     }
 }
 
@@ -303,6 +400,33 @@ mod tests {
         );
     }
 
+    #[test]
+    fn each_guard_ends_what_it_did_in_whatever_order() {
+        use DispatchKey as K;
+        let before = TlsKeySets::current();
+        let included = || TlsKeySets::current().included;
+        let a = IncludeGuard::new(K::TESTING_ONLY_GenericMode);
+        let b = IncludeGuard::new(DispatchKeySet::of(&[
+            K::TESTING_ONLY_GenericMode,
+            K::TESTING_ONLY_GenericWrapper,
+        ]));
+        let c = ExcludeGuard::new(K::Tracer);
+        let d = IncludeGuard::new(K::Tracer);
+        drop(a);
+        // the second one wants the first one's key as well
+        assert!(included().has(K::TESTING_ONLY_GenericMode));
+        drop(b);
+        assert_eq!(included(), before.included.add(K::Tracer));
+        assert!(TlsKeySets::current().excluded.has(K::Tracer));
+        // one that is never dropped keeps what it did, and holds up nobody
+        let forgotten = ForceKeySetGuard::new(TlsKeySets::current());
+        std::mem::forget(forgotten);
+        drop((c, d));
+        let now = TlsKeySets::current();
+        assert!(now.included.has(K::Tracer) && now.excluded.has(K::Tracer));
+        before.apply();
+    }
+
     proptest! {
         #[test]
         fn guards_restore_what_they_found(a: u64, b: u64, which in prop::collection::vec(0..3, 0..6)) {
@@ -317,6 +441,24 @@ mod tests {
                 });
             }
             while guards.pop().is_some() {}
+            prop_assert_eq!(TlsKeySets::current(), before);
+        }
+
+        #[test]
+        fn guards_restore_in_any_order(sets in prop::collection::vec((any::<u64>(), 0..3, any::<prop::sample::Index>()), 0..6)) {
+            let before = TlsKeySets::current();
+            let mut guards: Vec<Box<dyn std::any::Any>> = Vec::new();
+            for (raw, w, _) in &sets {
+                let keys = DispatchKeySet::from_raw(*raw);
+                guards.push(match w {
+                    0 => Box::new(IncludeGuard::new(keys)),
+                    1 => Box::new(ExcludeGuard::new(keys)),
+                    _ => Box::new(ForceKeySetGuard::new(TlsKeySets { included: keys, excluded: keys })),
+                });
+            }
+            for (.., at) in &sets {
+                drop(guards.swap_remove(at.index(guards.len())));
+            }
             prop_assert_eq!(TlsKeySets::current(), before);
         }
     }

@@ -86,7 +86,8 @@ impl Scope {
 
 impl Drop for Scope {
     fn drop(&mut self) {
-        DEPTH.set(DEPTH.get() - 1);
+        // a guard that ended in a call set the depth of its own beginning
+        DEPTH.set(DEPTH.get().saturating_sub(1));
     }
 }
 

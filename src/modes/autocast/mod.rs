@@ -24,7 +24,7 @@ use crate::dispatch::{
     BackendComponent, DispatchKey, DispatchKeySet, Kernel, TlsKeySets, set_excluded,
 };
 use crate::error::{Error, Result};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::sync::LazyLock;
@@ -36,14 +36,17 @@ const KEYS: usize = 10;
 struct State {
     /// The low precision of each autocast key, from `AutocastCPU` on; `None` is the device's own.
     dtypes: Cell<[Option<DType>; KEYS]>,
-    depth: Cell<usize>,
+    /// The guards that are alive, in the order in which they began.
+    frames: RefCell<Vec<Frame>>,
+    last_id: Cell<u64>,
 }
 
 thread_local! {
     static STATE: State = const {
         State {
             dtypes: Cell::new([None; KEYS]),
-            depth: Cell::new(0),
+            frames: RefCell::new(Vec::new()),
+            last_id: Cell::new(0),
         }
     };
 }
@@ -73,15 +76,21 @@ fn dtype_at(key: DispatchKey) -> DType {
     STATE.with(|s| s.dtypes.get()[index(key)].unwrap_or(own))
 }
 
-/// Autocast on this thread, until dropped.
+/// Autocast on this thread, until dropped. Several may be dropped in any order, as those in a tuple are.
 #[must_use = "autocast ends where the guard is dropped"]
 #[derive(Debug)]
 pub struct Autocast {
+    id: u64,
+    on_this_thread: PhantomData<*const ()>,
+}
+
+/// What an [`Autocast`] found when it began.
+struct Frame {
+    id: u64,
     key: DispatchKey,
     excluded_before: bool,
     dtype_before: Option<DType>,
     cache_before: bool,
-    on_this_thread: PhantomData<*const ()>,
 }
 
 /// How to enter autocast with [`autocast_with`].
@@ -139,35 +148,76 @@ pub fn autocast_with(device: DeviceType, options: AutocastOptions) -> Result<Aut
             "autocast to {dtype} makes no sense: the low precision is `f16` or `bf16`"
         )));
     }
-    let dtype_before = STATE.with(|s| {
-        let mut dtypes = s.dtypes.get();
+    let dtype_before = STATE.with(|s| s.set_dtype(key, |before| options.dtype.or(before)));
+    let (excluded_before, cache_before) = (
+        set_excluded(key, !options.enabled),
+        cache::set_enabled(options.cache),
+    );
+    Ok(STATE.with(|s| {
+        let id = s.last_id.get() + 1;
+        s.last_id.set(id);
+        s.frames.borrow_mut().push(Frame {
+            id,
+            key,
+            excluded_before,
+            dtype_before,
+            cache_before,
+        });
+        Autocast {
+            id,
+            on_this_thread: PhantomData,
+        }
+    }))
+}
+
+impl State {
+    /// Changes the low precision of a key and gives what it was.
+    fn set_dtype(
+        &self,
+        key: DispatchKey,
+        change: impl FnOnce(Option<DType>) -> Option<DType>,
+    ) -> Option<DType> {
+        let mut dtypes = self.dtypes.get();
         let before = dtypes[index(key)];
-        dtypes[index(key)] = options.dtype.or(before);
-        s.dtypes.set(dtypes);
-        s.depth.set(s.depth.get() + 1);
+        dtypes[index(key)] = change(before);
+        self.dtypes.set(dtypes);
         before
-    });
-    Ok(Autocast {
-        key,
-        excluded_before: set_excluded(key, !options.enabled),
-        dtype_before,
-        cache_before: cache::set_enabled(options.cache),
-        on_this_thread: PhantomData,
-    })
+    }
+
+    /// Takes a guard out: whoever came after it at the same key has found, from now on, what it found. Gives
+    /// what is to be restored, for those settings that nobody changed since.
+    fn leave(&self, id: u64) -> Option<(Frame, bool, bool)> {
+        let mut frames = self.frames.borrow_mut();
+        let at = frames.iter().rposition(|f| f.id == id)?;
+        let gone = frames.remove(at);
+        let later = frames[at..].iter_mut().find(|f| f.key == gone.key);
+        let newest_of_key = later.is_none();
+        if let Some(later) = later {
+            later.excluded_before = gone.excluded_before;
+            later.dtype_before = gone.dtype_before;
+        }
+        let newest = frames.len() == at;
+        if let Some(later) = frames.get_mut(at) {
+            later.cache_before = gone.cache_before;
+        }
+        Some((gone, newest_of_key, newest))
+    }
 }
 
 impl Drop for Autocast {
     fn drop(&mut self) {
-        set_excluded(self.key, self.excluded_before);
-        cache::set_enabled(Some(self.cache_before));
-        let depth = STATE.with(|s| {
-            let mut dtypes = s.dtypes.get();
-            dtypes[index(self.key)] = self.dtype_before;
-            s.dtypes.set(dtypes);
-            s.depth.set(s.depth.get() - 1);
-            s.depth.get()
-        });
-        if depth == 0 {
+        // fails on a thread that is ending, where nothing is cast any more
+        let Ok(Some((frame, newest_of_key, newest))) = STATE.try_with(|s| s.leave(self.id)) else {
+            return;
+        };
+        if newest_of_key {
+            set_excluded(frame.key, frame.excluded_before);
+            STATE.with(|s| s.set_dtype(frame.key, |_| frame.dtype_before));
+        }
+        if newest {
+            cache::set_enabled(Some(frame.cache_before));
+        }
+        if STATE.with(|s| s.frames.borrow().is_empty()) {
             clear_autocast_cache();
         }
     }

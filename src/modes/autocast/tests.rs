@@ -379,3 +379,27 @@ fn compiled_functions_follow_the_thread() {
     assert_eq!(f.call(&x).unwrap().dtype(), DType::F32);
     assert_eq!(f.variants(), 3);
 }
+
+#[test]
+fn guards_in_a_tuple_leave_nothing_behind() {
+    let x = ones(DType::F32);
+    {
+        // dropped first to last
+        let _guards = (cpu(Some(DType::BF16)), cpu(Some(DType::F16)));
+        assert_eq!(x.mm(&x).unwrap().dtype(), DType::F16);
+    }
+    assert!(!is_autocast_enabled(DeviceType::Cpu));
+    assert_eq!(autocast_dtype(DeviceType::Cpu).unwrap(), DType::BF16);
+    assert_eq!(x.mm(&x).unwrap().dtype(), DType::F32);
+    let outer = cpu(None);
+    let options = AutocastOptions {
+        enabled: false,
+        cache: Some(false),
+        ..AutocastOptions::default()
+    };
+    let inner = autocast_with(DeviceType::Cpu, options).unwrap();
+    drop(outer);
+    assert!(!is_autocast_enabled(DeviceType::Cpu) && !is_autocast_cache_enabled());
+    drop(inner);
+    assert!(!is_autocast_enabled(DeviceType::Cpu) && is_autocast_cache_enabled());
+}
