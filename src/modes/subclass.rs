@@ -187,6 +187,11 @@ pub fn of<S: TensorSubclass>(t: &Tensor) -> Option<&S> {
     payload(t)?.0.as_any().downcast_ref()
 }
 
+/// The name of a wrapper tensor's type, for messages.
+pub(crate) fn name_of(t: &Tensor) -> Option<String> {
+    payload(t).map(|p| p.0.describe())
+}
+
 /// Whether a tensor is a wrapper of any type.
 pub fn is_subclass(t: &Tensor) -> bool {
     t.key_set().has(DispatchKey::Python) && payload(t).is_some()

@@ -11,7 +11,8 @@
 //! | `add.Scalar` and other overloads with a number | the overload with a tensor |
 //! | `abs_`, `add_.Scalar` and other in-place operators | the functional variant and `copy_` |
 //! | `sum`, `mean` over everything | the overload with dimensions |
-//! | `t`, `transpose`, `detach` of sparse tensors | new coordinates, the tensor itself |
+//! | `t`, `transpose`, `select`, `unsqueeze`, `detach` of sparse tensors | new coordinates, the tensor itself |
+//! | views of quantized tensors | the same view of the integers |
 //! | others | no others: they go to the fallback of the backend, and without one are an error |
 
 use super::aten;
@@ -61,6 +62,14 @@ fn parts(op: OperatorHandle, args: &[Value]) -> Result<Option<Value>> {
     let made = match (name, rest) {
         ("sum", [dtype]) => aten::sum_dim_int_list(of, None, false, dtype_of(dtype))?,
         ("mean", [dtype]) => aten::mean_dim(of, None, false, dtype_of(dtype))?,
+        ("unbind.int", [Value::Int(dim)]) if of.is_sparse() => {
+            return Ok(Some(super::sparse::unbind(of, *dim)?.into()));
+        }
+        _ if schema.is_view() && of.is_quantized() => {
+            return super::quantized::of_ints(op, of, rest).map(Some);
+        }
+        // no strides say where the elements lie
+        _ if schema.is_view() && of.kind_without_memory().is_some() => return Ok(None),
         _ if schema.is_view() || name == "_unsafe_view" => {
             let (shapes, _) = shapes(op, args)?;
             let [shape] = &shapes[..] else {
@@ -113,9 +122,16 @@ fn dtype_of(v: &Value) -> Option<DType> {
 
 fn no_way(op: OperatorHandle, args: &[Value]) -> Error {
     let (keys, backend) = (op.argument_keys(args), backend_of(op, args));
+    let kind = args
+        .iter()
+        .flat_map(Value::tensors)
+        .find_map(Tensor::kind_without_memory);
+    let instead = kind.map_or(String::new(), |(what, instead)| {
+        format!("; the operand is {what}: {instead}")
+    });
     Error::not_implemented(format!(
         "`{}` has no kernel for these tensors ({keys}) and does not fall apart into operators that \
-         their backend may have: register one, `library.impl_at(\"{}\", DispatchKey::{backend}, ..)`",
+         their backend may have: register one, `library.impl_at(\"{}\", DispatchKey::{backend}, ..)`{instead}",
         op.name(),
         op.name().to_string().trim_start_matches("aten::"),
     ))

@@ -3,6 +3,8 @@
 use super::Tensor;
 use crate::dispatch::DispatchKey;
 use crate::error::{Error, ErrorKind};
+use crate::modes::functionalize::is_wrapper;
+use crate::modes::{subclass, tracer};
 use straightline_passes::ir::{DType, Layout};
 
 impl Tensor {
@@ -88,17 +90,23 @@ impl Tensor {
                  keys, or resolve the tensor with `clone()`",
             );
         }
-        let (tensor, instead) = match self.kind_without_memory() {
-            Some((tensor, instead)) => (tensor.to_string(), instead),
-            None if self.device().is_meta() => {
+        let plain = self.device().is_cpu() && self.extra().is_none();
+        let (tensor, instead) = match (self.kind_without_memory(), subclass::name_of(self)) {
+            (Some((tensor, instead)), _) => (tensor.to_string(), instead),
+            (None, _) if self.device().is_meta() => {
                 return Error::device(format!(
                     "{what} on a meta tensor: it has a shape and no data; make the tensor on `cpu` to compute with it"
                 ));
             }
-            None if self.device().is_cpu() || crate::modes::tracer::current().is_some() => {
+            (None, _) if plain || tracer::current().is_some() || is_wrapper(self) => {
                 return Error::new(ErrorKind::DataDependent { what: what.into() });
             }
-            None => (
+            (None, Some(name)) => (
+                format!("a wrapper tensor, a `{name}`"),
+                "call an operator that its handler answers with a plain tensor, or take the tensors inside \
+                 out with `subclass::of`",
+            ),
+            (None, None) => (
                 format!(
                     "a tensor whose data the backend of `{}` holds",
                     self.device()

@@ -205,6 +205,9 @@ fn a_handler_that_calls_itself_for_ever_is_stopped() {
 fn a_wrapper_has_no_data_to_read() {
     let x = shy::<0>();
     assert!(x.to_vec::<f32>().is_err() && x.item().is_err());
+    let said = x.to_vec::<f32>().unwrap_err().to_string();
+    assert!(said.contains("a wrapper tensor, a `Shy0`"), "{said}");
+    assert!(!said.contains("captured"), "{said}");
     let _ = format!("{x:?} {x}");
 }
 

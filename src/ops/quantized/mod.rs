@@ -23,7 +23,7 @@ pub use library::{
     add, add_relu, linear, linear_dynamic, linear_prepack, linear_relu, linear_unpack, mul,
     mul_relu,
 };
-pub(crate) use pointwise::{clamp, clone, relu, view_op};
+pub(crate) use pointwise::{clamp, clone, of_ints, relu, view_op};
 
 use super::copy;
 use super::sparse::keys_on;

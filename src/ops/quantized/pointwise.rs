@@ -3,6 +3,7 @@
 use super::{
     Quantized, Quantizer, affine, build, elements, fresh, per_tensor, quantized, with_quantum,
 };
+use crate::dispatch::{OperatorHandle, Value};
 use crate::error::{Error, Result};
 use crate::ops::{common, copy, view};
 use crate::tensor::{Tensor, access};
@@ -122,4 +123,32 @@ pub(crate) fn view_op(t: &Tensor, size: &[i64]) -> Result<Tensor> {
     let q = quantized(t)?;
     per_tensor(q)?;
     build(view::view(&q.ints, size)?, t.dtype(), q.quantizer.clone())
+}
+
+/// A view operator done to the integers: each result is a quantized tensor with the same scale, over
+/// integers of its own.
+pub(crate) fn of_ints(op: OperatorHandle, t: &Tensor, rest: &[Value]) -> Result<Value> {
+    let q = quantized(t)?;
+    per_tensor(q)?;
+    let mut stack = vec![Value::Tensor(q.ints.clone())];
+    stack.extend_from_slice(rest);
+    op.call_boxed(&mut stack)?;
+    let around = |ints: &Tensor| {
+        build(
+            copy::clone_contiguous(ints)?,
+            t.dtype(),
+            q.quantizer.clone(),
+        )
+    };
+    match stack.pop() {
+        Some(Value::Tensor(ints)) => around(&ints).map(Value::Tensor),
+        Some(Value::TensorList(all)) => {
+            let all: Result<Vec<Tensor>> = all.iter().map(around).collect();
+            all.map(Value::TensorList)
+        }
+        _ => Err(Error::runtime(format!(
+            "view operator `{}` did not return tensors",
+            op.name()
+        ))),
+    }
 }

@@ -327,3 +327,37 @@ fn views_and_copies_keep_the_quantizer() {
     );
     assert_eq!(repr(aten::clone(&v, None)), [15, 0, 30]);
 }
+
+#[test]
+fn every_view_is_that_of_the_integers() {
+    let q = of_ints(&[1, 2, 3, 4, 5, 6], &[2, 3], DType::QUInt8, (0.5, 1));
+    let is = |t: Result<Tensor>, sizes: &[i64], want: &[i64]| {
+        let t = t.unwrap();
+        assert_eq!((t.sizes(), t.q_scale().unwrap()), (sizes, 0.5));
+        assert_eq!(repr(Ok(t)), want);
+    };
+    is(q.t(), &[3, 2], &[1, 4, 2, 5, 3, 6]);
+    is(q.select(0, 1), &[3], &[4, 5, 6]);
+    is(q.slice(1, 1, 3, 1), &[2, 2], &[2, 3, 5, 6]);
+    is(q.narrow(1, 0, 1), &[2, 1], &[1, 4]);
+    is(q.unsqueeze(0), &[1, 2, 3], &[1, 2, 3, 4, 5, 6]);
+    is(q.permute(&[1, 0]), &[3, 2], &[1, 4, 2, 5, 3, 6]);
+    is(q.diagonal(0, 0, 1), &[2], &[1, 5]);
+    let [a, b] = &q.unbind(0).unwrap()[..] else {
+        panic!("two rows");
+    };
+    is(Ok(a.clone()), &[3], &[1, 2, 3]);
+    is(Ok(b.clone()), &[3], &[4, 5, 6]);
+    // channels would have to move along
+    let w = Tensor::from_slice(&[1f32, 2.0], &[2, 1]).unwrap();
+    let scales = Tensor::from_vec([0.5f64, 0.25]).unwrap();
+    let zeros = Tensor::from_vec([0i64, 0]).unwrap();
+    let w = w
+        .quantize_per_channel(&scales, &zeros, 0, DType::QInt8)
+        .unwrap();
+    assert!(
+        message(w.t()).contains("per channel") || message(w.t()).contains("per-channel"),
+        "{}",
+        message(w.t())
+    );
+}

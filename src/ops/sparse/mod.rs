@@ -11,12 +11,14 @@
 //! | `convert` | dense, coordinates, compressed rows: each into each |
 //! | `pointwise` | element-wise operators |
 //! | `product` | matrix products, sums, transposes |
+//! | `select` | one position of a dimension, new dimensions |
 
 mod convert;
 mod coo;
 mod csr;
 mod pointwise;
 mod product;
+mod select;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +27,7 @@ pub(crate) use coo::*;
 pub(crate) use csr::*;
 pub(crate) use pointwise::*;
 pub(crate) use product::*;
+pub(crate) use select::unbind;
 
 use super::copy;
 use crate::dispatch::{BackendComponent, DispatchKey, DispatchKeySet};
@@ -37,6 +40,12 @@ pub(super) fn keys_on(functionality: DispatchKey, device: DeviceType) -> Dispatc
     let plain = DispatchKeySet::for_device(device);
     let key = functionality.on_backend(BackendComponent::of(device));
     plain.remove(DispatchKey::Dense) | DispatchKeySet::from(key)
+}
+
+/// The elements that a sparse tensor stores, as a plain tensor; none of a tensor that is not sparse.
+pub(crate) fn stored_values(t: &Tensor) -> Option<&Tensor> {
+    let coo = t.payload::<Coo>().map(|c| &c.values);
+    coo.or_else(|| t.payload::<Csr>().map(|c| &c.values))
 }
 
 /// A plain tensor as a vector of row-major `i64`.

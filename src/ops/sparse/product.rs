@@ -3,6 +3,7 @@
 use super::convert::merge_dims;
 use super::coo::{build, rows_at, sum_equal};
 use super::pointwise::{dims, rows_as_coo};
+use super::select;
 use super::{Coo, coo, coo_to_csr, csr, indices_tensor, with_indices};
 use crate::dispatch::Value;
 use crate::error::{Error, Result};
@@ -282,6 +283,10 @@ pub(crate) fn composite(name: &str, x: &Tensor, rest: &[Value]) -> Option<Result
         ("transpose.int", [Value::Int(a), Value::Int(b)]) if x.is_sparse() => {
             Some(transpose(x, *a, *b))
         }
+        ("select.int", [Value::Int(dim), Value::Int(index)]) if x.is_sparse() => {
+            Some(select::select(x, *dim, *index))
+        }
+        ("unsqueeze", [Value::Int(dim)]) if x.is_sparse() => Some(select::unsqueeze(x, *dim)),
         ("detach" | "alias", []) if x.is_sparse() || x.is_sparse_csr() || x.is_quantized() => {
             // there are no views of such tensors, so it is the tensor
             Some(Ok(x.clone()))

@@ -579,3 +579,61 @@ fn compile_refuses_tensors_that_are_not_plain_memory() {
     let f = crate::compile(|x: &Tensor| x.quantize_per_tensor(0.1, 0, DType::QInt8)?.dequantize());
     assert!(f.call(&ones(&[2, 2])).is_err());
 }
+
+#[test]
+fn positions_and_new_dimensions() {
+    // [[0, 1, 2], [3, 0, 5]], with a dense dimension of two in the second form
+    let plain = Tensor::from_slice(&[0f32, 1.0, 2.0, 3.0, 0.0, 5.0], &[2, 3]).unwrap();
+    let both = aten::stack(&[plain.clone(), plain.clone()], 2).unwrap();
+    let hybrid = aten::to_sparse_sparse_dim(&both, 2).unwrap();
+    for (sparse, dense) in [(plain.to_sparse().unwrap(), &plain), (hybrid, &both)] {
+        let same = |a: Tensor, b: Result<Tensor>| {
+            let (a, b) = (a.to_dense().unwrap_or(a.clone()), b.unwrap());
+            assert_eq!(a.sizes(), b.sizes());
+            assert_eq!(a.to_vec::<f32>().unwrap(), b.to_vec::<f32>().unwrap());
+        };
+        for dim in 0..dense.dim() as i64 {
+            for at in -dense.size(dim).unwrap()..dense.size(dim).unwrap() {
+                let made = sparse.select(dim, at).unwrap();
+                assert!(made.is_sparse());
+                same(made, dense.select(dim, at));
+            }
+        }
+        for dim in -1..=dense.dim() as i64 {
+            same(sparse.unsqueeze(dim).unwrap(), dense.unsqueeze(dim));
+        }
+        let rows = sparse.unbind(0).unwrap();
+        assert_eq!(rows.len(), 2);
+        same(rows[1].clone(), dense.select(0, 1));
+        // of the only sparse dimension, what is there is plain
+        let element = rows[1].select(0, 2).unwrap();
+        assert!(!element.is_sparse());
+        same(element, dense.select(0, 1).unwrap().select(0, 2));
+        assert!(message(sparse.select(0, 2)).contains("out of range"));
+    }
+    // two values at one place count as their sum
+    let twice = Tensor::sparse_coo(
+        &Tensor::from_vec([1i64, 1]).unwrap().view(&[1, 2]).unwrap(),
+        &Tensor::from_vec([1f32, 2.0]).unwrap(),
+        &[3],
+    )
+    .unwrap();
+    assert_eq!(twice.select(0, 1).unwrap().to_vec::<f32>().unwrap(), [3.0]);
+}
+
+#[test]
+fn views_without_a_sparse_form_are_refused() {
+    let refused = |made: Result<Tensor>| {
+        let said = message(made);
+        assert!(
+            said.contains("does not fall apart") && said.contains("to_dense"),
+            "{said}"
+        );
+    };
+    for t in [coo(), coo().to_sparse_csr().unwrap()] {
+        refused(t.slice(0, 0, 1, 1));
+        refused(t.diagonal(0, 0, 1));
+    }
+    refused(coo().to_sparse_csr().unwrap().select(0, 0));
+    assert!(message(coo().to_sparse_csr().unwrap().unbind(0)).contains("to_dense"));
+}
