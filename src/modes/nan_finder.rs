@@ -6,7 +6,9 @@ use super::stack::ModeGuard;
 use super::{ModeError, subclass, tracer};
 use crate::dispatch::Value;
 use crate::error::{Error, ErrorKind, Result};
+use crate::ops::{nested, sparse};
 use crate::tensor::Tensor;
+use num_complex::Complex;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
@@ -189,7 +191,7 @@ fn count(value: &Value) -> Result<Counts> {
     for t in value.tensors() {
         subclass::visit(t, &mut |t| leaves.push(t));
     }
-    for t in leaves {
+    for t in leaves.into_iter().flat_map(parts) {
         let c = count_in(t)?;
         total.nans += c.nans;
         total.infinities += c.infinities;
@@ -198,8 +200,16 @@ fn count(value: &Value) -> Result<Counts> {
     Ok(total)
 }
 
+/// The plain tensors that a sparse or nested tensor keeps its elements in.
+fn parts(t: &Tensor) -> Vec<&Tensor> {
+    if t.is_nested() {
+        return nested::components(t).map_or(Vec::new(), |parts| parts.iter().collect());
+    }
+    vec![sparse::stored_values(t).unwrap_or(t)]
+}
+
 fn count_in(t: &Tensor) -> Result<Counts> {
-    if !t.dtype().is_floating() {
+    if !t.dtype().is_floating() && !t.dtype().is_complex() {
         return Ok(Counts::default());
     }
     if !t.storage().has_data() {
@@ -213,22 +223,26 @@ fn count_in(t: &Tensor) -> Result<Counts> {
     }
     macro_rules! each {
         ($t:ty, $wide:expr) => {{
-            let wide: fn($t) -> f64 = $wide;
+            let wide: fn($t) -> [f64; 2] = $wide;
             let mut c = Counts::default();
             for x in t.to_vec::<$t>()? {
+                // of the two parts of a complex number, what either is
                 let x = wide(x);
-                c.nans += usize::from(x.is_nan());
-                c.infinities += usize::from(x.is_infinite());
+                let nan = x.iter().any(|x| x.is_nan());
+                c.nans += usize::from(nan);
+                c.infinities += usize::from(!nan && x.iter().any(|x| x.is_infinite()));
                 c.elements += 1;
             }
             c
         }};
     }
     Ok(match t.dtype() {
-        DType::F32 => each!(f32, f64::from),
-        DType::F64 => each!(f64, |x| x),
-        DType::F16 => each!(half::f16, half::f16::to_f64),
-        DType::BF16 => each!(half::bf16, half::bf16::to_f64),
+        DType::F32 => each!(f32, |x| [f64::from(x), 0.0]),
+        DType::F64 => each!(f64, |x| [x, 0.0]),
+        DType::F16 => each!(half::f16, |x| [x.to_f64(), 0.0]),
+        DType::BF16 => each!(half::bf16, |x| [x.to_f64(), 0.0]),
+        DType::C64 => each!(Complex<f32>, |z| [f64::from(z.re), f64::from(z.im)]),
+        DType::C128 => each!(Complex<f64>, |z| [z.re, z.im]),
         _ => Counts::default(),
     })
 }

@@ -203,3 +203,29 @@ fn unset_memory_and_infinities_on_purpose_are_no_findings() {
     drop(guard);
     assert_eq!(finder.first(), None);
 }
+
+#[test]
+fn complex_sparse_and_nested_elements_are_looked_at() {
+    let found = |make: &dyn Fn() -> crate::Result<Tensor>| {
+        let finder = NanFinder::new();
+        let _guard = finder.push();
+        make().unwrap();
+        finder.first().map(|f| (f.op, f.nans, f.infinities))
+    };
+    let part = |x: f32| Tensor::from_vec([x]);
+    let zero = aten::complex(&part(0.0).unwrap(), &part(0.0).unwrap()).unwrap();
+    assert_eq!(
+        found(&|| zero.reciprocal()),
+        Some(("aten::reciprocal".into(), 1, 0))
+    );
+    let negative = Tensor::from_vec([0f32, -1.0]).unwrap();
+    let sparse = negative.to_sparse().unwrap();
+    assert_eq!(found(&|| sparse.sqrt()), Some(("aten::sqrt".into(), 1, 0)));
+    assert_eq!(found(&|| sparse.abs()), None);
+    let nested = Tensor::nested(&[negative, part(1.0).unwrap()]).unwrap();
+    let huge = nested.mul_scalar(1e38).unwrap();
+    assert_eq!(
+        found(&|| huge.mul_scalar(1e38)),
+        Some(("aten::mul.Scalar".into(), 0, 2))
+    );
+}
