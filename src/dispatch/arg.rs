@@ -69,9 +69,9 @@ pub trait Ret: Sized + 'static {
     /// The schema types.
     fn types() -> Vec<SchemaType>;
     /// Pushes the returns.
-    fn push(self, stack: &mut Stack);
+    fn push_returns(self, stack: &mut Stack);
     /// Takes the returns, which are all that is on the stack; `None` if they do not fit.
-    fn pop(stack: &mut Stack) -> Option<Self>;
+    fn pop_returns(stack: &mut Stack) -> Option<Self>;
 }
 
 macro_rules! by_value {
@@ -379,8 +379,8 @@ macro_rules! ret_value {
         }
         impl Ret for $t {
             fn types() -> Vec<SchemaType> { vec![$schema] }
-            fn push(self, stack: &mut Stack) { stack.push(self.into()); }
-            fn pop(stack: &mut Stack) -> Option<$t> {
+            fn push_returns(self, stack: &mut Stack) { stack.push(self.into()); }
+            fn pop_returns(stack: &mut Stack) -> Option<$t> {
                 let value = stack.pop()?;
                 if stack.is_empty() { <$t as RetValue>::from_value(value) } else { None }
             }
@@ -415,9 +415,9 @@ impl Ret for () {
         Vec::new()
     }
 
-    fn push(self, _stack: &mut Stack) {}
+    fn push_returns(self, _stack: &mut Stack) {}
 
-    fn pop(stack: &mut Stack) -> Option<()> {
+    fn pop_returns(stack: &mut Stack) -> Option<()> {
         stack.is_empty().then_some(())
     }
 }
@@ -427,12 +427,12 @@ macro_rules! ret_tuple {
         impl<$($t: RetValue),*> Ret for ($($t,)*) {
             fn types() -> Vec<SchemaType> { vec![$($t::ty()),*] }
 
-            fn push(self, stack: &mut Stack) {
+            fn push_returns(self, stack: &mut Stack) {
                 let ($($v,)*) = self;
                 stack.extend([$($v.into_value()),*]);
             }
 
-            fn pop(stack: &mut Stack) -> Option<Self> {
+            fn pop_returns(stack: &mut Stack) -> Option<Self> {
                 let mut values = std::mem::take(stack).into_iter();
                 let out = ($($t::from_value(values.next()?)?,)*);
                 values.next().is_none().then_some(out)

@@ -390,7 +390,7 @@ macro_rules! arity {
                         )*
                         let out = run::<R, $($A::Item<'_>),*>(&self.0, keys, $($a),*)?;
                         stack.truncate(base);
-                        out.push(stack);
+                        out.push_returns(stack);
                         Ok(())
                     }
                 }

@@ -133,11 +133,11 @@ impl<T: ScriptClass> Ret for Arc<T> {
         vec![class::<T>()]
     }
 
-    fn push(self, stack: &mut Stack) {
+    fn push_returns(self, stack: &mut Stack) {
         stack.push(self.into_value());
     }
 
-    fn pop(stack: &mut Stack) -> Option<Arc<T>> {
+    fn pop_returns(stack: &mut Stack) -> Option<Arc<T>> {
         let value = stack.pop()?;
         if stack.is_empty() {
             RetValue::from_value(value)

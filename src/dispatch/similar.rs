@@ -5,8 +5,8 @@ use super::dispatcher::all_operators;
 /// So many are worth reading.
 const MOST: usize = 5;
 
-/// Up to five operators that may be meant by a name that no operator has: the overloads of that name, or
-/// else names that differ by a few letters, the nearest first.
+/// Up to five operators that may be meant by a name that no operator has: the overloads of that name,
+/// those of that name in a namespace, or else names that differ by a few letters, the nearest first.
 ///
 /// ```
 /// use straightline::dispatch::similar_operators;
@@ -29,6 +29,17 @@ pub fn similar_operators(name: &str) -> Vec<String> {
         .collect();
     if !overloads.is_empty() {
         return overloads;
+    }
+    // a name without its namespace
+    if !base.contains("::") {
+        let same: Vec<String> = defined()
+            .filter(|op| op.name().base() == base)
+            .map(|op| op.name().to_string())
+            .take(MOST)
+            .collect();
+        if !same.is_empty() {
+            return same;
+        }
     }
     let mut near: Vec<(usize, String)> = defined()
         .map(|op| op.name().to_string())
@@ -74,6 +85,7 @@ mod tests {
         let overload = says("aten::add.Tesnor");
         assert!(overload.starts_with("Could not find schema for aten::add.Tesnor. Did you mean"));
         assert!(overload.contains("aten::add.Tensor"), "{overload}");
+        assert!(says("relu").contains("Did you mean aten::relu"));
         assert!(!says("t_nowhere::nothing").contains("Did you mean"));
     }
 }

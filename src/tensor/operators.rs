@@ -1,5 +1,5 @@
-//! `+ - * /` and unary minus on tensor references. Each returns a `Result`, and the operators are
-//! defined on results as well, so that expressions chain and the first error wins.
+//! `+ - * /` and unary minus on tensors and references to them, with tensors and numbers. Each returns a
+//! `Result`, and the operators are defined on results as well, so that expressions chain and the first error wins.
 
 use super::Tensor;
 use crate::error::Result;
@@ -23,6 +23,31 @@ macro_rules! binary {
             #[track_caller]
             fn $method(self, rhs: &Tensor) -> Result<Tensor> { Tensor::$method(&self?, rhs) }
         }
+        impl $trait<Tensor> for &Tensor {
+            type Output = Result<Tensor>;
+            #[track_caller]
+            fn $method(self, rhs: Tensor) -> Result<Tensor> { Tensor::$method(self, &rhs) }
+        }
+        impl $trait<&Tensor> for Tensor {
+            type Output = Result<Tensor>;
+            #[track_caller]
+            fn $method(self, rhs: &Tensor) -> Result<Tensor> { Tensor::$method(&self, rhs) }
+        }
+        impl $trait<Tensor> for Tensor {
+            type Output = Result<Tensor>;
+            #[track_caller]
+            fn $method(self, rhs: Tensor) -> Result<Tensor> { Tensor::$method(&self, &rhs) }
+        }
+        impl $trait<f64> for Tensor {
+            type Output = Result<Tensor>;
+            #[track_caller]
+            fn $method(self, rhs: f64) -> Result<Tensor> { self.$scalar(Scalar::Float(rhs)) }
+        }
+        impl $trait<i64> for Tensor {
+            type Output = Result<Tensor>;
+            #[track_caller]
+            fn $method(self, rhs: i64) -> Result<Tensor> { self.$scalar(Scalar::Int(rhs)) }
+        }
         impl $trait<f64> for &Tensor {
             type Output = Result<Tensor>;
             #[track_caller]
@@ -42,5 +67,33 @@ impl Neg for &Tensor {
     #[track_caller]
     fn neg(self) -> Result<Tensor> {
         Tensor::neg(self)
+    }
+}
+
+impl Neg for Tensor {
+    type Output = Result<Tensor>;
+    #[track_caller]
+    fn neg(self) -> Result<Tensor> {
+        Tensor::neg(&self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_and_references_of_every_kind() -> Result<()> {
+        let x = Tensor::from_vec([1f32, 2.0])?;
+        let of = |t: Result<Tensor>| t.unwrap().to_vec::<f32>().unwrap();
+        assert_eq!(of(x.exp()?.log()? + 1.0), [2.0, 3.0]);
+        assert_eq!(of(x.square()? * 2), [2.0, 8.0]);
+        assert_eq!(of(x.square()? - &x), [0.0, 2.0]);
+        assert_eq!(of(&x / x.square()?), [1.0, 0.5]);
+        assert_eq!(of(x.square()? + x.square()?), [2.0, 8.0]);
+        let negated = (-x.square()?)?;
+        assert_eq!(of(Ok(negated)), [-1.0, -4.0]);
+        assert!((x.square()? + Tensor::from_vec([1f32, 2.0, 3.0])?).is_err());
+        Ok(())
     }
 }

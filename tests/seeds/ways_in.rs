@@ -558,3 +558,24 @@ fn kernels_of_every_kind_under_one_key() {
     run();
     assert!(log.take()[0].starts_with("fallback"));
 }
+
+/// What a program that imports everything sees.
+mod everything_imported {
+    use std::sync::{Arc, Mutex};
+    use straightline::dispatch::*;
+
+    #[test]
+    fn methods_of_other_types_stay_theirs() {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let log = seen.clone();
+        let kernel = Kernel::boxed(move |op, _keys, _stack| {
+            log.lock().unwrap().push(op.name().to_string());
+            Ok(())
+        });
+        let op = operator("aten::relu").unwrap();
+        kernel
+            .call_boxed(op, DispatchKeySet::EMPTY, &mut Vec::new())
+            .unwrap();
+        assert_eq!(*seen.lock().unwrap(), ["aten::relu"]);
+    }
+}

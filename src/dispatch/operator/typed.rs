@@ -119,9 +119,9 @@ impl<A: Args + 'static, R: Ret> TypedHandle<A, R> {
             return Ok(out);
         };
         let mut outputs = Stack::new();
-        out.push(&mut outputs);
+        out.push_returns(&mut outputs);
         observation.set_outputs(outputs.clone());
-        Ok(R::pop(&mut outputs).expect("a return unboxes from what it was boxed to"))
+        Ok(R::pop_returns(&mut outputs).expect("a return unboxes from what it was boxed to"))
     }
 
     #[cold]
@@ -183,7 +183,7 @@ impl<A: Args + 'static, R: Ret> TypedHandle<A, R> {
         }
         let got: Vec<&str> = stack.iter().map(Value::type_name).collect();
         let got = format!("({})", got.join(", "));
-        R::pop(&mut stack).ok_or_else(|| {
+        R::pop_returns(&mut stack).ok_or_else(|| {
             let want: Vec<String> = R::types().iter().map(ToString::to_string).collect();
             DispatchError::Returns {
                 op: self.entry.name.to_string(),
