@@ -119,7 +119,7 @@ impl OperatorHandle {
             let i = bits.trailing_zeros() as usize;
             bits &= bits - 1;
             if let Some(v) = stack.len().checked_sub(i + 1).map(|at| &stack[at]) {
-                keys = keys | v.key_set();
+                keys |= v.key_set();
             }
         }
         keys
