@@ -9,6 +9,14 @@ fn run(text: &str, options: &RewriteOptions) -> (String, RewriteReport) {
     (graph.to_string(), report)
 }
 
+/// The usual rules with no limit on time: what these tests say must hold on the slowest machine, an emulated one too.
+fn unhurried() -> RewriteOptions {
+    RewriteOptions {
+        time_limit: Duration::MAX,
+        ..RewriteOptions::default()
+    }
+}
+
 #[test]
 fn a_graph_without_rules_comes_back() {
     let text = "\
@@ -122,14 +130,14 @@ fn limits_stop_simplification_and_never_decomposition() {
         (
             RewriteOptions {
                 node_limit: 1,
-                ..RewriteOptions::default()
+                ..unhurried()
             },
             StopReason::NodeLimit,
         ),
         (
             RewriteOptions {
                 iteration_limit: 0,
-                ..RewriteOptions::default()
+                ..unhurried()
             },
             StopReason::IterationLimit,
         ),
@@ -146,7 +154,7 @@ fn limits_stop_simplification_and_never_decomposition() {
         assert!(!out.contains("aten::mish"), "{out}");
         assert!(out.contains("aten::mul.Scalar"), "{out}");
     }
-    let (out, report) = run(&text, &RewriteOptions::default());
+    let (out, report) = run(&text, &unhurried());
     assert_eq!(report.stop, StopReason::Saturated);
     assert!(!out.contains("aten::mul.Scalar"), "{out}");
     assert_eq!(report.count("mul_one"), 49);
@@ -164,7 +172,7 @@ fn deep_residual_networks_extract() {
         last = format!("a{i}");
     }
     text += &format!("  return %{last}\n}}");
-    let (_, report) = run(&text, &RewriteOptions::default());
+    let (_, report) = run(&text, &unhurried());
     assert_eq!(report.calls_after, 400);
 }
 
