@@ -3,7 +3,7 @@
 //! The state is 624 words, made anew all at once from the previous 624. Each new word depends on words at least 227
 //! places back, so that the pass and the tempering are loops that vectorise.
 
-use crate::cpu::math::{Isa, isa};
+use crate::cpu::math;
 
 /// Words of state.
 pub const N: usize = 624;
@@ -96,9 +96,9 @@ impl Mt19937 {
     /// The next 624 words of state.
     fn refill(&mut self) {
         let old = self.state;
-        match isa() {
+        match math::isa() {
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 | Isa::Avx2 => {
+            math::Isa::Avx512 | math::Isa::Avx2 => {
                 // SAFETY: this machine has the features.
                 unsafe { twist_avx2(&mut self.state, &old) }
             }
@@ -148,9 +148,9 @@ fn temper(mut y: u32) -> u32 {
 }
 
 fn temper_all(out: &mut [u32], words: &[u32]) {
-    match isa() {
+    match math::isa() {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 | Isa::Avx2 => {
+        math::Isa::Avx512 | math::Isa::Avx2 => {
             // SAFETY: this machine has the features.
             unsafe { temper_avx2(out, words) }
         }

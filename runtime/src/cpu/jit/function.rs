@@ -8,7 +8,6 @@ use super::memory::{Code, CodeBuilder};
 use super::nest::{ArgLayout, Context, Nest, Units};
 use super::status::Status;
 use super::x86::strip_of;
-use crate::cpu::math::Isa;
 use crate::cpu::threads::sl_parallel_for;
 use cranelift_codegen::ir::{AbiParam, FuncRef, Function, InstBuilder, Signature, Value, types};
 use cranelift_codegen::isa::CallConv;
@@ -162,7 +161,7 @@ pub fn compile(
         wide: options.wide
             && isa.name() == "x64"
             && isa.default_call_conv() == CallConv::SystemV
-            && crate::cpu::math::isa() == Isa::Avx512,
+            && crate::cpu::math::isa().bits() == 512,
         clif: String::new(),
         asm: String::new(),
         code_bytes: 0,

@@ -2,7 +2,7 @@
 
 use super::integer::{Bool8, Row2};
 use super::{float, integer};
-use crate::cpu::math::{Isa, Lane, Simd, SimdTask, functions as f, isa};
+use crate::cpu::math::{self, Lane, Simd, SimdTask, functions as f};
 use std::marker::PhantomData;
 use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::{BinaryOp, ReduceOp};
@@ -185,9 +185,9 @@ unsafe fn fold_plain_portable<T: Copy, K: FoldPlain<T>>(out: *mut u8, a: *const 
 }
 
 fn fold_plain<T: Copy, K: FoldPlain<T>>() -> FoldRow {
-    match isa() {
+    match math::isa() {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 | Isa::Avx2 => fold_plain_avx2::<T, K>,
+        math::Isa::Avx512 | math::Isa::Avx2 => fold_plain_avx2::<T, K>,
         _ => fold_plain_portable::<T, K>,
     }
 }

@@ -1,6 +1,6 @@
 //! Rows over integers and `bool`, and comparisons of any dtype: scalar code that the compiler vectorises.
 
-use crate::cpu::math::{Isa, isa};
+use crate::cpu::math;
 use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::{BinaryOp, CompareOp, UnaryOp};
 
@@ -203,9 +203,9 @@ unsafe fn map2_portable<A: Copy, R: Copy, K: Map2<A, R>>(
 /// The row kernel of a [`Map1`] for this machine.
 #[inline]
 pub(super) fn row1<A: Copy, R: Copy, K: Map1<A, R>>() -> Row1 {
-    match isa() {
+    match math::isa() {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 | Isa::Avx2 => map1_avx2::<A, R, K>,
+        math::Isa::Avx512 | math::Isa::Avx2 => map1_avx2::<A, R, K>,
         _ => map1_portable::<A, R, K>,
     }
 }
@@ -213,9 +213,9 @@ pub(super) fn row1<A: Copy, R: Copy, K: Map1<A, R>>() -> Row1 {
 /// The row kernel of a [`Map2`] for this machine.
 #[inline]
 pub(super) fn row2<A: Copy, R: Copy, K: Map2<A, R>>() -> Row2 {
-    match isa() {
+    match math::isa() {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 | Isa::Avx2 => map2_avx2::<A, R, K>,
+        math::Isa::Avx512 | math::Isa::Avx2 => map2_avx2::<A, R, K>,
         _ => map2_portable::<A, R, K>,
     }
 }

@@ -3,7 +3,7 @@
 use super::integer::{self, Row1, Row2};
 use super::tile::{Form, pointwise};
 use super::{KernelError, Strided, complex, float};
-use crate::cpu::math::{Isa, isa};
+use crate::cpu::math;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::{BinaryOp, CompareOp, UnaryOp};
@@ -227,9 +227,9 @@ unsafe fn select_avx2<T: Copy>(p: [*mut u8; 4], n: usize) {
 pub(super) unsafe fn select_row<T: Copy>(p: [*mut u8; 4], n: usize) {
     // SAFETY: as promised by the caller; the feature-gated version runs only where the CPU has the features.
     unsafe {
-        match isa() {
+        match math::isa() {
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 | Isa::Avx2 => select_avx2::<T>(p, n),
+            math::Isa::Avx512 | math::Isa::Avx2 => select_avx2::<T>(p, n),
             _ => select_body::<T>(p, n),
         }
     }

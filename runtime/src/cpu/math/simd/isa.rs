@@ -2,27 +2,57 @@
 
 use std::sync::OnceLock;
 
-/// A set of vector instructions, the lesser first.
+/// A set of vector instructions that this architecture may have, the lesser first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Isa {
     /// 128-bit vectors as the compiler makes them of arrays; runs anywhere.
     Portable,
+    /// Pairs of 128-bit vectors: NEON, which every AArch64 has.
+    #[cfg(target_arch = "aarch64")]
+    Neon,
     /// 256-bit vectors: AVX2 with FMA and F16C.
+    #[cfg(target_arch = "x86_64")]
     Avx2,
     /// 512-bit vectors: AVX-512 F, DQ, VL and BW.
+    #[cfg(target_arch = "x86_64")]
     Avx512,
 }
 
 impl Isa {
     /// All sets, the lesser first.
-    pub const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
+    pub const ALL: &[Self] = &[
+        Self::Portable,
+        #[cfg(target_arch = "aarch64")]
+        Self::Neon,
+        #[cfg(target_arch = "x86_64")]
+        Self::Avx2,
+        #[cfg(target_arch = "x86_64")]
+        Self::Avx512,
+    ];
 
     /// The name that `STRAIGHTLINE_ISA` takes.
     pub fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon => "neon",
+            #[cfg(target_arch = "x86_64")]
             Self::Avx2 => "avx2",
+            #[cfg(target_arch = "x86_64")]
             Self::Avx512 => "avx512",
+        }
+    }
+
+    /// The width of its registers.
+    pub fn bits(self) -> usize {
+        match self {
+            Self::Portable => 128,
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon => 128,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => 256,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => 512,
         }
     }
 
@@ -58,7 +88,12 @@ fn detect() -> Isa {
     }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(target_arch = "aarch64")]
+fn detect() -> Isa {
+    Isa::Neon
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn detect() -> Isa {
     Isa::Portable
 }
@@ -76,22 +111,22 @@ pub fn isa() -> Isa {
 
 /// The set that an override leads to, with a warning where that is not what was asked.
 fn choose(name: &str) -> Isa {
-    let Some(asked) = Isa::ALL.into_iter().find(|isa| isa.name() == name) else {
-        tracing::warn!(
-            name,
-            "STRAIGHTLINE_ISA is not one of portable, avx2, avx512"
-        );
-        return best();
-    };
-    let got = asked.available();
-    if got != asked {
-        tracing::warn!(
-            asked = name,
-            using = got.name(),
-            "this machine lacks the instructions that STRAIGHTLINE_ISA asks for"
-        );
-    }
-    got
+    named(name).unwrap_or_else(|why| {
+        tracing::warn!(using = best().name(), "{why}");
+        best()
+    })
+}
+
+/// The set of this name, if the machine has it.
+fn named(name: &str) -> Result<Isa, String> {
+    let here = Isa::ALL.iter().filter(|isa| **isa <= best());
+    let names: Vec<&str> = here.clone().map(|isa| isa.name()).collect();
+    here.copied().find(|isa| isa.name() == name).ok_or_else(|| {
+        format!(
+            "STRAIGHTLINE_ISA is `{name}`, and this machine has {}",
+            names.join(", ")
+        )
+    })
 }
 
 #[cfg(test)]
@@ -100,9 +135,25 @@ mod tests {
 
     #[test]
     fn an_override_never_exceeds_the_machine() {
-        assert_eq!(choose("portable"), Isa::Portable);
-        assert_eq!(choose("no such set"), best());
-        assert!(choose("avx512") <= best());
-        assert_eq!(choose("avx2"), Isa::Avx2.min(best()));
+        for name in ["portable", "neon", "avx2", "avx512", "no such set"] {
+            assert!(choose(name) <= best());
+            match named(name) {
+                Ok(isa) => assert_eq!((isa.name(), choose(name)), (name, isa)),
+                Err(why) => {
+                    assert_eq!(choose(name), best());
+                    assert!(why.contains(name) && why.contains(best().name()), "{why}");
+                }
+            }
+        }
+        assert_eq!(named("portable"), Ok(Isa::Portable));
+        assert_eq!(named(best().name()), Ok(best()));
+        assert!(named("no such set").is_err());
+        // a set of another architecture is none of this machine's
+        let foreign = if cfg!(target_arch = "aarch64") {
+            "avx2"
+        } else {
+            "neon"
+        };
+        assert!(named(foreign).is_err());
     }
 }

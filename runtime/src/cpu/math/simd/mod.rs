@@ -9,6 +9,8 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod isa;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod portable;
 #[cfg(test)]
 mod tests;
@@ -18,6 +20,8 @@ pub use avx2::{Avx2F32, Avx2F64};
 #[cfg(target_arch = "x86_64")]
 pub use avx512::{Avx512F32, Avx512F64};
 pub use isa::{Isa, isa};
+#[cfg(target_arch = "aarch64")]
+pub use neon::{NeonF32, NeonF64};
 pub use portable::Portable;
 
 use super::Prims;
@@ -162,7 +166,7 @@ unsafe fn enter_avx2<S: Simd, T: SimdTask<S::Elem>>(s: S, task: T) -> T::Out {
 }
 
 macro_rules! lane {
-    ($elem:ty, $avx512:ident, $avx2:ident, $portable:literal) => {
+    ($elem:ty, $avx512:ident, $avx2:ident, $neon:ident, $portable:literal) => {
         impl Lane for $elem {
             #[inline(always)]
             fn plus(self, other: Self) -> Self {
@@ -198,12 +202,14 @@ macro_rules! lane {
                         // SAFETY: `available` has found the features of this set.
                         unsafe { enter_avx2($avx2::assume(), task) }
                     }
-                    _ => task.run(Portable::<$elem, $portable>::new()),
+                    #[cfg(target_arch = "aarch64")]
+                    Isa::Neon => task.run($neon),
+                    Isa::Portable => task.run(Portable::<$elem, $portable>::new()),
                 }
             }
         }
     };
 }
 
-lane!(f32, Avx512F32, Avx2F32, 4);
-lane!(f64, Avx512F64, Avx2F64, 2);
+lane!(f32, Avx512F32, Avx2F32, NeonF32, 4);
+lane!(f64, Avx512F64, Avx2F64, NeonF64, 2);

@@ -116,7 +116,7 @@ macro_rules! agree {
             let x: Vec<$elem> = inputs(10_007, 1, $near, $bits);
             for &f in Fn1::ALL {
                 let want: Vec<$elem> = x.iter().map(|&x| f.build(&mut $scalar, x)).collect();
-                for isa in Isa::ALL {
+                for &isa in Isa::ALL {
                     let mut got = vec![7.0; x.len() + 1];
                     <$elem>::dispatch_on(isa, Apply1(f, &x, &mut got[..x.len()]));
                     assert_eq!(got.pop(), Some(7.0), "wrote past the end");
@@ -137,7 +137,7 @@ macro_rules! agree {
             let mut y: Vec<$elem> = inputs(3_001, 3, $near, $bits);
             y.rotate_left(5);
             for &f in Fn2::ALL {
-                for isa in Isa::ALL {
+                for &isa in Isa::ALL {
                     let mut got = vec![7.0; x.len()];
                     <$elem>::dispatch_on(isa, Apply2(f, &x, &y, &mut got));
                     for ((&x, &y), got) in x.iter().zip(&y).zip(&got) {
@@ -237,7 +237,7 @@ rest!(f64);
 
 #[test]
 fn remaining_primitives() {
-    for isa in Isa::ALL {
+    for &isa in Isa::ALL {
         f32::dispatch_on(isa, Rest);
         f64::dispatch_on(isa, Rest);
     }
