@@ -108,7 +108,7 @@ unsafe fn transpose<T: Copy>(b: MatRef, panel: usize, out: *mut T) {
                 j += 8;
                 continue;
             }
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
             if cols == 4 && size_of::<T>() == 4 && b.row_stride == 1 {
                 while p + 4 <= k {
                     transpose_4x4(
@@ -156,6 +156,35 @@ unsafe fn transpose_4x4(src: *const f32, src_step: isize, dst: *mut f32, dst_ste
         _MM_TRANSPOSE4_PS(&mut a, &mut b, &mut c, &mut d);
         for (i, row) in [a, b, c, d].into_iter().enumerate() {
             _mm_storeu_ps(dst.add(i * dst_step), row);
+        }
+    }
+}
+
+/// A block of four by four, in NEON, which every AArch64 has.
+///
+/// # Safety
+///
+/// Four elements at each of four distances on both sides.
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+unsafe fn transpose_4x4(src: *const f32, src_step: isize, dst: *mut f32, dst_step: usize) {
+    use std::arch::aarch64::*;
+    // SAFETY: the caller's contract.
+    unsafe {
+        let load = |i: isize| vld1q_f32(src.wrapping_offset(i * src_step));
+        let (a, b, c, d) = (load(0), load(1), load(2), load(3));
+        // pairs of neighbouring columns, then the pairs put together
+        let wide = vreinterpretq_f64_f32;
+        let (ab_even, ab_odd) = (wide(vtrn1q_f32(a, b)), wide(vtrn2q_f32(a, b)));
+        let (cd_even, cd_odd) = (wide(vtrn1q_f32(c, d)), wide(vtrn2q_f32(c, d)));
+        let rows = [
+            vtrn1q_f64(ab_even, cd_even),
+            vtrn1q_f64(ab_odd, cd_odd),
+            vtrn2q_f64(ab_even, cd_even),
+            vtrn2q_f64(ab_odd, cd_odd),
+        ];
+        for (i, row) in rows.into_iter().enumerate() {
+            vst1q_f32(dst.add(i * dst_step), vreinterpretq_f32_f64(row));
         }
     }
 }

@@ -1,21 +1,25 @@
 //! Register-tiled microkernels: a few rows of `a` times a few panels of `b`, sums kept in registers.
 //!
-//! One body, generic over a [`Vector`] type and the tile's size, instantiated for AVX-512, AVX2 + FMA and the
-//! portable form. A panel is two vectors wide. `b` need not be packed: a panel is a column block, and the step from one
+//! One body, generic over a [`Vector`] type and the tile's size, instantiated for AVX-512, AVX2 + FMA, NEON
+//! and the portable form. A panel is two vectors wide. `b` need not be packed: a panel is a column block, and the step from one
 //! row of it to the next is a parameter, so the same kernel reads a row-major matrix in place.
 //!
 //! **Numerics.** Every element of the result is one chain of fused multiply-adds in the order of `k`, starting from zero.
 //! It does not depend on the tile, the blocking, the instruction set or the number of threads, so all of
 //! those give the same bits. (The portable form on an x86 without FMA rounds the product as well.)
 //!
-//! Every instantiation is a `#[target_feature]` function, which the compiler ends with `vzeroupper`: callers may be
+//! Every instantiation for x86 is a `#[target_feature]` function, which the compiler ends with `vzeroupper`: callers may be
 //! generated code that mixes SSE in.
 
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod portable;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
 use super::float::Float;
+#[cfg(target_arch = "aarch64")]
+use crate::cpu::math::{Isa, isa};
 
 /// A SIMD register of floats.
 ///
@@ -126,7 +130,7 @@ pub(super) trait Native: Float {
 }
 
 macro_rules! native {
-    ($t:ty, $wide:ident, $middle:ident, $portable:ident) => {
+    ($t:ty, $wide:ident, $middle:ident, $neon:ident, $portable:ident) => {
         impl Native for $t {
             #[cfg(test)]
             fn available() -> Vec<(&'static str, &'static Kernels<Self>)> {
@@ -140,6 +144,8 @@ macro_rules! native {
                         all.push(("avx2", &x86::$middle));
                     }
                 }
+                #[cfg(target_arch = "aarch64")]
+                all.push(("neon", &neon::$neon));
                 all.push(("portable", &portable::$portable));
                 all
             }
@@ -154,13 +160,17 @@ macro_rules! native {
                         return &x86::$middle;
                     }
                 }
+                #[cfg(target_arch = "aarch64")]
+                if isa() == Isa::Neon {
+                    return &neon::$neon;
+                }
                 &portable::$portable
             }
         }
     };
 }
-native!(f32, AVX512_F32, AVX2_F32, PORTABLE_F32);
-native!(f64, AVX512_F64, AVX2_F64, PORTABLE_F64);
+native!(f32, AVX512_F32, AVX2_F32, NEON_F32, PORTABLE_F32);
+native!(f64, AVX512_F64, AVX2_F64, NEON_F64, PORTABLE_F64);
 
 /// Up to twelve pointers at equal distances, kept as one pointer for each three: x86 addresses the other two as base plus
 /// the distance once or twice. Left to itself the compiler keeps a pointer for each and spills them in the inner loop.
@@ -200,12 +210,16 @@ impl<T> Cursors<T> {
 /// The same pointer, of which the compiler no longer knows how it relates to others.
 #[inline(always)]
 #[allow(clippy::pointers_in_nomem_asm_block)] // the address passes through, nothing is read
-fn opaque<T>(mut p: *const T) -> *const T {
+fn opaque<T>(p: *const T) -> *const T {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: the empty instruction changes nothing.
-    unsafe {
-        std::arch::asm!("/* {0} */", inlateout(reg) p, options(pure, nomem, nostack, preserves_flags));
-    }
+    let p = {
+        let mut p = p;
+        // SAFETY: the empty instruction changes nothing.
+        unsafe {
+            std::arch::asm!("/* {0} */", inlateout(reg) p, options(pure, nomem, nostack, preserves_flags));
+        }
+        p
+    };
     p
 }
 
