@@ -64,6 +64,10 @@ pub(crate) enum OutDtype {
     Chosen,
     /// `bool` or `uint8`.
     Truth,
+    /// As `castable`; another one is a `TypeError`.
+    Joined,
+    /// Any at all.
+    Copied,
 }
 
 #[derive(Deserialize, Default, PartialEq, Debug, Clone, Copy)]

@@ -150,3 +150,13 @@ fn files_have_one_of_the_complex_dtypes() {
     let e = straightline::save_safetensors(&path, [("w", &wide)]).unwrap_err();
     assert!(e.to_string().contains("complex128"), "{e}");
 }
+
+#[test]
+fn a_result_that_repeats_its_elements_is_copied_by_a_call() {
+    let x = x().reshape(&[1, 2]).unwrap().expand(&[3, 2]).unwrap();
+    let f = compile(|x: &Tensor| aten::_unsafe_view(x, x.sizes()));
+    for _ in 0..2 {
+        let y = f.call(&x).unwrap();
+        assert_eq!(values(&y), values(&x));
+    }
+}

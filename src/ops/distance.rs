@@ -292,6 +292,11 @@ pub(crate) fn pairwise_distance(
 }
 
 pub(crate) fn cosine_similarity(a: &Tensor, b: &Tensor, dim: i64, eps: f64) -> Result<Tensor> {
+    if eps < 0.0 {
+        return Err(Error::runtime(format!(
+            "eps must be non-negative, got: {eps}"
+        )));
+    }
     let dtype = super::common::promote(&[a, b])?;
     if !dtype.is_floating() {
         return Err(Error::dtype(format!(

@@ -37,7 +37,8 @@ pub(crate) fn embedding_dense_backward(
     };
     let sizes = [num_weights, width];
     super::common::check_sizes(&sizes)?;
-    let wide = match grad.dtype() {
+    let grad_dtype = grad.dtype();
+    let wide = match grad_dtype {
         DType::Bool => DType::I64,
         other => other.opmath(),
     };
@@ -62,11 +63,12 @@ pub(crate) fn embedding_dense_backward(
                 grad.strided_as(&grad_sizes, &strides)?,
                 &rows,
                 padding_idx,
-                scale_grad_by_freq,
+                // of truth values every share is true
+                scale_grad_by_freq && grad_dtype != DType::Bool,
             )?;
         }
     }
-    copy::to_dtype(&out, grad.dtype())
+    copy::to_dtype(&out, grad_dtype)
 }
 
 fn no_sparse(sparse: bool) -> Result<()> {

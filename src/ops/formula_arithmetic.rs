@@ -1,6 +1,6 @@
 //! Pointwise arithmetic of several steps: `addcmul`, `lerp`, `xlogy`, `floor_divide`, shifts, clamps in place, tests.
 
-use super::common::{float_of, promote, promote_scalar};
+use super::common::{check_can_cast, float_of, promote, promote_scalar};
 use super::formula::{Call, floats, numbers};
 use super::{copy, pointwise};
 use crate::error::{Error, Result};
@@ -21,6 +21,7 @@ macro_rules! ternary {
         pub(crate) fn $inplace(x: &Tensor, a: &Tensor, b: &Tensor, value: Scalar) -> Result<Tensor> {
             let dtype = $dtypes(stringify!($inplace), &[x, a, b])?;
             if dtype.is_complex() {
+                check_can_cast(dtype, x.dtype())?;
                 return copy::copy_(x, &pointwise::$name(x, a, b, value)?, false);
             }
             let attributes = [("value", Attribute::from(value))];
@@ -351,7 +352,9 @@ pub(crate) fn clamp_tensor_(
 
 fn test(name: &'static str, x: &Tensor, formula: Formula) -> Result<Tensor> {
     if x.dtype().is_complex() {
-        return Err(super::formula::not_for(name, x.dtype()));
+        return Err(Error::type_error(format!(
+            "{name} does not support complex inputs."
+        )));
     }
     let call = Call {
         name,

@@ -136,14 +136,15 @@ pub(super) fn out_of_bounds(d: usize) -> impl Fn(KernelError) -> Error {
 
 pub(crate) fn gather(x: &Tensor, dim: i64, index: &Tensor, _sparse: bool) -> Result<Tensor> {
     let d = wrap_dim(dim, x.dim())?;
+    let out = Tensor::allocate_contiguous(x.dtype(), x.device(), index.sizes())?;
+    // no index, none that could be of a wrong dtype
+    if index.numel() == 0 {
+        return Ok(out);
+    }
     if index.dtype() != DType::I64 && index.dtype() != DType::I32 {
         return Err(Error::dtype(
             "gather(): Expected dtype int32/int64 for index".to_string(),
         ));
-    }
-    let out = Tensor::allocate_contiguous(x.dtype(), x.device(), index.sizes())?;
-    if index.numel() == 0 {
-        return Ok(out);
     }
     if index.dim().max(1) != x.dim().max(1) {
         return Err(Error::runtime(

@@ -61,7 +61,7 @@ pub(crate) fn smooth_l1_loss(
     beta: f64,
 ) -> Result<Tensor> {
     if beta.is_nan() || beta < 0.0 {
-        return Err(Error::value(
+        return Err(Error::runtime(
             "smooth_l1_loss does not support negative values for beta.",
         ));
     }

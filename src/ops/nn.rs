@@ -9,6 +9,7 @@ use straightline_passes::ir::{DType, Dims, Scalar, layout};
 use straightline_runtime::cpu::kernels::{self, RowStatistics};
 
 fn softmax_kernel(x: &Tensor, dim: i64, log: bool) -> Result<Tensor> {
+    let d = wrap_dim(dim, x.dim())?;
     // PyTorch does not look at what has no elements
     if !x.dtype().is_floating() && x.numel() > 0 {
         return Err(Error::not_implemented(format!(
@@ -16,7 +17,6 @@ fn softmax_kernel(x: &Tensor, dim: i64, log: bool) -> Result<Tensor> {
             x.dtype()
         )));
     }
-    let d = wrap_dim(dim, x.dim())?;
     let out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
     if out.storage().has_data() && x.numel() > 0 {
         if x.dim() == 0 {

@@ -367,8 +367,25 @@ pub(crate) fn tensordot(a: &Tensor, b: &Tensor, of_a: &[i64], of_b: &[i64]) -> R
     let cols: i64 = sizes[fa.len()..].iter().product();
     let order =
         |x: &[usize], y: &[usize]| -> Vec<i64> { x.iter().chain(y).map(|d| *d as i64).collect() };
-    let left = aten::reshape(&aten::permute(&a, &order(&fa, &da))?, &[rows, steps])?;
-    let right = aten::reshape(&aten::permute(&b, &order(&db, &fb))?, &[steps, cols])?;
+    let (left, right) = (
+        aten::permute(&a, &order(&fa, &da))?,
+        aten::permute(&b, &order(&db, &fb))?,
+    );
+    // a single number: PyTorch takes the inner product of what is a row already, which truth values do not have
+    if a.dtype() == DType::Bool
+        && (rows, cols) == (1, 1)
+        && [&left, &right]
+            .iter()
+            .any(|t| aten::view(t, &[-1]).is_err())
+    {
+        let pairs = aten::mul_tensor(
+            &aten::reshape(&left, &[steps])?,
+            &aten::reshape(&right, &[steps])?,
+        )?;
+        return aten::reshape(&aten::any(&pairs)?, &sizes);
+    }
+    let left = aten::reshape(&left, &[rows, steps])?;
+    let right = aten::reshape(&right, &[steps, cols])?;
     aten::reshape(&aten::mm(&left, &right)?, &sizes)
 }
 
@@ -401,7 +418,10 @@ pub(crate) fn trilinear(
             rank as i64 - 1
         )));
     }
-    no_bool(i1, "bmm")?;
+    // without elements there is no product of matrices that would refuse
+    if [i1, i2, i3].iter().all(|t| t.numel() > 0) {
+        no_bool(i1, "bmm")?;
+    }
     same_dtypes(&[i1, i2, i3])?;
     let dtype = i1.dtype();
     let wide = |t: &Tensor, at: &[i64]| -> Result<Tensor> {

@@ -251,6 +251,12 @@ pub(crate) fn argmin(x: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tens
 
 /// Values and positions of the extremes along a dimension.
 fn extreme(max: bool, x: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    if x.dtype().is_complex() {
+        return Err(Error::type_error(format!(
+            "{}(): does not support complex input",
+            if max { "max" } else { "min" }
+        )));
+    }
     // bool has positions here, though argmax refuses it
     let comparable = match x.dtype() {
         DType::Bool => copy::to_dtype(x, DType::U8)?,

@@ -11,7 +11,7 @@ use straightline_runtime::cpu::kernels;
 
 /// Integers accumulate in `i64` unless a dtype is asked for.
 fn sum_dtype(x: &Tensor, dtype: Option<DType>) -> DType {
-    dtype.unwrap_or(if x.dtype().is_floating() {
+    dtype.unwrap_or(if x.dtype().is_floating() || x.dtype().is_complex() {
         x.dtype()
     } else {
         DType::I64
@@ -20,13 +20,13 @@ fn sum_dtype(x: &Tensor, dtype: Option<DType>) -> DType {
 
 fn cumulative(op: ReduceOp, x: &Tensor, dim: i64, dtype: DType, name: &str) -> Result<Tensor> {
     let dim = wrap_dim(dim, x.dim())?;
-    if dtype == DType::Bool {
+    if dtype == DType::Bool && x.numel() > 0 {
         return Err(Error::not_implemented(format!(
             "\"{name}\" not implemented for 'Bool'"
         )));
     }
     let out = Tensor::allocate_contiguous(dtype, x.device(), x.sizes())?;
-    if out.storage().has_data() {
+    if out.storage().has_data() && out.numel() > 0 {
         let x = copy::to_dtype(x, dtype)?;
         let _read = access::read(&[&x])?;
         // SAFETY: out is fresh and has x's sizes; x is held shared.

@@ -201,6 +201,12 @@ pub(super) struct Reduction {
 
 impl Reduction {
     pub(super) fn new(name: &str, dtype: DType) -> Result<Reduction> {
+        if dtype.is_complex() {
+            return Err(Error::not_implemented(format!(
+                "\"scatter_gather_tensor_cpu_reduce_{name}\" not implemented for {}",
+                dtype.torch_name()
+            )));
+        }
         let lowest = |sign: f64| match dtype {
             DType::Bool => Scalar::Bool(sign > 0.0),
             _ if dtype.is_floating() => Scalar::Float(sign * f64::INFINITY),

@@ -484,6 +484,12 @@ pub(crate) fn histc(x: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<T
 }
 
 pub(crate) fn aminmax(x: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    if x.dtype().is_complex() {
+        return Err(Error::type_error(format!(
+            "aminmax not implemented for {}",
+            x.dtype().torch_name()
+        )));
+    }
     let dims: Vec<i64> = match dim {
         Some(dim) => {
             let d = wrap_dim(dim, x.dim())?;

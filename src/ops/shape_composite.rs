@@ -328,7 +328,7 @@ pub(crate) fn flip(t: &Tensor, dims: &[i64]) -> Result<Tensor> {
         let flipped: SmallVec<[bool; 5]> = (0..t.dim()).map(|d| wrapped.contains(&d)).collect();
         let _read = access::read(&[t])?;
         // SAFETY: out is fresh and has t's sizes and dtype; t is held shared.
-        unsafe { kernels::flip(out.strided()?, t.strided()?, &flipped)? };
+        unsafe { kernels::flip(out.strided_any()?, t.strided_any()?, &flipped)? };
     }
     Ok(out)
 }

@@ -22,12 +22,22 @@ fn no_bool(x: &Tensor, name: &str) -> Result<()> {
     Ok(())
 }
 
+fn no_complex(x: &Tensor, name: &str) -> Result<()> {
+    if x.dtype().is_complex() {
+        return Err(Error::type_error(format!(
+            "{name} does not support complex dtypes on CPU"
+        )));
+    }
+    Ok(())
+}
+
 pub(crate) fn sort_stable(
     x: &Tensor,
     _stable: Option<bool>,
     dim: i64,
     descending: bool,
 ) -> Result<(Tensor, Tensor)> {
+    no_complex(x, "Sort")?;
     let dim = wrap_dim(dim, x.dim())?;
     let strides = layout::preserved_strides(x.sizes(), x.strides());
     let fresh = |dtype| {
@@ -79,6 +89,7 @@ pub(crate) fn topk(
     largest: bool,
     sorted: bool,
 ) -> Result<(Tensor, Tensor)> {
+    no_complex(x, "topk")?;
     let dim = wrap_dim(dim, x.dim())?;
     if k < 0 || k > size_along(x, dim) {
         return Err(Error::runtime(format!(

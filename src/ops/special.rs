@@ -11,8 +11,8 @@ use straightline_runtime::cpu::math::special as math;
 
 /// `f` of each element, computed in floating point and delivered in `dtype`.
 fn map(x: &Tensor, dtype: DType, f: &(dyn Fn(f64) -> f64 + Sync)) -> Result<Tensor> {
+    let out = pointwise::result(Dims::from_slice(x.sizes()), dtype, &[x])?;
     let x = pointwise::cast(x, float_of(x.dtype()))?;
-    let out = pointwise::result(Dims::from_slice(x.sizes()), dtype, &[&x])?;
     if out.storage().has_data() {
         let _reads = access::read(&[&x])?;
         // SAFETY: out is fresh and has x's sizes; x is held shared.
@@ -89,6 +89,31 @@ pub(super) fn unsupported(name: &str, dtype: DType) -> Error {
     ))
 }
 
+/// Of the functions that PyTorch has for `f32` and `f64` only.
+fn no_halves(x: &Tensor, name: &str) -> Result<()> {
+    match x.dtype() {
+        DType::F16 | DType::BF16 => Err(unsupported(name, x.dtype())),
+        _ => Ok(()),
+    }
+}
+
+macro_rules! full_functions {
+    ($($name:ident = $f:expr),* $(,)?) => {$(
+        pub(crate) fn $name(x: &Tensor) -> Result<Tensor> {
+            no_halves(x, stringify!($name))?;
+            unary(x, &$f)
+        }
+    )*};
+}
+full_functions!(
+    bessel_j0 = math::j0,
+    bessel_j1 = math::j1,
+    spherical_bessel_j0 = math::spherical_j0,
+    erfcx = math::erfcx,
+    ndtri = math::ndtri,
+    log_ndtr = math::log_ndtr,
+);
+
 macro_rules! unary_functions {
     ($($name:ident $($inplace:ident)? = $f:expr),* $(,)?) => {$(
         pub(crate) fn $name(x: &Tensor) -> Result<Tensor> {
@@ -108,12 +133,6 @@ unary_functions!(
     i0e = math::i0e,
     i1 = math::i1,
     i1e = math::i1e,
-    bessel_j0 = math::j0,
-    bessel_j1 = math::j1,
-    spherical_bessel_j0 = math::spherical_j0,
-    erfcx = math::erfcx,
-    ndtri = math::ndtri,
-    log_ndtr = math::log_ndtr,
     entr = math::entr,
     sinc sinc_ = math::sinc,
 );

@@ -53,7 +53,7 @@ pub(crate) fn lcm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 }
 
 pub(crate) fn fmax(a: &Tensor, b: &Tensor) -> Result<Tensor> {
-    let dtype = promote(&[a, b])?;
+    let dtype = pointwise::ordered(a, b, "fmax")?;
     if dtype.is_floating() {
         return zip(a, b, dtype, &math::fmax);
     }
@@ -61,7 +61,7 @@ pub(crate) fn fmax(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 }
 
 pub(crate) fn fmin(a: &Tensor, b: &Tensor) -> Result<Tensor> {
-    let dtype = promote(&[a, b])?;
+    let dtype = pointwise::ordered(a, b, "fmin")?;
     if dtype.is_floating() {
         return zip(a, b, dtype, &math::fmin);
     }

@@ -27,6 +27,10 @@ pub(crate) enum OutDtype {
     Chosen,
     /// `bool` or `uint8`: the result is a truth value.
     Truth,
+    /// Any that the result may be converted to; another one is a `TypeError`, as of `cat`.
+    Joined,
+    /// Any at all: PyTorch computes the result apart and copies it.
+    Copied,
 }
 
 /// The strides of an `out` that has the result's sizes.
@@ -198,6 +202,11 @@ fn write_out(out: &Tensor, result: &Tensor, rules: OutRules, way: Way) -> Result
     }
     match rules.dtype {
         OutDtype::Castable => check_can_cast(result.dtype(), out.dtype())?,
+        OutDtype::Joined => {
+            check_can_cast(result.dtype(), out.dtype())
+                .map_err(|e| Error::type_error(e.to_string()))?;
+        }
+        OutDtype::Copied => {}
         OutDtype::Truth if matches!(out.dtype(), DType::Bool | DType::U8) => {}
         _ if out.dtype() == result.dtype() => {}
         _ => {

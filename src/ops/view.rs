@@ -227,9 +227,7 @@ pub(crate) fn slice(
     step: i64,
 ) -> Result<Tensor> {
     if t.dim() == 0 {
-        return Err(Error::runtime(
-            "slice() cannot be applied to a 0-dim tensor.",
-        ));
+        return Err(Error::index("slice() cannot be applied to a 0-dim tensor."));
     }
     if step <= 0 {
         return Err(Error::runtime("slice step must be positive"));

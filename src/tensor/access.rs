@@ -42,7 +42,7 @@ impl Tensor {
     #[inline]
     fn check_real(&self) -> Result<()> {
         if self.dtype().is_complex() {
-            return Err(Error::dtype(format!(
+            return Err(Error::not_implemented(format!(
                 "not implemented for {}",
                 self.dtype().torch_name()
             )));

@@ -74,8 +74,30 @@ fn more_cases() {
     }
 }
 
+/// Other samples of PyTorch's, in other dtypes, layouts and with arguments changed: `tests/data/opinfo_cases.py`.
+#[test]
+fn samples() {
+    for mode in [Mode::Eager, Mode::Meta, Mode::Compiled] {
+        run_file("samples.jsonl.gz", mode);
+    }
+}
+
+/// Every dtype of `out` that PyTorch takes: `tests/data/out_dtypes.py`.
+#[test]
+fn out_dtypes() {
+    for mode in [Mode::Eager, Mode::Meta] {
+        run_file("out_dtypes.jsonl.gz", mode);
+    }
+}
+
 /// Calls that must fail do fail, and none panics.
 #[test]
 fn errors() {
-    run_file("public_errors.jsonl.gz", Mode::Eager);
+    for file in [
+        "public_errors.jsonl.gz",
+        "samples_errors.jsonl.gz",
+        "out_dtypes_errors.jsonl.gz",
+    ] {
+        run_file(file, Mode::Eager);
+    }
 }

@@ -2,8 +2,8 @@
 
 use super::layout::resolve;
 use super::loops::{OutputBinding, ViewSource};
-use super::program::{Affine, Def, Program, Source, V};
-use crate::ir::graph::{Graph, TensorMeta, ValueRef};
+use super::program::{Affine, Def, OpaqueCall, Program, Source, V};
+use crate::ir::graph::{Arg, Graph, TensorMeta, ValueRef};
 use crate::ir::{Dims, layout};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -96,9 +96,9 @@ fn overlaps(meta: &TensorMeta) -> bool {
 
 /// A new value for a result, without the dimensions that it repeats.
 fn own_value(p: &mut Program, v: V, meta: &TensorMeta) -> V {
-    let (dtype, mut sizes) = (p.dtype(v), p.get(v).sizes.clone());
+    let mut sizes = p.get(v).sizes.clone();
     if !overlaps(meta) {
-        return p.push(dtype, &sizes, Def::Copy(v));
+        return copied(p, v, meta);
     }
     let mut map = Vec::new();
     for d in 0..sizes.len() {
@@ -111,7 +111,29 @@ fn own_value(p: &mut Program, v: V, meta: &TensorMeta) -> V {
         }
     }
     let part = p.view(v, &sizes, map);
-    p.push(dtype, &sizes, Def::Copy(part))
+    copied(p, part, meta)
+}
+
+/// A copy of a value: of complex numbers, which loops do not hold, a call.
+fn copied(p: &mut Program, v: V, meta: &TensorMeta) -> V {
+    let (dtype, sizes) = (p.dtype(v), p.get(v).sizes.clone());
+    if !dtype.is_complex() {
+        return p.push(dtype, &sizes, Def::Copy(v));
+    }
+    let call = p.calls.len() as u32;
+    let copy = p.push(dtype, &sizes, Def::Extern { call, index: 0 });
+    p.calls.push(OpaqueCall {
+        op: "aten::clone".into(),
+        args: vec![Arg::Tensor(0), Arg::None],
+        inputs: vec![v],
+        after: None,
+        results: vec![copy],
+        metas: vec![TensorMeta {
+            sizes,
+            ..meta.clone()
+        }],
+    });
+    copy
 }
 
 /// A result that shares the memory of an input, a parameter or another result.

@@ -267,15 +267,19 @@ pub(crate) fn rsub_scalar(a: &Tensor, b: Scalar, alpha: Scalar) -> Result<Tensor
     sub(&crate::ops::factory::on_device_of(&b, a)?, a, alpha)
 }
 
+// of several things that are wrong, PyTorch names the shapes before what is not implemented for a dtype
 macro_rules! binary_functions {
     ($($name:ident $inplace:ident $scalar:ident $scalar_inplace:ident $op:ident $dtype:expr),* $(,)?) => {$(
         pub(crate) fn $name(a: &Tensor, b: &Tensor) -> Result<Tensor> {
-            binary(BinaryOp::$op, a, b, $dtype(promote(&[a, b])?, stringify!($name))?)
+            let dtype = $dtype(promote(&[a, b])?, stringify!($name));
+            binary(BinaryOp::$op, a, b, dtype.or_else(|e| broadcast(&[a, b]).and(Err(e)))?)
         }
         pub(crate) fn $inplace(a: &Tensor, b: &Tensor) -> Result<Tensor> {
             let common = promote(&[a, b])?;
             check_can_cast(common, a.dtype())?;
-            binary_inplace(BinaryOp::$op, a, b, $dtype(common, stringify!($name))?)
+            let dtype = $dtype(common, stringify!($name));
+            let dtype = dtype.or_else(|e| check_inplace_shape(a, b).and(Err(e)))?;
+            binary_inplace(BinaryOp::$op, a, b, dtype)
         }
         pub(crate) fn $scalar(a: &Tensor, b: Scalar) -> Result<Tensor> {
             binary_scalar(BinaryOp::$op, a, b, $dtype(promote_scalar(a, b), stringify!($name))?)
@@ -332,12 +336,23 @@ pub(crate) fn atan2_(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     binary_inplace(BinaryOp::Atan2, a, b, float_of(promote(&[a, b])?))
 }
 
+/// The dtype that the operands promote to, of operators that order them.
+pub(crate) fn ordered(a: &Tensor, b: &Tensor, name: &str) -> Result<DType> {
+    let dtype = promote(&[a, b])?;
+    if dtype.is_complex() {
+        return Err(Error::type_error(format!(
+            "{name} not implemented for complex tensors."
+        )));
+    }
+    Ok(dtype)
+}
+
 pub(crate) fn maximum(a: &Tensor, b: &Tensor) -> Result<Tensor> {
-    binary(BinaryOp::Maximum, a, b, promote(&[a, b])?)
+    binary(BinaryOp::Maximum, a, b, ordered(a, b, "maximum")?)
 }
 
 pub(crate) fn minimum(a: &Tensor, b: &Tensor) -> Result<Tensor> {
-    binary(BinaryOp::Minimum, a, b, promote(&[a, b])?)
+    binary(BinaryOp::Minimum, a, b, ordered(a, b, "minimum")?)
 }
 
 fn rounding(mode: Option<&str>, dtype: DType) -> Result<(BinaryOp, DType)> {

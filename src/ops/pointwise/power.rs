@@ -120,7 +120,12 @@ pub(crate) fn addcmul(x: &Tensor, a: &Tensor, b: &Tensor, value: Scalar) -> Resu
     if !dtype.is_complex() {
         return crate::ops::formula_arithmetic::addcmul(x, a, b, value);
     }
-    let product = binary(BinaryOp::Mul, &scaled(a, value, dtype)?, b, dtype)?;
+    let product = binary(
+        BinaryOp::Mul,
+        &scaled(a, value.cast(dtype), dtype)?,
+        b,
+        dtype,
+    )?;
     binary(BinaryOp::Add, x, &product, dtype)
 }
 
@@ -129,6 +134,11 @@ pub(crate) fn addcdiv(x: &Tensor, a: &Tensor, b: &Tensor, value: Scalar) -> Resu
     if !dtype.is_complex() {
         return crate::ops::formula_arithmetic::addcdiv(x, a, b, value);
     }
-    let quotient = binary(BinaryOp::Div, &scaled(a, value, dtype)?, b, dtype)?;
+    let quotient = binary(
+        BinaryOp::Div,
+        &scaled(a, value.cast(dtype), dtype)?,
+        b,
+        dtype,
+    )?;
     binary(BinaryOp::Add, x, &quotient, dtype)
 }

@@ -222,7 +222,11 @@ pub(crate) fn clamp_tensor(
             "torch.clamp: At least one of 'min' or 'max' must not be None",
         ));
     }
-    let dtype = numbers(promote(&operands)?, "clamp")?;
+    let dtype = promote(&operands)?;
+    // of one bound only, a maximum or a minimum, which truth values have
+    if operands.len() == 3 {
+        numbers(dtype, "clamp").or_else(|e| broadcast(&operands).and(Err(e)))?;
+    }
     let mut out = x.clone();
     if let Some(min) = min {
         out = binary(BinaryOp::Maximum, &out, min, dtype)?;

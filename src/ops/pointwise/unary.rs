@@ -26,9 +26,8 @@ pub(super) fn unary(op: UnaryOp, x: &Tensor, dtype: DType) -> Result<Tensor> {
         unary_into(op, &out, x)?;
         return Ok(out);
     }
-    let x = cast(x, dtype)?;
-    let out = result(Dims::from_slice(x.sizes()), dtype, &[&x])?;
-    unary_into(op, &out, &x)?;
+    let out = result(Dims::from_slice(x.sizes()), dtype, &[x])?;
+    unary_into(op, &out, &cast(x, dtype)?)?;
     Ok(out)
 }
 
@@ -93,6 +92,7 @@ same_type_functions!(
 
 /// Of complex numbers the absolute value is real.
 pub(crate) fn abs(x: &Tensor) -> Result<Tensor> {
+    check_bool(false, x, "abs")?;
     if !x.dtype().is_complex() {
         return unary(UnaryOp::Abs, x, x.dtype());
     }
@@ -107,6 +107,7 @@ pub(crate) fn abs_(x: &Tensor) -> Result<Tensor> {
             "In-place abs is not supported for complex tensors.",
         ));
     }
+    check_bool(false, x, "abs")?;
     unary_inplace(UnaryOp::Abs, x, x.dtype())
 }
 
@@ -165,8 +166,9 @@ fn gelu_op(approximate: &str) -> Result<UnaryOp> {
 }
 
 pub(crate) fn gelu(x: &Tensor, approximate: &str) -> Result<Tensor> {
+    let op = gelu_op(approximate)?;
     check_floating(x, "gelu")?;
-    unary(gelu_op(approximate)?, x, x.dtype())
+    unary(op, x, x.dtype())
 }
 
 pub(crate) fn gelu_(x: &Tensor, approximate: &str) -> Result<Tensor> {

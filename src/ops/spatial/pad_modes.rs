@@ -3,6 +3,7 @@
 use super::check;
 use super::layout::{Format, copy_over};
 use crate::error::{Error, ErrorKind, Result};
+use crate::ops::common::check_fits;
 use crate::ops::{aten, copy, view};
 use crate::tensor::Tensor;
 use straightline_passes::ir::{Dims, MemoryFormat, Scalar};
@@ -51,6 +52,7 @@ pub(crate) fn constant_pad_nd(x: &Tensor, pad: &[i64], value: Scalar) -> Result<
     if !out.storage().has_data() || out.numel() == 0 {
         return Ok(out);
     }
+    check_fits(value, x.dtype())?;
     copy::fill_(&out, value)?;
     let mut hole = out.clone();
     for d in 0..rank {
@@ -131,7 +133,9 @@ pub(crate) fn pad_enum(x: &Tensor, pad: &[i64], mode: i64, value: Option<f64>) -
     );
     let name = usize::try_from(mode).ok().and_then(|m| MODES.get(m));
     let Some(name) = name else {
-        return Err(Error::value(format!("Unrecognised padding mode {mode}")));
+        return Err(Error::not_implemented(format!(
+            "Unrecognised padding mode {mode}"
+        )));
     };
     if *name == "constant" {
         return aten::constant_pad_nd(x, pad, Scalar::Float(value.unwrap_or(0.0)));
@@ -163,7 +167,9 @@ pub(crate) fn pad_enum(x: &Tensor, pad: &[i64], mode: i64, value: Option<f64>) -
 
 pub(crate) fn pad(x: &Tensor, pad: &[i64], mode: &str, value: Option<f64>) -> Result<Tensor> {
     let Some(number) = MODES.iter().position(|m| *m == mode) else {
-        return Err(Error::value(format!("Unrecognised padding mode {mode}")));
+        return Err(Error::not_implemented(format!(
+            "Unrecognised padding mode {mode}"
+        )));
     };
     aten::_pad_enum(x, pad, number as i64, value)
 }

@@ -5,6 +5,7 @@ use super::layout::{check_floating, check_input};
 use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::Tensor;
+use straightline_passes::ir::MemoryFormat;
 
 fn check_rank(what: &str, x: &Tensor) -> Result<()> {
     check!(
@@ -94,7 +95,9 @@ pub(crate) fn max_pool1d(
 ) -> Result<Tensor> {
     check_input("max_pool1d", x, 1)?;
     check_floating("max_pool1d", x)?;
-    Ok(aten::max_pool1d_with_indices(x, kernel, stride, padding, dilation, ceil_mode)?.0)
+    let (out, _) = aten::max_pool1d_with_indices(x, kernel, stride, padding, dilation, ceil_mode)?;
+    // PyTorch's kernel of one dimension writes rows whatever the input's layout
+    aten::contiguous(&out, MemoryFormat::Contiguous)
 }
 
 pub(crate) fn max_pool2d(

@@ -59,14 +59,18 @@ fn addmm(s: &mut Site<'_>) -> Option<Id> {
 fn baddbmm(s: &mut Site<'_>) -> Option<Id> {
     let (x, y) = (s.tensor(1)?, s.tensor(2)?);
     let product = s.bmm(x, y);
-    // of integers, PyTorch cuts the factors of this one to integers
+    let (alpha, beta) = whole_factors(s);
+    scaled_add_by(s, product, alpha, beta)
+}
+
+/// `alpha` and `beta` of operators of which PyTorch cuts them to integers where the tensors are integers.
+fn whole_factors(s: &Site<'_>) -> (Scalar, Scalar) {
     let dtype = s.out().dtype;
     let factor = |f: Option<Scalar>| match f.unwrap_or(1.into()) {
         f if dtype.is_floating() || dtype.is_complex() => f,
         f => f.cast(dtype),
     };
-    let (alpha, beta) = (factor(s.scalar("alpha")), factor(s.scalar("beta")));
-    scaled_add_by(s, product, alpha, beta)
+    (factor(s.scalar("alpha")), factor(s.scalar("beta")))
 }
 
 fn addbmm(s: &mut Site<'_>) -> Option<Id> {
@@ -96,7 +100,8 @@ fn mv(s: &mut Site<'_>) -> Option<Id> {
 fn addmv(s: &mut Site<'_>) -> Option<Id> {
     let (x, v) = (s.tensor(1)?, s.tensor(2)?);
     let product = matrix_vector(s, x, v)?;
-    scaled_add(s, product)
+    let (alpha, beta) = whole_factors(s);
+    scaled_add_by(s, product, alpha, beta)
 }
 
 fn linear(s: &mut Site<'_>) -> Option<Id> {

@@ -120,8 +120,8 @@ impl Compiled {
 }
 
 thread_local! {
-    static CONTEXT: RefCell<(cranelift_codegen::Context, FunctionBuilderContext)> =
-        RefCell::new((cranelift_codegen::Context::new(), FunctionBuilderContext::new()));
+    /// Taken by a build, which leaves it half-filled where it fails, and given back by one that ends well.
+    static CONTEXT: RefCell<Option<(cranelift_codegen::Context, FunctionBuilderContext)>> = const { RefCell::new(None) };
 }
 
 struct Unit<'s> {
@@ -391,36 +391,35 @@ impl Unit<'_> {
         build: impl FnOnce(&mut Self, &mut FunctionBuilder<'_>, &[Value]) -> Result<(), JitError>,
     ) -> Result<FuncId, JitError> {
         let id = self.builder.declare(name, &sig)?;
-        CONTEXT.with_borrow_mut(|(ctx, fctx)| {
-            self.builder.module().clear_context(ctx);
-            ctx.func.signature = sig;
-            let mut b = FunctionBuilder::new(&mut ctx.func, fctx);
-            let entry = b.create_block();
-            b.append_block_params_for_function_params(entry);
-            b.switch_to_block(entry);
-            b.seal_block(entry);
-            let params = b.block_params(entry).to_vec();
-            if let Err(e) = build(self, &mut b, &params) {
-                // a half-built function leaves the builder's context dirty
-                *fctx = FunctionBuilderContext::new();
-                return Err(e);
+        let (mut ctx, mut fctx) = CONTEXT.take().unwrap_or_else(|| {
+            let fresh = cranelift_codegen::Context::new();
+            (fresh, FunctionBuilderContext::new())
+        });
+        self.builder.module().clear_context(&mut ctx);
+        ctx.func.signature = sig;
+        let mut b = FunctionBuilder::new(&mut ctx.func, &mut fctx);
+        let entry = b.create_block();
+        b.append_block_params_for_function_params(entry);
+        b.switch_to_block(entry);
+        b.seal_block(entry);
+        let params = b.block_params(entry).to_vec();
+        build(self, &mut b, &params)?;
+        let config = self.builder.module().target_config();
+        b.finalize(config);
+        if self.options.keep_clif {
+            // writing to a string does not fail
+            let _ = writeln!(self.clif, "; {name}\n{}", ctx.func.display());
+        }
+        ctx.set_disasm(self.options.keep_asm);
+        self.builder.define(name, id, &mut ctx)?;
+        if let Some(code) = ctx.compiled_code() {
+            self.code_bytes += code.code_buffer().len();
+            if let Some(text) = &code.vcode {
+                let _ = writeln!(self.asm, "; {name}\n{text}");
             }
-            let config = self.builder.module().target_config();
-            b.finalize(config);
-            if self.options.keep_clif {
-                // writing to a string does not fail
-                let _ = writeln!(self.clif, "; {name}\n{}", ctx.func.display());
-            }
-            ctx.set_disasm(self.options.keep_asm);
-            self.builder.define(name, id, ctx)?;
-            if let Some(code) = ctx.compiled_code() {
-                self.code_bytes += code.code_buffer().len();
-                if let Some(text) = &code.vcode {
-                    let _ = writeln!(self.asm, "; {name}\n{text}");
-                }
-            }
-            Ok(id)
-        })
+        }
+        CONTEXT.set(Some((ctx, fctx)));
+        Ok(id)
     }
 }
 

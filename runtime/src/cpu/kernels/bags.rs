@@ -82,7 +82,7 @@ macro_rules! integer {
                 0
             }
             fn add_scaled(self, x: Self, factor: f64) -> Self {
-                // whole factors and shares of a frequency alike, as a conversion of the product
+                // as a conversion of the product
                 self.wrapping_add((x as f64 * factor) as $t)
             }
             fn divided(self, by: f64) -> Self {
@@ -176,6 +176,8 @@ pub unsafe fn add_rows(
             }
             let row = check(*row, height)?;
             let factor = counts.get(row).map_or(1.0, |c| 1.0 / f64::from(*c));
+            // a number of the gradient's dtype, as PyTorch's: of integers, nothing is left of a share
+            let factor = if out.dtype.is_floating() { factor } else { factor.trunc() };
             let to = &mut to[row * width..][..width];
             for (x, y) in to.iter_mut().zip(&from[i * width..][..width]) {
                 *x = x.add_scaled(*y, factor);
