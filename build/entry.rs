@@ -24,6 +24,8 @@ pub(crate) struct Entry {
     /// Of an `out` variant: whether `out` may share memory with an operand.
     #[serde(default)]
     pub(crate) out_overlap: OutOverlap,
+    #[serde(default)]
+    pub(crate) out_checked: OutChecked,
     /// Whether each result is there.
     #[serde(default)]
     pub(crate) results: Results,
@@ -68,6 +70,16 @@ pub(crate) enum OutDtype {
     Joined,
     /// Any at all.
     Copied,
+}
+
+#[derive(Deserialize, Default, PartialEq, Debug, Clone, Copy)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OutChecked {
+    /// When there is a result.
+    #[default]
+    Last,
+    /// Before what is not implemented for a dtype.
+    First,
 }
 
 #[derive(Deserialize, Default, PartialEq, Debug, Clone, Copy)]

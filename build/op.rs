@@ -292,12 +292,14 @@ impl<'a> Op<'a> {
             out_dtype,
             out_strides,
             out_overlap,
+            out_checked,
             ..
         } = self.entry;
         format!(
             "variants::OutRules {{ dtype: variants::OutDtype::{out_dtype:?}, \
              strides: variants::OutStrides::{out_strides:?}, \
-             overlap: variants::OutOverlap::{out_overlap:?} }}"
+             overlap: variants::OutOverlap::{out_overlap:?}, \
+             checked: variants::OutChecked::{out_checked:?} }}"
         )
     }
 

@@ -68,6 +68,13 @@ pub(crate) fn attention_math(
             "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True",
         ));
     }
+    if let Some(t) = [k, v].into_iter().find(|t| t.dtype() != q.dtype()) {
+        return Err(Error::dtype(format!(
+            "expected scalar type {} but found {}",
+            q.dtype(),
+            t.dtype()
+        )));
+    }
     let rank = q.dim();
     if gqa && (rank < 3 || k.dim() < 3 || v.dim() < 3) {
         return Err(Error::index(format!(
@@ -137,6 +144,13 @@ pub(crate) fn flash_attention_backward(
     scale: Option<f64>,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     check_flash(q, k, v, mask, dropout)?;
+    if grad.dtype() != q.dtype() {
+        return Err(Error::dtype(format!(
+            "expected scalar type {} but found {}",
+            q.dtype(),
+            grad.dtype()
+        )));
+    }
     if grad.sizes() != q.sizes() || out.sizes() != q.sizes() || logsumexp.sizes() != &q.sizes()[..3]
     {
         return Err(Error::shape(format!(

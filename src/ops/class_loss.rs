@@ -72,6 +72,11 @@ fn check(
                 ts[0]
             )));
         }
+        if xs.len() == 2 && ts.is_empty() {
+            return Err(Error::index(
+                "Dimension specified as 0 but tensor has no dimensions",
+            ));
+        }
         if xs.len() == 2 && ts.first() != Some(&xs[0]) {
             return Err(Error::runtime(format!(
                 "size mismatch (got input: {xs:?}, target: {ts:?})"
@@ -86,7 +91,7 @@ fn check(
                 w.sizes()
             )));
         }
-        if w.dtype() != x.dtype() {
+        if w.dtype() != x.dtype() && x.dtype().is_floating() {
             return Err(Error::dtype(format!(
                 "expected scalar type {} but found {}",
                 x.dtype(),

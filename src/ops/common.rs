@@ -141,6 +141,12 @@ pub(crate) fn wrap_dim(dim: i64, rank: usize) -> Result<usize> {
 
 /// Several dimensions, none twice; none given (or an empty list) means all. Sorted.
 pub(crate) fn wrap_dims(dims: Option<&[i64]>, rank: usize) -> Result<SmallVec<[usize; 5]>> {
+    // a set of dimensions is a word of bits
+    if rank > 64 {
+        return Err(Error::runtime(
+            "only tensors with up to 64 dims are supported",
+        ));
+    }
     match dims {
         None | Some([]) => Ok((0..rank).collect()),
         Some(dims) => {

@@ -292,7 +292,7 @@ pub(crate) fn pairwise_distance(
 }
 
 pub(crate) fn cosine_similarity(a: &Tensor, b: &Tensor, dim: i64, eps: f64) -> Result<Tensor> {
-    if eps < 0.0 {
+    if eps.is_nan() || eps < 0.0 {
         return Err(Error::runtime(format!(
             "eps must be non-negative, got: {eps}"
         )));

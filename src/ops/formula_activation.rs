@@ -1,7 +1,7 @@
 //! Activation functions and their backward operators.
 
 use super::common::{check_can_cast, check_fits, wrap_dim};
-use super::formula::{Call, floats, not_for, numbers};
+use super::formula::{Call, floats, numbers};
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
@@ -93,7 +93,7 @@ pub(crate) fn threshold_backward(g: &Tensor, x: &Tensor, threshold: Scalar) -> R
 
 fn check_alpha(alpha: Scalar) -> Result<()> {
     if alpha.as_f64() == 0.0 {
-        return Err(Error::value(
+        return Err(Error::runtime(
             "ZeroDivisionError: alpha cannot be 0 for CELU",
         ));
     }
@@ -112,9 +112,9 @@ pub(crate) fn celu_(x: &Tensor, alpha: Scalar) -> Result<Tensor> {
 
 pub(crate) fn softshrink(x: &Tensor, lambd: Scalar) -> Result<Tensor> {
     let l = lambd.as_f64();
-    if l.is_nan() || l < 0.0 {
+    if l.is_nan() || l < 0.0 || l.is_infinite() {
         return Err(Error::runtime(format!(
-            "lambda must be greater or equal to 0, but found to be {l}."
+            "lambda must be a finite number greater or equal to 0, but found to be {l}."
         )));
     }
     softshrink_checked(x, lambd)
@@ -156,9 +156,22 @@ pub(crate) fn log_sigmoid_forward(x: &Tensor) -> Result<(Tensor, Tensor)> {
     Ok((first, second))
 }
 
+/// Operands of operators that do not promote.
+fn found_dtype(t: &Tensor, dtype: DType) -> Result<()> {
+    if t.dtype() == dtype {
+        return Ok(());
+    }
+    Err(Error::dtype(format!(
+        "Found dtype {} but expected {}",
+        t.dtype().torch_name(),
+        dtype.torch_name()
+    )))
+}
+
 pub(crate) fn log_sigmoid_backward(g: &Tensor, x: &Tensor, buffer: &Tensor) -> Result<Tensor> {
     let name = "log_sigmoid_backward";
     let dtype = same_dtype(name, x, g)?;
+    found_dtype(buffer, dtype)?;
     let call = Call {
         name,
         operands: &[(0, g), (1, x), (2, buffer)],
@@ -302,6 +315,7 @@ pub(crate) fn prelu_kernel_backward(
     weight: &Tensor,
 ) -> Result<(Tensor, Tensor)> {
     let dtype = same_dtype("_prelu_kernel_backward", x, weight)?;
+    found_dtype(g, dtype)?;
     let call = Call {
         name: "_prelu_kernel_backward",
         operands: &[(0, g), (1, x), (2, weight)],
@@ -357,9 +371,7 @@ pub(crate) fn glu(x: &Tensor, dim: i64) -> Result<Tensor> {
 pub(crate) fn glu_backward(g: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
     check_can_cast(DType::F32, x.dtype())?;
     let dtype = floats("glu_backward", &[x])?;
-    if g.dtype() != dtype {
-        return Err(not_for("glu_backward", g.dtype()));
-    }
+    found_dtype(g, dtype)?;
     let (first, second, d) = halves(x, dim)?;
     let out = Tensor::allocate_contiguous(dtype, x.device(), x.sizes())?;
     let (d_first, d_second) = halves_of(&out, d);

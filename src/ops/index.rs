@@ -32,6 +32,11 @@ pub(crate) fn embedding(
         )));
     }
     check_index_dtype(indices, "embedding")?;
+    if weight.sizes()[0] == 0 && indices.numel() > 0 {
+        return Err(Error::runtime(
+            "index_select(): self indexing axis dim should be positive",
+        ));
+    }
     let mut sizes = Dims::from_slice(indices.sizes());
     sizes.push(weight.sizes()[1]);
     let out = Tensor::allocate_contiguous(weight.dtype(), weight.device(), &sizes)?;

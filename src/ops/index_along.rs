@@ -269,7 +269,7 @@ pub(crate) fn index_fill_tensor_(
     }
     let d = wrap_dim(dim, x.dim())?;
     if index.dim() > 1 {
-        return Err(Error::index(
+        return Err(Error::runtime(
             "index_fill_(): Index has to be a vector/scalar",
         ));
     }

@@ -10,25 +10,25 @@ use straightline_passes::formula::{Attribute, Recorder, Val, loss as f};
 use straightline_passes::ir::{DType, Scalar};
 
 /// PyTorch's numbers for the `reduction` argument.
-const NONE: i64 = 0;
 const MEAN: i64 = 1;
+const SUM: i64 = 2;
 
 type Formula = fn(&mut Recorder) -> Option<Val>;
 
 fn reduced(loss: Tensor, reduction: i64) -> Result<Tensor> {
     match reduction {
-        NONE => Ok(loss),
         MEAN => reduce::mean(&loss, None),
-        _ => reduce::sum(&loss, None),
+        SUM => reduce::sum(&loss, None),
+        _ => Ok(loss),
     }
 }
 
 /// The same through the dispatcher, of losses that are composed of operators.
 fn reduced_composite(loss: Tensor, reduction: i64) -> Result<Tensor> {
     match reduction {
-        NONE => Ok(loss),
         MEAN => aten::mean(&loss, None),
-        _ => aten::sum(&loss, None),
+        SUM => aten::sum(&loss, None),
+        _ => Ok(loss),
     }
 }
 
@@ -160,6 +160,9 @@ pub(crate) fn binary_cross_entropy(
     }
     let dtype = check_alike(name, x, &[target])?;
     check_probabilities(x)?;
+    if let Some(w) = weight {
+        pointwise::check_inplace_shape(x, w)?;
+    }
     let mut operands = vec![(0, x), (1, target)];
     operands.extend(weight.map(|w| (2, w)));
     let call = Call {
@@ -192,6 +195,13 @@ pub(crate) fn binary_cross_entropy_backward(
     reduction: i64,
 ) -> Result<Tensor> {
     let name = "binary_cross_entropy_backward";
+    if target.dtype() != x.dtype() {
+        return Err(Error::dtype(format!(
+            "Found dtype {} but expected {}",
+            x.dtype().torch_name(),
+            target.dtype().torch_name()
+        )));
+    }
     let dtype = check_alike(name, x, &[g, target])?;
     let mut operands = vec![(0, g), (1, x), (2, target)];
     operands.extend(weight.map(|w| (3, w)));
@@ -221,7 +231,11 @@ pub(crate) fn mse_loss_backward(
         dtype: numbers(name, &[g, x, target])?,
     };
     let share = share(2.0, x, reduction);
-    row_major(&call, x, |b| f::mse_backward(b, share))
+    check_can_cast(call.dtype, x.dtype())?;
+    super::copy::to_dtype(
+        &row_major(&call, x, |b| f::mse_backward(b, share))?,
+        x.dtype(),
+    )
 }
 
 /// A derivative whose result is row-major where it has the input's size.
@@ -254,7 +268,11 @@ pub(crate) fn smooth_l1_loss_backward(
         dtype: numbers(name, &[g, x, target])?,
     };
     let share = share(1.0, x, reduction);
-    row_major(&call, x, |b| f::smooth_l1_backward(b, share))
+    check_can_cast(call.dtype, x.dtype())?;
+    super::copy::to_dtype(
+        &row_major(&call, x, |b| f::smooth_l1_backward(b, share))?,
+        x.dtype(),
+    )
 }
 
 pub(crate) fn huber_loss_backward(
@@ -271,6 +289,13 @@ pub(crate) fn huber_loss_backward(
         attributes: &[("delta", delta.into())],
         dtype: floats(name, &[g, x, target])?,
     };
+    if let Some(t) = [g, x, target].into_iter().find(|t| t.dtype() != call.dtype) {
+        return Err(Error::dtype(format!(
+            "Found dtype {} but expected {}",
+            t.dtype().torch_name(),
+            call.dtype.torch_name()
+        )));
+    }
     let share = share(1.0, x, reduction);
     row_major(&call, x, |b| f::huber_backward(b, share))
 }
@@ -309,8 +334,13 @@ pub(crate) fn binary_cross_entropy_with_logits(
     pos_weight: Option<&Tensor>,
     reduction: i64,
 ) -> Result<Tensor> {
+    let absent = less(1, target)?;
+    // computed in place of what the target makes
+    pointwise::check_inplace_shape(target, x)?;
+    let dtype = target.dtype();
+    check_can_cast(super::common::promote(&[x, target])?, dtype)?;
     let log = aten::log_sigmoid(x)?;
-    let absent = aten::mul_tensor(&less(1, target)?, x)?;
+    let absent = aten::mul_tensor(&absent, x)?;
     let mut loss = match pos_weight {
         Some(p) => {
             let factor = aten::sub_scalar(p, 1.into(), one())?;
@@ -320,7 +350,9 @@ pub(crate) fn binary_cross_entropy_with_logits(
         }
         None => aten::sub_tensor(&absent, &log, one())?,
     };
+    loss = aten::to_dtype(&loss, dtype, false, false, None)?;
     if let Some(w) = weight {
+        pointwise::check_inplace_shape(&loss, w)?;
         loss = aten::mul_tensor(&loss, w)?;
     }
     reduced_composite(loss, reduction)
@@ -413,15 +445,6 @@ pub(crate) fn margin_ranking_loss(
     margin: f64,
     reduction: i64,
 ) -> Result<Tensor> {
-    if a.dim() != b.dim() || a.dim() != target.dim() {
-        return Err(Error::shape(format!(
-            "margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: \
-             {:?}, input2: {:?}, target: {:?} ",
-            a.sizes(),
-            b.sizes(),
-            target.sizes()
-        )));
-    }
     let d = aten::sub_tensor(a, b, one())?;
     let d = aten::mul_tensor(&aten::neg(target)?, &d)?;
     let d = aten::add_scalar(&d, margin.into(), one())?;

@@ -74,6 +74,7 @@ fn check_margin(
                 w.sizes()
             )));
         }
+        check_kernel("multi_margin_loss_cpu_kernel", x)?;
         same_dtype(x, w)?;
     }
     if !matches!(p.as_f64(), 1.0 | 2.0) {

@@ -114,11 +114,16 @@ pub(crate) fn masked_select_backward(
     input: &Tensor,
     mask: &Tensor,
 ) -> Result<Tensor> {
+    if grad.dtype() != input.dtype() {
+        return Err(Error::runtime(format!(
+            "masked_scatter: expected self and source to have same dtypes but got {} and {}",
+            input.dtype().torch_name(),
+            grad.dtype().torch_name()
+        )));
+    }
     let sizes = broadcast(&[input, mask])?;
     let like = aten::expand(input, &sizes, false)?;
     let zeros = aten::zeros_like(&like, None, None, None, None, None)?;
-    // the gradient may be of a wider type than the input
-    let zeros = aten::to_dtype(&zeros, grad.dtype(), false, false, None)?;
     // in place: the result keeps the input's layout
     aten::masked_scatter_(&zeros, mask, grad)
 }

@@ -101,14 +101,12 @@ pub(crate) fn mm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     Ok(out)
 }
 
-fn check_scales(dtype: DType, beta: Scalar, alpha: Scalar) -> Result<()> {
-    let inexact = dtype.is_floating() || dtype.is_complex();
-    if !inexact && [beta, alpha].iter().any(|s| matches!(s, Scalar::Float(_))) {
-        return Err(Error::dtype(
-            "For integral input tensors, argument beta and alpha must not be a floating point number.",
-        ));
+/// A factor of integers is an integer.
+fn factor(dtype: DType, factor: Scalar) -> Scalar {
+    match dtype.is_floating() || dtype.is_complex() {
+        true => factor,
+        false => factor.cast(dtype),
     }
-    Ok(())
 }
 
 pub(crate) fn addmm(
@@ -124,7 +122,7 @@ pub(crate) fn addmm(
     check_inner(a, b)?;
     check_dtypes(a, b)?;
     check_dtypes(a, bias)?;
-    check_scales(a.dtype(), beta, alpha)?;
+    let (beta, alpha) = (factor(a.dtype(), beta), factor(a.dtype(), alpha));
     let sizes = [a.sizes()[0], b.sizes()[1]];
     let bias = super::view::expand(bias, &sizes, true)?;
     let out = Tensor::allocate_contiguous(a.dtype(), a.device(), &sizes)?;
@@ -186,6 +184,10 @@ fn run_bmm(
 
 pub(crate) fn bmm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let (a, b) = (&*plain(a)?, &*plain(b)?);
+    // by itself, before it is compared with the other dtype
+    if a.dtype() == DType::Bool && a.dim() == 3 && b.dim() == 3 && a.numel() > 0 && b.numel() > 0 {
+        return Err(Error::not_implemented("\"bmm\" not implemented for 'Bool'"));
+    }
     check_3d(a, b)?;
     let sizes = [a.sizes()[0], a.sizes()[1], b.sizes()[2]];
     let out = Tensor::allocate_contiguous(a.dtype(), a.device(), &sizes)?;
@@ -203,10 +205,17 @@ pub(crate) fn baddbmm(
     alpha: Scalar,
 ) -> Result<Tensor> {
     let (addend, a, b) = (&*plain(addend)?, &*plain(a)?, &*plain(b)?);
+    if a.dim() == 3 && b.dim() < 3 {
+        return Err(Error::index(format!(
+            "Dimension out of range (expected to be in range of [{}, {}], but got {})",
+            -(b.dim().max(1) as i64),
+            b.dim().max(1) - 1,
+            b.dim().max(1)
+        )));
+    }
     check_3d(a, b)?;
     check_dtypes(a, addend)?;
-    // unlike addmm, PyTorch converts the factors here
-    let (beta, alpha) = (beta.cast(a.dtype()), alpha.cast(a.dtype()));
+    let (beta, alpha) = (factor(a.dtype(), beta), factor(a.dtype(), alpha));
     let sizes = [a.sizes()[0], a.sizes()[1], b.sizes()[2]];
     let addend = super::view::expand(addend, &sizes, true)?;
     let out = Tensor::allocate_contiguous(a.dtype(), a.device(), &sizes)?;

@@ -38,6 +38,12 @@ pub(super) fn check_channels(x: &Tensor) -> Result<i64> {
 
 pub(super) fn check_count(t: Option<&Tensor>, name: &str, want: i64) -> Result<()> {
     match t {
+        Some(t) if name.starts_with("running") && t.numel() == want && t.dim() != 1 => {
+            Err(Error::runtime(format!(
+                "TensorAccessor expected 1 dims but tensor has {}",
+                t.dim()
+            )))
+        }
         Some(t) if t.numel() != want => Err(Error::shape(format!(
             "{name} should contain {want} elements not {}",
             t.numel()

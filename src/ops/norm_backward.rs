@@ -126,6 +126,9 @@ pub(crate) fn native_group_norm_backward(
     mask: &[bool],
 ) -> Result<Gradients> {
     let [want_x, want_w, want_b] = masks(mask)?;
+    if grad.dtype() != x.dtype() {
+        return Err(Error::dtype("Expected scalar types of X and dY are same."));
+    }
     if x.numel() > 0 {
         check_float(x, "GroupNormBackwardKernelImpl")?;
     }

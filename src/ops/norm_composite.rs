@@ -163,6 +163,11 @@ pub(crate) fn instance_norm(
     let b = x.sizes()[0];
     let repeated = |t: Option<&Tensor>| -> Result<Option<Tensor>> {
         let Some(t) = t else { return Ok(None) };
+        if t.dim() > 1 {
+            return Err(Error::runtime(
+                "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor",
+            ));
+        }
         let n = t.numel();
         let t = aten::expand(
             &aten::unsqueeze(&aten::reshape(t, &[n])?, 0)?,

@@ -16,8 +16,16 @@ pub(crate) fn rrelu(
     training: bool,
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
+    for (name, bound) in [("lower", lower), ("upper", upper)] {
+        if !bound.as_f64().is_finite() {
+            return Err(Error::runtime(format!(
+                "rrelu: {name} bound must be finite, got {}",
+                bound.as_f64()
+            )));
+        }
+    }
     if lower.as_f64() > upper.as_f64() {
-        return Err(Error::value(
+        return Err(Error::runtime(
             "Lower bound should be less than or equal to the upper bound",
         ));
     }

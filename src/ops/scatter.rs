@@ -38,6 +38,13 @@ fn check(x: &Tensor, dim: i64, index: &Tensor, src: Option<&Tensor>, name: &str)
             "Index tensor must have the same number of dimensions as self tensor",
         ));
     }
+    if let Some(s) = src.filter(|s| rank > 1 && s.dim() < rank) {
+        let n = s.dim().max(1);
+        return Err(Error::index(format!(
+            "Dimension out of range (expected to be in range of [-{n}, {}], but got {n})",
+            n - 1
+        )));
+    }
     if src.is_some_and(|s| s.dim().max(1) != rank) {
         return Err(Error::runtime(
             "Index tensor must have the same number of dimensions as src tensor",

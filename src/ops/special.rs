@@ -209,7 +209,9 @@ macro_rules! binary_functions {
     ($($name:ident $promotes:literal $($inplace:ident)? = $f:expr),* $(,)?) => {$(
         pub(crate) fn $name(a: &Tensor, b: &Tensor) -> Result<Tensor> {
             let dtype = promote(&[a, b])?;
-            if !$promotes && !dtype.is_floating() {
+            let lacks = (!$promotes && !dtype.is_floating())
+                || (stringify!($name) == "zeta" && matches!(dtype, DType::F16 | DType::BF16));
+            if lacks {
                 return Err(unsupported(stringify!($name), dtype));
             }
             zip(a, b, float_of(dtype), &$f)

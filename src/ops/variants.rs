@@ -6,7 +6,7 @@
 //!
 //! Functionalisation does the same for itself, by the schemas (`modes::functionalize::forms`).
 
-use super::common::check_can_cast;
+use super::common::{check_can_cast, promote};
 use super::structured::{Variant, arguments, schema_of};
 use super::{aten, copy};
 use crate::dispatch::{DispatchKey, Kernel, OperatorHandle, Value};
@@ -55,12 +55,22 @@ pub(crate) enum OutOverlap {
     Refused,
 }
 
+/// When the dtype of an `out` is looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OutChecked {
+    /// When there is a result.
+    Last,
+    /// Before the kernel says that it is not implemented for a dtype.
+    First,
+}
+
 /// What an entry says of the `out` of its operator.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OutRules {
     pub(crate) dtype: OutDtype,
     pub(crate) strides: OutStrides,
     pub(crate) overlap: OutOverlap,
+    pub(crate) checked: OutChecked,
 }
 
 /// How results get into the tensors that are written.
@@ -106,10 +116,14 @@ pub(crate) fn of(functional: &'static str, rules: OutRules, key: DispatchKey) ->
         }
         let functional = functional.get()?;
         let mut results = functional_arguments(functional, schema, &args, dtype)?;
-        match way {
-            Way::Direct => functional.redispatch_boxed(keys, &mut results)?,
-            Way::Composed => functional.call_boxed(&mut results)?,
-        }
+        let called = match way {
+            Way::Direct => functional.redispatch_boxed(keys, &mut results),
+            Way::Composed => functional.call_boxed(&mut results),
+        };
+        called.map_err(|e| match rules.checked {
+            OutChecked::Last => e,
+            OutChecked::First => check_beside(dtype, schema, &args, &e).err().unwrap_or(e),
+        })?;
         let results: Vec<Tensor> = results.iter().flat_map(Value::tensors).cloned().collect();
         let mut results = results.iter();
         for (arg, value) in schema.args.iter().zip(&args).filter(|(a, _)| a.is_write()) {
@@ -145,6 +159,37 @@ pub(crate) fn of(functional: &'static str, rules: OutRules, key: DispatchKey) ->
         }
         Ok(())
     })
+}
+
+/// Of a call that failed because it is not implemented for a dtype: whether its `out` could have had the dtype that the
+/// operands promote to.
+fn check_beside(
+    rule: OutDtype,
+    schema: &FunctionSchema,
+    args: &[Value],
+    why: &Error,
+) -> Result<()> {
+    let of = |out: bool| {
+        let args = schema.args.iter().zip(args);
+        args.filter(move |(a, _)| a.is_out() == out)
+            .flat_map(|(_, v)| v.tensors())
+    };
+    let inputs: Vec<&Tensor> = of(false).collect();
+    let (Some(out), Ok(dtype)) = (of(true).next(), promote(&inputs)) else {
+        return Ok(());
+    };
+    if why.python_class() != "NotImplementedError" {
+        return Ok(());
+    }
+    match rule {
+        OutDtype::Exact if out.dtype() != dtype => Err(Error::dtype(format!(
+            "Expected out tensor to have dtype {}, but got {} instead",
+            dtype.torch_name(),
+            out.dtype().torch_name()
+        ))),
+        OutDtype::Castable => check_can_cast(dtype, out.dtype()),
+        _ => Ok(()),
+    }
 }
 
 /// What the functional variant is given: the arguments of the same name or, where there is none, place; for the options of

@@ -90,13 +90,15 @@ fn out_dtypes() {
     }
 }
 
-/// Calls that must fail do fail, and none panics.
+/// Calls that must fail do fail, and none panics: the public ones, and what `tests/data/bad_cases.py` and the other scripts
+/// make of calls that succeed.
 #[test]
 fn errors() {
     for file in [
         "public_errors.jsonl.gz",
         "samples_errors.jsonl.gz",
         "out_dtypes_errors.jsonl.gz",
+        "bad.jsonl.gz",
     ] {
         run_file(file, Mode::Eager);
     }

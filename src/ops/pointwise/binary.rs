@@ -105,7 +105,7 @@ pub(super) fn binary_inplace(op: BinaryOp, a: &Tensor, b: &Tensor, dtype: DType)
     Ok(a.clone())
 }
 
-pub(super) fn check_inplace_shape(a: &Tensor, b: &Tensor) -> Result<()> {
+pub(crate) fn check_inplace_shape(a: &Tensor, b: &Tensor) -> Result<()> {
     let sizes = broadcast(&[a, b])?;
     if sizes.as_slice() != a.sizes() {
         return Err(Error::shape(format!(

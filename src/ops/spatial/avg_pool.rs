@@ -114,8 +114,8 @@ macro_rules! avg_pools {
                 let divisor = divisor(count_include_pad, divisor_override)?;
                 let windows =
                     Windows::new(what, $spatial, kernel, stride, padding, &[1], ceil_mode)?;
-                let format = check(what, x, $spatial)?;
                 check_same_dtype(what, grad, x)?;
+                let format = check(what, x, $spatial)?;
                 let input = volume(x, $spatial);
                 let out = windows.outputs(what, input)?;
                 check_grad(what, grad, &with_spatial(x, &out[3 - $spatial..]))?;
@@ -146,7 +146,8 @@ fn check_adaptive(what: &str, x: &Tensor, spatial: usize) -> Result<()> {
         "{what}: Expected input to have non-zero size for non-batch dimensions, but input has sizes {:?}",
         x.sizes()
     );
-    check_dtype(what, x, x.dtype().is_floating() || x.numel() == 0)
+    let empty = spatial == 2 && x.numel() == 0;
+    check_dtype(what, x, x.dtype().is_floating() || empty)
 }
 
 macro_rules! adaptive_avg_pools {

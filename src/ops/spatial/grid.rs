@@ -135,7 +135,13 @@ fn backward(
     );
     let mut sizes = x.sizes()[..2].to_vec();
     sizes.extend_from_slice(&grid.sizes()[1..=spatial]);
-    super::layout::check_grad(what, grad, &sizes)?;
+    if grad.sizes() != &sizes[..] {
+        return Err(Error::value(format!(
+            "grid_sampler(): expected grad_output to have sizes {:?} but got grad_output with sizes {:?}",
+            &sizes[..],
+            grad.sizes()
+        )));
+    }
     check_same_dtype(what, grad, x)?;
     let mut gradients = None;
     if x.storage().has_data() && x.dtype().is_floating() {

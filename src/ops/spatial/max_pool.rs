@@ -171,8 +171,8 @@ macro_rules! adaptive_max_pools {
             ) -> Result<Tensor> {
                 let what = stringify!($pool_backward);
                 check_input(what, x, $spatial)?;
-                check_floating(what, x)?;
                 check_same_dtype(what, grad, x)?;
+                check_floating(what, x)?;
                 check!(
                     grad.dim() == x.dim() && grad.sizes().iter().skip(1).all(|s| *s > 0),
                     "{what}: Expected grad_output of {} dimensions, non-zero but for the batch, but got {:?}",

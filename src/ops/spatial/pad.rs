@@ -124,9 +124,10 @@ fn backward(
     spatial: usize,
     outside: Outside,
 ) -> Result<Tensor> {
+    // the gradient's dtype decides, and the input's has to be the same
+    check_dtype(what, grad, grad.dtype().is_floating() || grad.numel() == 0)?;
+    check_same_dtype(what, x, grad)?;
     let p = padding(what, x, pad, spatial, outside)?;
-    check_dtype(what, x, x.dtype().is_floating() || x.numel() == 0)?;
-    check_same_dtype(what, grad, x)?;
     check_grad(what, grad, &with_spatial(x, &p.output))?;
     result(x, x.sizes(), p.format, |out| {
         let grad = operand(grad)?;

@@ -53,7 +53,8 @@ fn scaled_add_by(s: &mut Site<'_>, product: Id, alpha: Scalar, beta: Scalar) -> 
 fn addmm(s: &mut Site<'_>) -> Option<Id> {
     let (x, y) = (s.tensor(1)?, s.tensor(2)?);
     let product = s.mm(x, y);
-    scaled_add(s, product)
+    let (alpha, beta) = whole_factors(s);
+    scaled_add_by(s, product, alpha, beta)
 }
 
 fn baddbmm(s: &mut Site<'_>) -> Option<Id> {
