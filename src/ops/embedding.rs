@@ -45,7 +45,12 @@ pub(crate) fn embedding_dense_backward(
     let out = Tensor::allocate_contiguous(wide, grad.device(), &sizes)?;
     if out.storage().has_data() {
         copy::zero_(&out)?;
-        let rows = numbers(indices)?;
+        // PyTorch looks for the indices of each row of the result: others are in none
+        let there = |row: i64| match (0..num_weights).contains(&row) {
+            true => row,
+            false => padding_idx,
+        };
+        let rows: Vec<i64> = numbers(indices)?.into_iter().map(there).collect();
         let n = rows.len() as i64;
         if n * width != grad.numel() {
             return Err(Error::runtime(format!(

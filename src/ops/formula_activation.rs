@@ -60,7 +60,6 @@ backwards! {
     floats: hardshrink_backward backward::hardshrink, (lambd);
     floats: softshrink_backward backward::softshrink, (lambd);
     floats: softplus_backward backward::softplus, (beta, threshold);
-    floats: mish_backward backward::mish, ();
     floats: silu_backward backward::silu, ();
     floats: sigmoid_backward backward::sigmoid, ();
     floats: tanh_backward backward::tanh, ();
@@ -154,6 +153,21 @@ pub(crate) fn log_sigmoid_forward(x: &Tensor) -> Result<(Tensor, Tensor)> {
     let second = Tensor::allocate_contiguous(dtype, x.device(), x.sizes())?;
     call.run_pair_into([&first, &second], f::log_sigmoid_forward)?;
     Ok((first, second))
+}
+
+/// In the input's dtype, which what the operands promote to must fit in.
+pub(crate) fn mish_backward(g: &Tensor, x: &Tensor) -> Result<Tensor> {
+    let name = "mish_backward";
+    let dtype = floats(name, &[g, x])?;
+    check_can_cast(dtype, x.dtype())?;
+    let call = Call {
+        name,
+        operands: &[(0, g), (1, x)],
+        attributes: &[],
+        dtype,
+    };
+    let out = call.run(backward::mish)?;
+    super::copy::to_dtype(&out, x.dtype())
 }
 
 /// Operands of operators that do not promote.

@@ -119,7 +119,7 @@ pub(crate) fn index_select(x: &Tensor, dim: i64, index: &Tensor) -> Result<Tenso
         unsafe { kernels::index_select(o.strided()?, x.strided()?, d, i.strided()?) }.map_err(
             |e| match e {
                 // PyTorch takes another way, with its own error, for all but the outermost dimension
-                KernelError::IndexOutOfRange { index, size } if d > 0 || size == 0 => Error::runtime(format!(
+                KernelError::IndexOutOfRange { index, size } if d > 0 || (size == 0 && x.dim() > 1) => Error::runtime(format!(
                     "index_select(): index {index} is out of bounds for dimension {d} with size {size}"
                 )),
                 e => e.into(),

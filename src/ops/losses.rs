@@ -307,6 +307,11 @@ pub(crate) fn soft_margin_loss_backward(
     reduction: i64,
 ) -> Result<Tensor> {
     let name = "soft_margin_loss_backward";
+    if target.dtype() == DType::Bool {
+        return Err(Error::not_implemented(
+            "Negation, the `-` operator, on a bool tensor is not supported.",
+        ));
+    }
     check_can_cast(DType::F32, x.dtype())?;
     let call = Call {
         name,

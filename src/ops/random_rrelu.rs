@@ -58,6 +58,13 @@ fn check_training(x: &Tensor, noise: &Tensor, dtype: DType) -> Result<()> {
     if dtype == DType::F16 {
         return Err(not_for("rrelu_with_noise", dtype));
     }
+    if noise.dtype() != x.dtype() {
+        return Err(Error::dtype(format!(
+            "expected scalar type {} but found {}",
+            x.dtype().torch_name(),
+            noise.dtype().torch_name()
+        )));
+    }
     if noise.sizes() != x.sizes() {
         return Err(Error::shape(format!(
             "noise tensor shape must match self tensor shape, got {:?} and {:?}",

@@ -81,6 +81,15 @@ fn step(kind: Kind, x: &Tensor, state: &State, w: &Weights<'_>) -> Result<State>
 }
 
 fn check_cell(kind: Kind, x: &Tensor, h: &Tensor, w: &Weights<'_>) -> Result<()> {
+    if x.dim() == 2
+        && let Some(t) = [w.input, w.hidden].into_iter().find(|t| t.dim() < 2)
+    {
+        let n = t.dim().max(1);
+        return Err(Error::index(format!(
+            "Dimension out of range (expected to be in range of [-{n}, {}], but got {n})",
+            n - 1
+        )));
+    }
     if x.dim() != 2 || h.dim() != 2 || w.input.dim() != 2 || w.hidden.dim() != 2 {
         return Err(Error::runtime(format!(
             "a cell wants matrices, got an input of sizes {:?} and a hidden state of sizes {:?}",

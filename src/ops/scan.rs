@@ -20,6 +20,9 @@ fn sum_dtype(x: &Tensor, dtype: Option<DType>) -> DType {
 
 fn cumulative(op: ReduceOp, x: &Tensor, dim: i64, dtype: DType, name: &str) -> Result<Tensor> {
     let dim = wrap_dim(dim, x.dim())?;
+    if x.dim() == 0 && !dtype.is_complex() {
+        return copy::clone_contiguous(&copy::to_dtype(x, dtype)?);
+    }
     if dtype == DType::Bool && x.numel() > 0 {
         return Err(Error::not_implemented(format!(
             "\"{name}\" not implemented for 'Bool'"
@@ -199,12 +202,13 @@ pub(crate) fn diff(
             "order must be non-negative but got {n}"
         )));
     }
-    let d = wrap_dim(dim, x.dim())?;
-    check_beside(x, prepend, d)?;
-    check_beside(x, append, d)?;
+    // no difference, whatever the dimension
     if n == 0 {
         return aten::clone(x, None);
     }
+    let d = wrap_dim(dim, x.dim())?;
+    check_beside(x, prepend, d)?;
+    check_beside(x, append, d)?;
     let parts: Vec<Tensor> = [prepend, Some(x), append]
         .into_iter()
         .flatten()

@@ -38,7 +38,9 @@ fn check(x: &Tensor, dim: i64, index: &Tensor, src: Option<&Tensor>, name: &str)
             "Index tensor must have the same number of dimensions as self tensor",
         ));
     }
-    if let Some(s) = src.filter(|s| rank > 1 && s.dim() < rank) {
+    // `scatter_reduce` looks at the ranks before, the others at each dimension
+    let lacking = |s: &&Tensor| name != "scatter_reduce" && rank > 1 && s.dim() < rank;
+    if let Some(s) = src.filter(lacking) {
         let n = s.dim().max(1);
         return Err(Error::index(format!(
             "Dimension out of range (expected to be in range of [-{n}, {}], but got {n})",

@@ -108,6 +108,17 @@ pub(crate) fn of(functional: &'static str, rules: OutRules, key: DispatchKey) ->
     Kernel::boxed(move |op, keys, stack| {
         let args = arguments(op, stack)?;
         let schema = schema_of(op)?;
+        let named = |(a, v): (&straightline_passes::ir::schema::Argument, &Value)| {
+            a.name == "dtype" && !v.is_none()
+        };
+        let rules = match rules.dtype {
+            // a dtype that the call names is that of the result, and of `out`
+            OutDtype::Castable if schema.args.iter().zip(&args).any(named) => OutRules {
+                dtype: OutDtype::Exact,
+                ..rules
+            },
+            _ => rules,
+        };
         if rules.overlap == OutOverlap::Refused {
             let outs = schema.args.iter().zip(&args).filter(|(a, _)| a.is_out());
             let outs: Vec<Tensor> = outs.flat_map(|(_, v)| v.tensors()).cloned().collect();
