@@ -95,6 +95,12 @@ impl fmt::Display for Op {
             }
             Op::Carry { stage, value } => write!(f, "carry stage{stage}.{value}"),
             Op::Store { mem, index, value } => write!(f, "store {mem}[{index}] = {value}"),
+            Op::Update {
+                op,
+                mem,
+                index,
+                value,
+            } => write!(f, "update_{} {mem}[{index}], {value}", snake(op)),
         }
     }
 }
@@ -123,7 +129,7 @@ impl fmt::Display for Kernel {
             writeln!(f, " {{")?;
             for (v, inst) in stage.body.iter().enumerate() {
                 match inst.op {
-                    Op::Store { .. } => writeln!(f, "    {}", inst.op)?,
+                    Op::Store { .. } | Op::Update { .. } => writeln!(f, "    {}", inst.op)?,
                     _ => writeln!(f, "    %{v}: {} = {}", inst.dtype, inst.op)?,
                 }
             }

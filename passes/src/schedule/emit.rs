@@ -6,6 +6,7 @@
 //! that makes it), and that answer is what fusion is decided on.
 
 mod element;
+mod scatter;
 
 use super::group::{Group, Item, Memory, Stop};
 use super::loops::*;
@@ -107,7 +108,7 @@ fn levels(p: &Program, memory: &Memory, group: &Group) -> HashMap<V, u32> {
         if depth > MAX_DEPTH {
             return 0; // emission will refuse this group
         }
-        let l = if group.folds(v) {
+        let l = if group.folds(v) || group.scatters(v) {
             1 + p
                 .operands(v)
                 .iter()
@@ -214,6 +215,10 @@ fn attempt(
                 let row = dims.iter().map(|d| sizes[*d]).filter(|s| *s != 1);
                 (l - 1, row.collect())
             }
+            // the first pass after what stores the base
+            Item::Scatter {
+                value, pass, roles, ..
+            } => (l + *pass as u32, scatter::row(p, group, *value, roles)),
         };
         let pointwise = row.is_empty();
         rounds.entry((l, pointwise, row)).or_default().push(item);
@@ -294,6 +299,12 @@ fn emit_item(e: &mut Emitter, item: &Item) -> Result<(), Stop> {
                 e.stored_in.insert(*value, e.stages.len());
             }
         }
+        Item::Scatter {
+            value,
+            pass,
+            target,
+            roles,
+        } => e.scatter(*value, *pass, target, roles)?,
         Item::Fold { value, roles } => {
             let (src, dims) = match e.p.def(*value) {
                 Def::Reduce { src, dims, .. } | Def::ArgReduce { src, dims, .. } => {

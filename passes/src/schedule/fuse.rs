@@ -108,6 +108,7 @@ impl Fuser<'_> {
             dims,
             items,
             inlined: 0,
+            sweeps: 0,
         }));
         self.groups.len() - 1
     }

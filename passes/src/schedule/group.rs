@@ -39,12 +39,21 @@ pub(crate) enum Item {
     },
     /// Folds a value for later stages. `roles`: per dimension of the result.
     Fold { value: V, roles: Vec<Option<usize>> },
+    /// One pass of a scatter over memory in which its base was stored before. `roles`: per dimension of the result.
+    Scatter {
+        value: V,
+        pass: usize,
+        target: Target,
+        roles: Vec<Option<usize>>,
+    },
 }
 
 impl Item {
     pub(crate) fn value(&self) -> V {
         match self {
-            Item::Store { value, .. } | Item::Fold { value, .. } => *value,
+            Item::Store { value, .. } | Item::Fold { value, .. } | Item::Scatter { value, .. } => {
+                *value
+            }
         }
     }
 }
@@ -59,6 +68,8 @@ pub(crate) struct Group {
     pub(crate) items: Vec<Item>,
     /// How many definitions were inlined.
     pub(crate) inlined: usize,
+    /// Of a group that scatters: how many elements are scattered.
+    pub(crate) sweeps: i64,
 }
 
 /// The dimensions of a group for a value of these sizes.
@@ -81,6 +92,12 @@ impl Group {
         self.items
             .iter()
             .any(|i| matches!(i, Item::Fold { value, .. } if *value == v))
+    }
+
+    pub(crate) fn scatters(&self, v: V) -> bool {
+        self.items
+            .iter()
+            .any(|i| matches!(i, Item::Scatter { value, .. } if *value == v))
     }
 
     /// The whole value `v` is stored by this group.

@@ -35,6 +35,10 @@ pub(crate) fn stores(e: &Emitted) -> impl Iterator<Item = u32> + '_ {
             Op::Store {
                 mem: Mem::Buffer(b),
                 ..
+            }
+            | Op::Update {
+                mem: Mem::Buffer(b),
+                ..
             } => Some(b.0),
             _ => None,
         })
@@ -43,14 +47,14 @@ pub(crate) fn stores(e: &Emitted) -> impl Iterator<Item = u32> + '_ {
 fn indices(stage: &Stage) -> impl Iterator<Item = (&Index, bool)> {
     stage.body.iter().filter_map(|i| match &i.op {
         Op::Load { index, .. } => Some((index, false)),
-        Op::Store { index, .. } => Some((index, true)),
+        Op::Store { index, .. } | Op::Update { index, .. } => Some((index, true)),
         _ => None,
     })
 }
 
 fn indices_mut(stage: &mut Stage) -> impl Iterator<Item = &mut Index> {
     stage.body.iter_mut().filter_map(|i| match &mut i.op {
-        Op::Load { index, .. } | Op::Store { index, .. } => Some(index),
+        Op::Load { index, .. } | Op::Store { index, .. } | Op::Update { index, .. } => Some(index),
         _ => None,
     })
 }
@@ -62,6 +66,15 @@ fn apart(stage: &Stage, index: &Index, axis: AxisId) -> i64 {
         _ => 0,
     };
     index.stride(axis) + index.dynamic.iter().map(listed).sum::<i64>()
+}
+
+/// Whether an instruction's meaning depends on the order in which the points of its stage come.
+fn in_order(op: &Op) -> bool {
+    match op {
+        Op::ArgReduce { .. } | Op::Update { .. } => true,
+        Op::Store { index, .. } => !index.dynamic.is_empty(),
+        _ => false,
+    }
 }
 
 fn counts(stage: &Stage, axis: AxisId) -> bool {
@@ -196,7 +209,7 @@ fn renumber(grid: &mut [Axis], stages: &mut [Stage]) {
     for s in stages {
         for inst in &mut s.body {
             match &mut inst.op {
-                Op::Load { index, .. } | Op::Store { index, .. } => {
+                Op::Load { index, .. } | Op::Store { index, .. } | Op::Update { index, .. } => {
                     for t in &mut index.terms {
                         t.0 = names[&t.0];
                     }
@@ -225,10 +238,7 @@ pub(crate) fn finish(e: Emitted) -> Kernel {
     merge_axes(&mut grid, &mut stages);
     for stage in &mut stages {
         let mut axes: Vec<Axis> = stage.axes.to_vec();
-        let ordered = stage
-            .body
-            .iter()
-            .any(|i| matches!(i.op, Op::ArgReduce { .. }));
+        let ordered = stage.body.iter().any(|i| in_order(&i.op));
         if !ordered {
             sort_axes(&mut axes, &[stage]);
         }

@@ -205,9 +205,9 @@ impl Planner<'_> {
                 before[i].extend(w.iter().filter(|w| **w != i));
             }
         }
-        // overlapping pieces in the order in which they were listed: groups are numbered so
+        // overlapping pieces in the order in which they were listed, a scatter after its base: groups are numbered so
         for (v, w) in &writers {
-            if let Def::Pieces { overlap: true, .. } = self.p.def(*v) {
+            if let Def::Pieces { overlap: true, .. } | Def::Scatter(_) = self.p.def(*v) {
                 for pair in w.windows(2) {
                     before[pair[1]].insert(pair[0]);
                 }
@@ -270,6 +270,10 @@ impl Planner<'_> {
                     ..
                 }
                 | Op::Store {
+                    mem: Mem::Buffer(b),
+                    ..
+                }
+                | Op::Update {
                     mem: Mem::Buffer(b),
                     ..
                 } = &mut inst.op

@@ -90,6 +90,54 @@ pub(crate) enum Bounds {
     Wrapped,
 }
 
+/// Where a dimension of a scatter's result gets its position from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// The position along this dimension of the sources.
+    Along(usize),
+    /// An index of the sources' sizes.
+    Indexed(V),
+}
+
+/// A copy of a value in which elements are replaced, or combined with others, where indices say.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Scatter {
+    pub(crate) base: V,
+    /// Per dimension of the result; each dimension of the sources that is not named here is run through in order.
+    pub(crate) places: Vec<Place>,
+    pub(crate) bounds: Bounds,
+    /// Of the sources and the indices.
+    pub(crate) sizes: Dims,
+    /// One after the other: sources, and how they are combined with what is there; `None` replaces it.
+    pub(crate) passes: SmallVec<[(V, Option<ReduceOp>); 1]>,
+}
+
+impl Scatter {
+    pub(crate) fn operands(&self) -> SmallVec<[V; 4]> {
+        let indices = self.places.iter().filter_map(|p| match p {
+            Place::Indexed(v) => Some(*v),
+            Place::Along(_) => None,
+        });
+        std::iter::once(self.base)
+            .chain(indices)
+            .chain(self.passes.iter().map(|p| p.0))
+            .collect()
+    }
+
+    /// Per dimension of a result of these sizes, whether its positions may be worked on at the same time: the sources
+    /// have all of them, and elements at different ones never meet. The last dimension is not, since it is run through
+    /// fastest when it stays within one piece of work.
+    pub(crate) fn parallel(&self, sizes: &[i64]) -> Vec<bool> {
+        let last = sizes.iter().rposition(|n| *n != 1);
+        (self.places.iter().zip(sizes).enumerate())
+            .map(|(d, (place, n))| match place {
+                Place::Along(p) => Some(d) != last && self.sizes[*p] == *n,
+                Place::Indexed(_) => false,
+            })
+            .collect()
+    }
+}
+
 /// How an element is computed.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Def {
@@ -142,6 +190,8 @@ pub(crate) enum Def {
         /// The same elements without memory in between, where that is known.
         element: Option<V>,
     },
+    /// Written where indices say.
+    Scatter(Box<Scatter>),
     /// A (batched) matrix product.
     Matmul(Box<Product>),
     /// A result of a call that has no definition here.
@@ -165,6 +215,7 @@ impl Def {
             Def::Pieces {
                 pieces, element, ..
             } => (pieces.iter().map(|p| p.src)).chain(*element).collect(),
+            Def::Scatter(s) => s.operands(),
             Def::Matmul(p) => [Some(p.a), Some(p.b), p.bias, p.residual]
                 .into_iter()
                 .flatten()
@@ -191,6 +242,7 @@ impl Def {
             Def::Source { .. }
             | Def::Reduce { .. }
             | Def::ArgReduce { .. }
+            | Def::Scatter(_)
             | Def::Matmul(_)
             | Def::Extern { .. } => false,
         }

@@ -1,5 +1,7 @@
 //! Checks that a schedule is well formed: what emitters may rely on.
 
+mod scatter;
+
 use super::loops::*;
 use crate::ir::DType;
 use std::collections::HashMap;
@@ -52,7 +54,7 @@ fn verify_kernel(s: &Schedule, k: &Kernel) -> Result<(), String> {
             verify_inst(s, k, n, &visible, i, inst).map_err(|e| format!("stage {n}, %{i}: {e}"))?;
         }
     }
-    Ok(())
+    scatter::verify(s, k)
 }
 
 fn operands(op: &Op) -> Vec<Val> {
@@ -66,7 +68,7 @@ fn operands(op: &Op) -> Vec<Val> {
         | Op::ArgReduce { value: a, .. } => vec![*a],
         Op::Binary(_, a, b) | Op::Compare(_, a, b) => vec![*a, *b],
         Op::Fma(a, b, c) | Op::Select(a, b, c) => vec![*a, *b, *c],
-        Op::Store { index, value, .. } => {
+        Op::Store { index, value, .. } | Op::Update { index, value, .. } => {
             let mut all: Vec<Val> = index.dynamic.iter().map(|d| d.0).collect();
             all.push(*value);
             all
@@ -92,6 +94,18 @@ fn listed(s: &Schedule, id: BufferId) -> Option<(i64, i64)> {
     range
 }
 
+/// The smallest and largest value of what an index was loaded by: checked, or read from a list.
+fn loaded(s: &Schedule, op: &Op) -> Option<(i64, i64)> {
+    match op {
+        Op::CheckIndex { size, .. } => Some((0, size - 1)),
+        Op::Load {
+            mem: Mem::Buffer(b),
+            ..
+        } => listed(s, *b),
+        _ => None,
+    }
+}
+
 fn verify_inst(
     s: &Schedule,
     k: &Kernel,
@@ -109,7 +123,7 @@ fn verify_inst(
         check(
             !matches!(
                 made,
-                Op::Reduce(..) | Op::ArgReduce { .. } | Op::Store { .. }
+                Op::Reduce(..) | Op::ArgReduce { .. } | Op::Store { .. } | Op::Update { .. }
             ),
             || format!("%{} is no value of this stage", v.0),
         )?;
@@ -121,7 +135,7 @@ fn verify_inst(
         })
     };
     match &inst.op {
-        Op::Load { mem, index } | Op::Store { mem, index, .. } => {
+        Op::Load { mem, index } | Op::Store { mem, index, .. } | Op::Update { mem, index, .. } => {
             let (len, held) = match mem {
                 Mem::Buffer(b) => {
                     let b = s.buffers.get(b.0 as usize).ok_or("no such buffer")?;
@@ -141,23 +155,21 @@ fn verify_inst(
             }
             let (mut lo, mut hi) = index.range(|a| axes[&a]);
             for (val, stride) in &index.dynamic {
-                let (from, to) = match &body[val.0 as usize].op {
-                    Op::CheckIndex { size, .. } => (0, size - 1),
-                    Op::Load {
-                        mem: Mem::Buffer(b),
-                        ..
-                    } => listed(s, *b).ok_or_else(|| {
-                        format!("index %{} is read from memory and not checked", val.0)
-                    })?,
-                    _ => return Err(format!("index %{} is not checked", val.0)),
-                };
+                let (from, to) = loaded(s, &body[val.0 as usize].op)
+                    .ok_or_else(|| format!("index %{} is not checked", val.0))?;
                 lo += (stride * from).min(stride * to);
                 hi += (stride * from).max(stride * to);
             }
             check(lo >= 0 && hi < len, || {
                 format!("index range {lo}..={hi} outside of {len} elements")
             })?;
-            if let Op::Store { value, mem, .. } = &inst.op {
+            if let Op::Update { op, .. } = &inst.op {
+                use ReduceOp::{Max, Min, Prod, Sum};
+                check(matches!(op, Sum | Prod | Max | Min), || {
+                    format!("no update by {op:?}")
+                })?;
+            }
+            if let Op::Store { value, mem, .. } | Op::Update { value, mem, .. } = &inst.op {
                 same(&[*value], inst.dtype)?;
                 if let Mem::Buffer(b) = mem {
                     let kind = &s.buffers[b.0 as usize].kind;
@@ -286,6 +298,10 @@ fn touched(step: &Step) -> Vec<BufferId> {
                     ..
                 }
                 | Op::Store {
+                    mem: Mem::Buffer(b),
+                    ..
+                }
+                | Op::Update {
                     mem: Mem::Buffer(b),
                     ..
                 } => Some(*b),

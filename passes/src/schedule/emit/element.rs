@@ -336,23 +336,7 @@ impl Emitter<'_> {
                 let at = self.value(*ids, index)?;
                 let which = dims.iter().position(Option::is_none).unwrap_or(0);
                 let size = self.p.sizes(*src)[which];
-                let wrap = *bounds == Bounds::Wrapped;
-                let checked = match self.now.checks.get(&(at, size, wrap)) {
-                    _ if *bounds == Bounds::Listed => at,
-                    Some(v) => *v,
-                    None => {
-                        let v = self.inst(
-                            Op::CheckIndex {
-                                index: at,
-                                size,
-                                wrap,
-                            },
-                            DType::I64,
-                        )?;
-                        self.now.checks.insert((at, size, wrap), v);
-                        v
-                    }
-                };
+                let checked = self.checked(at, size, *bounds)?;
                 let from: Vec<Index> = dims
                     .iter()
                     .map(|d| match d {
@@ -373,9 +357,30 @@ impl Emitter<'_> {
             | Def::Reduce { .. }
             | Def::ArgReduce { .. }
             | Def::Pieces { .. }
+            | Def::Scatter(_)
             | Def::Matmul(_)
             | Def::Extern { .. } => Err(Stop::Materialise(v)),
         }
+    }
+
+    /// A value that is known to be an index of a dimension.
+    pub(super) fn checked(&mut self, at: Val, size: i64, bounds: Bounds) -> Result<Val, Stop> {
+        let wrap = match bounds {
+            Bounds::Listed => return Ok(at),
+            Bounds::Checked => false,
+            Bounds::Wrapped => true,
+        };
+        if let Some(v) = self.now.checks.get(&(at, size, wrap)) {
+            return Ok(*v);
+        }
+        let check = Op::CheckIndex {
+            index: at,
+            size,
+            wrap,
+        };
+        let v = self.inst(check, DType::I64)?;
+        self.now.checks.insert((at, size, wrap), v);
+        Ok(v)
     }
 
     /// Reads through a chain of views at once where the value below them lies in memory.

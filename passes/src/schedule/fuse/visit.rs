@@ -1,11 +1,14 @@
 //! One value after the other: computed in place, made a stage, or stored.
 
-use super::{Fuser, demanded};
+use super::{FEW_POINTS, Fuser, SERIAL_LIMIT, demanded};
 use crate::ir::Dims;
 use crate::schedule::cost::is_expensive;
 use crate::schedule::group::{Item, Target, roles};
-use crate::schedule::program::{Def, Piece, V};
+use crate::schedule::program::{Def, Piece, Scatter, V};
 use std::collections::HashSet;
+
+/// A piece of a scatter's result with more elements than this is not in a cache any more once all of it was stored.
+const CACHED: i64 = 1 << 19;
 
 impl Fuser<'_> {
     pub(super) fn visit(&mut self, v: V) {
@@ -73,6 +76,7 @@ impl Fuser<'_> {
                 self.note(v, first, "stored piece by piece");
             }
             Def::Reduce { .. } | Def::ArgReduce { .. } => self.visit_fold(v, forced),
+            Def::Scatter(s) => self.visit_scatter(v, s, forced),
             _ if self.hosts[v.i()].is_empty() && !forced => {}
             _ => self.visit_inlinable(v, &def, forced),
         }
@@ -122,6 +126,72 @@ impl Fuser<'_> {
         };
         self.member.entry(v).or_default().push(group);
         self.require(src, group);
+        self.note(v, Some(group), reason);
+    }
+
+    /// A scatter has a kernel of its own, which computes its base, its indices and its sources in place.
+    fn visit_scatter(&mut self, v: V, s: &Scatter, forced: bool) {
+        if self.hosts[v.i()].is_empty() && !forced {
+            return;
+        }
+        self.stored[v.i()] = true;
+        if self.p.numel(v) == 0 {
+            self.note(v, None, "no elements");
+            return;
+        }
+        let sizes = self.p.get(v).sizes.clone();
+        let (dims, roles) = roles(&sizes);
+        let target = self.target(v);
+        let store = Item::Store {
+            value: s.base,
+            target: target.clone(),
+            roles: roles.clone(),
+        };
+        let parallel = s.parallel(&sizes);
+        let mut on_grid = vec![false; dims.len()];
+        for (role, parallel) in roles.iter().zip(&parallel) {
+            if let Some(role) = role {
+                on_grid[*role] = *parallel;
+            }
+        }
+        let points: i64 = (sizes.iter().zip(&parallel))
+            .map(|(n, p)| if *p { *n } else { 1 })
+            .product();
+        let mut items = Vec::new();
+        // a large base is stored by many threads even where few can scatter into it, and from one end to the other
+        // where a piece of it does not stay in a cache
+        let n = self.p.numel(v);
+        let large = (points < FEW_POINTS && n > SERIAL_LIMIT) || n / points > CACHED;
+        let base = if large {
+            let base = self.new_group(dims.clone(), vec![store]);
+            self.fixed.insert(base);
+            self.member.entry(v).or_default().push(base);
+            Some(base)
+        } else {
+            items.push(store);
+            None
+        };
+        items.extend((0..s.passes.len()).map(|pass| Item::Scatter {
+            value: v,
+            pass,
+            target: target.clone(),
+            roles: roles.clone(),
+        }));
+        let group = self.new_group(dims, items);
+        if let Some(g) = &mut self.groups[group] {
+            g.on_grid = on_grid;
+            g.sweeps = s.sizes.iter().product();
+        }
+        self.fixed.insert(group);
+        self.member.entry(v).or_default().push(group);
+        self.require(s.base, base.unwrap_or(group));
+        for o in s.operands().into_iter().skip(1) {
+            self.require(o, group);
+        }
+        let reason = match points {
+            1 => "a scatter: its elements one after the other".to_string(),
+            n => format!("a scatter: {n} pieces that never meet, each element after element"),
+        };
         self.note(v, Some(group), reason);
     }
 
@@ -259,11 +329,11 @@ impl Fuser<'_> {
         let Some(g) = &self.groups[host] else {
             return false;
         };
-        let points: i64 = g.dims.iter().product();
+        let points: i64 = g.dims.iter().product::<i64>().max(g.sweeps);
         let innermost = self.p.sizes(v).last().is_some_and(|s| *s > 1);
         is_expensive(self.p.def(v))
             && innermost
-            && g.on_grid.iter().all(|on| *on)
+            && (g.sweeps > 0 || g.on_grid.iter().all(|on| *on))
             && points >= 8 * self.p.numel(v)
             && points >= 1 << 12
     }

@@ -9,6 +9,7 @@ mod listed;
 mod pointwise;
 mod product;
 mod reduce;
+mod scatter;
 mod strided;
 mod view;
 
@@ -68,6 +69,13 @@ impl CallView<'_> {
 
     fn ints(&self, name: &str, position: usize) -> Option<Vec<i64>> {
         self.arg(name, position)?.as_ints()
+    }
+
+    fn text(&self, name: &str, position: usize) -> Option<&str> {
+        match self.arg(name, position)? {
+            Arg::Str(s) => Some(s),
+            _ => None,
+        }
     }
 
     fn bool(&self, name: &str, position: usize) -> Option<bool> {
@@ -140,6 +148,7 @@ impl Lowerer<'_> {
             .or_else(|| self.view_op(c))
             .or_else(|| self.create(c))
             .or_else(|| self.index_op(c))
+            .or_else(|| self.scatter_op(c))
             .or_else(|| self.listed_op(c))
             .or_else(|| self.product(c))
         {

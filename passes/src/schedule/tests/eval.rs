@@ -47,7 +47,7 @@ impl Tensor {
         });
     }
 
-    fn at(&self, index: &[i64]) -> Scalar {
+    pub(super) fn at(&self, index: &[i64]) -> Scalar {
         assert_eq!(index.len(), self.sizes.len());
         let mut i = 0;
         for (x, n) in index.iter().zip(&self.sizes) {
@@ -349,6 +349,8 @@ pub(super) fn eval_op(op: &str, args: &[Arg<Tensor>], dtype: DType, sizes: &[i64
             from[int(1) as usize] = tensor(2).at(at).as_i64();
             tensor(0).at(&from)
         })),
+        _ if name.starts_with("scatter") => one(super::scatters::eval(name, args)),
+        "index_add" | "index_copy" | "index_put" => one(super::scatters::eval(name, args)),
         "flip" => one(Tensor::from_fn(dtype, sizes, |at| {
             let mut from = at.to_vec();
             for d in args[1].as_ints().expect("dims") {

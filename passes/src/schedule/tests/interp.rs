@@ -301,6 +301,29 @@ impl Machine<'_> {
                                 }
                                 x
                             }
+                            Op::Update {
+                                op,
+                                mem,
+                                index,
+                                value,
+                            } => {
+                                let (at, x) = (address(index), v(value));
+                                let cell = match mem {
+                                    Mem::Buffer(b) => &mut self.buffers[b.0 as usize][at],
+                                    Mem::Scratch(r) => &mut rows[*r as usize][at],
+                                };
+                                let old = cell.unwrap_or_else(|| {
+                                    panic!("{mem}[{at}] was never written\n{}", self.schedule)
+                                });
+                                let op = match op {
+                                    ReduceOp::Sum => BinaryOp::Add,
+                                    ReduceOp::Prod => BinaryOp::Mul,
+                                    ReduceOp::Max => BinaryOp::Maximum,
+                                    _ => BinaryOp::Minimum,
+                                };
+                                *cell = Some(binary(op, old, x, inst.dtype));
+                                x
+                            }
                         };
                         vals.push(out);
                     }

@@ -8,3 +8,4 @@ mod interp;
 mod models;
 mod random;
 mod rules;
+mod scatters;

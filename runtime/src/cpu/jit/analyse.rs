@@ -60,6 +60,9 @@ pub(crate) fn operands(op: &Op) -> SmallVec<[Val; 4]> {
         Op::Fma(a, b, c) | Op::Select(a, b, c) => out.extend([*a, *b, *c]),
         Op::Store {
             index: i, value, ..
+        }
+        | Op::Update {
+            index: i, value, ..
         } => {
             out.push(*value);
             index(i, &mut out);
@@ -108,7 +111,7 @@ impl KernelFacts {
             s.body
                 .iter()
                 .filter_map(|i| match &i.op {
-                    Op::Store { mem, .. } => Some(*mem),
+                    Op::Store { mem, .. } | Op::Update { mem, .. } => Some(*mem),
                     _ => None,
                 })
                 .collect()
@@ -138,7 +141,10 @@ impl KernelFacts {
                     }
                     Op::AxisIndex(a) => !inner.contains(a),
                     Op::Carry { .. } => !grid,
-                    Op::Store { .. } | Op::Reduce(..) | Op::ArgReduce { .. } => false,
+                    Op::Store { .. }
+                    | Op::Update { .. }
+                    | Op::Reduce(..)
+                    | Op::ArgReduce { .. } => false,
                     _ => all,
                 };
             f.invariant.push(invariant);
@@ -153,9 +159,9 @@ impl KernelFacts {
                 f.wide |= inst.dtype.size() == 8;
             }
             f.key.push(match &inst.op {
-                Op::Load { mem, index } | Op::Store { mem, index, .. } => {
-                    Some(self.key(*mem, index))
-                }
+                Op::Load { mem, index }
+                | Op::Store { mem, index, .. }
+                | Op::Update { mem, index, .. } => Some(self.key(*mem, index)),
                 _ => None,
             });
             match &inst.op {

@@ -138,6 +138,16 @@ impl Nest<'_, '_, '_, '_> {
                     let v = values.get(self.e, *value);
                     self.store(s, i, inst.dtype, *mem, index, v, &values, lane);
                 }
+                Op::Update {
+                    op,
+                    mem,
+                    index,
+                    value,
+                } => {
+                    let v = values.get(self.e, *value);
+                    let place = self.locate(s, i, *mem, index, &values, lane);
+                    self.update(*op, inst.dtype, &place, v)?;
+                }
                 _ => {
                     values.local[i] = self.value(s, i, inst, &values, copy, lane)?;
                 }
@@ -231,7 +241,9 @@ impl Nest<'_, '_, '_, '_> {
                     _ => v,
                 }
             }
-            Op::Reduce(..) | Op::ArgReduce { .. } | Op::Store { .. } => return Ok(None),
+            Op::Reduce(..) | Op::ArgReduce { .. } | Op::Store { .. } | Op::Update { .. } => {
+                return Ok(None);
+            }
         }))
     }
 
@@ -372,7 +384,7 @@ impl Nest<'_, '_, '_, '_> {
             let one = self.e.load_scalar(dtype, place.base, place.offset as i32);
             return self.e.splat(one);
         }
-        if place.varying.is_empty() && place.per_lane == place.element {
+        if place.is_row() {
             return self.e.load_vector(dtype, place.base, place.offset as i32);
         }
         if place.varying.is_empty() && place.per_lane == -place.element {
@@ -401,7 +413,7 @@ impl Nest<'_, '_, '_, '_> {
                 .store_scalar(dtype, v.one(), place.base, place.offset as i32);
             return;
         }
-        if place.varying.is_empty() && place.per_lane == place.element {
+        if place.is_row() {
             self.e
                 .store_vector(dtype, v, place.base, place.offset as i32);
             return;
@@ -415,16 +427,21 @@ impl Nest<'_, '_, '_, '_> {
 }
 
 /// Where the lanes of an access are.
-struct Place {
-    base: Value,
-    offset: i64,
+pub(crate) struct Place {
+    pub(crate) base: Value,
+    pub(crate) offset: i64,
     per_lane: i64,
     element: i64,
     varying: SmallVec<[(Lanes, i64); 1]>,
 }
 
 impl Place {
-    fn lane(&self, e: &mut Emit<'_, '_>, k: i64) -> (Value, i32) {
+    /// Whether the lanes are neighbours.
+    pub(crate) fn is_row(&self) -> bool {
+        self.varying.is_empty() && self.per_lane == self.element
+    }
+
+    pub(crate) fn lane(&self, e: &mut Emit<'_, '_>, k: i64) -> (Value, i32) {
         let mut base = self.base;
         for (v, bytes) in &self.varying {
             let at = e.lane(*v, k);

@@ -267,11 +267,42 @@ impl Interp<'_, '_> {
                     }
                     v
                 }
+                Op::Update {
+                    op,
+                    mem,
+                    index,
+                    value,
+                } => {
+                    let at = self.at(index, &values);
+                    let v = get(*value);
+                    let cell = match mem {
+                        Mem::Buffer(b) => &mut self.memory[b.0 as usize][at],
+                        Mem::Scratch(r) => &mut self.scratch[*r as usize][at],
+                    };
+                    *cell = updated(*op, *cell, v, d)?;
+                    *cell
+                }
             };
             values.push(r);
         }
         Ok(())
     }
+}
+
+/// An element combined with a new one.
+fn updated(op: ReduceOp, old: Scalar, new: Scalar, d: DType) -> Result<Scalar, Stop> {
+    let nan = matches!(new, Scalar::Float(x) if x.is_nan());
+    let beyond = match op {
+        ReduceOp::Max => CompareOp::Lt,
+        _ => CompareOp::Gt,
+    };
+    Ok(match op {
+        ReduceOp::Sum => binary(BinaryOp::Add, old, new, d)?,
+        ReduceOp::Prod => binary(BinaryOp::Mul, old, new, d)?,
+        ReduceOp::Max | ReduceOp::Min if nan || compare(beyond, old, new) => new,
+        ReduceOp::Max | ReduceOp::Min => old,
+        ReduceOp::Any | ReduceOp::All => unreachable!("no updates"),
+    })
 }
 
 fn limit(d: DType, max: bool) -> Scalar {

@@ -10,6 +10,7 @@
 //! | `analyse` | invariant values, address shapes, unrolling: decided before emission |
 //! | `parts` | lists of positions that are known while generating code |
 //! | `nest`, `reduce`, `body` | loops of a kernel; reductions; one pass over a body's instructions |
+//! | `update` | values combined with elements in memory |
 //! | `arith`, `convert`, `access`, `math` | operations, casts, memory formats, the math functions |
 //! | `x86`, `wide` | 512-bit inner loops; how they are called |
 //! | `emit`, `lanes`, `constants` | registers: what a value is and how it is moved |
@@ -32,6 +33,7 @@ mod parts;
 mod reduce;
 mod scratch;
 mod status;
+mod update;
 mod verify;
 mod wide;
 mod x86;

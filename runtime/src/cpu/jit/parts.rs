@@ -118,7 +118,11 @@ fn cuts(lists: &[&Vec<i64>], extent: usize) -> Vec<(usize, usize)> {
 /// Whether an instruction does something beside giving a value.
 fn acts(op: &Op, dtype: DType) -> bool {
     match op {
-        Op::Store { .. } | Op::Reduce(..) | Op::ArgReduce { .. } | Op::CheckIndex { .. } => true,
+        Op::Store { .. }
+        | Op::Update { .. }
+        | Op::Reduce(..)
+        | Op::ArgReduce { .. }
+        | Op::CheckIndex { .. } => true,
         Op::Binary(BinaryOp::FloorDiv | BinaryOp::TruncDiv, ..)
         | Op::Binary(BinaryOp::Fmod | BinaryOp::Remainder, ..) => !dtype.is_floating(),
         _ => false,
@@ -136,12 +140,15 @@ fn part(
     let mut elsewhere = vec![false; n];
     for inst in &stage.body {
         let index = match &inst.op {
-            Op::Load { index, .. } | Op::Store { index, .. } => Some(index),
+            Op::Load { index, .. } | Op::Store { index, .. } | Op::Update { index, .. } => {
+                Some(index)
+            }
             _ => None,
         };
         for v in operands(&inst.op) {
             let addresses = index.is_some_and(|i| i.dynamic.iter().any(|d| d.0 == v));
-            let stored = matches!(inst.op, Op::Store { value, .. } if value == v);
+            let stored = matches!(inst.op,
+                Op::Store { value, .. } | Op::Update { value, .. } if value == v);
             elsewhere[v.0 as usize] |= !addresses || stored;
         }
     }

@@ -56,7 +56,7 @@ fn verify_stage(
             }
             if matches!(
                 stage.body[v.0 as usize].op,
-                Op::Store { .. } | Op::Reduce(..) | Op::ArgReduce { .. }
+                Op::Store { .. } | Op::Update { .. } | Op::Reduce(..) | Op::ArgReduce { .. }
             ) {
                 return err(format!("uses %{}, which has no value in its stage", v.0));
             }
@@ -93,7 +93,10 @@ fn verify_stage(
         };
         match &inst.op {
             Op::Load { mem, index } => place(*mem, index)?,
-            Op::Store { mem, index, value } => {
+            Op::Store { mem, index, value }
+            | Op::Update {
+                mem, index, value, ..
+            } => {
                 place(*mem, index)?;
                 want(*value, d)?;
             }

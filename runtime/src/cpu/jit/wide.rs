@@ -32,10 +32,11 @@ impl Nest<'_, '_, '_, '_> {
         let was = std::mem::replace(&mut self.vector, false);
         let mut at = 0;
         for &i in &strip.streams {
-            let (Op::Load { mem: m, index } | Op::Store { mem: m, index, .. }) =
-                &kernel.stages[s].body[i].op
+            let (Op::Load { mem: m, index }
+            | Op::Store { mem: m, index, .. }
+            | Op::Update { mem: m, index, .. }) = &kernel.stages[s].body[i].op
             else {
-                unreachable!("streams are loads and stores")
+                unreachable!("streams are accesses")
             };
             let values = Values::uniform_only(kernel.stages[s].body.len(), invariants);
             let address = self.first_address(s, i, *m, index, &values);

@@ -13,9 +13,9 @@ pub enum ScatterOp {
     Add,
     /// It is multiplied by the new one.
     Multiply,
-    /// The larger one stays; NaN is larger than all.
+    /// The larger one stays, of equal ones (zeros of either sign) the one that is there; NaN is larger than all.
     Max,
-    /// The smaller one stays; NaN is smaller than all.
+    /// The smaller one stays, of equal ones the one that is there; NaN is smaller than all.
     Min,
 }
 
@@ -64,11 +64,11 @@ macro_rules! floats {
             }
             #[inline(always)]
             fn max(self, other: Self) -> Self {
-                if self.is_nan() || self > other { self } else { other }
+                if other.is_nan() || self < other { other } else { self }
             }
             #[inline(always)]
             fn min(self, other: Self) -> Self {
-                if self.is_nan() || self < other { self } else { other }
+                if other.is_nan() || self > other { other } else { self }
             }
         }
     )+};

@@ -20,6 +20,10 @@ fn traffic(step: &Step) -> (Vec<BufferId>, Vec<BufferId>) {
                     Op::Store {
                         mem: Mem::Buffer(b),
                         ..
+                    }
+                    | Op::Update {
+                        mem: Mem::Buffer(b),
+                        ..
                     } => writes.push(*b),
                     _ => {}
                 }

@@ -184,4 +184,83 @@ impl Gen {
             _ => None,
         }
     }
+
+    /// Operators that write where indices say.
+    pub(super) fn scattered(&mut self, x: ValueRef) -> Option<ValueRef> {
+        let m = self.meta(x);
+        let rank = m.sizes.len();
+        let fits: Vec<usize> = (0..rank).filter(|d| m.sizes[*d] >= 2).collect();
+        if fits.is_empty() || m.numel() == 0 {
+            return None;
+        }
+        let d = self.r.pick(&fits);
+        let int = || Arg::Scalar(Scalar::Int(d as i64));
+        let ids = self.r.pick(&self.ids.clone());
+        let im = self.meta(ids);
+        let text = |s: &str| Arg::Str(s.to_string());
+        // a source that is computed
+        let source = |g: &mut Self, op: &str, sizes: &[i64]| {
+            let args = match op {
+                "aten::embedding" => vec![Arg::Tensor(x), Arg::Tensor(ids)],
+                _ => vec![Arg::Tensor(x), int(), Arg::Tensor(ids)],
+            };
+            let src = g.call(op, args, m.dtype, sizes);
+            if g.r.chance(50) {
+                g.unary("aten::neg", src)
+            } else {
+                src
+            }
+        };
+        let inside =
+            im.sizes.len() == rank && (0..rank).all(|k| k == d || im.sizes[k] <= m.sizes[k]);
+        let picks = [inside, im.sizes.len() == 1, rank == 2 && d == 0];
+        let kinds: Vec<usize> = (0..3).filter(|k| picks[*k]).collect();
+        if kinds.is_empty() {
+            return None;
+        }
+        let mut args = vec![Arg::Tensor(x), int(), Arg::Tensor(ids)];
+        let op = match self.r.pick(&kinds) {
+            0 => {
+                let src = source(self, "aten::gather", &im.sizes);
+                let op = self
+                    .r
+                    .pick(&["scatter.src", "scatter_add", "scatter_reduce.two"]);
+                args.push(Arg::Tensor(src));
+                if op == "scatter_reduce.two" {
+                    args.push(text(self.r.pick(&["sum", "amax", "amin", "mean"])));
+                    args.push(Arg::Scalar(Scalar::Bool(self.r.chance(50))));
+                }
+                op
+            }
+            1 => {
+                let mut sizes = m.sizes.clone();
+                sizes[d] = im.sizes[0];
+                let src = source(self, "aten::index_select", &sizes);
+                args.push(Arg::Tensor(src));
+                let op = self.r.pick(&["index_add", "index_copy", "index_put"]);
+                if op == "index_put" {
+                    let mut list = vec![None; d];
+                    list.push(Some(ids));
+                    let accumulate = Arg::Scalar(Scalar::Bool(self.r.chance(50)));
+                    args = vec![
+                        Arg::Tensor(x),
+                        Arg::Tensors(list),
+                        Arg::Tensor(src),
+                        accumulate,
+                    ];
+                }
+                op
+            }
+            _ => {
+                let mut sizes = im.sizes.to_vec();
+                sizes.push(m.sizes[1]);
+                let src = source(self, "aten::embedding", &sizes);
+                let list = Arg::Tensors(vec![Some(ids)]);
+                let accumulate = Arg::Scalar(Scalar::Bool(self.r.chance(50)));
+                args = vec![Arg::Tensor(x), list, Arg::Tensor(src), accumulate];
+                "index_put"
+            }
+        };
+        Some(self.call(&format!("aten::{op}"), args, m.dtype, &m.sizes))
+    }
 }

@@ -287,6 +287,7 @@ impl Gen {
                 }
             },
             21 | 22 => self.listed(x),
+            23 => self.scattered(x),
             _ => None,
         }
     }

@@ -4,6 +4,7 @@ mod listed;
 mod pointwise;
 mod random;
 mod reductions;
+mod scatters;
 mod scheduled;
 mod strips;
 

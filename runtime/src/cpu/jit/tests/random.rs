@@ -69,7 +69,7 @@ fn pointwise(seed: u64) -> Case {
     c
 }
 
-fn random_inst(rng: &mut Rng, body: &mut Vec<Inst>, rank: u32) -> Inst {
+pub(super) fn random_inst(rng: &mut Rng, body: &mut Vec<Inst>, rank: u32) -> Inst {
     use BinaryOp as B;
     use UnaryOp as U;
     let any = |rng: &mut Rng, body: &[Inst]| rng.below(body.len() as u64) as usize;
@@ -202,9 +202,9 @@ fn random_inst(rng: &mut Rng, body: &mut Vec<Inst>, rank: u32) -> Inst {
 }
 
 /// Kernels that an ordinary run of the test makes. `KERNELS=100000 SEED=7` asks for more and for others.
-const KERNELS: u64 = 192;
+pub(super) const KERNELS: u64 = 192;
 
-fn number(name: &str, default: u64) -> u64 {
+pub(super) fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |v| v.parse().expect("a number"))
 }
 

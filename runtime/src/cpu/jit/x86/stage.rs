@@ -178,6 +178,19 @@ impl Translate<'_> {
                 let s = self.stream(i, *mem, index)?;
                 self.body.push(Inst::Store(s, v))
             }
+            Op::Update {
+                op,
+                mem,
+                index,
+                value,
+            } if float => {
+                let new = self.float(*value)?;
+                let from = self.stream(i, *mem, index)?;
+                let to = self.stream(i, *mem, index)?;
+                let old = self.body.push(Inst::Load(from));
+                let sum = self.updated(*op, old, new)?;
+                self.body.push(Inst::Store(to, sum))
+            }
             Op::Const(c) if float => {
                 let c = c.cast(DType::F32).as_f64();
                 self.body.f(c)
@@ -255,6 +268,21 @@ impl Translate<'_> {
         };
         self.nodes[i] = Some(node);
         Some(())
+    }
+
+    /// An element combined with a new one.
+    fn updated(&mut self, op: ReduceOp, old: Node, new: Node) -> Option<Node> {
+        let b = &mut self.body;
+        let beyond = match op {
+            ReduceOp::Sum => return Some(b.add(old, new)),
+            ReduceOp::Prod => return Some(b.mul(old, new)),
+            ReduceOp::Max => b.lt(old, new),
+            ReduceOp::Min => b.gt(old, new),
+            ReduceOp::Any | ReduceOp::All => return None,
+        };
+        let nan = b.is_nan(new);
+        let takes = b.or(beyond, nan);
+        Some(b.select(takes, new, old))
     }
 
     fn unary(&mut self, op: UnaryOp, x: Node) -> Option<Node> {
