@@ -1,4 +1,8 @@
 //! Executable memory: functions are added while writable, then sealed as read + execute.
+//!
+//! Where instructions are cached apart from data (AArch64), sealing also drops what the instruction cache holds of the
+//! pages, before they become executable, and then has every thread of the process fetch anew: both are in
+//! `cranelift-jit`'s `finalize_definitions`. Code may be called by any thread once [`CodeBuilder::finish`] has returned.
 
 use super::JitError;
 use cranelift_codegen::Context;
