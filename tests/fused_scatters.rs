@@ -220,6 +220,10 @@ fn gradients_of_embeddings() {
             kernels(2, "embedding_dense_backward", &x, move |(g, i, _)| {
                 aten::embedding_dense_backward(g, i, 6, padding, false)
             });
+            kernels(2, "with indices beyond the table", &x, move |(g, i, _)| {
+                let i = aten::sub_scalar(i, 1.into(), 1.into())?;
+                aten::embedding_dense_backward(g, &i, 3, padding, false)
+            });
         }
     }
 }

@@ -406,10 +406,16 @@ impl<'g> Lowerer<'g> {
         let rows = [n, width];
         let grad = self.shaped(grad, &rows);
         let grad = self.p.cast(grad, wide);
-        // rows of the padding index add nothing to the first row, whose sums are never -0
-        let number = self.p.constant(Scalar::Int(padding), DType::I64, &[n]);
-        let skipped = self.p.compare(CompareOp::Eq, ids, number);
+        // rows of the padding index, and of indices beyond the table, add nothing to the first row, whose sums are
+        // never -0
         let first = self.p.constant(Scalar::Int(0), DType::I64, &[n]);
+        let number = self.p.constant(Scalar::Int(padding), DType::I64, &[n]);
+        let height = self.p.constant(Scalar::Int(c.sizes()[0]), DType::I64, &[n]);
+        let padded = self.p.compare(CompareOp::Eq, ids, number);
+        let below = self.p.compare(CompareOp::Lt, ids, first);
+        let beyond = self.p.compare(CompareOp::Ge, ids, height);
+        let outside = self.p.binary(BinaryOp::LogicalOr, below, beyond);
+        let skipped = self.p.binary(BinaryOp::LogicalOr, padded, outside);
         let ids = self.p.select(skipped, first, ids);
         let skipped = self.p.view(skipped, &rows, vec![Affine::dim(0)]);
         let nothing = self.p.constant(Scalar::Int(0), wide, &rows);
