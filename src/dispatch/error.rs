@@ -94,8 +94,9 @@ pub enum DispatchError {
     MissingKernel(Box<MissingKernel>),
     #[error(
         "{op}: there is no Meta kernel, so the shape of its result is unknown. Register one that computes sizes and \
-         dtype without data: `Library::implementation(\"...\", DispatchKey::Meta)?.impl_(\"{op}\", kernel)`, or implement \
-         the operator as a composite of operators that have one"
+         dtype without data: `Library::implementation(\"{ns}\", DispatchKey::Meta)?.impl_(\"{op}\", kernel)`, or implement \
+         the operator as a composite of operators that have one",
+        ns = .op.split("::").next().unwrap_or_default()
     )]
     NoMetaKernel { op: String },
     #[error(

@@ -1,6 +1,7 @@
 //! `opcheck`: does an operator keep the word of its schema, its Meta kernel and its registrations?
 //! (`torch.library.opcheck`)
 
+use super::error::DispatchError;
 use super::key::DispatchKey as K;
 use super::keyset::DispatchKeySet;
 use super::operator::OperatorHandle;
@@ -215,6 +216,17 @@ impl Subject {
     fn call(&self, args: Vec<Value>) -> Result<Stack> {
         let mut stack = args;
         self.op.call_boxed(&mut stack)?;
+        let returns = &self.schema.returns;
+        if stack.len() != returns.len() && !self.schema.varret {
+            let want: Vec<String> = returns.iter().map(|r| r.ty.to_string()).collect();
+            let got: Vec<&str> = stack.iter().map(Value::type_name).collect();
+            return Err(DispatchError::Returns {
+                op: self.op.name().to_string(),
+                want: format!("({})", want.join(", ")),
+                got: format!("({})", got.join(", ")),
+            }
+            .into());
+        }
         Ok(stack)
     }
 

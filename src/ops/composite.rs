@@ -42,7 +42,7 @@ pub(crate) fn decompose(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
     op.call_fallback(backend, stack).unwrap_or(Err(no_way))
 }
 
-fn backend_of(op: OperatorHandle, args: &[Value]) -> DispatchKey {
+pub(super) fn backend_of(op: OperatorHandle, args: &[Value]) -> DispatchKey {
     let keys = op.argument_keys(args) & DispatchKeySet::full_after(DispatchKey::BackendSelect);
     keys.highest_priority_key()
 }

@@ -133,6 +133,12 @@ pub(crate) fn copy_(dst: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Te
             dst.sizes()
         )));
     }
+    if let Some(t) = [dst, src]
+        .into_iter()
+        .find(|t| t.kind_without_memory().is_some())
+    {
+        return Err(t.no_memory_error("copy_()"));
+    }
     if !has_memory_of_ours(dst.device()) || !has_memory_of_ours(src.device()) {
         // dispatched: to the backend of either, which knows both
         aten::_copy_from(src, dst, non_blocking)?;

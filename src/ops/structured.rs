@@ -11,6 +11,7 @@
 //! What becomes of an `out` of another shape or dtype is for `variants` to say.
 
 use super::aten;
+use super::composite::{backend_of, decompose};
 use super::variants::{self, OutRules};
 use crate::dispatch::{
     DispatchError, DispatchKey as K, Kernel, Library, OperatorHandle, Stack, Value, operator,
@@ -108,11 +109,20 @@ pub(super) fn shapes(op: OperatorHandle, args: &[Value]) -> Result<(Vec<Tensor>,
     ))
 }
 
+/// Whether the `out` that this backend has is itself made of the functional variant: the two would call each other.
+fn is_circular(op: OperatorHandle, out: OperatorHandle, args: &[Value]) -> bool {
+    out.has_kernel(K::CompositeExplicitAutograd) && !out.has_kernel(backend_of(op, args))
+}
+
 /// The functional variant for every backend that has `out`.
 fn through_out(out: &'static str) -> Kernel {
     let out = Variant::new(out);
     Kernel::boxed(move |op, _, stack| {
         let mut args = arguments(op, stack)?;
+        if is_circular(op, out.get()?, &args) {
+            stack.extend(args);
+            return decompose(op, stack);
+        }
         let (shapes, device) = shapes(op, &args)?;
         for s in shapes {
             let (dtype, device) = (Some(s.dtype()), Some(device));

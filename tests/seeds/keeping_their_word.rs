@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use straightline::dispatch::{
-    CheckFailure, DispatchKey as K, Library, Value, all_operators, custom_op, opcheck,
+    CheckFailure, DispatchKey as K, Kernel, Library, Value, all_operators, custom_op, opcheck,
 };
 use straightline::{DType, Scalar, Tensor};
 
@@ -62,6 +62,17 @@ fn lies_are_found_out() {
             first: 0,
             second: 1
         }
+    );
+
+    lib.def("one_of_two(Tensor x) -> (Tensor, Tensor)").unwrap();
+    let leaves_one = Kernel::boxed(|_, _, stack| {
+        stack.pop();
+        stack.push(Tensor::from_vec([1f32])?.into());
+        Ok(())
+    });
+    lib.impl_at("one_of_two", K::CPU, leaves_one).unwrap();
+    assert!(
+        matches!(failure("word::one_of_two", "test_schema", &args), CheckFailure::Call(e) if e.contains("should have left (Tensor, Tensor) on the stack and left (Tensor)"))
     );
 
     lib.def("no_meta(Tensor x) -> Tensor").unwrap();

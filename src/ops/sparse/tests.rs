@@ -637,3 +637,17 @@ fn views_without_a_sparse_form_are_refused() {
     refused(coo().to_sparse_csr().unwrap().select(0, 0));
     assert!(message(coo().to_sparse_csr().unwrap().unbind(0)).contains("to_dense"));
 }
+
+#[test]
+fn copies_into_and_out_of_sparse_memory_say_so() {
+    for copied in [
+        aten::copy_(&coo(), &ones(&[2, 3]), false),
+        aten::copy_(&ones(&[2, 3]), &coo(), false),
+    ] {
+        let said = message(copied);
+        assert!(
+            said.contains("copy_() reads plain memory, and this is a sparse tensor"),
+            "{said}"
+        );
+    }
+}
