@@ -68,7 +68,31 @@ fn lerp_dtype(x: &Tensor, end: &Tensor, weight: Option<&Tensor>) -> Result<DType
             )));
         }
     }
-    floats("lerp", &[x])
+    match x.dtype() {
+        dtype if dtype.is_complex() => Ok(dtype),
+        _ => floats("lerp", &[x]),
+    }
+}
+
+/// `lerp` of complex numbers, from the end that is nearer.
+fn lerp_complex(x: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
+    let (one, (re, im)) = (Scalar::Int(1), weight.as_complex());
+    let way = pointwise::sub(end, x, one)?;
+    if re.hypot(im) < 0.5 {
+        return pointwise::add(x, &way, weight);
+    }
+    pointwise::sub(end, &way, Scalar::Complex(1.0 - re, -im))
+}
+
+/// [`lerp_complex`] with a weight for each element.
+fn lerp_complex_each(x: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
+    let one = Scalar::Int(1);
+    let way = pointwise::sub(end, x, one)?;
+    let from_start = pointwise::add(x, &pointwise::mul(&way, weight)?, one)?;
+    let rest = pointwise::rsub_scalar(weight, one, one)?;
+    let from_end = pointwise::sub(end, &pointwise::mul(&way, &rest)?, one)?;
+    let near = pointwise::lt_scalar(&pointwise::abs(weight)?, Scalar::Float(0.5))?;
+    pointwise::where_self(&near, &from_start, &from_end)
 }
 
 fn lerp_call<'a>(
@@ -86,21 +110,33 @@ fn lerp_call<'a>(
 
 pub(crate) fn lerp_scalar(x: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
     let dtype = lerp_dtype(x, end, None)?;
+    if dtype.is_complex() {
+        return lerp_complex(x, end, weight);
+    }
     lerp_call(&[(0, x), (1, end)], &[("weight", weight.into())], dtype).run(f::lerp_scalar)
 }
 
 pub(crate) fn lerp_scalar_(x: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
     let dtype = lerp_dtype(x, end, None)?;
+    if dtype.is_complex() {
+        return copy::copy_(x, &lerp_complex(x, end, weight)?, false);
+    }
     lerp_call(&[(0, x), (1, end)], &[("weight", weight.into())], dtype).run_inplace(f::lerp_scalar)
 }
 
 pub(crate) fn lerp_tensor(x: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
     let dtype = lerp_dtype(x, end, Some(weight))?;
+    if dtype.is_complex() {
+        return lerp_complex_each(x, end, weight);
+    }
     lerp_call(&[(0, x), (1, end), (2, weight)], &[], dtype).run(f::lerp_tensor)
 }
 
 pub(crate) fn lerp_tensor_(x: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
     let dtype = lerp_dtype(x, end, Some(weight))?;
+    if dtype.is_complex() {
+        return copy::copy_(x, &lerp_complex_each(x, end, weight)?, false);
+    }
     lerp_call(&[(0, x), (1, end), (2, weight)], &[], dtype).run_inplace(f::lerp_tensor)
 }
 

@@ -10,9 +10,9 @@ fn cast(t: &Tensor, dtype: DType) -> Result<Tensor> {
     aten::to_dtype(t, dtype, false, false, None)
 }
 
-/// The dtype of the result, checked.
+/// The dtype in which `x` is taken, checked; the norm of complex numbers has that of their parts.
 fn norm_dtype(x: &Tensor, dtype: Option<DType>) -> Result<DType> {
-    if !x.dtype().is_floating() {
+    if !x.dtype().is_floating() && !x.dtype().is_complex() {
         return Err(Error::not_implemented(format!(
             "linalg.vector_norm: Expected a floating point or complex tensor as input. Got {}",
             x.dtype()
@@ -21,9 +21,18 @@ fn norm_dtype(x: &Tensor, dtype: Option<DType>) -> Result<DType> {
     let Some(dtype) = dtype else {
         return Ok(x.dtype());
     };
-    if !dtype.is_floating() {
+    if !dtype.is_floating() && !dtype.is_complex() {
         return Err(Error::dtype(format!(
             "linalg.vector_norm: dtype should be floating point or complex, but got {dtype}"
+        )));
+    }
+    if dtype.is_complex() != x.dtype().is_complex() {
+        let (want, of) = match x.dtype().is_complex() {
+            true => ("complex", "complex"),
+            false => ("floating point", "real"),
+        };
+        return Err(Error::dtype(format!(
+            "linalg.vector_norm: dtype should be {want} for {of} inputs, but got {dtype}"
         )));
     }
     if DType::promote(x.dtype(), dtype) != dtype {
@@ -62,8 +71,12 @@ pub(crate) fn vector_norm(
         }
     }
     let dims: Vec<i64> = wrapped.iter().map(|d| *d as i64).collect();
+    let (x, dtype) = match dtype.is_complex() {
+        true => (aten::abs(&cast(x, dtype)?)?, dtype.to_real()),
+        false => (x.clone(), dtype),
+    };
     let wide = dtype.opmath();
-    let x = cast(x, wide)?;
+    let x = cast(&x, wide)?;
     let sum = |t: &Tensor| {
         if dims.is_empty() {
             Ok(t.clone())
@@ -92,7 +105,7 @@ pub(crate) fn vector_norm(
 }
 
 fn check_norm(x: &Tensor) -> Result<()> {
-    if !x.dtype().is_floating() {
+    if !x.dtype().is_floating() && !x.dtype().is_complex() {
         return Err(Error::not_implemented(format!(
             "norm(): input dtype should be either floating point or complex. Got {} instead.",
             x.dtype()

@@ -285,13 +285,22 @@ pub(crate) fn min_dim(x: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Te
     extreme(false, x, dim, keepdim)
 }
 
-/// Variance over dimensions, divided by `n - correction` (1 when not given).
+/// Variance over dimensions, divided by `n - correction` (1 when not given). That of complex numbers is real: the variances
+/// of their parts added up.
 pub(crate) fn var_correction(
     x: &Tensor,
     dims: Option<&[i64]>,
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<Tensor> {
+    if x.dtype().is_complex() {
+        let parts = super::complex::view_as_real(x)?;
+        let of = |part| {
+            let part = super::view::select(&parts, x.dim() as i64, part)?;
+            var_correction(&part, dims, correction, keepdim)
+        };
+        return super::pointwise::add(&of(0)?, &of(1)?, Scalar::Int(1));
+    }
     if !x.dtype().is_floating() {
         return Err(Error::not_implemented(
             "std and var only support floating point and complex dtypes",
@@ -339,7 +348,7 @@ pub(crate) fn std_correction(
 /// `log(sum(exp(x)))` over dimensions, stable.
 pub(crate) fn logsumexp(x: &Tensor, dims: &[i64], keepdim: bool) -> Result<Tensor> {
     use crate::ops::aten;
-    let x = if x.dtype().is_floating() {
+    let x = if x.dtype().is_floating() || x.dtype().is_complex() {
         x.clone()
     } else {
         aten::to_dtype(x, float_of(x.dtype()), false, false, None)?
@@ -352,7 +361,8 @@ pub(crate) fn logsumexp(x: &Tensor, dims: &[i64], keepdim: bool) -> Result<Tenso
             None,
         )?);
     }
-    let top = aten::amax(&x, dims, true)?;
+    // the exponential of a complex number is as large as its real part says
+    let top = aten::amax(&aten::real(&x)?, dims, true)?;
     let infinite = aten::eq_scalar(&aten::abs(&top)?, Scalar::Float(f64::INFINITY))?;
     let top = aten::masked_fill_scalar(&top, &infinite, Scalar::Float(0.0))?;
     let e = aten::exp(&aten::sub_tensor(&x, &top, Scalar::Int(1))?)?;

@@ -20,7 +20,7 @@ fn sum_dtype(x: &Tensor, dtype: Option<DType>) -> DType {
 
 fn cumulative(op: ReduceOp, x: &Tensor, dim: i64, dtype: DType, name: &str) -> Result<Tensor> {
     let dim = wrap_dim(dim, x.dim())?;
-    if x.dim() == 0 && !dtype.is_complex() {
+    if x.dim() == 0 {
         return copy::clone_contiguous(&copy::to_dtype(x, dtype)?);
     }
     if dtype == DType::Bool && x.numel() > 0 {
@@ -33,7 +33,7 @@ fn cumulative(op: ReduceOp, x: &Tensor, dim: i64, dtype: DType, name: &str) -> R
         let x = copy::to_dtype(x, dtype)?;
         let _read = access::read(&[&x])?;
         // SAFETY: out is fresh and has x's sizes; x is held shared.
-        unsafe { kernels::cumulative(op, out.strided()?, x.strided()?, dim)? };
+        unsafe { kernels::cumulative(op, out.strided_any()?, x.strided_any()?, dim)? };
     }
     Ok(out)
 }

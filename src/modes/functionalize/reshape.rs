@@ -6,7 +6,7 @@ use super::kernels::as_strided;
 use super::leaves::{as_strided_step, leaves};
 use super::storage::{FunctionalStorage, Layout};
 use super::wrapper::{
-    Behind, behind, is_wrapper, replace, take_memory, take_place, wrapped, wrapper_of,
+    Behind, behind, in_dtype, is_wrapper, replace, take_memory, take_place, wrapped, wrapper_of,
 };
 use crate::dispatch::{OperatorHandle, Stack, Value, operator};
 use crate::error::{Error, Result};
@@ -186,10 +186,7 @@ pub(super) fn resize_out(t: &Tensor, new: Tensor, shape: Option<&Tensor>) -> Res
         return replace(t, new);
     }
     let old = sole_owner(t)?;
-    let mut new = new;
-    if new.dtype() != t.dtype() {
-        new = aten::_to_copy(&new, Some(t.dtype()), None, None, None, false, None)?;
-    }
+    let mut new = in_dtype(new, t.dtype())?;
     if new.strides() != to.strides.as_slice() {
         let (dtype, device) = (Some(t.dtype()), Some(t.device()));
         let like = aten::empty_strided(&to.sizes, &to.strides, dtype, None, device, None)?;

@@ -12,7 +12,7 @@ use crate::tensor::storage::Storage;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use straightline_passes::ir::graph::TensorMeta;
-use straightline_passes::ir::layout;
+use straightline_passes::ir::{DType, layout};
 
 /// What a wrapper carries.
 struct Wrapper {
@@ -192,14 +192,26 @@ impl Behind {
     }
 }
 
+/// A value in another dtype. Complex numbers are converted by `copy`, whose kernel moves elements; that of `_to_copy` calls
+/// other operators, which a replay must not.
+pub(super) fn in_dtype(new: Tensor, dtype: DType) -> Result<Tensor> {
+    if new.dtype() == dtype {
+        return Ok(new);
+    }
+    if dtype.is_complex() || new.dtype().is_complex() {
+        let strides = layout::contiguous_strides(new.sizes());
+        let device = Some(new.device());
+        let like = aten::empty_strided(new.sizes(), &strides, Some(dtype), None, device, None)?;
+        return aten::copy(&like, &new, false);
+    }
+    aten::_to_copy(&new, Some(dtype), None, None, None, false, None)
+}
+
 /// Gives a wrapper a new value: cast to its dtype, queued at its storage and applied at once.
 pub(super) fn replace(t: &Tensor, new: Tensor) -> Result<()> {
     let w = wrapper_of(t)
         .ok_or_else(|| Error::compile("a write to a tensor that is not functional"))?;
-    let mut new = new;
-    if new.dtype() != t.dtype() {
-        new = aten::_to_copy(&new, Some(t.dtype()), None, None, None, false, None)?;
-    }
+    let new = in_dtype(new, t.dtype())?;
     if new.sizes() != t.sizes() {
         return Err(Error::shape(format!(
             "output with shape {:?} doesn't match the broadcast shape {:?}",

@@ -5,7 +5,7 @@
 use super::copy::{conversion, copy, worth_turning};
 use super::nest::{self, Nest, Shared};
 use super::tile::{Form, TILE, Tile, load, store};
-use super::{KernelError, Strided};
+use super::{KernelError, Strided, complex};
 use crate::cpu::math::{Lane, Simd, SimdTask, functions as f};
 use crate::memory::{self, Block};
 use smallvec::SmallVec;
@@ -497,7 +497,7 @@ pub unsafe fn layer_norm(
 }
 
 /// Running sums or products along a dimension, in the dtype of `out` (integers wrap in `i64`; `f32` accumulates in
-/// `f64`, half types too).
+/// `f64`, half types too; complex numbers in `c128`).
 ///
 /// # Safety
 ///
@@ -516,6 +516,10 @@ pub unsafe fn cumulative(
     };
     if out.numel() == 0 {
         return Ok(());
+    }
+    if out.dtype.is_complex() {
+        // SAFETY: as promised by the caller.
+        return unsafe { complex::cumulative(op, out, a, dim) };
     }
     if let Some(strides) = worth_turning(&a, dim) {
         // SAFETY: as promised by the caller.

@@ -6,6 +6,7 @@
 
 mod functions;
 mod reduce;
+mod scan;
 
 use super::tile::{Form, pointwise};
 use super::{KernelError, Strided, copy, fill};
@@ -14,6 +15,7 @@ use straightline_passes::ir::{DType, Dims, Scalar};
 use straightline_passes::schedule::loops::{BinaryOp, CompareOp, UnaryOp};
 
 pub(super) use reduce::reduce;
+pub(super) use scan::cumulative;
 
 /// A part of a complex number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
