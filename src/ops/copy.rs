@@ -328,7 +328,7 @@ fn triangle(t: &Tensor, diagonal: i64, which: Triangle) -> Result<Tensor> {
     if out.storage().has_data() {
         let _read = access::read(&[t])?;
         // SAFETY: out is fresh and has t's sizes and dtype; t is held shared.
-        unsafe { kernels::triangle(which, out.strided()?, t.strided()?, diagonal)? };
+        unsafe { kernels::triangle(which, out.strided_any()?, t.strided_any()?, diagonal)? };
     }
     Ok(out)
 }

@@ -49,8 +49,8 @@ pub(crate) fn embedding(
         // are held shared; the kernel checks each index.
         unsafe {
             kernels::index_select(
-                out.strided_as(&rows, &row_strides)?,
-                weight.strided()?,
+                out.strided_as_any(&rows, &row_strides)?,
+                weight.strided_any()?,
                 0,
                 indices.strided_as(&[n], &[1])?,
             )?;
@@ -116,7 +116,7 @@ pub(crate) fn index_select(x: &Tensor, dim: i64, index: &Tensor) -> Result<Tenso
         let _reads = access::read(&[&x, &i])?;
         // SAFETY: out is fresh with x's sizes but at d; x and index are held shared; the kernel
         // checks each index.
-        unsafe { kernels::index_select(o.strided()?, x.strided()?, d, i.strided()?) }.map_err(
+        unsafe { kernels::index_select(o.strided_any()?, x.strided_any()?, d, i.strided()?) }.map_err(
             |e| match e {
                 // PyTorch takes another way, with its own error, for all but the outermost dimension
                 KernelError::IndexOutOfRange { index, size } if d > 0 || (size == 0 && x.dim() > 1) => Error::runtime(format!(
@@ -177,14 +177,14 @@ pub(crate) fn gather(x: &Tensor, dim: i64, index: &Tensor, _sparse: bool) -> Res
             let (o, x, i) = (flat(&out), flat(x), flat(index));
             let _reads = access::read(&[&x, &i])?;
             // SAFETY: as below.
-            unsafe { kernels::gather(o.strided()?, x.strided()?, 0, i.strided()?) }
+            unsafe { kernels::gather(o.strided_any()?, x.strided_any()?, 0, i.strided()?) }
                 .map_err(out_of_bounds(0))?;
             return Ok(out);
         }
         let _reads = access::read(&[x, index])?;
         // SAFETY: out is fresh with index's sizes; x and index are held shared; index is within
         // x's sizes outside d, and the kernel checks the values.
-        unsafe { kernels::gather(out.strided()?, x.strided()?, d, index.strided()?) }
+        unsafe { kernels::gather(out.strided_any()?, x.strided_any()?, d, index.strided()?) }
             .map_err(out_of_bounds(d))?;
     }
     Ok(out)

@@ -48,8 +48,8 @@ fn put_slices(
     unsafe {
         kernels::put_at(
             op,
-            x.strided_as(&sizes, &strides)?,
-            values.strided_as(&sizes, value_strides)?,
+            x.strided_as_any(&sizes, &strides)?,
+            values.strided_as_any(&sizes, value_strides)?,
             Strided {
                 ptr: offsets.as_mut_ptr().cast(),
                 dtype: DType::I64,
@@ -407,8 +407,8 @@ pub(crate) fn take(x: &Tensor, index: &Tensor) -> Result<Tensor> {
         // SAFETY: out is fresh and seen as a vector; x is held shared, the offsets are those of its elements.
         unsafe {
             kernels::take_at(
-                out.strided_as(&n, &one)?,
-                x.strided_as(&n, &zero)?,
+                out.strided_as_any(&n, &one)?,
+                x.strided_as_any(&n, &zero)?,
                 Strided {
                     ptr: offsets.as_mut_ptr().cast(),
                     dtype: DType::I64,
@@ -463,8 +463,8 @@ pub(crate) fn put_(
         unsafe {
             kernels::put_at(
                 op,
-                x.strided_as(&n, &zero)?,
-                source.strided_as(&n, &one)?,
+                x.strided_as_any(&n, &zero)?,
+                source.strided_as_any(&n, &one)?,
                 Strided {
                     ptr: offsets.as_mut_ptr().cast(),
                     dtype: DType::I64,

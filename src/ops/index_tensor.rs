@@ -230,8 +230,8 @@ pub(crate) fn index(x: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
         // SAFETY: out is fresh; x is held shared, each offset is one of its indexed dimensions.
         unsafe {
             kernels::take_at(
-                out.strided()?,
-                x.strided_as(&indexed.sizes, &indexed.strides)?,
+                out.strided_any()?,
+                x.strided_as_any(&indexed.sizes, &indexed.strides)?,
                 kernels::Strided {
                     ptr: offsets.as_mut_ptr().cast(),
                     dtype: DType::I64,
@@ -301,8 +301,8 @@ pub(crate) fn index_put_(
         unsafe {
             kernels::put_at(
                 op,
-                x.strided_as(&indexed.sizes, &indexed.strides)?,
-                values.strided_as(&indexed.sizes, &value_strides)?,
+                x.strided_as_any(&indexed.sizes, &indexed.strides)?,
+                values.strided_as_any(&indexed.sizes, &value_strides)?,
                 kernels::Strided {
                     ptr: offsets.as_mut_ptr().cast(),
                     dtype: DType::I64,

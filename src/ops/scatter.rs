@@ -90,10 +90,10 @@ fn run(op: ScatterOp, x: &Tensor, d: usize, index: &Tensor, src: &Tensor) -> Res
     unsafe {
         kernels::scatter(
             op,
-            x.strided()?,
+            x.strided_any()?,
             d,
             index.strided()?,
-            src.strided_as(index.sizes(), &src_strides)?,
+            src.strided_as_any(index.sizes(), &src_strides)?,
         )
     }
     .map_err(out_of_bounds(d))

@@ -259,6 +259,46 @@ for d in (C64, C128):
     for name in "sign floor abs_ relu".split():
         refused(name, x)
 
+# elements that move, or are added, where an index or a mask says
+for d in (C64, C128):
+    def r(*size):
+        return torch.randn(*size, dtype=d)
+
+    i, j = torch.tensor([2, 0, 2]), torch.tensor([[0, 1, 0, 2], [2, 2, 1, 0]])
+    mask = torch.tensor([[True, False, True, True], [False] * 4, [True, False, False, True]])
+    for x in (r(3, 4), r(4, 3).t()):
+        case("index_select", x, 0, i)
+        case("index_select", x, 1, i)
+        case("gather", x, 0, j)
+        case("take_along_dim", x, torch.tensor([[1, 0, 2, 1]]), 0)
+        case("take", x, j)
+        case("put_", x.clone(), i[:2], r(2))
+        case("index.Tensor", x, [i, None])
+        case("index.Tensor", x, [None, i])
+        case("index.Tensor", x, [mask])
+        case("index_put", x, [i, i], r(3))
+        case("index_put", x, [i], r(4), True)
+        case("index_put_", x.clone(), [None, i[:2]], r(3, 2))
+        case("index_add", x, 0, i, r(3, 4), alpha=0.5 - 1j)
+        case("index_add_", x.clone(), 1, i, r(3, 3))
+        case("index_copy", x, 0, i[:2], r(2, 4))
+        case("index_fill.int_Scalar", x, 1, i, 1 - 2j)
+        case("index_fill.int_Tensor", x, 0, i, r(()))
+        case("scatter.src", x, 0, j, r(2, 4))
+        case("scatter.value", x, 1, j, 3 + 1j)
+        case("scatter_.value", x.clone(), 0, j, 2)
+        case("scatter_add", x, 0, j, r(4, 2).t())
+        case("embedding", x, j)
+        case("masked_select", x, mask)
+        case("masked_scatter", x, mask, r(6))
+        case("masked_scatter_", x.clone(), mask[0], r(12))
+        case("tril", x)
+        case("triu", x, 1)
+        case("constant_pad_nd", x, [1, 2], 1j)
+        case("constant_pad_nd", x, [1, -1, -1, 2])
+        case("constant_pad_nd", x, [-1, 0])
+    case("tril_", r(2, 3, 3), -1)
+
 path = pathlib.Path(__file__).with_name("complex.jsonl.gz")
 with gzip.GzipFile(path, "wb", mtime=0) as f:
     f.write(("\n".join(LINES) + "\n").encode())

@@ -102,7 +102,7 @@ pub(super) fn result(
 pub(super) fn copy_over(out: &Tensor, from: &Tensor) -> Result<()> {
     let _reads = access::read(&[from])?;
     // SAFETY: out is fresh, of from's sizes and dtype; from is held shared.
-    unsafe { straightline_runtime::cpu::kernels::copy(out.strided()?, from.strided()?)? };
+    unsafe { straightline_runtime::cpu::kernels::copy(out.strided_any()?, from.strided_any()?)? };
     Ok(())
 }
 

@@ -8,6 +8,11 @@ use crate::ops::{aten, copy, view};
 use crate::tensor::Tensor;
 use straightline_passes::ir::{Dims, MemoryFormat, Scalar};
 
+/// `length` places of dimension `d` from `start` on, which are there: a view that no other operator is called for.
+fn part(t: &Tensor, d: usize, start: i64, length: i64) -> Result<Tensor> {
+    view::slice(t, d as i64, Some(start), Some(start + length), 1)
+}
+
 /// The constant around the tensor; negative pads cut off.
 pub(crate) fn constant_pad_nd(x: &Tensor, pad: &[i64], value: Scalar) -> Result<Tensor> {
     let rank = x.dim();
@@ -38,7 +43,7 @@ pub(crate) fn constant_pad_nd(x: &Tensor, pad: &[i64], value: Scalar) -> Result<
             sizes[d]
         );
         if kept != sizes[d] {
-            inner = view::narrow(&inner, d as i64, cut_before, kept)?;
+            inner = part(&inner, d, cut_before, kept)?;
         }
         sizes[d] = size;
         begins[d] = before.max(0);
@@ -57,7 +62,7 @@ pub(crate) fn constant_pad_nd(x: &Tensor, pad: &[i64], value: Scalar) -> Result<
     let mut hole = out.clone();
     for d in 0..rank {
         if hole.sizes()[d] != inner.sizes()[d] {
-            hole = view::narrow(&hole, d as i64, begins[d], inner.sizes()[d])?;
+            hole = part(&hole, d, begins[d], inner.sizes()[d])?;
         }
     }
     if inner.numel() > 0 {

@@ -338,7 +338,7 @@ pub unsafe fn triangle(
     let size = out.dtype.size();
     let (to_row, to_step) = (out.byte_stride(rank - 2), out.byte_stride(rank - 1));
     let (from_row, from_step) = (a.byte_stride(rank - 2), a.byte_stride(rank - 1));
-    let zero = 0u64;
+    let zero = 0u128;
     let zero = Shared((&raw const zero).cast_mut().cast());
     nest::parallel(
         batch.numel * rows as usize,
