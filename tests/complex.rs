@@ -116,7 +116,7 @@ fn compiled_functions_write_complex_tensors() {
 #[test]
 fn what_complex_numbers_do_not_have_is_refused_by_name() {
     type F = fn(&Tensor) -> Result<Tensor>;
-    let refused: [(&str, F); 14] = [
+    let refused: [(&str, F); 16] = [
         ("lt", |x| aten::lt_tensor(x, x)),
         ("maximum", |x| aten::maximum(x, x)),
         ("relu", |x| x.relu()),
@@ -131,6 +131,14 @@ fn what_complex_numbers_do_not_have_is_refused_by_name() {
         ("atan2", |x| aten::atan2(x, x)),
         ("erf", |x| aten::erf(x)),
         ("clamp", |x| aten::clamp(x, Some(Scalar::Int(0)), None)),
+        ("scatter_reduce", |x| {
+            let first = Tensor::from_vec([0i64])?;
+            aten::scatter_reduce_two(x, 0, &first, x, "amax", true)
+        }),
+        ("index_reduce", |x| {
+            let places = Tensor::from_vec([0i64, 1])?;
+            aten::index_reduce(x, 0, &places, x, "prod", false)
+        }),
     ];
     for (name, f) in refused {
         let e = f(&x()).unwrap_err().to_string();

@@ -330,6 +330,12 @@ pub(crate) fn index_reduce_(
         return Ok(x.clone());
     }
     if !include_self {
+        if x.dtype().is_complex() {
+            return Err(Error::not_implemented(format!(
+                "\"index_reduce_func_exclude_input_init\" not implemented for {}; fill the indexed slices with index_fill_ and pass include_self=True",
+                x.dtype().torch_name()
+            )));
+        }
         index_fill_along(x, d, index, reduction.start)?;
     }
     put_slices(reduction.op, x, d, index, source, &strides, false)?;

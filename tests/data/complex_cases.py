@@ -298,6 +298,16 @@ for d in (C64, C128):
         case("constant_pad_nd", x, [1, -1, -1, 2])
         case("constant_pad_nd", x, [-1, 0])
     case("tril_", r(2, 3, 3), -1)
+    for reduce in ("sum", "prod", "mean"):
+        case("scatter_reduce.two", x, 0, j, r(2, 4), reduce)
+        case("scatter_reduce_.two", x.clone(), 0, j, r(2, 4), reduce, include_self=False)
+        if reduce != "sum":
+            case("index_reduce", x, 0, i, r(3, 4), reduce)
+            case("index_reduce", x, 1, i, r(3, 3), reduce)
+    case("scatter.reduce", x, 0, j, r(2, 4), reduce="multiply")
+    case("scatter.value_reduce", x, 0, j, 1 - 1j, reduce="add")
+    for reduce in ("amax", "amin"):
+        refused("scatter_reduce.two", x, 0, j, r(2, 4), reduce)
 
 path = pathlib.Path(__file__).with_name("complex.jsonl.gz")
 with gzip.GzipFile(path, "wb", mtime=0) as f:
