@@ -168,3 +168,18 @@ fn a_result_that_repeats_its_elements_is_copied_by_a_call() {
         assert_eq!(values(&y), values(&x));
     }
 }
+
+#[test]
+fn a_real_result_written_into_a_complex_out_replays_without_the_dispatcher() {
+    let f = compile(|x: &Tensor| {
+        let out = x.to_dtype(DType::C64)?;
+        aten::add_out(x, x, Scalar::Int(1), &out)?;
+        Ok(out)
+    });
+    let x = Tensor::from_vec([1f32, -2.5]).unwrap();
+    f.call(&x).unwrap();
+    let before = straightline::dispatch::call_count();
+    let out = f.call(&x).unwrap();
+    assert_eq!(straightline::dispatch::call_count(), before);
+    assert_eq!(values(&out), [C::new(2.0, 0.0), C::new(-5.0, 0.0)]);
+}

@@ -309,6 +309,36 @@ for d in (C64, C128):
     for reduce in ("amax", "amin"):
         refused("scatter_reduce.two", x, 0, j, r(2, 4), reduce)
 
+# spreads, sizes and running results
+for d in (C64, C128):
+    def r(*size):
+        return torch.randn(*size, dtype=d)
+
+    for x in (r(3, 5), r(5, 3).t(), r(4)):
+        for dims in ([0], [-1], None):
+            case("var.correction", x, dims, correction=1)
+            case("std.correction", x, dims, correction=0, keepdim=True)
+            for p in (0, 1, 2, 3, float("inf"), -1.5):
+                case("linalg_vector_norm", x, p, dims)
+        case("var.dim", x, [0])
+        case("std.dim", x, [0], False)
+        case("norm.ScalarOpt_dim", x, 2, [0])
+        case("norm.Scalar", x, 1)
+        case("linalg_norm", x)
+        case("logsumexp", x, [0])
+        case("cumsum", x, 0)
+        case("cumprod", x, -1)
+        case("cumsum_", x.clone(), 0)
+    case("linalg_vector_norm", r(4), 2, None, False, dtype=C128)
+    case("cumsum", torch.randn(4), 0, dtype=d)
+    case("cumprod", r(()), 0)
+    x, end = r(3, 4), r(3, 4)
+    for weight in (0.25, 0.75, 0.3 + 0.9j):
+        case("lerp.Scalar", x, end, weight)
+        case("lerp_.Scalar", x.clone(), end, weight)
+    case("lerp.Tensor", x, end, r(3, 4))
+    case("lerp_.Tensor", x.clone(), end, r(4))
+
 path = pathlib.Path(__file__).with_name("complex.jsonl.gz")
 with gzip.GzipFile(path, "wb", mtime=0) as f:
     f.write(("\n".join(LINES) + "\n").encode())
