@@ -2,7 +2,6 @@
 
     python bad_cases.py public.jsonl.gz OUT.jsonl.gz ERRORS.jsonl.gz [CASES-PER-OPERATOR] [SEED]
 """
-import base64
 import gzip
 import json
 import os
@@ -14,41 +13,13 @@ import warnings
 
 import torch
 
-from vectors import NAME, record
+from vectors import FORMATS, NAME, Unknown, record, value
 
 warnings.filterwarnings("ignore")
 torch.set_num_threads(1)
 resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
 per = int(sys.argv[4]) if len(sys.argv) > 4 else 2
 rng = random.Random(int(sys.argv[5]) if len(sys.argv) > 5 else 1)
-DTYPES = {v: k for k, v in NAME.items()}
-FORMATS = {"contiguous_format": torch.contiguous_format, "preserve_format": torch.preserve_format,
-           "channels_last": torch.channels_last, "channels_last_3d": torch.channels_last_3d}
-
-
-class Unknown(Exception):
-    pass
-
-
-def value(j):
-    """An argument of a recorded case."""
-    if j is None:
-        return None
-    if "t" in j:
-        if "data" not in j:
-            raise Unknown
-        row = torch.frombuffer(bytearray(base64.b64decode(j["data"])), dtype=DTYPES[j["t"]]) if j["data"] else torch.empty(0, dtype=DTYPES[j["t"]])
-        return torch.empty(0, dtype=row.dtype).set_(row.untyped_storage(), j["offset"], j["size"], j["stride"])
-    (kind, v), = j.items()
-    if kind in ("i", "b", "s", "f"):
-        return float(v) if kind == "f" else v
-    if kind == "dtype":
-        return getattr(torch, v)
-    if kind == "memory_format":
-        return FORMATS[v]
-    if kind == "list":
-        return [value(x) for x in v]
-    raise Unknown
 
 
 def converted(t, d):

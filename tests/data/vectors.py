@@ -14,6 +14,9 @@ WIDE = {torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat
 # results that nothing was written to
 UNINITIALISED = ("empty", "new_empty", "empty_like", "empty_strided", "new_empty_strided", "resize_", "empty_permuted", "_embedding_bag",
                  "resize_as_", "resize", "resize_as")
+DTYPES = {v: k for k, v in NAME.items()}
+FORMATS = {"contiguous_format": torch.contiguous_format, "preserve_format": torch.preserve_format,
+           "channels_last": torch.channels_last, "channels_last_3d": torch.channels_last_3d}
 LIMIT = 1 << 16
 
 
@@ -338,3 +341,30 @@ def record(op, args, kwargs, ident, source, memory=None):
         return case
     except Skip:
         return None
+
+
+class Unknown(Exception):
+    """A recorded value that stands for none of a call by itself: memory shared with another argument, for instance."""
+
+
+def value(j):
+    """An argument of a recorded case."""
+    if j is None:
+        return None
+    if "t" in j:
+        if "data" not in j:
+            raise Unknown
+        row = torch.frombuffer(bytearray(base64.b64decode(j["data"])), dtype=DTYPES[j["t"]]) if j["data"] else torch.empty(0, dtype=DTYPES[j["t"]])
+        return torch.empty(0, dtype=row.dtype).set_(row.untyped_storage(), j["offset"], j["size"], j["stride"])
+    (kind, v), = j.items()
+    if kind in ("i", "b", "s"):
+        return v
+    if kind == "f":
+        return float(v)
+    if kind == "dtype":
+        return getattr(torch, v)
+    if kind == "memory_format":
+        return FORMATS[v]
+    if kind == "list":
+        return [value(x) for x in v]
+    raise Unknown
