@@ -18,13 +18,24 @@
 //! - [`modes`]: handlers that see every operator call, and tensors that carry their own.
 //! - [`Error`] names the operator, the operands and your line.
 //!
+//! # Features
+//!
+//! `compile` (on by default) is [`compile()`] with all that it needs: egg and Cranelift. Without it the
+//! crate has tensors, the dispatcher and the modes, and builds in less than half of the time.
+//!
 //! # Seeing what happens
 //!
 //! `STRAIGHTLINE_LOG=debug` lets the command line print log messages (crate `tracing`) to standard error. In the
 //! library, [`dispatch::capture`] collects the dispatcher's calls and [`dispatch::dump_table`] prints an
 //! operator's table. `ARCHITECTURE.md` in the repository has the plan of the house.
+#![cfg_attr(
+    not(feature = "compile"),
+    allow(dead_code, unused_imports, reason = "what only capture needs")
+)]
+
 extern crate self as straightline;
 
+#[cfg(feature = "compile")]
 pub mod compile;
 pub mod dispatch;
 mod error;
@@ -33,6 +44,7 @@ pub mod ops;
 mod sync;
 pub mod tensor;
 
+#[cfg(feature = "compile")]
 pub use compile::{
     CompileEvent, CompileOptions, Compiled, Executable, Explanation, GuardMiss, Lowered,
     TensorTree, Traced, compile, compile_with,

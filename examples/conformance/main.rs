@@ -6,16 +6,16 @@
 //!
 //! Each case is a call with its arguments and what PyTorch made of it. It is called by the operator's name, through
 //! the boxed interface, and values, shapes, strides, dtypes, aliasing, mutation and errors are compared. Only the public
-//! interface of the crate is used; `tests/conformance` runs the same code on the vectors in the repository.
+//! interface of the crate is used; `tests/suite/conformance` runs the same code on the vectors in the repository.
 
-#[path = "../../tests/conformance/case.rs"]
+#[path = "../../tests/suite/conformance/case.rs"]
 mod case;
-#[path = "../../tests/conformance/compare.rs"]
+#[path = "../../tests/suite/conformance/compare.rs"]
 mod compare;
 mod coverage;
-#[path = "../../tests/conformance/report.rs"]
+#[path = "../../tests/suite/conformance/report.rs"]
 mod report;
-#[path = "../../tests/conformance/run.rs"]
+#[path = "../../tests/suite/conformance/run.rs"]
 mod run;
 
 use clap::{Parser, ValueEnum};
@@ -74,7 +74,7 @@ fn main() -> ExitCode {
         Modes::Meta => Mode::Meta,
     };
     let skips = match &options.skips {
-        None => Ok(include_str!("../../tests/conformance/skips.txt").to_string()),
+        None => Ok(include_str!("../../tests/suite/conformance/skips.txt").to_string()),
         Some(path) => std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display())),
     };
     let skips = match skips {

@@ -1,6 +1,6 @@
 //! From a folder as Hugging Face lays it out to embeddings of text, eager and compiled.
 
-use crate::bert::{Bert, Config, Missing};
+use super::bert::{Bert, Config, Missing};
 use std::path::Path;
 use straightline::{Compiled, Tensor, compile, load_safetensors};
 use tokenizers::Tokenizer;

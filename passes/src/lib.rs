@@ -8,5 +8,6 @@
 pub mod formula;
 pub mod ir;
 pub mod positions;
+#[cfg(feature = "rewrite")]
 pub mod rewrite;
 pub mod schedule;

@@ -5,5 +5,6 @@
 
 pub mod cpu;
 pub mod memory;
+#[cfg(feature = "jit")]
 pub mod plan;
 pub mod rng;

@@ -46,6 +46,7 @@ mod listener;
 #[doc(hidden)]
 pub mod macros;
 mod object;
+#[cfg(feature = "compile")]
 mod opcheck;
 mod operator;
 mod record;
@@ -74,6 +75,7 @@ pub use library::Library;
 pub use listener::{ListenerGuard, RegistrationEvent, on_registered};
 pub use macros::{init, registration_errors};
 pub use object::{Object, ScriptClass};
+#[cfg(feature = "compile")]
 pub use opcheck::{CheckFailure, OpCheckReport, opcheck};
 pub use operator::{OperatorHandle, TypedHandle, TypedOp};
 pub(crate) use record::record_lazily;

@@ -24,6 +24,7 @@ pub mod backward;
 pub mod clamp;
 pub mod loss;
 mod program;
+#[cfg(feature = "rewrite")]
 mod site;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! The CPU: kernels, math functions, code generation, threads.
 
+#[cfg(feature = "jit")]
 pub mod jit;
 pub mod kernels;
 pub mod math;

@@ -2,8 +2,7 @@
 //!
 //! **Why not rayon here.** A kernel of a small model lasts a few microseconds. Entering a rayon pool
 //! from a thread outside it was measured at 6-17 us, a fork-join of two threads through a spinning
-//! worker at 0.13 us. So kernels use this pool; rayon stays for coarse work that is already inside
-//! its own pool.
+//! worker at 0.13 us. Nothing here is coarse enough to want a second pool beside this one.
 //!
 //! **How a job runs.** The caller publishes one job and starts on it at once. Every chunk is claimed by
 //! a compare-exchange on one word that holds the job's epoch and the next index, by whoever comes

@@ -1,0 +1,458 @@
+//! Capture, replay and what surrounds them, through the public interface.
+
+use straightline::{
+    CompileEvent, CompileOptions, DType, Device, ErrorKind, Result, Tensor, compile, compile_with,
+    dispatch,
+};
+
+fn close(a: &Tensor, b: &Tensor) {
+    assert_eq!(a.sizes(), b.sizes());
+    assert_eq!(a.dtype(), b.dtype());
+    assert_eq!(a.strides(), b.strides(), "strides of {a:?}");
+    let a = a.to_dtype(DType::F64).unwrap().to_vec::<f64>().unwrap();
+    let b = b.to_dtype(DType::F64).unwrap().to_vec::<f64>().unwrap();
+    for (i, (x, y)) in a.iter().zip(&b).enumerate() {
+        let same = x == y || (x.is_nan() && y.is_nan());
+        assert!(
+            same || (x - y).abs() <= 1e-5 + 1.3e-6 * y.abs(),
+            "element {i}: {x} and {y}"
+        );
+    }
+}
+
+fn randn(sizes: &[i64]) -> Tensor {
+    Tensor::randn(sizes, DType::F32, Device::CPU).unwrap()
+}
+
+/// Eager and compiled results agree, and a replay does not enter the dispatcher.
+fn check(f: impl Fn(&Tensor) -> Result<Tensor> + Clone + Send + Sync + 'static, x: &Tensor) {
+    let want = f(x).unwrap();
+    let c = compile(f);
+    close(&c.call(x).unwrap(), &want);
+    let before = dispatch::call_count();
+    let again = c.call(x).unwrap();
+    assert_eq!(dispatch::call_count(), before, "a replay dispatched");
+    close(&again, &want);
+}
+
+#[test]
+fn pointwise_chains() {
+    check(
+        |x| x.exp()?.add_scalar(1)?.log()?.mul(x)?.tanh(),
+        &randn(&[3, 5]),
+    );
+    check(
+        |x| x.gelu()?.mul(&x.sigmoid()?)?.add(&x.tanh()?),
+        &randn(&[1000]),
+    );
+    check(|x| x.relu()?.neg()?.abs()?.sqrt(), &randn(&[0, 4]));
+    check(|x| x.t()?.add_scalar(2), &randn(&[4, 6]));
+    check(|x| x.add(&x.t()?), &randn(&[5, 5]));
+}
+
+#[test]
+fn reductions_and_normalisation() {
+    check(|x| x.softmax(-1), &randn(&[7, 33]));
+    check(|x| x.log_softmax(0), &randn(&[7, 33]));
+    check(|x| x.sum_dim(&[0], false), &randn(&[40, 9]));
+    check(|x| x.mean(), &randn(&[40, 9]));
+    check(|x| x.layer_norm(&[33], None, None, 1e-5), &randn(&[7, 33]));
+    check(|x| x.var(&[1], 1, true), &randn(&[7, 33]));
+    check(|x| x.amax(&[0, 1], false), &randn(&[7, 33]));
+    check(|x| x.argmax(Some(1), false), &randn(&[7, 33]));
+    check(|x| x.logsumexp(&[1], false), &randn(&[7, 33]));
+}
+
+#[test]
+fn products() {
+    let w = randn(&[16, 8]);
+    let b = randn(&[16]);
+    let (w2, b2) = (w.clone(), b.clone());
+    check(move |x| x.linear(&w, Some(&b))?.gelu(), &randn(&[5, 8]));
+    check(
+        move |x| x.linear(&w2, Some(&b2))?.relu(),
+        &randn(&[2, 3, 8]),
+    );
+    check(
+        |x| x.matmul(&x.transpose(1, 2)?)?.softmax(-1),
+        &randn(&[3, 4, 8]),
+    );
+    check(
+        |x| x.scaled_dot_product_attention(x, x, None, true),
+        &randn(&[2, 3, 6, 8]),
+    );
+}
+
+#[test]
+fn views_and_joins() {
+    check(|x| Tensor::cat(&[x.clone(), x.exp()?], 1), &randn(&[3, 4]));
+    check(|x| Tensor::stack(&x.unbind(0)?, 1), &randn(&[3, 4]));
+    check(|x| x.slice(1, 1, 4, 2)?.mul_scalar(3), &randn(&[3, 6]));
+    check(
+        |x| x.permute(&[2, 0, 1])?.reshape(&[4, 6])?.sin(),
+        &randn(&[2, 3, 4]),
+    );
+    check(|x| x.tril(0)?.add(&x.triu(1)?), &randn(&[5, 5]));
+    check(
+        |x| {
+            let i = Tensor::from_slice(&[2i64, 0], &[2])?;
+            x.index_select(0, &i)?.add_scalar(1)
+        },
+        &randn(&[3, 4]),
+    );
+}
+
+type Function = fn(&Tensor) -> Result<Tensor>;
+
+/// f32 and f64; row-major, transposed, stepped, broadcast and empty inputs; NaN and infinities.
+#[test]
+fn every_layout_and_special_values() {
+    let functions: [Function; 9] = [
+        |x| x.gelu()?.mul(&x.sigmoid()?)?.add(&x.tanh()?),
+        |x| x.exp()?.add_scalar(1.0)?.log()?.sqrt(),
+        |x| x.softmax(-1),
+        |x| x.log_softmax(0),
+        |x| x.layer_norm(&[6], None, None, 1e-5),
+        |x| x.sum_dim(&[0], true)?.add(x),
+        |x| x.mean_dim(&[1], true)?.sub(x)?.square(),
+        |x| x.matmul(&x.t()?)?.relu(),
+        |x| Tensor::where_self(&x.gt_scalar(0.0)?, &x.neg()?, &x.exp()?),
+    ];
+    for dtype in [DType::F32, DType::F64] {
+        let base = randn(&[6, 6]).to_dtype(dtype).unwrap();
+        let big = randn(&[12, 12]).to_dtype(dtype).unwrap();
+        let special = base.copied().unwrap();
+        for (i, v) in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 1e30]
+            .into_iter()
+            .enumerate()
+        {
+            let row = special.select(0, i as i64).unwrap();
+            row.select(0, i as i64).unwrap().fill_(v).unwrap();
+        }
+        let inputs = [
+            base.t().unwrap(),
+            big.slice(0, 1, 12, 2).unwrap().slice(1, 0, 12, 2).unwrap(),
+            base.select(0, 0).unwrap().expand(&[4, 6]).unwrap(),
+            Tensor::zeros(&[0, 6], dtype, Device::CPU).unwrap(),
+            special.t().unwrap(),
+            special,
+            base,
+        ];
+        for (i, f) in functions.into_iter().enumerate() {
+            for (k, x) in inputs.iter().enumerate() {
+                // amax over no rows is an error in both worlds
+                let Ok(want) = f(x) else {
+                    assert!(compile(f).call(x).is_err(), "function {i} of input {k}");
+                    continue;
+                };
+                let got = compile(f).call(x).unwrap();
+                println!("function {i}, input {k}, {dtype}");
+                close(&got, &want);
+            }
+        }
+    }
+}
+
+#[test]
+fn writes_become_functional() {
+    check(
+        |x| {
+            let y = x.add_scalar(1)?;
+            y.mul_(x)?;
+            y.select(0, 1)?.zero_()?;
+            y.t()?.add_scalar_(2)?;
+            y.slice(1, 0, 2, 1)?.exp_()?;
+            y.view(&[-1])?.sub_scalar_(1)?;
+            Ok(y)
+        },
+        &randn(&[3, 4]),
+    );
+}
+
+#[test]
+fn written_arguments_are_copied_back() {
+    let f = compile(|(x, n): &(Tensor, Tensor)| {
+        x.add_(n)?;
+        n.mul(x)
+    });
+    let x = Tensor::from_vec([1f32, 2.0]).unwrap();
+    let n = Tensor::from_vec([10f32, 10.0]).unwrap();
+    let inputs = (x.clone(), n);
+    assert_eq!(
+        f.call(&inputs).unwrap().to_vec::<f32>().unwrap(),
+        [110.0, 120.0]
+    );
+    assert_eq!(x.to_vec::<f32>().unwrap(), [11.0, 12.0]);
+    f.call(&inputs).unwrap();
+    assert_eq!(x.to_vec::<f32>().unwrap(), [21.0, 22.0]);
+    // memory shared with another argument is another variant
+    f.call(&(x.clone(), x.clone())).unwrap();
+    assert_eq!(x.to_vec::<f32>().unwrap(), [42.0, 44.0]);
+    assert_eq!(f.variants(), 2);
+}
+
+#[test]
+fn closed_over_tensors_are_read_at_each_call() {
+    let w = Tensor::from_vec([1f32]).unwrap();
+    let w2 = w.clone();
+    let f = compile(move |x: &Tensor| x.mul(&w2));
+    let x = Tensor::from_vec([3f32]).unwrap();
+    assert_eq!(f.call(&x).unwrap().to_vec::<f32>().unwrap(), [3.0]);
+    w.fill_(5).unwrap();
+    assert_eq!(f.call(&x).unwrap().to_vec::<f32>().unwrap(), [15.0]);
+}
+
+#[test]
+fn packed_weights_follow_updates() {
+    let w = randn(&[64, 64]);
+    let w2 = w.clone();
+    let f = compile(move |x: &Tensor| x.linear(&w2, None));
+    let x = randn(&[4, 64]);
+    close(&f.call(&x).unwrap(), &x.linear(&w, None).unwrap());
+    w.mul_scalar_(2).unwrap();
+    close(&f.call(&x).unwrap(), &x.linear(&w, None).unwrap());
+}
+
+#[test]
+fn data_made_inside_is_a_constant() {
+    let f = compile(|x: &Tensor| {
+        let acc = Tensor::from_vec([0f32])?;
+        acc.add_(x)?;
+        Ok(acc)
+    });
+    let x = Tensor::from_vec([2f32]).unwrap();
+    for _ in 0..3 {
+        assert_eq!(f.call(&x).unwrap().to_vec::<f32>().unwrap(), [2.0]);
+    }
+}
+
+#[test]
+fn identity_and_copies_keep_their_aliasing() {
+    let f = compile(|x: &Tensor| Ok((x.clone(), x.copied()?, x.t()?)));
+    let x = randn(&[2, 3]);
+    let (same, copy, view) = f.call(&x).unwrap();
+    assert!(same.is_same(&x));
+    assert!(!copy.shares_storage_with(&x));
+    assert!(view.shares_storage_with(&x));
+    close(&copy, &x);
+    close(&view, &x.t().unwrap());
+}
+
+#[test]
+fn shapes_recompile_up_to_the_bound() {
+    let options = CompileOptions {
+        max_variants: 2,
+        ..CompileOptions::default()
+    };
+    let f = compile_with(options, |x: &Tensor| x.add_scalar(1));
+    for n in 1..4 {
+        f.call(&randn(&[n])).unwrap();
+    }
+    let events = f.events();
+    assert!(
+        matches!(&events[0], CompileEvent::Compiled { variant: 0, misses, .. } if misses.is_empty())
+    );
+    assert!(matches!(&events[1], CompileEvent::Compiled { misses, .. }
+        if misses[0].reason.contains("sizes [2], had [1]")));
+    assert!(matches!(
+        &events[2],
+        CompileEvent::VariantLimit { limit: 2, .. }
+    ));
+    assert_eq!(f.variants(), 2);
+}
+
+#[test]
+fn reading_data_while_capturing_names_the_line() {
+    let f = compile(|x: &Tensor| {
+        if x.sum()?.item()?.as_f64() > 0.0 {
+            x.neg()
+        } else {
+            x.exp()
+        }
+    });
+    let err = f.call(&randn(&[3])).unwrap_err();
+    assert!(
+        matches!(err.kind(), ErrorKind::DataDependent { .. }),
+        "{err}"
+    );
+    let at = err.location().unwrap();
+    assert!(at.file().ends_with("compile.rs"));
+
+    let options = CompileOptions {
+        eager_fallback: true,
+        ..CompileOptions::default()
+    };
+    let f = compile_with(options, |x: &Tensor| {
+        if x.sum()?.item()?.as_f64() > 0.0 {
+            x.neg()
+        } else {
+            x.exp()
+        }
+    });
+    let x = Tensor::from_vec([1f32]).unwrap();
+    assert_eq!(f.call(&x).unwrap().to_vec::<f32>().unwrap(), [-1.0]);
+    let x = Tensor::from_vec([0f32]).unwrap();
+    assert_eq!(f.call(&x).unwrap().to_vec::<f32>().unwrap(), [1.0]);
+    assert!(matches!(f.events()[0], CompileEvent::EagerFallback { .. }));
+}
+
+#[test]
+fn a_failed_capture_leaves_the_thread_clean() {
+    let f = compile(|x: &Tensor| x.mm(x));
+    assert!(f.call(&randn(&[2, 3])).is_err());
+    let y = randn(&[2, 3]).add_scalar(1).unwrap();
+    assert_eq!(y.to_vec::<f32>().unwrap().len(), 6);
+    assert!(f.call(&randn(&[2, 2])).is_ok());
+}
+
+#[test]
+fn sixty_four_threads_share_one_plan() {
+    let w = randn(&[32, 32]);
+    let f = compile(move |x: &Tensor| x.linear(&w, None)?.softmax(-1));
+    let x = randn(&[4, 32]);
+    let want = f.call(&x).unwrap().to_vec::<f32>().unwrap();
+    std::thread::scope(|s| {
+        for _ in 0..64 {
+            s.spawn(|| {
+                for _ in 0..20 {
+                    assert_eq!(f.call(&x).unwrap().to_vec::<f32>().unwrap(), want);
+                }
+            });
+        }
+    });
+    assert_eq!(f.variants(), 1);
+}
+
+#[test]
+fn random_numbers_are_drawn_anew_at_each_call() {
+    let f = compile(|x: &Tensor| x.add(&Tensor::rand(x.sizes(), DType::F32, Device::CPU)?));
+    let x = Tensor::zeros(&[8], DType::F32, Device::CPU).unwrap();
+    let a = f.call(&x).unwrap().to_vec::<f32>().unwrap();
+    let b = f.call(&x).unwrap().to_vec::<f32>().unwrap();
+    assert_ne!(a, b);
+    assert!(a.iter().chain(&b).all(|v| (0.0..1.0).contains(v)));
+}
+
+#[test]
+fn index_out_of_range_in_a_replay_is_an_error() {
+    let w = randn(&[5, 4]);
+    let f = compile(move |i: &Tensor| w.embedding(i)?.exp());
+    f.call(&Tensor::from_vec([0i64, 4]).unwrap()).unwrap();
+    let err = f.call(&Tensor::from_vec([0i64, 5]).unwrap()).unwrap_err();
+    assert!(matches!(err.kind(), ErrorKind::Index(_)), "{err}");
+}
+
+/// The number of generated kernels and of extern calls.
+fn steps(
+    f: impl Fn(&Tensor) -> Result<Tensor> + Send + Sync + 'static,
+    x: &Tensor,
+) -> (usize, usize) {
+    let f = compile(f);
+    f.call(x).unwrap();
+    let why = f.explain();
+    let v = &why.variants[0];
+    (v.kernels(), v.steps.len() - v.kernels())
+}
+
+#[test]
+fn fusion_is_what_it_should_be() {
+    let x = randn(&[8, 32]);
+    let chain = |x: &Tensor| -> Result<Tensor> {
+        let mut y = x.clone();
+        for _ in 0..50 {
+            y = y.mul(x)?.add_scalar(1)?;
+        }
+        Ok(y)
+    };
+    assert_eq!(steps(chain, &x), (1, 0));
+    assert_eq!(steps(|x| x.softmax(-1), &x), (1, 0));
+    assert_eq!(steps(|x| x.layer_norm(&[32], None, None, 1e-5), &x), (1, 0));
+    assert_eq!(
+        steps(|x| x.gelu()?.mul(&x.sigmoid()?)?.add(&x.tanh()?), &x),
+        (1, 0)
+    );
+    let (w, b) = (randn(&[16, 32]), randn(&[16]));
+    assert_eq!(
+        steps(move |x| x.linear(&w, Some(&b))?.gelu(), &x),
+        (0, 1),
+        "bias and activation belong to the product"
+    );
+    let table = randn(&[10, 32]);
+    let ids = Tensor::from_vec([1i64, 3]).unwrap();
+    assert_eq!(
+        steps(move |i| table.embedding(i)?.softmax(-1), &ids),
+        (1, 0),
+        "a gather belongs to what follows"
+    );
+}
+
+#[test]
+fn long_column_sums_agree() {
+    // positive numbers: what cancels has no correct digits to compare
+    check(
+        |x| x.sum_dim(&[0], false),
+        &randn(&[1024, 1000]).abs().unwrap(),
+    );
+    check(|x| x.amax(&[0], true), &randn(&[1040, 800]));
+}
+
+/// Draws the same numbers eagerly and compiled, without a replay that enters the dispatcher.
+fn check_random(f: fn(&Tensor) -> Result<Tensor>) {
+    let _seeded = crate::support::seeded();
+    let x = randn(&[3, 4]);
+    let eager: Vec<Tensor> = {
+        straightline::manual_seed(11);
+        (0..3).map(|_| f(&x).unwrap()).collect()
+    };
+    let c = compile(f);
+    c.call(&x).unwrap();
+    straightline::manual_seed(11);
+    let before = dispatch::call_count();
+    let compiled: Vec<Tensor> = (0..3).map(|_| c.call(&x).unwrap()).collect();
+    assert_eq!(dispatch::call_count(), before, "a replay dispatched");
+    for (a, b) in compiled.iter().zip(&eager) {
+        close(a, b);
+    }
+}
+
+#[test]
+fn random_numbers_are_those_of_eager_execution_and_drawn_without_the_dispatcher() {
+    use straightline::ops::aten;
+    check_random(|x| Tensor::rand(x.sizes(), DType::F32, Device::CPU)?.add(x));
+    check_random(|x| aten::rand_like(x, None, None, None, None, None));
+    check_random(|x| aten::randn_like(&x.t()?, Some(DType::F64), None, None, None, None));
+    check_random(|x| aten::uniform_(&aten::clone(x, None)?, -1.0, 2.0, None));
+    check_random(|x| {
+        aten::normal_(
+            &aten::empty_like(x, None, None, None, None, None)?,
+            1.0,
+            2.0,
+            None,
+        )
+    });
+    check_random(|x| aten::dropout(x, 0.5, true));
+    // two draws keep their order
+    check_random(|x| {
+        let a = Tensor::randn(x.sizes(), DType::F32, Device::CPU)?;
+        let b = aten::rand_like(x, None, None, None, None, None)?;
+        b.mul_scalar(3.0)?.sub(&a)
+    });
+}
+
+#[test]
+fn steps_without_a_loop_form_replay_without_the_dispatcher() {
+    use straightline::ops::aten;
+    check(|x| aten::fill_tensor(x, &x.sum()?), &randn(&[3, 3]));
+    check(
+        |x| aten::diagonal_scatter(x, &x.sum_dim(&[0], false)?, 0, 0, 1),
+        &randn(&[3, 3]),
+    );
+    check(
+        |x| aten::as_strided_scatter(x, &x.sum_dim(&[0], false)?, &[3], &[2], Some(1)),
+        &randn(&[3, 3]),
+    );
+    check(
+        |x| aten::remainder_scalar(x, straightline::Scalar::Float(0.7)),
+        &randn(&[9]),
+    );
+}

@@ -1,0 +1,106 @@
+//! PyTorch's own answers: every public case, eagerly through the boxed call, on Meta tensors for the shapes, and
+//! captured and compiled.
+//!
+//! `CONFORMANCE_OP=aten::add` restricts the run to operators whose name contains the text, and
+//! `CONFORMANCE_SHOW=20` prints that many failures of each operator. `examples/conformance` runs the same on any file.
+
+pub(crate) mod case;
+mod compare;
+mod report;
+mod run;
+
+use report::{Report, Skips};
+use run::Mode;
+use std::path::PathBuf;
+
+const SKIPS: &str = include_str!("skips.txt");
+
+fn run_file(name: &str, mode: Mode) {
+    let _drawing = crate::support::drawing();
+    let only = std::env::var("CONFORMANCE_OP").unwrap_or_default();
+    let show: usize = std::env::var("CONFORMANCE_SHOW")
+        .ok()
+        .and_then(|s| s.parse().ok())
+        .unwrap_or(1);
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data")
+        .join(name);
+    let mut report = Report::default();
+    report
+        .run_file(&path, mode, &only, &Skips::new(SKIPS))
+        .expect("the vectors are in the repository");
+    for (op, t) in report.0.iter().filter(|(_, t)| !t.failures.is_empty()) {
+        println!("{op}: {} passed, {} failed", t.passed, t.failures.len());
+        for (id, e) in t.failures.iter().take(show) {
+            println!("    {id}: {e}");
+        }
+    }
+    let (passed, failed, skipped) = report.totals();
+    println!(
+        "{mode:?}, {name}: {} operators, {passed} passed, {failed} failed, {skipped} skipped",
+        report.0.len()
+    );
+    assert!(passed > 0 || !only.is_empty(), "no case was run");
+    assert_eq!(failed, 0, "{failed} cases differ from PyTorch");
+}
+
+#[test]
+fn eager() {
+    run_file("public.jsonl.gz", Mode::Eager);
+}
+
+#[test]
+fn meta() {
+    run_file("public.jsonl.gz", Mode::Meta);
+}
+
+#[test]
+fn compiled_cases() {
+    run_file("public.jsonl.gz", Mode::Compiled);
+}
+
+/// Complex tensors, which the public cases hardly have: `tests/data/complex_cases.py`.
+#[test]
+fn complex_cases() {
+    for mode in [Mode::Eager, Mode::Meta, Mode::Compiled] {
+        run_file("complex.jsonl.gz", mode);
+    }
+}
+
+/// Operators and forms that the public cases do not have: `tests/data/more_cases.py`.
+#[test]
+fn more_cases() {
+    for mode in [Mode::Eager, Mode::Meta, Mode::Compiled] {
+        run_file("more.jsonl.gz", mode);
+    }
+}
+
+/// Other samples of PyTorch's, in other dtypes, layouts and with arguments changed: `tests/data/opinfo_cases.py`.
+#[test]
+fn samples() {
+    for mode in [Mode::Eager, Mode::Meta, Mode::Compiled] {
+        run_file("samples.jsonl.gz", mode);
+    }
+}
+
+/// Every dtype of `out` that PyTorch takes: `tests/data/out_dtypes.py`.
+#[test]
+fn out_dtypes() {
+    for mode in [Mode::Eager, Mode::Meta] {
+        run_file("out_dtypes.jsonl.gz", mode);
+    }
+}
+
+/// Calls that must fail do fail, and none panics: the public ones, and what `tests/data/bad_cases.py` and the other scripts
+/// make of calls that succeed.
+#[test]
+fn errors() {
+    for file in [
+        "public_errors.jsonl.gz",
+        "samples_errors.jsonl.gz",
+        "out_dtypes_errors.jsonl.gz",
+        "bad.jsonl.gz",
+    ] {
+        run_file(file, Mode::Eager);
+    }
+}

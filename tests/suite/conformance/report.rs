@@ -1,0 +1,128 @@
+//! Which cases are skipped and why, and what came of the others.
+
+use super::case::{Case, text};
+use super::run::{Mode, run_case};
+use flate2::read::GzDecoder;
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use straightline::dispatch::operator;
+
+/// Cases that are known to differ: lines of modes, prefix of the id, reason and perhaps a part of the error with which the
+/// case then ends, separated by tabs. The prefix may leave the set (`public/`) out.
+pub(crate) struct Skips(String);
+
+impl Skips {
+    pub(crate) fn new(text: impl Into<String>) -> Skips {
+        Skips(text.into())
+    }
+
+    /// Why this case is not run in this mode; or, given the error that it ended with, why that one is expected.
+    pub(crate) fn reason(&self, id: &str, mode: Mode, error: Option<&str>) -> Option<&str> {
+        let mode = format!("{mode:?}").to_lowercase();
+        self.0
+            .lines()
+            .filter(|l| !l.starts_with('#') && !l.trim().is_empty())
+            .find_map(|l| {
+                let mut parts = l.splitn(4, '\t');
+                let (modes, prefix, reason) = (parts.next()?, parts.next()?, parts.next()?);
+                let expected = match (parts.next(), error) {
+                    (None, None) => true,
+                    (Some(text), Some(error)) => error.contains(text),
+                    _ => false,
+                };
+                // whichever set of vectors it is of: `public/`, `held_out/`
+                let of_set = id
+                    .split_once('/')
+                    .is_some_and(|(_, id)| id.starts_with(prefix));
+                let modes = modes.split(',').any(|m| m == mode || m == "all");
+                (modes && expected && (of_set || id.starts_with(prefix))).then_some(reason)
+            })
+    }
+}
+
+/// What came of the cases of one operator.
+#[derive(Default)]
+pub(crate) struct Tally {
+    pub(crate) passed: usize,
+    /// Case and reason.
+    pub(crate) skipped: Vec<(String, String)>,
+    /// Case and what differs.
+    pub(crate) failures: Vec<(String, String)>,
+    /// By nominal dtype: whether a case passed, and whether one failed.
+    pub(crate) dtypes: BTreeMap<String, (bool, bool)>,
+}
+
+/// What came of a run, operator by operator.
+#[derive(Default)]
+pub(crate) struct Report(pub(crate) BTreeMap<String, Tally>);
+
+impl Report {
+    /// Runs the cases of a file whose operator's name contains `only`.
+    pub(crate) fn run_file(
+        &mut self,
+        path: &Path,
+        mode: Mode,
+        only: &str,
+        skips: &Skips,
+    ) -> std::io::Result<()> {
+        let file = BufReader::new(GzDecoder::new(std::fs::File::open(path)?));
+        for line in file.lines() {
+            let line = line?;
+            // the name comes first on each line
+            let op = line.split('"').nth(3).unwrap_or("").to_string();
+            if op.contains(only) {
+                self.run_line(op, &line, mode, skips);
+            }
+        }
+        Ok(())
+    }
+
+    fn run_line(&mut self, op: String, line: &str, mode: Mode, skips: &Skips) {
+        let missing = operator(&op).err();
+        let tally = self.0.entry(op).or_default();
+        let case = match Case::parse(line) {
+            Ok(case) => case,
+            Err(why) => {
+                tally
+                    .failures
+                    .push((start(line), format!("can not be read: {why}")));
+                return;
+            }
+        };
+        if let Some(reason) = skips.reason(&case.id, mode, None) {
+            tally.skipped.push((case.id, reason.to_string()));
+        } else if case.json["grads"].is_object() {
+            let reason = "gradients are not computed yet";
+            tally.skipped.push((case.id, reason.to_string()));
+        } else if let Some(e) = missing {
+            tally.failures.push((case.id, e.to_string()));
+        } else {
+            let outcome = run_case(&case, mode);
+            let expected = |e: &String| skips.reason(&case.id, mode, Some(e)).map(str::to_string);
+            if let Some(reason) = outcome.as_ref().err().and_then(expected) {
+                tally.skipped.push((case.id, reason));
+                return;
+            }
+            let dtype = text(&case.json, "dtype").to_string();
+            let seen = tally.dtypes.entry(dtype).or_default();
+            seen.0 |= outcome.is_ok();
+            seen.1 |= outcome.is_err();
+            match outcome {
+                Ok(()) => tally.passed += 1,
+                Err(e) => tally.failures.push((text(&case.json, "id").to_string(), e)),
+            }
+        }
+    }
+
+    /// Passed, failed, skipped.
+    pub(crate) fn totals(&self) -> (usize, usize, usize) {
+        self.0.values().fold((0, 0, 0), |(p, f, s), t| {
+            (p + t.passed, f + t.failures.len(), s + t.skipped.len())
+        })
+    }
+}
+
+fn start(line: &str) -> String {
+    line.chars().take(80).collect()
+}
