@@ -11,7 +11,7 @@ mod entry;
 mod op;
 
 use entry::{Entry, Tolerance, kernel_path, kernels};
-use op::Op;
+use op::{Op, row};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -57,7 +57,7 @@ fn generate() -> Result<(), String> {
         let of_file = |e: String| format!("{file}: {e}");
         let text = std::fs::read_to_string(file).map_err(|e| of_file(e.to_string()))?;
         let entries: Vec<Entry> =
-            serde_saphyr::from_str(&text).map_err(|e| of_file(e.to_string()))?;
+            yaml_serde::from_str(&text).map_err(|e| of_file(e.to_string()))?;
         for entry in &entries {
             if entry.variant_of.is_some() && waiting.contains(&entry.func) {
                 continue;
@@ -79,9 +79,7 @@ fn generate() -> Result<(), String> {
                 let _ = writeln!(tolerances, "    ({name:?}, super::Tolerance::{class:?}),");
             }
             op.wrapper(&mut wrappers);
-            let line = line_of(entry, &text);
-            let _ = writeln!(register, "    library.at({file:?}, {line});");
-            op.registration(&mut register);
+            op.row((file, line_of(entry, &text)), &mut register);
         }
     }
     if let Some((file, name)) = more.iter().find(|(_, name)| !declared.contains(name)) {
@@ -91,8 +89,8 @@ fn generate() -> Result<(), String> {
     }
     let out = format!(
         "{wrappers}\n\
-         /// Defines every operator and registers its kernels.\n\
-         pub(super) fn register(library: &mut Library) -> Result<()> {{\n{register}    Ok(())\n}}\n\n\
+         /// What defines every operator and registers its kernels.\n\
+         pub(super) static OPERATORS: &[Registered] = &[\n{register}];\n\n\
          /// The classes that are not the default.\n\
          pub(super) static TOLERANCES: &[(&str, super::Tolerance)] = &[\n{tolerances}];\n"
     );
@@ -108,7 +106,7 @@ fn waiting_variants() -> Result<BTreeSet<String>, String> {
     for file in sources()? {
         let text = std::fs::read_to_string(&file).map_err(|e| e.to_string())?;
         let entries: Vec<Entry> =
-            serde_saphyr::from_str(&text).map_err(|e| format!("{}: {e}", file.display()))?;
+            yaml_serde::from_str(&text).map_err(|e| format!("{}: {e}", file.display()))?;
         for entry in entries {
             if let Some(of) = entry.variant_of {
                 variants.push((entry.func, of));
@@ -141,19 +139,14 @@ fn kernels_only(
     if !entry.tags.is_empty() || entry.doc.is_some() {
         return Err("tags and documentation belong to the entry with the schema".into());
     }
-    let line = line_of(entry, text);
-    // writing to a String cannot fail
-    let _ = writeln!(register, "    library.at({file:?}, {line});");
+    let mut rows = Vec::new();
     for (key, kernel) in kernels(entry)? {
         if key == "BackendSelect" {
             return Err("BackendSelect is generated from the schema: register it there".into());
         }
-        let kernel = kernel_path(&kernel);
-        let name = &entry.func;
-        let _ = writeln!(
-            register,
-            "    library.impl_at({name:?}, DispatchKey::{key}, {kernel})?;"
-        );
+        rows.push((key, kernel_path(&kernel)));
     }
+    let at = (file, line_of(entry, text));
+    row(at, &entry.func, "None", "None", &rows, register);
     Ok(())
 }

@@ -246,43 +246,38 @@ impl<'a> Op<'a> {
         );
     }
 
-    pub(crate) fn registration(&self, out: &mut String) {
-        let name = self.name();
-        let _ = writeln!(
-            out,
-            "    library.def_with_tags({:?}, &{:?})?;",
-            self.entry.func, self.entry.tags
-        );
-        if !self.entry.structured.is_empty() {
-            let of = &self.entry.structured;
-            let _ = writeln!(
-                out,
-                "    structured::register(library, {name:?}, &{of:?}, {})?;",
-                self.out_rules()
-            );
-        }
-        for (key, kernel) in &self.kernels {
-            let kernel = match (kernel.as_str(), key.as_str()) {
-                ("fallthrough" | "below_autograd", _) => kernel_path(kernel),
-                ("composed_out", key) => self.variant(self.entry.structured[0].as_str(), key),
-                ("variant", key) => {
-                    self.variant(self.entry.variant_of.as_deref().unwrap_or_default(), key)
-                }
-                (_, "BackendSelect") => self.backend_select(),
-                (kernel, "Functionalize") => format!(
-                    "crate::modes::functionalize::composite({})",
-                    kernel_path(kernel)
-                ),
-                (
-                    kernel,
-                    "CompositeExplicitAutograd" | "CompositeExplicitAutogradNonFunctional",
-                ) => self.composite_explicit(kernel),
-                (kernel, _) => kernel_path(kernel),
-            };
-            let _ = writeln!(
-                out,
-                "    library.impl_at({name:?}, DispatchKey::{key}, {kernel})?;"
-            );
+    /// The operator's row in the table that registers them all.
+    pub(crate) fn row(&self, at: (&str, usize), out: &mut String) {
+        let schema = format!("Some(({:?}, &{:?}))", self.entry.func, self.entry.tags);
+        let structured = match &self.entry.structured[..] {
+            [] => "None".to_string(),
+            of => format!("Some((&{of:?}, {}))", self.out_rules()),
+        };
+        let kernels: Vec<(String, String)> = self
+            .kernels
+            .iter()
+            .map(|(key, path)| (key.clone(), self.kernel(key, path)))
+            .collect();
+        row(at, &self.name(), &schema, &structured, &kernels, out);
+    }
+
+    /// The expression of the kernel at a key.
+    fn kernel(&self, key: &str, path: &str) -> String {
+        match (path, key) {
+            ("fallthrough" | "below_autograd", _) => kernel_path(path),
+            ("composed_out", key) => self.variant(self.entry.structured[0].as_str(), key),
+            ("variant", key) => {
+                self.variant(self.entry.variant_of.as_deref().unwrap_or_default(), key)
+            }
+            (_, "BackendSelect") => self.backend_select(),
+            (path, "Functionalize") => format!(
+                "crate::modes::functionalize::composite({})",
+                kernel_path(path)
+            ),
+            (path, "CompositeExplicitAutograd" | "CompositeExplicitAutogradNonFunctional") => {
+                self.composite_explicit(path)
+            }
+            (path, _) => kernel_path(path),
         }
     }
 
@@ -351,6 +346,31 @@ impl<'a> Op<'a> {
             values.trim_end_matches(", "),
         )
     }
+}
+
+/// A row of the table that registers the operators.
+pub(crate) fn row(
+    (file, line): (&str, usize),
+    name: &str,
+    schema: &str,
+    structured: &str,
+    kernels: &[(String, String)],
+    out: &mut String,
+) {
+    // writing to a String cannot fail
+    let _ = writeln!(
+        out,
+        "    Registered {{ at: ({file:?}, {line}), name: {name:?}, schema: {schema}, \
+         structured: {structured}, kernels: &["
+    );
+    for (key, kernel) in kernels {
+        let kernel = match kernel.strip_suffix("::fallthrough()") {
+            Some(_) => "Kernel::fallthrough".to_string(),
+            None => format!("|| kernel({kernel})"),
+        };
+        let _ = writeln!(out, "        (DispatchKey::{key}, {kernel}),");
+    }
+    let _ = writeln!(out, "    ] }},");
 }
 
 /// `dim_IntList` to `dim_int_list`.

@@ -8,6 +8,7 @@ use super::value::{Stack, Value};
 use crate::error::Result;
 use std::any::TypeId;
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use straightline_passes::ir::schema::{FunctionSchema, SchemaType};
 
@@ -29,6 +30,15 @@ pub trait Args: super::arg::sealed::Sealed {
 
     /// Pushes the arguments.
     fn push(items: Self::Items<'_>, stack: &mut Stack);
+
+    /// Turns boxed arguments, one each, into the forms that [`Args::unbox`] borrows from.
+    #[doc(hidden)]
+    fn coerce(values: &mut [Value]);
+
+    /// Borrows the arguments from boxed ones. The error has the position of the first that does
+    /// not fit, and the type that belongs there.
+    #[doc(hidden)]
+    fn unbox(values: &[Value]) -> std::result::Result<Self::Items<'_>, (usize, SchemaType)>;
 
     /// Calls a trampoline.
     ///
@@ -94,6 +104,38 @@ trait BoxedCall: Send + Sync {
     fn call(&self, op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> Result<()>;
 }
 
+/// What a trampoline reads: the function itself. Kept alive, and nothing else, by its kernel.
+trait Functor: Send + Sync {}
+impl<F: Send + Sync> Functor for F {}
+
+/// A typed function, known by its signature alone: boxing is compiled once for all functions that
+/// share one.
+struct Typed<A, R> {
+    f: Erased,
+    functor: Box<dyn Functor>,
+    types: PhantomData<fn(A) -> R>,
+}
+
+impl<A: Args, R: Ret> BoxedCall for Typed<A, R> {
+    fn call(&self, op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> Result<()> {
+        let Some(base) = stack.len().checked_sub(A::COUNT) else {
+            return Err(underflow(op, A::COUNT, stack.len()));
+        };
+        A::coerce(&mut stack[base..]);
+        let items = A::unbox(&stack[base..])
+            .map_err(|(i, expected)| bad_argument(op, i, expected, &stack[base + i]))?;
+        // SAFETY: `Kernel::typed` was given a trampoline for `A` and `R` and its functor.
+        let out: R = unsafe { A::invoke(self.f, address(&*self.functor), keys, items) }?;
+        stack.truncate(base);
+        out.push_returns(stack);
+        Ok(())
+    }
+}
+
+fn address(functor: &dyn Functor) -> *const () {
+    (&raw const *functor).cast()
+}
+
 /// A kernel, ready to be registered.
 ///
 /// Any function or closure whose arguments and return are types of the table in
@@ -138,6 +180,27 @@ impl Kernel {
             boxed: Arc::new(Boxed(f)),
             unboxed: None,
             signature: None,
+            fallthrough: false,
+            own: false,
+        }
+    }
+
+    /// A kernel of a typed function.
+    ///
+    /// # Safety
+    ///
+    /// `f` is a trampoline for the argument list `A` and the return `R` that reads a functor like
+    /// this one.
+    unsafe fn typed<A: Args + 'static, R: Ret>(f: Erased, functor: Box<dyn Functor>) -> Kernel {
+        let unboxed = Some((f, address(&*functor)));
+        Kernel {
+            boxed: Arc::new(Typed::<A, R> {
+                f,
+                functor,
+                types: PhantomData,
+            }),
+            unboxed,
+            signature: Some(Signature::of::<A, R>()),
             fallthrough: false,
             own: false,
         }
@@ -220,7 +283,7 @@ impl IntoKernel<Kernel> for Kernel {
 
 /// Marks the functions that want the key set.
 #[doc(hidden)]
-pub struct WithKeySet<M>(std::marker::PhantomData<M>);
+pub struct WithKeySet<M>(PhantomData<M>);
 
 #[cold]
 fn bad_argument(
@@ -302,6 +365,26 @@ macro_rules! arity {
                 $(stack.push($A::to_value($a));)*
             }
 
+            #[allow(unused_mut, unused_variables)]
+            fn coerce(values: &mut [Value]) {
+                let mut slots = values.iter_mut();
+                $(slots.next().map(<$A as Arg>::coerce);)*
+            }
+
+            #[allow(unused_mut, unused_variables, unused_assignments)]
+            fn unbox(
+                values: &[Value],
+            ) -> std::result::Result<Self::Items<'_>, (usize, SchemaType)> {
+                let mut i = 0;
+                $(
+                    let Some($a) = values.get(i).and_then(<$A as Arg>::unbox) else {
+                        return Err((i, $A::ty()));
+                    };
+                    i += 1;
+                )*
+                Ok(($($a,)*))
+            }
+
             #[inline(always)]
             unsafe fn invoke<R>(
                 f: Erased,
@@ -362,57 +445,16 @@ macro_rules! arity {
                     run::<R, $($A::Item<'a>),*>(f, keys, $($a),*)
                 }
 
-                struct Typed<Func, M>(Func, std::marker::PhantomData<fn(M)>);
-
-                impl<Func, R: Ret, $($A: Arg + 'static),*> BoxedCall for Typed<Func, ($($A,)* R,)>
-                where
-                    Func: for<'a> Fn($($K,)? $($A::Item<'a>),*) -> Result<R> + Send + Sync,
-                {
-                    #[allow(unused_mut, unused_variables, unused_assignments)]
-                    fn call(
-                        &self,
-                        op: OperatorHandle,
-                        keys: DispatchKeySet,
-                        stack: &mut Stack,
-                    ) -> Result<()> {
-                        let Some(base) = stack.len().checked_sub($count) else {
-                            return Err(underflow(op, $count, stack.len()));
-                        };
-                        let mut slots = stack[base..].iter_mut();
-                        $($A::coerce(slots.next().expect("one slot per argument"));)*
-                        let args = &stack[base..];
-                        let mut i = 0;
-                        $(
-                            let Some($a) = $A::unbox(&args[i]) else {
-                                return Err(bad_argument(op, i, $A::ty(), &args[i]));
-                            };
-                            i += 1;
-                        )*
-                        let out = run::<R, $($A::Item<'_>),*>(&self.0, keys, $($a),*)?;
-                        stack.truncate(base);
-                        out.push_returns(stack);
-                        Ok(())
-                    }
-                }
-
-                let typed: Arc<Typed<Func, ($($A,)* R,)>> =
-                    Arc::new(Typed(self, std::marker::PhantomData));
-                let functor = (&raw const typed.0).cast::<()>();
                 let f: unsafe fn(*const (), DispatchKeySet, $($A::Item<'static>),*) -> Result<R> =
                     trampoline::<Func, R, $($A),*>;
-                Kernel {
-                    boxed: typed,
-                    unboxed: Some((
-                        // SAFETY: only `Args::invoke` calls it, after turning it back.
-                        unsafe { std::mem::transmute::<
-                            unsafe fn(*const (), DispatchKeySet, $($A::Item<'static>),*) -> Result<R>,
-                            Erased,
-                        >(f) },
-                        functor,
-                    )),
-                    signature: Some(Signature::of::<($($A,)*), R>()),
-                    fallthrough: false,
-                    own: false,
+                // SAFETY: a trampoline of these types that reads a `Func`; only `Args::invoke`
+                // calls it, after turning it back.
+                unsafe {
+                    let f = std::mem::transmute::<
+                        unsafe fn(*const (), DispatchKeySet, $($A::Item<'static>),*) -> Result<R>,
+                        Erased,
+                    >(f);
+                    Kernel::typed::<($($A,)*), R>(f, Box::new(self))
                 }
             }
         }

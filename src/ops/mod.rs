@@ -105,6 +105,7 @@ mod random_traced;
 mod recurrent;
 mod recurrent_mkldnn;
 mod reduce;
+mod registered;
 mod repeat_interleave;
 mod scan;
 mod scatter;
@@ -131,7 +132,10 @@ pub use tolerance::{Tolerance, tolerance};
 /// Defines the operators and registers their kernels; called once, by the dispatcher itself.
 pub(crate) fn register() -> crate::Result<()> {
     let mut library = crate::dispatch::Library::new("aten")?;
-    aten::register(library.own())?;
+    library.own();
+    for row in aten::OPERATORS {
+        row.register(&mut library)?;
+    }
     library.leak();
     quantized::register()
 }
@@ -168,9 +172,10 @@ fn below_autograd() -> crate::dispatch::Kernel {
 )]
 pub mod aten {
     use super::composite::is_foreign;
-    use super::{structured, variants};
+    use super::registered::{Registered, kernel};
+    use super::variants;
     use crate::dispatch::{
-        BackendComponent, DispatchKey, DispatchKeySet, Library, TlsKeySets, TypedOp,
+        BackendComponent, DispatchKey, DispatchKeySet, Kernel, TlsKeySets, TypedOp,
     };
     use crate::error::{Error, Result};
     use crate::tensor::{Generator, Tensor};
