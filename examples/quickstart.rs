@@ -39,7 +39,7 @@ fn main() -> Result<()> {
     assert_eq!(fast.variants(), 1);
 
     // What is closed over is read again at every call: updates of weights in place are seen.
-    weight.mul_scalar_(2.0)?;
+    weight.mul_(2.0)?;
     let updated = fast.call(&input)?;
     assert!(distance(&updated, &compiled)? > 0.01);
 
@@ -55,7 +55,7 @@ fn main() -> Result<()> {
 }
 
 fn distance(a: &Tensor, b: &Tensor) -> Result<f64> {
-    Ok((a - b)?.abs()?.max()?.item()?.as_f64())
+    Ok((a - b)?.abs()?.max()?.item::<f64>()?)
 }
 
 fn assert_close(a: &Tensor, b: &Tensor) -> Result<()> {

@@ -20,9 +20,9 @@ use straightline_runtime::rng::Stream;
 /// use straightline::{DType, Device, Generator, Tensor};
 /// let g = Generator::new(42);
 /// assert_eq!(g.initial_seed(), 42);
-/// let first = Tensor::randn_with(&[4], DType::F32, Device::CPU, &g)?;
+/// let first = Tensor::with(&g).randn([4])?;
 /// g.set_seed(42);
-/// let again = Tensor::randn_with(&[4], DType::F32, Device::CPU, &g)?;
+/// let again = Tensor::with(&g).randn([4])?;
 /// assert_eq!(first.to_vec::<f32>()?, again.to_vec::<f32>()?);
 /// # Ok::<(), straightline::Error>(())
 /// ```
@@ -40,7 +40,7 @@ impl Generator {
     /// ```
     /// use straightline::{DType, Device, Generator, Tensor};
     /// let (philox, twister) = (Generator::philox(0), Generator::new(0));
-    /// let draw = |g| Tensor::randn_with(&[4], DType::F32, Device::CPU, g)?.to_vec::<f32>();
+    /// let draw = |g| Tensor::with(g).randn([4])?.to_vec::<f32>();
     /// assert_ne!(draw(&philox)?, draw(&twister)?);
     /// # Ok::<(), straightline::Error>(())
     /// ```
@@ -96,7 +96,7 @@ impl Generator {
     /// use straightline::{DType, Device, Generator, Tensor};
     /// let g = Generator::new(1);
     /// let state = g.state()?;
-    /// let draw = || Tensor::randn_with(&[3], DType::F32, Device::CPU, &g)?.to_vec::<f32>();
+    /// let draw = || Tensor::with(&g).randn([3])?.to_vec::<f32>();
     /// let first = draw()?;
     /// g.set_state(&state)?;
     /// assert_eq!(first, draw()?);
@@ -133,7 +133,7 @@ impl Generator {
 /// ```
 /// use straightline::{DType, Device, Tensor, manual_seed};
 /// manual_seed(0);
-/// let a = Tensor::rand(&[3], DType::F32, Device::CPU)?;
+/// let a = Tensor::rand([3])?;
 /// assert_eq!(a.to_vec::<f32>()?, [0.4962566, 0.7682218, 0.08847743]);
 /// # Ok::<(), straightline::Error>(())
 /// ```

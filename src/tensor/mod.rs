@@ -9,14 +9,20 @@
 //! | `factory` | tensors from data, and data from tensors |
 //! | `methods` | the hand-written part of `Tensor`'s interface; operators add the rest |
 //! | `opaque` | tensors with a payload instead of memory |
-//! | `operators` | `+ - * /` on references |
+//! | `operators` | the signs, `+ - * /` and so on |
+//! | `other` | second operands: tensors or numbers |
 //! | `display` | printing as PyTorch prints |
+//! | `index` | indexing as it is written, and assignment through it |
+//! | `ints` | sizes and dimensions as they are written |
 //! | `kind` | which of the kinds a tensor is: strided, sparse, quantized, nested |
 //! | `display_layouts` | printing the kinds that are not plain memory |
 //! | `shape` | sizes and strides; building a tensor in place |
 //! | `geometry` | sizes and strides that change in place |
+//! | `literal` | tensors written down: numbers and nested arrays |
+//! | `options` | dtype, device and generator of new tensors; the factories |
 //! | `math_bits` | tensors that stand for the negation of their memory, or for zeros |
 //! | `generator` | random number generators |
+//! | `read` | values out of tensors: one, rows, all |
 //! | `safetensors` | loading and saving |
 
 pub(crate) mod access;
@@ -28,19 +34,31 @@ mod element;
 mod factory;
 mod generator;
 mod geometry;
+mod index;
+mod ints;
 mod kind;
+mod literal;
 mod math_bits;
 mod methods;
 mod opaque;
-mod operators;
+pub(crate) mod operators;
+mod options;
+mod other;
 pub(crate) mod placement;
+mod read;
 mod safetensors;
 mod shape;
 pub(crate) mod storage;
 
 pub use element::Element;
 pub use generator::{Generator, manual_seed};
+pub use index::{Bounds, Ellipsis, Index, Indices, NewAxis, step};
+pub use ints::{Int, Ints};
+pub use literal::{Literal, Number, Progression, tensor};
 pub use opaque::OpaqueBuilder;
+pub use options::TensorOptions;
+pub use other::Other;
+pub use read::Item;
 pub use safetensors::{load_safetensors, save_safetensors};
 
 use crate::dispatch::DispatchKeySet;
@@ -275,6 +293,12 @@ impl Tensor {
             None => self.0.shape.sizes(),
             Some(g) => &g.sizes,
         }
+    }
+
+    /// The size of each dimension: [`Tensor::sizes`] by its other name in PyTorch.
+    #[inline]
+    pub fn shape(&self) -> &[i64] {
+        self.sizes()
     }
 
     /// The stride of each dimension, in elements.

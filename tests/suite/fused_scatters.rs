@@ -358,7 +358,9 @@ fn positions_outside_are_errors_in_compiled_code() {
     for (what, f, sizes, good, bad) in outside {
         let c = compile(f);
         let call = |i: i64| {
-            let index = Tensor::full(sizes, Scalar::Int(i), DType::I64, Device::CPU).unwrap();
+            let index = Tensor::with(DType::I64)
+                .full(sizes, Scalar::Int(i))
+                .unwrap();
             let x = (
                 input(&[5, 6], DType::F32),
                 index,

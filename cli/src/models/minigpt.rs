@@ -74,7 +74,7 @@ impl MiniGpt {
             });
         }
         let words = weight(source, "wte.weight", &[config.vocabulary, d])?;
-        let forbidden = Tensor::full(&[t, t], f64::NEG_INFINITY, DType::F32, Device::CPU)?;
+        let forbidden = Tensor::full([t, t], f64::NEG_INFINITY)?;
         Ok(MiniGpt {
             positions: weight(source, "pos.weight", &[t, d])?,
             mask: forbidden.triu(1)?.to_dtype(words.dtype())?,

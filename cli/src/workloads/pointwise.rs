@@ -10,7 +10,7 @@ fn chain((x, y): &(Tensor, Tensor)) -> Result<Tensor> {
     let mut x = x.clone();
     for _ in 0..50 {
         x = x.mul(y)?;
-        x = x.add_scalar(1)?;
+        x = x.add(1)?;
     }
     Ok(x)
 }
@@ -39,7 +39,7 @@ pub(super) fn workloads() -> Vec<Workload> {
             function(a, |a: &Tensor| a.transpose(0, 1))
         }),
         Workload::new("w1.empty", Agreement::ShapeOnly, |_| {
-            function((), |(): &()| Tensor::empty(&[16], DType::F32, Device::CPU))
+            function((), |(): &()| Tensor::empty([16]))
         }),
     ];
     for n in [16, 1024] {

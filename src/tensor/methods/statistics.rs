@@ -25,7 +25,7 @@ impl Tensor {
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[3f32, 1.0, 2.0], &[3])?;
     /// let (value, index) = x.median_dim(0, false)?;
-    /// assert_eq!((value.item()?.as_f64(), index.item()?.as_i64()), (2.0, 2));
+    /// assert_eq!((value.item::<f64>()?, index.item::<i64>()?), (2.0, 2));
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -39,7 +39,7 @@ impl Tensor {
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[3f32, 1.0, 2.0], &[3])?;
     /// let (value, _) = x.kthvalue(3, 0, false)?;
-    /// assert_eq!(value.item()?.as_f64(), 3.0);
+    /// assert_eq!(value.item::<f64>()?, 3.0);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -52,8 +52,8 @@ impl Tensor {
     /// ```
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[3f32, -4.0], &[2])?;
-    /// assert_eq!(x.norm(2, None, false)?.item()?.as_f64(), 5.0);
-    /// assert_eq!(x.norm(f64::INFINITY, None, false)?.item()?.as_f64(), 4.0);
+    /// assert_eq!(x.norm(2, None, false)?.item::<f64>()?, 5.0);
+    /// assert_eq!(x.norm(f64::INFINITY, None, false)?.item::<f64>()?, 4.0);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -99,7 +99,7 @@ impl Tensor {
     /// ```
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[1i64, 0, 2], &[3])?;
-    /// assert_eq!(x.count_nonzero(None)?.item()?.as_i64(), 2);
+    /// assert_eq!(x.count_nonzero(None)?.item::<i64>()?, 2);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -113,7 +113,7 @@ impl Tensor {
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[3f32, 1.0, 2.0], &[3])?;
     /// let (low, high) = x.aminmax(None, false)?;
-    /// assert_eq!((low.item()?.as_f64(), high.item()?.as_f64()), (1.0, 3.0));
+    /// assert_eq!((low.item::<f64>()?, high.item::<f64>()?), (1.0, 3.0));
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
