@@ -8,7 +8,7 @@ use straightline::modes::{
     subclass,
 };
 use straightline::ops::aten;
-use straightline::{DType, Device, Result, Tensor, compile};
+use straightline::{DType, Result, Tensor, compile};
 
 /// A mode: replaces the exact GELU by its cheaper form, everywhere.
 struct TanhGelu;

@@ -43,6 +43,7 @@ pub mod modes;
 pub mod ops;
 mod sync;
 pub mod tensor;
+pub mod testing;
 
 #[cfg(feature = "compile")]
 pub use compile::{
@@ -58,9 +59,10 @@ pub use straightline_passes::ir::{
 pub use straightline_runtime::cpu::threads::{num_threads, set_num_threads};
 pub use tensor::{
     Bounds, Element, Ellipsis, Generator, Index, Indices, Int, Ints, Item, Literal, NewAxis,
-    Number, Other, Progression, Tensor, TensorOptions, load_safetensors, manual_seed,
+    Number, Other, Progression, Tensor, TensorOptions, Tensors, load_safetensors, manual_seed,
     save_safetensors, step, tensor,
 };
+pub use testing::assert_close;
 
 /// The README's code, as a test.
 #[cfg(doctest)]

@@ -10,8 +10,8 @@ use straightline_passes::ir::{DType, Scalar};
 /// A CPU tensor of a number, or of nested arrays, slices or `Vec`s of numbers: [`Tensor::literal`] for short.
 ///
 /// The numbers' type decides the dtype, and Rust's literals behave as Python's do in PyTorch. Rust cannot tell `1.0`
-/// from `1.0f64` nor `1` from `1i32`, so the rule goes by type: `f64` makes a tensor of the default dtype (`f32`, see
-/// [`set_default_dtype`](crate::set_default_dtype)), `Complex<f64>` one of the complex dtype that goes with it, and `i32`,
+/// from `1.0f64` nor `1` from `1i32`, so the rule goes by type: `f64` makes a tensor of the default
+/// floating-point dtype, `f32`, `Complex<f64>` one of the complex dtype that goes with it, and `i32`,
 /// `u32` and `usize` make `i64`. All others keep their type: `f32`, `f16`, `bf16`, `i64`, `i16`, `i8`, `u8`, `bool`,
 /// `Complex<f32>`. For another dtype ask for it, [`Tensor::with`]`(DType::F64).literal(..)`, and values keep all
 /// their bits; data that has its type already goes through [`Tensor::from_slice`], which never converts.
@@ -218,7 +218,7 @@ macro_rules! ends {
         }
     )*};
 }
-ends!(Scalar, f64, f32, i64, i32, u32, u8, usize);
+ends!(Scalar, f64, f32, i64, i32, u8, usize);
 
 impl<N: Into<Scalar>> Progression for Range<N> {
     fn progression(self) -> (Scalar, Scalar, Scalar) {

@@ -15,7 +15,7 @@ fn signs_chain_without_question_marks() -> Result<()> {
     assert_eq!(f32s(&(1.0 - &x)), [0.0, -1.0]);
     assert_eq!(f32s(&(4.0 / &x)), [4.0, 2.0]);
     assert_eq!(f32s(&(2 * &x - 1)), [1.0, 3.0]);
-    assert_eq!(f32s(&((2.0 * &x).exp()?.log()? + x.square()?)), [3.0, 8.0]);
+    assert_eq!(f32s(&((2.0 * &x).abs()? + x.square()?)), [3.0, 8.0]);
     assert_eq!(f32s(&(&x + 1f32 + 1u8 + 1usize + 1i32)), [5.0, 6.0]);
     assert_eq!(f32s(&(x + y)), [5.0, 10.0]);
     Ok(())
@@ -74,7 +74,8 @@ fn assigning_forms_write_in_place() -> Result<()> {
 }
 
 /// What a panicking closure said.
-fn message(f: impl FnOnce() + std::panic::UnwindSafe) -> String {
+fn message(f: impl FnOnce()) -> String {
+    let f = std::panic::AssertUnwindSafe(f);
     let payload = std::panic::catch_unwind(f).expect_err("a sign that cannot be computed");
     payload
         .downcast_ref::<String>()

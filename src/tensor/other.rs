@@ -65,30 +65,17 @@ impl From<Tensor> for Other<'_> {
 }
 
 macro_rules! numbers {
-    ($($t:ty),*) => {$(
+    ($($($t:ty),*: |$n:ident| $scalar:expr;)*) => {$($(
         impl From<$t> for Other<'_> {
             #[inline]
-            fn from(n: $t) -> Self {
-                Other::Number(n.into())
+            fn from($n: $t) -> Self {
+                Other::Number($scalar)
             }
         }
-    )*};
+    )*)*};
 }
-numbers!(
-    Scalar,
-    f64,
-    f32,
-    f16,
-    bf16,
-    i64,
-    i32,
-    i16,
-    i8,
-    u32,
-    u16,
-    u8,
-    usize,
-    bool,
-    Complex<f32>,
-    Complex<f64>
-);
+numbers! {
+    Scalar, f64, f32, i64, i32, u8, usize, bool, Complex<f32>, Complex<f64>: |n| n.into();
+    i16, i8, u32, u16: |n| Scalar::Int(n.into());
+    f16, bf16: |n| Scalar::Float(n.to_f64());
+}

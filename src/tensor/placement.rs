@@ -90,7 +90,6 @@ fn take_place(bytes: usize) -> Option<Storage> {
 mod tests {
     use super::*;
     use crate::tensor::Tensor;
-    use straightline_passes::ir::{DType, Device};
 
     #[test]
     fn a_place_is_given_once_and_taken_back() {

@@ -1,8 +1,7 @@
 //! Capture, replay and what surrounds them, through the public interface.
 
 use straightline::{
-    CompileEvent, CompileOptions, DType, Device, ErrorKind, Result, Tensor, compile, compile_with,
-    dispatch,
+    CompileEvent, CompileOptions, DType, ErrorKind, Result, Tensor, compile, compile_with, dispatch,
 };
 
 fn close(a: &Tensor, b: &Tensor) {

@@ -1,7 +1,7 @@
 //! Operators that pick elements by listed, computed or given positions share a kernel with what surrounds them.
 
 use straightline::ops::aten;
-use straightline::{DType, Device, Result, Tensor, compile};
+use straightline::{DType, Result, Tensor, compile};
 
 /// Numbers with NaN, infinities and zeros of both signs among them.
 fn input(sizes: &[i64]) -> Tensor {

@@ -1,7 +1,7 @@
 //! Operators that write where indices say are kernels of their own making, together with what computes their operands.
 
 use straightline::ops::aten;
-use straightline::{DType, Device, Result, Scalar, Tensor, compile};
+use straightline::{DType, Result, Scalar, Tensor, compile};
 
 const DTYPES: [DType; 9] = [
     DType::F32,

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use std::collections::BTreeSet;
 use straightline::ops::aten;
 use straightline::{
-    DType, Device, Generator, MemoryFormat, Result, Scalar, Tensor, compile, dispatch, manual_seed,
+    DType, Generator, MemoryFormat, Result, Scalar, Tensor, compile, dispatch, manual_seed,
 };
 
 fn dtype_of(name: &str) -> DType {

@@ -1,7 +1,7 @@
 //! Shapes that change in place, eagerly and in compiled functions.
 
 use straightline::ops::aten;
-use straightline::{DType, Device, Result, Scalar, Tensor, compile};
+use straightline::{DType, Result, Scalar, Tensor, compile};
 
 fn counted(n: i64) -> Result<Tensor> {
     aten::arange(Scalar::Int(n), Some(DType::F32), None, None, None)

@@ -7,7 +7,7 @@ use super::nn::{LayerNorm, Linear, merge_heads, split_heads};
 use super::{Source, find, weight};
 use serde::Deserialize;
 use std::path::Path;
-use straightline::{DType, Error, ErrorKind, Result, Scalar, Tensor, load_safetensors};
+use straightline::{DType, Error, ErrorKind, Result, Tensor, load_safetensors};
 
 /// The part of `config.json` that the model needs.
 #[derive(Clone, Debug, Deserialize)]

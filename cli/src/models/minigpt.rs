@@ -10,7 +10,7 @@
 
 use super::nn::{LayerNorm, Linear, attention, merge_heads, split_heads};
 use super::{Source, weight};
-use straightline::{DType, Device, Result, Tensor};
+use straightline::{Result, Tensor};
 
 /// The sizes of a model.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@ use super::data::ids;
 use super::program::function;
 use super::{SUMS, Unready, Workload};
 use crate::models::bert::Bert;
-use straightline::{DType, Device, Tensor};
+use straightline::{DType, Tensor};
 
 pub(super) fn workloads() -> Vec<Workload> {
     let mut suite = Vec::new();

@@ -3,7 +3,7 @@
 use super::data::uniform;
 use super::program::function;
 use super::{Agreement, POINTWISE, Unready, Workload};
-use straightline::{DType, Device, Result, Tensor};
+use straightline::{Result, Tensor};
 
 /// 50 times `x = x * y; x = x + 1`.
 fn chain((x, y): &(Tensor, Tensor)) -> Result<Tensor> {

@@ -14,7 +14,7 @@
 //!
 //! ```
 //! use lazy_backend::LazyDevice;
-//! use straightline::{DType, DeviceType, Tensor};
+//! use straightline::{DeviceType, Tensor};
 //!
 //! let lazy = LazyDevice::install(DeviceType::PrivateUse1)?;
 //! let x = Tensor::with(lazy.device()).ones([2, 2])?;

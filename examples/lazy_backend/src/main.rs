@@ -2,7 +2,7 @@
 
 use lazy_backend::LazyDevice;
 use straightline::dispatch::{capture, dump_table, operator};
-use straightline::{DType, Device, Result, Tensor, manual_seed};
+use straightline::{Device, Result, Tensor, manual_seed};
 
 struct Mlp {
     w1: Tensor,

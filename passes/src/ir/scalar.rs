@@ -169,19 +169,8 @@ macro_rules! scalar_from {
         }
     )*};
 }
-scalar_from!(bool => Bool as bool, i64 => Int as i64, i32 => Int as i64, i16 => Int as i64, i8 => Int as i64,
-    u32 => Int as i64, u16 => Int as i64, u8 => Int as i64, usize => Int as i64, f64 => Float as f64,
-    f32 => Float as f64);
-
-macro_rules! scalar_from_half {
-    ($($t:ty),*) => {$(
-        impl From<$t> for Scalar {
-            #[inline]
-            fn from(x: $t) -> Self { Scalar::Float(x.to_f64()) }
-        }
-    )*};
-}
-scalar_from_half!(half::f16, half::bf16);
+scalar_from!(bool => Bool as bool, i64 => Int as i64, i32 => Int as i64, u8 => Int as i64,
+    usize => Int as i64, f64 => Float as f64, f32 => Float as f64);
 
 macro_rules! scalar_from_complex {
     ($($t:ty),*) => {$(

@@ -4,7 +4,7 @@ use crate::dispatch::{DispatchKey, Library, all_operators, operator};
 use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, Device};
+use straightline_passes::ir::DType;
 
 fn x() -> Tensor {
     Tensor::from_slice(&[0f32, 1.0, 2.0, 3.0], &[2, 2]).unwrap()

@@ -4,7 +4,7 @@ use crate::dispatch::{DispatchError, DispatchKey, dump_table, operator};
 use crate::error::{ErrorKind, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use crate::{DType, Device, Scalar};
+use crate::{DType, Scalar};
 
 fn matrix(rows: i64) -> Tensor {
     let data: Vec<f32> = (0..rows * 3).map(|x| x as f32).collect();

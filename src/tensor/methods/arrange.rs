@@ -28,8 +28,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn repeat_interleave(&self, repeats: i64, dim: Option<i64>) -> Result<Tensor> {
-        aten::repeat_interleave_self_int(self, repeats, dim, None)
+    pub fn repeat_interleave(&self, repeats: i64, dim: impl Into<Option<i64>>) -> Result<Tensor> {
+        aten::repeat_interleave_self_int(self, repeats, dim.into(), None)
     }
 
     /// As [`repeat`](Tensor::repeat), for fewer counts than dimensions too: those in front stay as they are. See

@@ -132,8 +132,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn argmax(&self, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-        aten::argmax(self, dim, keepdim)
+    pub fn argmax(&self, dim: impl Into<Option<i64>>, keepdim: bool) -> Result<Tensor> {
+        aten::argmax(self, dim.into(), keepdim)
     }
 
     /// The smallest element. See [`aten::min`].
@@ -171,8 +171,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn argmin(&self, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-        aten::argmin(self, dim, keepdim)
+    pub fn argmin(&self, dim: impl Into<Option<i64>>, keepdim: bool) -> Result<Tensor> {
+        aten::argmin(self, dim.into(), keepdim)
     }
 
     /// Whether any element is non-zero. See [`aten::any`].

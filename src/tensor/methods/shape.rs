@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::ops::aten;
-use crate::tensor::{Ints, Tensor};
+use crate::tensor::{Ints, Tensor, Tensors};
 use straightline_passes::ir::{DType, Device, MemoryFormat, Scalar};
 
 impl Tensor {
@@ -383,8 +383,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-        aten::cat(tensors, dim)
+    pub fn cat(tensors: impl Tensors, dim: i64) -> Result<Tensor> {
+        aten::cat(&tensors.tensors(), dim)
     }
 
     /// Tensors of equal sizes along a new dimension. See [`aten::stack`].
@@ -396,7 +396,7 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-        aten::stack(tensors, dim)
+    pub fn stack(tensors: impl Tensors, dim: i64) -> Result<Tensor> {
+        aten::stack(&tensors.tensors(), dim)
     }
 }

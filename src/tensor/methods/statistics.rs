@@ -103,8 +103,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn count_nonzero(&self, dim: Option<i64>) -> Result<Tensor> {
-        aten::count_nonzero(self, dim)
+    pub fn count_nonzero(&self, dim: impl Into<Option<i64>>) -> Result<Tensor> {
+        aten::count_nonzero(self, dim.into())
     }
 
     /// The smallest and the largest element. See [`aten::aminmax`].
@@ -117,8 +117,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn aminmax(&self, dim: Option<i64>, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        aten::aminmax(self, dim, keepdim)
+    pub fn aminmax(&self, dim: impl Into<Option<i64>>, keepdim: bool) -> Result<(Tensor, Tensor)> {
+        aten::aminmax(self, dim.into(), keepdim)
     }
 
     /// How often each of 0, 1, 2, ... occurs. See [`aten::bincount`].

@@ -2,7 +2,7 @@
 //! and how compiled functions treat tensors that share memory.
 
 use straightline::ops::aten;
-use straightline::{DType, Device, ErrorKind, Result, Tensor, compile};
+use straightline::{DType, ErrorKind, Result, Tensor, compile};
 
 /// The operators of a captured function, in order.
 fn ops(f: impl Fn(&Tensor) -> Result<Tensor> + Send + Sync + 'static) -> Vec<String> {

@@ -2,7 +2,7 @@
 
 use super::program::Rng;
 use straightline::ops::aten;
-use straightline::{DType, Device, Tensor};
+use straightline::{DType, Tensor};
 
 /// Elements of each base.
 const LENGTH: i64 = 24;
