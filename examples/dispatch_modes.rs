@@ -126,6 +126,6 @@ fn main() -> Result<()> {
         .max()?
         .item::<f64>()?;
     println!("differs from the exact one by at most {:.3}", error);
-    assert!(error.as_f64() < 0.2);
+    assert!(error < 0.2);
     Ok(())
 }

@@ -99,7 +99,7 @@ impl MiniGpt {
             let mask = self.mask.narrow(0, 0, length)?.narrow(1, 0, length)?;
             (self.positions.narrow(0, 0, length)?, mask)
         };
-        let mut x = (&self.words.embedding(ids)? + &positions)?;
+        let mut x = self.words.embedding(ids)? + positions;
         for layer in &self.layers {
             x = self.layer(layer, &x, &mask)?;
         }
@@ -112,8 +112,8 @@ impl MiniGpt {
         let qkv = layer.qkv.forward(&layer.ln1.forward(x)?)?;
         let part = |i: i64| split_heads(&qkv.narrow(2, i * width, width)?, heads);
         let y = attention(&part(0)?, &part(1)?, &part(2)?, scale, Some(mask))?;
-        let x = (x + &layer.proj.forward(&merge_heads(&y)?)?)?;
+        let x = x + layer.proj.forward(&merge_heads(&y)?)?;
         let y = layer.fc1.forward(&layer.ln2.forward(&x)?)?.gelu()?;
-        &x + &layer.fc2.forward(&y)?
+        Ok(&x + layer.fc2.forward(&y)?)
     }
 }

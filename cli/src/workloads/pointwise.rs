@@ -17,7 +17,7 @@ fn chain((x, y): &(Tensor, Tensor)) -> Result<Tensor> {
 
 /// `gelu(x + b) * sigmoid(x) + tanh(b)`.
 fn expression((x, b): &(Tensor, Tensor)) -> Result<Tensor> {
-    (&x.add(b)?.gelu()? * &x.sigmoid()?) + &b.tanh()?
+    Ok((x + b).gelu()? * x.sigmoid()? + b.tanh()?)
 }
 
 pub(super) fn workloads() -> Vec<Workload> {

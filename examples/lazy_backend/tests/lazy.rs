@@ -162,10 +162,10 @@ fn writes_to_what_is_computed_already() {
     let source = wave(&[2]);
     let taken = source.to_device(lazy.device()).unwrap();
     let number = Tensor::scalar(2.0).unwrap();
-    let scaled = (&taken * &number).unwrap();
+    let scaled = &taken * &number;
     source.zero_().unwrap();
     number.zero_().unwrap();
-    close(&scaled, &(&wave(&[2]) * 2.0).unwrap());
+    close(&scaled, &(wave(&[2]) * 2.0));
     close(&taken, &wave(&[2]));
 }
 
@@ -180,12 +180,12 @@ fn a_training_loop_compiles_once() {
             let w = Tensor::with(device).zeros([3, 1])?;
             let mut losses = Vec::new();
             for step in 0..6 {
-                let error = (&x.matmul(&w)? - &y)?;
-                let gradient = (&x.t()?.matmul(&error)? * (2.0 / 16.0))?;
+                let error = x.matmul(&w)? - &y;
+                let gradient = x.t()?.matmul(&error)? * (2.0 / 16.0);
                 // a tensor of one number is an input, so that another rate is not another program
                 let rate = Tensor::scalar(0.5 / f64::from(step + 1))?;
-                w.sub_(&(&gradient * &rate)?)?;
-                losses.push((&error * &error)?.mean()?.item::<f64>()?);
+                w.sub_(gradient * rate)?;
+                losses.push((&error * &error).mean()?.item::<f64>()?);
             }
             Ok((losses, w))
         };
@@ -227,7 +227,7 @@ fn what_cannot_be_recorded_runs_on_the_cpu() {
         Tensor::from_vec(v)
     })
     .unwrap();
-    let x = (&tensor(&[-1.0, 2.0, 3.0], &[3]).to_device(d).unwrap() * 2.0).unwrap();
+    let x = tensor(&[-1.0, 2.0, 3.0], &[3]).to_device(d).unwrap() * 2.0;
     let mut stack = vec![x.into()];
     operator("lazy_tests::positive")
         .unwrap()
@@ -235,7 +235,7 @@ fn what_cannot_be_recorded_runs_on_the_cpu() {
         .unwrap();
     let y = stack[0].as_tensor().unwrap();
     assert_eq!((y.device(), y.sizes()), (d, &[2][..]));
-    assert_eq!((y + 1.0).unwrap().to_vec::<f32>().unwrap(), [5.0, 7.0]);
+    assert_eq!((y + 1.0).to_vec::<f32>().unwrap(), [5.0, 7.0]);
     assert_eq!(lazy.stats().on_cpu, 1);
     // random numbers, in the order in which they are asked for
     let draw = |d: Device| {
