@@ -40,7 +40,7 @@ fn ema_cpu(x: &Tensor, decay: f64) -> Result<Tensor> {
 
 fn ema_meta(x: &Tensor, decay: f64) -> Result<Tensor> {
     check(x, decay)?;
-    Tensor::empty(x.sizes(), x.dtype(), x.device())
+    Tensor::with((x.dtype(), x.device())).empty(x.sizes())
 }
 
 /// Both kernels refuse the same inputs, so that what is wrong is found while capturing already.
@@ -73,7 +73,7 @@ fn main() -> Result<()> {
     // directly, and the dispatcher is not entered.
     let surprise = |x: &Tensor| {
         let average = EMA.call((x, 0.5))?;
-        (x - &average)?.abs()?.amax(&[-1], false)
+        (x - average).abs()?.amax(-1, false)
     };
     let compiled = compile(surprise);
     let eager = surprise(&x)?;

@@ -8,7 +8,7 @@ use straightline::modes::{
     subclass,
 };
 use straightline::ops::aten;
-use straightline::{DType, Device, Result, Tensor, compile};
+use straightline::{DType, Result, Tensor, compile};
 
 /// A mode: replaces the exact GELU by its cheaper form, everywhere.
 struct TanhGelu;
@@ -31,14 +31,14 @@ struct Int8 {
 
 impl Int8 {
     fn quantize(w: &Tensor) -> Result<Tensor> {
-        let largest = w.abs()?.max()?.item()?.as_f64();
+        let largest = w.abs()?.max()?.item::<f64>()?;
         let scale = largest / 127.0;
-        let data = w.div_scalar(scale)?.round()?.to_dtype(DType::I8)?;
+        let data = w.div(scale)?.round()?.to_dtype(DType::I8)?;
         subclass::wrap_like(Int8 { data, scale }, w)
     }
 
     fn wide(&self) -> Result<Tensor> {
-        self.data.to_dtype(DType::F32)?.mul_scalar(self.scale)
+        self.data.to_dtype(DType::F32)?.mul(self.scale)
     }
 }
 
@@ -81,8 +81,8 @@ impl TensorSubclass for Int8 {
 
 fn main() -> Result<()> {
     straightline::manual_seed(0);
-    let x = Tensor::randn(&[4, 16], DType::F32, Device::CPU)?;
-    let w = Tensor::randn(&[8, 16], DType::F32, Device::CPU)?;
+    let x = Tensor::randn([4, 16])?;
+    let w = Tensor::randn([8, 16])?;
 
     println!("What a layer calls, above autograd and below:");
     let logger = CallLogger::new();
@@ -110,7 +110,7 @@ fn main() -> Result<()> {
     let finder = NanFinder::new();
     {
         let _guard = finder.push();
-        x.sub_scalar(100)?.log()?.exp()?.sum()?;
+        x.sub(100)?.log()?.exp()?.sum()?;
     }
     if let Some(found) = finder.first() {
         println!("  {found}");
@@ -118,15 +118,14 @@ fn main() -> Result<()> {
 
     println!("\nA layer with a weight of 8 bits, compiled:");
     let small = Int8::quantize(&w)?;
-    let layer = compile(|(x, w): &(Tensor, Tensor)| aten::linear(x, w, None)?.relu());
-    let inputs = (x, small);
-    println!("{}", layer.trace(&inputs)?);
-    let exact = layer.eager(&(inputs.0.clone(), w))?;
-    let error = layer.call(&inputs)?.sub(&exact)?.abs()?.max()?.item()?;
-    println!(
-        "differs from the exact one by at most {:.3}",
-        error.as_f64()
-    );
-    assert!(error.as_f64() < 0.2);
+    let layer = compile(|x: &Tensor, w: &Tensor| aten::linear(x, w, None)?.relu());
+    println!("{}", layer.trace((&x, &small))?);
+    let exact = layer.eager((&x, &w))?;
+    let error = (layer.call((&x, &small))? - exact)
+        .abs()?
+        .max()?
+        .item::<f64>()?;
+    println!("differs from the exact one by at most {:.3}", error);
+    assert!(error < 0.2);
     Ok(())
 }

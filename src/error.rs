@@ -140,6 +140,9 @@ pub enum ErrorKind {
         /// What to do.
         instead: &'static str,
     },
+    /// Two tensors are not close ([`assert_close`](crate::assert_close)).
+    #[error("{0}")]
+    NotClose(Box<crate::testing::Mismatch>),
     /// Capturing or compiling failed.
     #[error("{0}")]
     Compile(String),

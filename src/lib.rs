@@ -43,11 +43,12 @@ pub mod modes;
 pub mod ops;
 mod sync;
 pub mod tensor;
+pub mod testing;
 
 #[cfg(feature = "compile")]
 pub use compile::{
-    CompileEvent, CompileOptions, Compiled, Executable, Explanation, GuardMiss, Lowered,
-    TensorTree, Traced, compile, compile_with,
+    Arguments, CompileEvent, CompileOptions, Compiled, Executable, Explanation, GuardMiss, Lowered,
+    TensorFunction, TensorTree, Traced, compile, compile_with,
 };
 pub use error::{Error, ErrorKind, Operand, Result};
 pub use modes::{autocast, profiler};
@@ -56,7 +57,12 @@ pub use straightline_passes::ir::{
     DType, Device, DeviceType, Layout, MemoryFormat, QScheme, Scalar,
 };
 pub use straightline_runtime::cpu::threads::{num_threads, set_num_threads};
-pub use tensor::{Element, Generator, Tensor, load_safetensors, manual_seed, save_safetensors};
+pub use tensor::{
+    Bounds, Element, Ellipsis, Generator, Index, Indices, Int, Ints, Item, Literal, NewAxis,
+    Number, Other, Progression, Tensor, TensorOptions, Tensors, load_safetensors, manual_seed,
+    save_safetensors, step, tensor,
+};
+pub use testing::assert_close;
 
 /// The README's code, as a test.
 #[cfg(doctest)]

@@ -119,21 +119,21 @@ impl Bert {
         let (batch, length) = (ids.size(0)?, ids.size(1)?);
         let positions = self.positions.narrow(0, 0, length)?;
         let token_type = self.token_type.select(0, 0)?;
-        let x = ((&self.words.embedding(ids)? + &positions) + &token_type)?;
+        let x = self.words.embedding(ids)? + positions + token_type;
         let mut x = self.norm.apply(&x)?;
 
         // Added to the attention scores: 0 at tokens, and at padding so little that exp gives 0.
-        let bias = (&(mask - 1.0)? * 1e9)?.view(&[batch, 1, 1, length])?;
+        let bias = ((mask - 1.0) * 1e9).view([batch, 1, 1, length])?;
         for layer in &self.layers {
             x = layer.apply(&x, &bias, self.heads)?;
         }
 
         // The mean over tokens, without padding, and then to length 1.
         let weights = mask.unsqueeze(-1)?;
-        let sum = (&x * &weights)?.sum_dim(&[1], false)?;
-        let mean = (&sum / &mask.sum_dim(&[1], true)?)?;
-        let length = (&mean * &mean)?.sum_dim(&[1], true)?.sqrt()?;
-        &mean / &length
+        let sum = (&x * &weights).sum_dim(1, false)?;
+        let mean = sum / mask.sum_dim(1, true)?;
+        let length = (&mean * &mean).sum_dim(1, true)?.sqrt()?;
+        Ok(mean / length)
     }
 }
 
@@ -151,9 +151,9 @@ impl Layer {
         let mixed = mixed.transpose(1, 2)?.reshape(&[batch, length, width])?;
         let x = self
             .attention_norm
-            .apply(&(x + self.output.apply(&mixed))?)?;
+            .apply(&(x + self.output.apply(&mixed)?))?;
         let inner = self.up.apply(&x)?.gelu()?;
-        self.norm.apply(&(&x + self.down.apply(&inner))?)
+        self.norm.apply(&(&x + self.down.apply(&inner)?))
     }
 }
 

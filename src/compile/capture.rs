@@ -8,7 +8,7 @@ use crate::dispatch::{DispatchKey, DispatchKeySet, IncludeGuard, TlsKeySets, ope
 use crate::error::{Error, Result};
 use crate::modes::functionalize::{self, InputSlot, Leaf, MergedStorages};
 use crate::modes::tracer;
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, operators};
 use straightline_passes::ir::MemoryFormat;
 use straightline_passes::ir::graph::{Graph, NodeKind, ValueRef};
 use straightline_passes::ir::schema::FunctionSchema;
@@ -79,7 +79,7 @@ fn attempt<I: TensorTree, O: TensorTree>(
     }
     let output = {
         let _on = recording();
-        f(&stand_ins)
+        operators::returned(|| f(&stand_ins))
     };
     if let Some(more) = functionalize::conflicts() {
         return Ok(Err(more));

@@ -1,5 +1,6 @@
 //! The compiled function: guards, variants, capture on a miss.
 
+use super::arguments::{Arguments, TensorFunction};
 use super::capture::capture;
 use super::devices;
 use super::explain::{Explanation, VariantExplanation};
@@ -14,7 +15,7 @@ use crate::modes::{interception, tracer};
 use crate::tensor::Tensor;
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 type Function<I, O> = Box<dyn Fn(&I) -> Result<O> + Send + Sync>;
@@ -24,50 +25,55 @@ const EVENTS_KEPT: usize = 256;
 
 /// Wraps a function so that its first call captures it and later calls run machine code.
 ///
-/// The function takes a reference to a [`TensorTree`] (a tensor, a tuple, an array, a `Vec`, a
-/// struct with `#[derive(TensorTree)]`) and returns one. It must be deterministic in everything
+/// The function takes references to [`TensorTree`]s, one to six of them (a tensor, a tuple, an array, a `Vec`, a
+/// struct with `#[derive(TensorTree)]`), and returns a `Result` of one. It must be deterministic in everything
 /// but its tensors: it runs once for each set of shapes, and what it does besides calling tensor
 /// operators is not repeated. Tensors that it closes over are read again at each call.
 ///
 /// ```
-/// use straightline::{Tensor, compile};
-/// let f = compile(|(x, y): &(Tensor, Tensor)| (x * y)?.add_scalar(1));
-/// let (x, y) = (Tensor::from_vec([2f32, 3.0])?, Tensor::from_vec([4f32, 5.0])?);
-/// let inputs = (x, y);
-/// assert_eq!(f.call(&inputs)?.to_vec::<f32>()?, [9.0, 16.0]);
+/// use straightline::{Tensor, compile, tensor};
+/// let f = compile(|x: &Tensor, y: &Tensor| Ok(x * y + 1.0));
+/// let (x, y) = (tensor([2.0, 3.0])?, tensor([4.0, 5.0])?);
+/// assert_eq!(f.call((&x, &y))?.to_vec::<f32>()?, [9.0, 16.0]);
 /// // the second call does not enter the dispatcher
 /// let before = straightline::dispatch::call_count();
-/// f.call(&inputs)?;
+/// f.call((&x, &y))?;
 /// assert_eq!(straightline::dispatch::call_count(), before);
 /// # Ok::<(), straightline::Error>(())
 /// ```
-pub fn compile<I, O, F>(f: F) -> Compiled<I, O>
-where
-    I: TensorTree,
-    O: TensorTree,
-    F: Fn(&I) -> Result<O> + Send + Sync + 'static,
-{
+///
+/// The types of the arguments have to be written, since Rust looks for the methods of an argument before it knows
+/// what the function will be called with.
+pub fn compile<S, F: TensorFunction<S>>(f: F) -> Compiled<F::Input, F::Output> {
     compile_with(CompileOptions::default(), f)
 }
 
 /// [`compile()`] with options.
-pub fn compile_with<I, O, F>(options: CompileOptions, f: F) -> Compiled<I, O>
-where
-    I: TensorTree,
-    O: TensorTree,
-    F: Fn(&I) -> Result<O> + Send + Sync + 'static,
-{
-    Compiled {
-        function: Box::new(f),
+pub fn compile_with<S, F: TensorFunction<S>>(
+    options: CompileOptions,
+    f: F,
+) -> Compiled<F::Input, F::Output> {
+    Compiled(Arc::new(Inner {
+        function: Box::new(move |input| f.apply(input)),
         options,
         head: AtomicPtr::new(std::ptr::null_mut()),
         count: AtomicUsize::new(0),
         slow: Mutex::new(Vec::new()),
-    }
+    }))
 }
 
 /// A compiled function: `Send + Sync` where its trees are, callable from any number of threads.
-pub struct Compiled<I, O> {
+///
+/// Cloning gives another handle of the same function: what one compiles, all run.
+pub struct Compiled<I, O>(Arc<Inner<I, O>>);
+
+impl<I, O> Clone for Compiled<I, O> {
+    fn clone(&self) -> Self {
+        Compiled(Arc::clone(&self.0))
+    }
+}
+
+struct Inner<I, O> {
     function: Function<I, O>,
     options: CompileOptions,
     /// The newest variant; each leads to the one before. Variants are only ever added, so that
@@ -100,7 +106,7 @@ unsafe impl<I: Send, O: Send> Send for Variant<I, O> {}
 // SAFETY: as above.
 unsafe impl<I: Sync, O: Sync> Sync for Variant<I, O> {}
 
-impl<I, O> Drop for Compiled<I, O> {
+impl<I, O> Drop for Inner<I, O> {
     fn drop(&mut self) {
         let mut at = *self.head.get_mut();
         while !at.is_null() {
@@ -113,12 +119,75 @@ impl<I, O> Drop for Compiled<I, O> {
 }
 
 impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
-    /// Calls the function.
+    /// Calls the function with what it takes, or with references in its shape ([`Arguments`]): `f.call(&x)`,
+    /// `f.call((&x, &y))`.
     ///
     /// # Errors
     /// What the function itself returns; for the first call of a set of shapes also
     /// [`ErrorKind::DataDependent`] and [`ErrorKind::Compile`].
-    pub fn call(&self, inputs: &I) -> Result<O> {
+    pub fn call(&self, inputs: impl Arguments<I>) -> Result<O> {
+        let mut leaves: SmallVec<[&Tensor; 8]> = SmallVec::new();
+        let wrapped = flat::visit_by(|f| inputs.visit(f), &mut |t| leaves.push(t));
+        if !wrapped {
+            let tls = TlsKeySets::current();
+            let same = |v: &Variant<I, O>| !v.wrapped && inputs.matches(&v.input).is_none();
+            let found =
+                (self.0.variants_from_newest()).find(|v| v.guards.hold(&leaves, tls) && same(v));
+            if let Some(variant) = found.filter(|v| v.handed.is_empty())
+                && let (Some(code), Some(output)) = (&variant.code, &variant.output)
+            {
+                let _range = record_lazily(|| format!("compiled variant {}", variant.number));
+                let mut results = code.run(&leaves)?.into_iter();
+                return Ok(flat::fill(output, &mut results));
+            }
+        }
+        inputs.with(|inputs| self.0.call(inputs))
+    }
+
+    /// Captures the function for these inputs, without compiling it or keeping the result.
+    ///
+    /// # Errors
+    /// As the first [`Compiled::call`] with such inputs.
+    pub fn trace(&self, inputs: impl Arguments<I>) -> Result<Traced> {
+        inputs.with(|inputs| Ok(capture(&*self.0.function, inputs)?.traced))
+    }
+
+    /// Runs the function itself, without any of this.
+    ///
+    /// # Errors
+    /// The function's own.
+    pub fn eager(&self, inputs: impl Arguments<I>) -> Result<O> {
+        inputs.with(|inputs| (self.0.function)(inputs))
+    }
+
+    /// How many variants exist.
+    pub fn variants(&self) -> usize {
+        self.0.count.load(Ordering::Relaxed)
+    }
+
+    /// What has happened so far, oldest first (the last 256 events).
+    pub fn events(&self) -> Vec<CompileEvent> {
+        self.0.lock().clone()
+    }
+
+    /// Guards, kernels, fusion decisions, pass timings and the e-graph report of every variant,
+    /// and the events.
+    pub fn explain(&self) -> Explanation {
+        let variants = self.0.variants_from_newest();
+        let mut variants: Vec<VariantExplanation> = variants
+            .map(|v| VariantExplanation::new(v.number, &v.guards, v.code.as_ref()))
+            .collect();
+        variants.reverse();
+        Explanation {
+            variants,
+            events: self.events(),
+        }
+    }
+}
+
+impl<I: TensorTree, O: TensorTree> Inner<I, O> {
+    /// The call with a value of the function's own type.
+    fn call(&self, inputs: &I) -> Result<O> {
         let mut leaves: SmallVec<[&Tensor; 8]> = SmallVec::new();
         let wrapped = flat::visit(inputs, &mut |t| leaves.push(t));
         let tls = TlsKeySets::current();
@@ -300,46 +369,6 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
         // SAFETY: just made from a Box; variants live as long as `self`.
         unsafe { &*variant }
     }
-
-    /// Captures the function for these inputs, without compiling it or keeping the result.
-    ///
-    /// # Errors
-    /// As the first [`Compiled::call`] with such inputs.
-    pub fn trace(&self, inputs: &I) -> Result<Traced> {
-        Ok(capture(&*self.function, inputs)?.traced)
-    }
-
-    /// Runs the function itself, without any of this.
-    ///
-    /// # Errors
-    /// The function's own.
-    pub fn eager(&self, inputs: &I) -> Result<O> {
-        (self.function)(inputs)
-    }
-
-    /// How many variants exist.
-    pub fn variants(&self) -> usize {
-        self.count.load(Ordering::Relaxed)
-    }
-
-    /// What has happened so far, oldest first (the last 256 events).
-    pub fn events(&self) -> Vec<CompileEvent> {
-        self.lock().clone()
-    }
-
-    /// Guards, kernels, fusion decisions, pass timings and the e-graph report of every variant,
-    /// and the events.
-    pub fn explain(&self) -> Explanation {
-        let mut variants: Vec<VariantExplanation> = self
-            .variants_from_newest()
-            .map(|v| VariantExplanation::new(v.number, &v.guards, v.code.as_ref()))
-            .collect();
-        variants.reverse();
-        Explanation {
-            variants,
-            events: self.events(),
-        }
-    }
 }
 
 fn record(events: &mut Vec<CompileEvent>, event: CompileEvent) {
@@ -352,8 +381,8 @@ fn record(events: &mut Vec<CompileEvent>, event: CompileEvent) {
 impl<I, O> std::fmt::Debug for Compiled<I, O> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Compiled")
-            .field("variants", &self.count.load(Ordering::Relaxed))
-            .field("options", &self.options)
+            .field("variants", &self.0.count.load(Ordering::Relaxed))
+            .field("options", &self.0.options)
             .finish_non_exhaustive()
     }
 }

@@ -120,7 +120,7 @@ impl VariantExplanation {
 ///
 /// ```
 /// use straightline::{Tensor, compile};
-/// let f = compile(|x: &Tensor| x.exp()?.add_scalar(1)?.log());
+/// let f = compile(|x: &Tensor| x.exp()?.add(1)?.log());
 /// f.call(&Tensor::from_vec([0f32])?)?;
 /// let why = f.explain();
 /// assert_eq!(why.variants[0].kernels(), 1);

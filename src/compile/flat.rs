@@ -10,8 +10,17 @@ use crate::tensor::Tensor;
 /// Calls `f` with every tensor that is not a wrapper, and whether there are wrappers.
 #[inline]
 pub(super) fn visit<'a, T: TensorTree>(tree: &'a T, f: &mut dyn FnMut(&'a Tensor)) -> bool {
+    visit_by(|f| tree.visit(f), f)
+}
+
+/// [`visit`] of what `each` visits.
+#[inline]
+pub(super) fn visit_by<'a>(
+    each: impl FnOnce(&mut dyn FnMut(&'a Tensor)),
+    f: &mut dyn FnMut(&'a Tensor),
+) -> bool {
     let mut wrapped = false;
-    tree.visit(&mut |t| {
+    each(&mut |t| {
         if subclass::is_subclass(t) {
             wrapped = true;
             subclass::visit(t, f);
@@ -90,6 +99,14 @@ fn old_wrapper(t: &Tensor, given: &[&Tensor]) -> Option<Handed> {
     outside.then_some(Handed::ClosedOver)
 }
 
+/// `template` made of the tensors that were computed.
+#[inline]
+pub(super) fn fill<O: TensorTree>(template: &O, results: &mut dyn Iterator<Item = Tensor>) -> O {
+    map(template, &mut |stand_in: &Tensor| {
+        results.next().unwrap_or_else(|| stand_in.clone())
+    })
+}
+
 /// The result of a call: `template` made of the tensors that were computed, in which old wrappers
 /// are what they were.
 pub(super) fn rebuild<I: TensorTree, O: TensorTree>(
@@ -98,10 +115,10 @@ pub(super) fn rebuild<I: TensorTree, O: TensorTree>(
     inputs: &I,
     results: &mut dyn Iterator<Item = Tensor>,
 ) -> O {
-    let mut next = |stand_in: &Tensor| results.next().unwrap_or_else(|| stand_in.clone());
     if handed.is_empty() {
-        return map(template, &mut next);
+        return fill(template, results);
     }
+    let mut next = |stand_in: &Tensor| results.next().unwrap_or_else(|| stand_in.clone());
     let mut arguments = Vec::new();
     inputs.visit(&mut |t| arguments.push(t));
     let mut at = handed.iter();

@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `tree` | what compiled functions take and give |
+//! | `arguments` | functions of several arguments, and what they are called with |
 //! | `flat` | looking through wrapper tensors |
 //! | `compiled` | the callable: guards, variants, capture on a miss |
 //! | `capture` | running the function on stand-ins and recording what is dispatched |
@@ -15,6 +16,7 @@
 //! | `options` | options and events |
 //! | `explain` | why it is as it is |
 
+mod arguments;
 mod capture;
 mod compiled;
 mod devices;
@@ -28,6 +30,7 @@ mod results;
 mod stages;
 mod tree;
 
+pub use arguments::{Arguments, TensorFunction};
 pub use compiled::{Compiled, compile, compile_with};
 pub use explain::Explanation;
 pub use guards::GuardMiss;

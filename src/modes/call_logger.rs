@@ -54,7 +54,7 @@ impl Names {
 /// let logger = CallLogger::new();
 /// {
 ///     let _guards = (logger.push_pre_dispatch(), logger.push());
-///     aten::linear(&x, &w, None)?.mul_scalar_(2)?;
+///     aten::linear(&x, &w, None)?.mul_(2)?;
 /// }
 /// assert_eq!(
 ///     logger.lines(),

@@ -57,9 +57,9 @@ struct State {
 ///
 /// ```
 /// use straightline::modes::FlopCounter;
-/// use straightline::{DType, Device, Tensor, ops::aten};
+/// use straightline::{Tensor, ops::aten};
 ///
-/// let randn = |sizes: &[i64]| Tensor::randn(sizes, DType::F32, Device::CPU);
+/// let randn = |sizes: &[i64]| Tensor::randn(sizes);
 /// let (x, w, b) = (randn(&[8, 16])?, randn(&[32, 16])?, randn(&[32])?);
 /// let counter = FlopCounter::new();
 /// {

@@ -63,7 +63,7 @@ struct State {
 /// {
 ///     let _guard = finder.push();
 ///     let x = Tensor::from_vec([1f32, -1.0, 4.0])?;
-///     x.sqrt()?.add_scalar(1)?.exp()?; // NaN from here on, made by the first
+///     x.sqrt()?.add(1)?.exp()?; // NaN from here on, made by the first
 /// }
 /// let found = finder.first().expect("the square root of -1");
 /// assert_eq!(found.op, "aten::sqrt");

@@ -47,7 +47,7 @@ impl<F: Fn(OperatorHandle, DispatchKeySet) -> Result<Resolution> + 'static> Reso
 /// use straightline::{Result, Tensor};
 ///
 /// let mut table = Decompositions::new();
-/// table.add("aten::relu", (|x: &Tensor| x.clamp(Some(0.0.into()), None)).into_kernel())?;
+/// table.add("aten::relu", (|x: &Tensor| x.clamp_min(0.0)).into_kernel())?;
 /// let _guard = enable(table);
 /// let (y, trace) = straightline::dispatch::capture(|| Tensor::from_vec([-1f32, 2.0])?.relu());
 /// assert_eq!(y?.to_vec::<f32>()?, [0.0, 2.0]);

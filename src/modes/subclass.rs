@@ -38,7 +38,7 @@ use straightline_passes::ir::{DType, Device};
 ///         // everything else works on the real values
 ///         let mut failed = Ok(());
 ///         call.map_tensors(|t| match subclass::of::<Scaled>(t) {
-///             Some(s) => s.data.mul_scalar(s.scale).unwrap_or_else(|e| {
+///             Some(s) => s.data.mul(s.scale).unwrap_or_else(|e| {
 ///                 failed = Err(e);
 ///                 t.clone()
 ///             }),

@@ -323,7 +323,7 @@ mod tests {
             (DType::F16, 70_000.0, f64::INFINITY),
         ] {
             let t = aten::full(&[1], Scalar::Float(number), Some(dtype), None, None, None).unwrap();
-            assert_eq!(t.item().unwrap(), Scalar::Float(expected));
+            assert_eq!(t.item::<Scalar>().unwrap(), Scalar::Float(expected));
         }
     }
 }

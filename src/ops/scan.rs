@@ -152,7 +152,7 @@ pub(crate) fn cumprod_backward(
     let w = aten::mul_tensor(output, grad)?;
     if !grad.dtype().is_floating()
         && input.storage().has_data()
-        && !aten::any(&zero)?.item()?.as_bool()
+        && !aten::any(&zero)?.item::<bool>()?
     {
         // a true division, and so a result of floats
         return aten::div_tensor(&sums_to_the_end(&w, dim)?, input);

@@ -1,6 +1,6 @@
 //! Tensors from data, and data from tensors.
 
-use super::{Element, Tensor, access};
+use super::{Element, Ints, Tensor, access};
 use crate::error::{Error, Result};
 use num_complex::Complex;
 use straightline_passes::ir::{DType, Device, Scalar, layout};
@@ -14,7 +14,11 @@ impl Tensor {
     /// assert_eq!(t.sizes(), [2, 3]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
-    pub fn from_slice<T: Element>(data: &[T], sizes: &[i64]) -> Result<Tensor> {
+    pub fn from_slice<T: Element>(data: &[T], sizes: impl Ints) -> Result<Tensor> {
+        Tensor::from_elements(data, &sizes.ints())
+    }
+
+    fn from_elements<T: Element>(data: &[T], sizes: &[i64]) -> Result<Tensor> {
         if sizes.iter().any(|s| *s < 0) {
             return Err(Error::shape(format!(
                 "sizes {sizes:?} must not be negative"
@@ -70,23 +74,23 @@ impl Tensor {
     /// A 0-dim CPU tensor of a dtype.
     pub(crate) fn scalar_of(value: Scalar, dtype: DType) -> Result<Tensor> {
         match dtype {
-            DType::F32 => Tensor::from_slice(&[value.as_f64() as f32], &[]),
-            DType::F64 => Tensor::from_slice(&[value.as_f64()], &[]),
-            DType::F16 => Tensor::from_slice(&[half::f16::from_f32(value.as_f64() as f32)], &[]),
-            DType::BF16 => Tensor::from_slice(&[half::bf16::from_f32(value.as_f64() as f32)], &[]),
-            DType::I64 => Tensor::from_slice(&[value.as_i64()], &[]),
-            DType::I32 => Tensor::from_slice(&[value.as_i64() as i32], &[]),
-            DType::I16 => Tensor::from_slice(&[value.as_i64() as i16], &[]),
-            DType::I8 => Tensor::from_slice(&[value.as_i64() as i8], &[]),
-            DType::U8 => Tensor::from_slice(&[value.as_i64() as u8], &[]),
-            DType::Bool => Tensor::from_slice(&[value.as_bool()], &[]),
+            DType::F32 => Tensor::from_slice(&[value.as_f64() as f32], ()),
+            DType::F64 => Tensor::from_slice(&[value.as_f64()], ()),
+            DType::F16 => Tensor::from_slice(&[half::f16::from_f32(value.as_f64() as f32)], ()),
+            DType::BF16 => Tensor::from_slice(&[half::bf16::from_f32(value.as_f64() as f32)], ()),
+            DType::I64 => Tensor::from_slice(&[value.as_i64()], ()),
+            DType::I32 => Tensor::from_slice(&[value.as_i64() as i32], ()),
+            DType::I16 => Tensor::from_slice(&[value.as_i64() as i16], ()),
+            DType::I8 => Tensor::from_slice(&[value.as_i64() as i8], ()),
+            DType::U8 => Tensor::from_slice(&[value.as_i64() as u8], ()),
+            DType::Bool => Tensor::from_slice(&[value.as_bool()], ()),
             DType::C64 => {
                 let (re, im) = value.as_complex();
-                Tensor::from_slice(&[Complex::new(re as f32, im as f32)], &[])
+                Tensor::from_slice(&[Complex::new(re as f32, im as f32)], ())
             }
             DType::C128 => {
                 let (re, im) = value.as_complex();
-                Tensor::from_slice(&[Complex::new(re, im)], &[])
+                Tensor::from_slice(&[Complex::new(re, im)], ())
             }
             DType::QInt8 | DType::QUInt8 | DType::QInt32 => {
                 Err(super::kind::quantized_memory(dtype))
@@ -145,22 +149,6 @@ impl Tensor {
             out.set_len(n);
         }
         Ok(out)
-    }
-
-    /// The only element of a one-element tensor.
-    ///
-    /// ```
-    /// use straightline::{Scalar, Tensor};
-    /// assert_eq!(Tensor::from_vec([2.5f64])?.item()?, Scalar::Float(2.5));
-    /// assert!(Tensor::from_vec([1f32, 2.0])?.item().is_err());
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// More or fewer than one element; no data to read, as while a function is being captured.
-    #[track_caller]
-    pub fn item(&self) -> Result<Scalar> {
-        crate::ops::aten::item(self)
     }
 
     /// The only element, of a tensor in memory.

@@ -17,12 +17,12 @@ use straightline_runtime::rng::Stream;
 /// draws anew, in the order in which the function was written.
 ///
 /// ```
-/// use straightline::{DType, Device, Generator, Tensor};
+/// use straightline::{Generator, Tensor};
 /// let g = Generator::new(42);
 /// assert_eq!(g.initial_seed(), 42);
-/// let first = Tensor::randn_with(&[4], DType::F32, Device::CPU, &g)?;
+/// let first = Tensor::with(&g).randn([4])?;
 /// g.set_seed(42);
-/// let again = Tensor::randn_with(&[4], DType::F32, Device::CPU, &g)?;
+/// let again = Tensor::with(&g).randn([4])?;
 /// assert_eq!(first.to_vec::<f32>()?, again.to_vec::<f32>()?);
 /// # Ok::<(), straightline::Error>(())
 /// ```
@@ -38,9 +38,9 @@ impl Generator {
     /// A generator with Philox-4x32-10 as its engine: the seed is the key, and the numbers of counter 0, 1, 2, ... come one after the other.
     ///
     /// ```
-    /// use straightline::{DType, Device, Generator, Tensor};
+    /// use straightline::{Generator, Tensor};
     /// let (philox, twister) = (Generator::philox(0), Generator::new(0));
-    /// let draw = |g| Tensor::randn_with(&[4], DType::F32, Device::CPU, g)?.to_vec::<f32>();
+    /// let draw = |g| Tensor::with(g).randn([4])?.to_vec::<f32>();
     /// assert_ne!(draw(&philox)?, draw(&twister)?);
     /// # Ok::<(), straightline::Error>(())
     /// ```
@@ -93,10 +93,10 @@ impl Generator {
     /// [`Generator::set_state`] takes those of `torch.get_rng_state`.
     ///
     /// ```
-    /// use straightline::{DType, Device, Generator, Tensor};
+    /// use straightline::{Generator, Tensor};
     /// let g = Generator::new(1);
     /// let state = g.state()?;
-    /// let draw = || Tensor::randn_with(&[3], DType::F32, Device::CPU, &g)?.to_vec::<f32>();
+    /// let draw = || Tensor::with(&g).randn([3])?.to_vec::<f32>();
     /// let first = draw()?;
     /// g.set_state(&state)?;
     /// assert_eq!(first, draw()?);
@@ -131,9 +131,9 @@ impl Generator {
 /// [`Generator`].
 ///
 /// ```
-/// use straightline::{DType, Device, Tensor, manual_seed};
+/// use straightline::{Tensor, manual_seed};
 /// manual_seed(0);
-/// let a = Tensor::rand(&[3], DType::F32, Device::CPU)?;
+/// let a = Tensor::rand([3])?;
 /// assert_eq!(a.to_vec::<f32>()?, [0.4962566, 0.7682218, 0.08847743]);
 /// # Ok::<(), straightline::Error>(())
 /// ```

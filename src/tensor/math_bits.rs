@@ -27,7 +27,7 @@ impl Tensor {
     /// let n = aten::_neg_view(&x)?;
     /// assert!(n.is_neg() && n.shares_storage_with(&x));
     /// assert_eq!(n.to_vec::<f32>()?, [-1.0, 2.0]);
-    /// assert!(!n.add_scalar(1)?.is_neg());
+    /// assert!(!n.add(1)?.is_neg());
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[inline]

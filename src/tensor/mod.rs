@@ -9,14 +9,21 @@
 //! | `factory` | tensors from data, and data from tensors |
 //! | `methods` | the hand-written part of `Tensor`'s interface; operators add the rest |
 //! | `opaque` | tensors with a payload instead of memory |
-//! | `operators` | `+ - * /` on references |
+//! | `operators` | the signs, `+ - * /` and so on |
+//! | `other` | second operands: tensors or numbers |
 //! | `display` | printing as PyTorch prints |
+//! | `index` | indexing as it is written, and assignment through it |
+//! | `ints` | sizes and dimensions as they are written |
 //! | `kind` | which of the kinds a tensor is: strided, sparse, quantized, nested |
 //! | `display_layouts` | printing the kinds that are not plain memory |
 //! | `shape` | sizes and strides; building a tensor in place |
 //! | `geometry` | sizes and strides that change in place |
+//! | `literal` | tensors written down: numbers and nested arrays |
+//! | `options` | dtype, device and generator of new tensors; the factories |
 //! | `math_bits` | tensors that stand for the negation of their memory, or for zeros |
 //! | `generator` | random number generators |
+//! | `read` | values out of tensors: one, rows, all |
+//! | `tensors` | several tensors at once |
 //! | `safetensors` | loading and saving |
 
 pub(crate) mod access;
@@ -28,20 +35,34 @@ mod element;
 mod factory;
 mod generator;
 mod geometry;
+mod index;
+mod ints;
 mod kind;
+mod literal;
 mod math_bits;
 mod methods;
 mod opaque;
-mod operators;
+pub(crate) mod operators;
+mod options;
+mod other;
 pub(crate) mod placement;
+mod read;
 mod safetensors;
 mod shape;
 pub(crate) mod storage;
+mod tensors;
 
 pub use element::Element;
 pub use generator::{Generator, manual_seed};
+pub use index::{Bounds, Ellipsis, Index, Indices, NewAxis, step};
+pub use ints::{Int, Ints};
+pub use literal::{Literal, Number, Progression, tensor};
 pub use opaque::OpaqueBuilder;
+pub use options::TensorOptions;
+pub use other::Other;
+pub use read::Item;
 pub use safetensors::{load_safetensors, save_safetensors};
+pub use tensors::Tensors;
 
 use crate::dispatch::DispatchKeySet;
 use crate::error::Result;
@@ -57,16 +78,48 @@ use straightline_passes::ir::{DType, Device, DeviceType, Dims, layout};
 
 /// An n-dimensional array of one dtype on one device.
 ///
-/// A tensor is a handle: cloning shares the data, and a view shares the storage of its base.
-/// In-place operators are seen through every handle.
+/// **`clone()` is a handle, and [`copied()`](Tensor::copied) copies.** A clone is the same tensor: it shares the data, and
+/// what an operator writes in place is seen through every clone. A view shares the storage of its base in the same way.
 ///
 /// ```
-/// use straightline::Tensor;
-/// let x = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0], &[2, 2])?;
-/// let y = (&x.t()? + 1.0)?;
-/// assert_eq!(y.to_vec::<f32>()?, [2.0, 4.0, 3.0, 5.0]);
+/// use straightline::tensor;
+/// let x = tensor([[1.0, 2.0], [3.0, 4.0]])?;
+/// let (handle, copy) = (x.clone(), x.copied()?);
+/// x.add_(10)?;
+/// assert_eq!(handle.to_vec2::<f32>()?, [[11.0, 12.0], [13.0, 14.0]]);
+/// assert_eq!(copy.to_vec2::<f32>()?, [[1.0, 2.0], [3.0, 4.0]]);
 /// # Ok::<(), straightline::Error>(())
 /// ```
+///
+/// # Signs and words
+///
+/// **A sign gives a tensor and panics where it cannot; a word gives a `Result`.** `&x * 2.0 + 1.0` is for formulas; `x.mul(2.0)?.add(1.0)?`
+/// computes the same and returns an error where shapes or dtypes do not fit. Both name the operator, the operands and
+/// your line. Signs that give a `Result`, as some libraries have them, need a `?` after each:
+/// Rust does not allow `+` between a `Result` and a number to be defined here, and `+=` cannot return anything. So signs
+/// fail as Rust's own do, `v[7]` or `1 / 0`, and words return. Inside a compiled function a sign that fails is the error of the call.
+///
+/// ```
+/// use straightline::tensor;
+/// let x = tensor([1.0, 2.0, 3.0])?;
+/// let y = 0.5 * &x * (1.0 + (0.8 * &x).tanh()?);
+/// assert_eq!(y.sizes(), [3]);
+/// let error = x.add(&tensor([1.0, 2.0])?).unwrap_err();
+/// assert_eq!(error.op(), Some("aten::add.Tensor"));
+/// # Ok::<(), straightline::Error>(())
+/// ```
+///
+/// `%` is [`remainder`](Tensor::remainder), whose sign is the divisor's as in PyTorch; `& | ^ !` are the bitwise words, which
+/// on `bool` are the logical ones. The second operand is a tensor, a reference to one, or a number of any type; a number
+/// on the left of a sign is an `f64` or an `i64`, as literals are. Comparisons are words, since Rust's `<` gives a `bool`:
+/// `x.gt(0.5)?`, `x.le(&y)?`.
+///
+/// # Where to find what
+///
+/// - made: [`tensor`](crate::tensor()), [`Tensor::zeros`] and the other factories, [`Tensor::with`] for another dtype or device
+/// - indexed: [`Tensor::i`], and assigned to through an index: [`Tensor::i_put_`]
+/// - read: [`item`](Tensor::item), [`to_vec`](Tensor::to_vec), [`to_vec2`](Tensor::to_vec2), [`iter`](Tensor::iter)
+/// - compared: [`allclose`](Tensor::allclose), [`equal`](Tensor::equal), [`assert_close`](crate::assert_close)
 #[derive(Clone)]
 pub struct Tensor(Counted<TensorImpl>);
 
@@ -275,6 +328,12 @@ impl Tensor {
             None => self.0.shape.sizes(),
             Some(g) => &g.sizes,
         }
+    }
+
+    /// The size of each dimension: [`Tensor::sizes`] by its other name in PyTorch.
+    #[inline]
+    pub fn shape(&self) -> &[i64] {
+        self.sizes()
     }
 
     /// The stride of each dimension, in elements.

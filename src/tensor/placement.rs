@@ -90,7 +90,6 @@ fn take_place(bytes: usize) -> Option<Storage> {
 mod tests {
     use super::*;
     use crate::tensor::Tensor;
-    use straightline_passes::ir::{DType, Device};
 
     #[test]
     fn a_place_is_given_once_and_taken_back() {
@@ -98,7 +97,7 @@ mod tests {
         let place = NonNull::new(memory.as_mut_ptr()).unwrap().cast();
         // SAFETY: the vector is looked at again after the offer.
         let offer = unsafe { Offer::new([(place, 4000)]) };
-        let make = |n: i64| Tensor::full(&[n], 2.5, DType::F32, Device::CPU).unwrap();
+        let make = |n: i64| Tensor::full([n], 2.5).unwrap();
         let other = make(999);
         assert!(!offer.has_given(other.storage()));
         let kept = make(1000);
@@ -117,7 +116,7 @@ mod tests {
 
     #[test]
     fn an_operator_computes_its_result_in_the_place() {
-        let x = Tensor::full(&[10, 100], 1.0, DType::F32, Device::CPU).unwrap();
+        let x = Tensor::full([10, 100], 1.0).unwrap();
         let mut memory = vec![0f32; 1000];
         let place = NonNull::new(memory.as_mut_ptr()).unwrap().cast();
         // SAFETY: the vector is looked at again after the offer.

@@ -157,7 +157,7 @@ mod tests {
     fn any_rank_keeps_its_shape() {
         for rank in 0..9usize {
             let sizes: Vec<i64> = (0..rank as i64).map(|i| i % 2 + 1).collect();
-            let t = Tensor::zeros(&sizes, DType::F32, Device::CPU).unwrap();
+            let t = Tensor::zeros(&sizes).unwrap();
             assert_eq!(t.sizes(), sizes);
             assert_eq!(t.dim(), rank);
             assert_eq!(t.strides().len(), rank);

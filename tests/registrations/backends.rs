@@ -151,8 +151,8 @@ fn factories_reach_the_device_through_backend_select() {
             assert!(t.payload::<Memory>().is_some());
             t.to_vec::<f32>().unwrap()
         };
-        assert_eq!(floats(Tensor::zeros(&[2], DType::F32, d)), [0.0, 0.0]);
-        assert_eq!(floats(Tensor::ones(&[2], DType::F32, d)), [1.0, 1.0]);
+        assert_eq!(floats(Tensor::with(d).zeros([2])), [0.0, 0.0]);
+        assert_eq!(floats(Tensor::with(d).ones([2])), [1.0, 1.0]);
         let (f32, at) = (Some(DType::F32), Some(d));
         let seven = Scalar::Int(7);
         assert_eq!(floats(aten::full(&[1], seven, f32, None, at, None)), [7.0]);
@@ -170,13 +170,13 @@ fn factories_reach_the_device_through_backend_select() {
         );
         // the same numbers as on the CPU
         straightline::manual_seed(5);
-        let here = floats(Tensor::randn(&[3], DType::F32, d));
+        let here = floats(Tensor::with(d).randn([3]));
         straightline::manual_seed(5);
         assert_eq!(
             here,
-            floats(Tensor::randn(&[3], DType::F32, Device::CPU).and_then(|t| t.to_device(d)))
+            floats(Tensor::randn([3]).and_then(|t| t.to_device(d)))
         );
-        let x = Tensor::ones(&[2], DType::F32, d).unwrap();
+        let x = Tensor::with(d).ones([2]).unwrap();
         assert_eq!(
             floats(aten::zeros_like(&x, None, None, None, None, None)),
             [0.0, 0.0]
@@ -224,7 +224,7 @@ fn tensors_move_in_both_directions() {
                 .unwrap()
                 .select(0, 1)
                 .unwrap()
-                .item()
+                .item::<Scalar>()
                 .unwrap(),
             Scalar::Float(9.0)
         );
@@ -242,12 +242,12 @@ fn the_cpu_fallback_runs_what_the_backend_lacks() {
         let at = |data: &[f32], sizes: &[i64]| tensor(data, sizes).to_device(d).unwrap();
         let x = at(&[-1.0, 2.0], &[2]);
         // functional: results are on the device
-        let y = (&x + &x).unwrap();
+        let y = &x + &x;
         assert_eq!(
             (y.device(), y.to_vec::<f32>().unwrap()),
             (d, vec![-2.0, 4.0])
         );
-        assert_eq!((&x * 3.0).unwrap().to_vec::<f32>().unwrap(), [-3.0, 6.0]);
+        assert_eq!((&x * 3.0).to_vec::<f32>().unwrap(), [-3.0, 6.0]);
         // in place: the argument is written, and is what comes back
         let z = x.add_(&at(&[1.0], &[1])).unwrap();
         assert!(z.is_same(&x));
@@ -372,7 +372,7 @@ fn views_and_primitives_cannot_fall_back() {
     rest.fallback(cpu_fallback()).unwrap();
     for (e, name) in [
         (
-            Tensor::zeros(&[1], DType::F32, d).unwrap_err(),
+            Tensor::with(d).zeros([1]).unwrap_err(),
             "aten::empty.memory_format",
         ),
         (
@@ -404,12 +404,16 @@ fn a_backend_without_kernels_hears_what_to_register() {
     };
     let xla = DispatchKey::XLA;
     missing(
-        Tensor::zeros(&[1], DType::F32, d).unwrap_err(),
+        Tensor::with(d).zeros([1]).unwrap_err(),
         "aten::empty.memory_format",
         xla,
     );
     missing(t.to_vec::<f32>().unwrap_err(), "aten::_copy_from", xla);
-    missing(t.item().unwrap_err(), "aten::_local_scalar_dense", xla);
+    missing(
+        t.item::<Scalar>().unwrap_err(),
+        "aten::_local_scalar_dense",
+        xla,
+    );
     missing(
         t.copy_(&tensor(&[1.0], &[1])).unwrap_err(),
         "aten::_copy_from",
@@ -456,7 +460,12 @@ fn composites_reach_the_device_in_parts() {
         assert_eq!((r.device(), r.sizes()), (d, &[2][..]));
         assert_eq!(w.matmul(&r).unwrap().to_vec::<f32>().unwrap(), [1.0, 4.0]);
         assert_eq!(
-            w.softmax(-1).unwrap().sum().unwrap().item().unwrap(),
+            w.softmax(-1)
+                .unwrap()
+                .sum()
+                .unwrap()
+                .item::<Scalar>()
+                .unwrap(),
             Scalar::Float(2.0)
         );
     }

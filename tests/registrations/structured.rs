@@ -34,12 +34,12 @@ fn out_receives_the_result() -> Result<()> {
     )?;
     assert_eq!(read(&base), [1.0, 0.0, 1.0, 0.0, 1.0, 0.0]);
     // converted, where PyTorch allows it
-    let wide = Tensor::zeros(&[3], DType::F64, Device::CPU)?;
+    let wide = Tensor::with(DType::F64).zeros([3])?;
     aten::add_out(&b, &b, Scalar::Int(1), &wide)?;
     assert_eq!(wide.to_vec::<f64>()?, [20.0, 40.0, 60.0]);
     // several results
     let x = Tensor::from_slice(&[1f32, 5.0, 7.0, 2.0], &[2, 2])?;
-    let (values, indices) = (t(&[0.0; 2]), Tensor::zeros(&[2], DType::I64, Device::CPU)?);
+    let (values, indices) = (t(&[0.0; 2]), Tensor::with(DType::I64).zeros([2])?);
     aten::max_dim_max(&x, 1, false, &values, &indices)?;
     assert_eq!(read(&values), [5.0, 7.0]);
     assert_eq!(indices.to_vec::<i64>()?, [1, 0]);
@@ -66,10 +66,10 @@ fn an_out_that_does_not_fit_is_an_error() -> Result<()> {
         let text = r.unwrap_err().to_string();
         assert!(text.contains(what), "{text}");
     };
-    let ints = Tensor::zeros(&[2], DType::I64, Device::CPU)?;
+    let ints = Tensor::with(DType::I64).zeros([2])?;
     says(aten::exp_out(&a, &ints), "can't be cast");
     // this one converts nothing
-    let wide = Tensor::zeros(&[2], DType::F64, Device::CPU)?;
+    let wide = Tensor::with(DType::F64).zeros([2])?;
     says(aten::neg_out(&a, &wide), "to have dtype");
     let meta = aten::empty_memory_format(&[2], None, None, Some(Device::META), None, None)?;
     assert!(aten::exp_out(&a, &meta).is_err());

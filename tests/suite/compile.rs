@@ -1,8 +1,7 @@
 //! Capture, replay and what surrounds them, through the public interface.
 
 use straightline::{
-    CompileEvent, CompileOptions, DType, Device, ErrorKind, Result, Tensor, compile, compile_with,
-    dispatch,
+    CompileEvent, CompileOptions, DType, ErrorKind, Result, Tensor, compile, compile_with, dispatch,
 };
 
 fn close(a: &Tensor, b: &Tensor) {
@@ -21,7 +20,7 @@ fn close(a: &Tensor, b: &Tensor) {
 }
 
 fn randn(sizes: &[i64]) -> Tensor {
-    Tensor::randn(sizes, DType::F32, Device::CPU).unwrap()
+    Tensor::randn(sizes).unwrap()
 }
 
 /// Eager and compiled results agree, and a replay does not enter the dispatcher.
@@ -37,16 +36,13 @@ fn check(f: impl Fn(&Tensor) -> Result<Tensor> + Clone + Send + Sync + 'static, 
 
 #[test]
 fn pointwise_chains() {
-    check(
-        |x| x.exp()?.add_scalar(1)?.log()?.mul(x)?.tanh(),
-        &randn(&[3, 5]),
-    );
+    check(|x| x.exp()?.add(1)?.log()?.mul(x)?.tanh(), &randn(&[3, 5]));
     check(
         |x| x.gelu()?.mul(&x.sigmoid()?)?.add(&x.tanh()?),
         &randn(&[1000]),
     );
     check(|x| x.relu()?.neg()?.abs()?.sqrt(), &randn(&[0, 4]));
-    check(|x| x.t()?.add_scalar(2), &randn(&[4, 6]));
+    check(|x| x.t()?.add(2), &randn(&[4, 6]));
     check(|x| x.add(&x.t()?), &randn(&[5, 5]));
 }
 
@@ -87,7 +83,7 @@ fn products() {
 fn views_and_joins() {
     check(|x| Tensor::cat(&[x.clone(), x.exp()?], 1), &randn(&[3, 4]));
     check(|x| Tensor::stack(&x.unbind(0)?, 1), &randn(&[3, 4]));
-    check(|x| x.slice(1, 1, 4, 2)?.mul_scalar(3), &randn(&[3, 6]));
+    check(|x| x.slice(1, 1, 4, 2)?.mul(3), &randn(&[3, 6]));
     check(
         |x| x.permute(&[2, 0, 1])?.reshape(&[4, 6])?.sin(),
         &randn(&[2, 3, 4]),
@@ -96,7 +92,7 @@ fn views_and_joins() {
     check(
         |x| {
             let i = Tensor::from_slice(&[2i64, 0], &[2])?;
-            x.index_select(0, &i)?.add_scalar(1)
+            x.index_select(0, &i)?.add(1)
         },
         &randn(&[3, 4]),
     );
@@ -109,14 +105,14 @@ type Function = fn(&Tensor) -> Result<Tensor>;
 fn every_layout_and_special_values() {
     let functions: [Function; 9] = [
         |x| x.gelu()?.mul(&x.sigmoid()?)?.add(&x.tanh()?),
-        |x| x.exp()?.add_scalar(1.0)?.log()?.sqrt(),
+        |x| x.exp()?.add(1.0)?.log()?.sqrt(),
         |x| x.softmax(-1),
         |x| x.log_softmax(0),
         |x| x.layer_norm(&[6], None, None, 1e-5),
         |x| x.sum_dim(&[0], true)?.add(x),
         |x| x.mean_dim(&[1], true)?.sub(x)?.square(),
         |x| x.matmul(&x.t()?)?.relu(),
-        |x| Tensor::where_self(&x.gt_scalar(0.0)?, &x.neg()?, &x.exp()?),
+        |x| x.gt(0.0)?.where_cond(-x, x.exp()?),
     ];
     for dtype in [DType::F32, DType::F64] {
         let base = randn(&[6, 6]).to_dtype(dtype).unwrap();
@@ -133,7 +129,7 @@ fn every_layout_and_special_values() {
             base.t().unwrap(),
             big.slice(0, 1, 12, 2).unwrap().slice(1, 0, 12, 2).unwrap(),
             base.select(0, 0).unwrap().expand(&[4, 6]).unwrap(),
-            Tensor::zeros(&[0, 6], dtype, Device::CPU).unwrap(),
+            Tensor::with(dtype).zeros([0, 6]).unwrap(),
             special.t().unwrap(),
             special,
             base,
@@ -157,12 +153,12 @@ fn every_layout_and_special_values() {
 fn writes_become_functional() {
     check(
         |x| {
-            let y = x.add_scalar(1)?;
+            let y = x.add(1)?;
             y.mul_(x)?;
             y.select(0, 1)?.zero_()?;
-            y.t()?.add_scalar_(2)?;
+            y.t()?.add_(2)?;
             y.slice(1, 0, 2, 1)?.exp_()?;
-            y.view(&[-1])?.sub_scalar_(1)?;
+            y.view(&[-1])?.sub_(1)?;
             Ok(y)
         },
         &randn(&[3, 4]),
@@ -209,7 +205,7 @@ fn packed_weights_follow_updates() {
     let f = compile(move |x: &Tensor| x.linear(&w2, None));
     let x = randn(&[4, 64]);
     close(&f.call(&x).unwrap(), &x.linear(&w, None).unwrap());
-    w.mul_scalar_(2).unwrap();
+    w.mul_(2).unwrap();
     close(&f.call(&x).unwrap(), &x.linear(&w, None).unwrap());
 }
 
@@ -244,7 +240,7 @@ fn shapes_recompile_up_to_the_bound() {
         max_variants: 2,
         ..CompileOptions::default()
     };
-    let f = compile_with(options, |x: &Tensor| x.add_scalar(1));
+    let f = compile_with(options, |x: &Tensor| x.add(1));
     for n in 1..4 {
         f.call(&randn(&[n])).unwrap();
     }
@@ -264,7 +260,7 @@ fn shapes_recompile_up_to_the_bound() {
 #[test]
 fn reading_data_while_capturing_names_the_line() {
     let f = compile(|x: &Tensor| {
-        if x.sum()?.item()?.as_f64() > 0.0 {
+        if x.sum()?.item::<f64>()? > 0.0 {
             x.neg()
         } else {
             x.exp()
@@ -283,7 +279,7 @@ fn reading_data_while_capturing_names_the_line() {
         ..CompileOptions::default()
     };
     let f = compile_with(options, |x: &Tensor| {
-        if x.sum()?.item()?.as_f64() > 0.0 {
+        if x.sum()?.item::<f64>()? > 0.0 {
             x.neg()
         } else {
             x.exp()
@@ -300,7 +296,7 @@ fn reading_data_while_capturing_names_the_line() {
 fn a_failed_capture_leaves_the_thread_clean() {
     let f = compile(|x: &Tensor| x.mm(x));
     assert!(f.call(&randn(&[2, 3])).is_err());
-    let y = randn(&[2, 3]).add_scalar(1).unwrap();
+    let y = randn(&[2, 3]).add(1).unwrap();
     assert_eq!(y.to_vec::<f32>().unwrap().len(), 6);
     assert!(f.call(&randn(&[2, 2])).is_ok());
 }
@@ -325,8 +321,8 @@ fn sixty_four_threads_share_one_plan() {
 
 #[test]
 fn random_numbers_are_drawn_anew_at_each_call() {
-    let f = compile(|x: &Tensor| x.add(&Tensor::rand(x.sizes(), DType::F32, Device::CPU)?));
-    let x = Tensor::zeros(&[8], DType::F32, Device::CPU).unwrap();
+    let f = compile(|x: &Tensor| x.add(&Tensor::rand(x.sizes())?));
+    let x = Tensor::zeros([8]).unwrap();
     let a = f.call(&x).unwrap().to_vec::<f32>().unwrap();
     let b = f.call(&x).unwrap().to_vec::<f32>().unwrap();
     assert_ne!(a, b);
@@ -360,7 +356,7 @@ fn fusion_is_what_it_should_be() {
     let chain = |x: &Tensor| -> Result<Tensor> {
         let mut y = x.clone();
         for _ in 0..50 {
-            y = y.mul(x)?.add_scalar(1)?;
+            y = y.mul(x)?.add(1)?;
         }
         Ok(y)
     };
@@ -418,7 +414,7 @@ fn check_random(f: fn(&Tensor) -> Result<Tensor>) {
 #[test]
 fn random_numbers_are_those_of_eager_execution_and_drawn_without_the_dispatcher() {
     use straightline::ops::aten;
-    check_random(|x| Tensor::rand(x.sizes(), DType::F32, Device::CPU)?.add(x));
+    check_random(|x| Tensor::rand(x.sizes())?.add(x));
     check_random(|x| aten::rand_like(x, None, None, None, None, None));
     check_random(|x| aten::randn_like(&x.t()?, Some(DType::F64), None, None, None, None));
     check_random(|x| aten::uniform_(&aten::clone(x, None)?, -1.0, 2.0, None));
@@ -433,9 +429,9 @@ fn random_numbers_are_those_of_eager_execution_and_drawn_without_the_dispatcher(
     check_random(|x| aten::dropout(x, 0.5, true));
     // two draws keep their order
     check_random(|x| {
-        let a = Tensor::randn(x.sizes(), DType::F32, Device::CPU)?;
+        let a = Tensor::randn(x.sizes())?;
         let b = aten::rand_like(x, None, None, None, None, None)?;
-        b.mul_scalar(3.0)?.sub(&a)
+        b.mul(3.0)?.sub(&a)
     });
 }
 

@@ -31,7 +31,7 @@ fn conjugation_is_a_bit() {
     assert!(!resolved.is_conj() && !resolved.shares_storage_with(&x));
     assert_eq!(values(&aten::_conj_physical(&c).unwrap()), values(&x));
     assert_eq!(
-        c.select(0, 0).unwrap().item().unwrap(),
+        c.select(0, 0).unwrap().item::<Scalar>().unwrap(),
         Scalar::Complex(1.0, -2.0)
     );
 }
@@ -57,7 +57,7 @@ fn writes_go_through_the_bit() {
     c.copy_(&Tensor::from_vec([C::new(0.0, 1.0), C::new(2.0, 0.0)]).unwrap())
         .unwrap();
     assert_eq!(values(&x), [C::new(0.0, -1.0), C::new(2.0, 0.0)]);
-    c.add_scalar_(Scalar::Complex(0.0, 1.0)).unwrap();
+    c.add_(Scalar::Complex(0.0, 1.0)).unwrap();
     assert_eq!(values(&x), [C::new(0.0, -2.0), C::new(2.0, -1.0)]);
 }
 
@@ -76,19 +76,19 @@ fn products_resolve_conjugates() {
 fn compiled_functions_take_complex_tensors() {
     type F = fn(&Tensor) -> Result<Tensor>;
     let functions: [(&str, F); 9] = [
-        ("chain", |x| x.mul(x)?.add_scalar(1)?.exp()),
+        ("chain", |x| x.mul(x)?.add(1)?.exp()),
         ("conj", |x| x.conj()?.mul(x)),
         ("returned conj", |x| x.conj()),
-        ("abs", |x| x.abs()?.add_scalar(1)),
+        ("abs", |x| x.abs()?.add(1)),
         ("parts", |x| aten::real(x)?.add(&aten::imag(&x.conj()?)?)),
-        ("norm", |x| aten::view_as_real(x)?.mul_scalar(2)?.sum()),
-        ("number", |x| x.mul_scalar(Scalar::Complex(0.0, 1.0))),
+        ("norm", |x| aten::view_as_real(x)?.mul(2)?.sum()),
+        ("number", |x| x.mul(Scalar::Complex(0.0, 1.0))),
         ("compare", |x| aten::eq_scalar(x, Scalar::Complex(1.0, 2.0))),
         ("both", |x| x.add(&x.abs()?)?.sub(x)),
     ];
     for (name, f) in functions {
         let compiled = compile(f);
-        for input in [x(), x().mul_scalar(Scalar::Complex(0.5, -1.0)).unwrap()] {
+        for input in [x(), x().mul(Scalar::Complex(0.5, -1.0)).unwrap()] {
             let (want, got) = (f(&input).unwrap(), compiled.call(&input).unwrap());
             assert_eq!(got.dtype(), want.dtype(), "{name}");
             let wide = |t: &Tensor| {
@@ -105,8 +105,8 @@ fn compiled_functions_take_complex_tensors() {
 #[test]
 fn compiled_functions_write_complex_tensors() {
     let f = compile(|x: &Tensor| {
-        aten::view_as_real(x)?.mul_scalar_(2)?;
-        x.add_scalar_(Scalar::Complex(0.0, 1.0))
+        aten::view_as_real(x)?.mul_(2)?;
+        x.add_(Scalar::Complex(0.0, 1.0))
     });
     let x = x();
     f.call(&x).unwrap();

@@ -1,7 +1,7 @@
 //! Operators that write where indices say are kernels of their own making, together with what computes their operands.
 
 use straightline::ops::aten;
-use straightline::{DType, Device, Result, Scalar, Tensor, compile};
+use straightline::{DType, Result, Scalar, Tensor, compile};
 
 const DTYPES: [DType; 9] = [
     DType::F32,
@@ -358,7 +358,9 @@ fn positions_outside_are_errors_in_compiled_code() {
     for (what, f, sizes, good, bad) in outside {
         let c = compile(f);
         let call = |i: i64| {
-            let index = Tensor::full(sizes, Scalar::Int(i), DType::I64, Device::CPU).unwrap();
+            let index = Tensor::with(DType::I64)
+                .full(sizes, Scalar::Int(i))
+                .unwrap();
             let x = (
                 input(&[5, 6], DType::F32),
                 index,

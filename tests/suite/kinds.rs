@@ -33,7 +33,7 @@ impl TensorSubclass for Thin {
 }
 
 fn plain() -> Result<Tensor> {
-    Tensor::arange(0, 9, 1, DType::F32, Device::CPU)?.view(&[3, 3])
+    Tensor::with(DType::F32).arange((0, 9, 1))?.view(&[3, 3])
 }
 
 fn opaque(device: DeviceType) -> Result<Tensor> {
@@ -71,7 +71,7 @@ const KINDS: [Kind; 14] = [
             .keys(DispatchKeySet::of(&[DispatchKey::MkldnnCPU]))
             .build()
     }),
-    ("meta", || Tensor::empty(&[3, 3], DType::F32, Device::META)),
+    ("meta", || Tensor::with(Device::META).empty([3, 3])),
     ("conjugate", complex),
     ("negative", || aten::imag(&complex()?)),
     ("zero", || {

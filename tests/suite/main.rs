@@ -15,6 +15,7 @@ mod fused_scatters;
 mod hostile;
 mod kinds;
 mod minilm;
+mod natural;
 mod programs;
 mod random_stream;
 mod shape_inplace;

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use std::collections::BTreeSet;
 use straightline::ops::aten;
 use straightline::{
-    DType, Device, Generator, MemoryFormat, Result, Scalar, Tensor, compile, dispatch, manual_seed,
+    DType, Generator, MemoryFormat, Result, Scalar, Tensor, compile, dispatch, manual_seed,
 };
 
 fn dtype_of(name: &str) -> DType {
@@ -389,21 +389,21 @@ fn a_compiled_function_draws_anew_and_in_the_order_of_eager_calls() -> Result<()
     let programs: &[(&str, Program)] = &[
         ("two of a kind", |x| {
             // equal calls, which must not become one, and whose order shows
-            let a = Tensor::rand(x.sizes(), DType::F32, Device::CPU)?;
-            let b = Tensor::rand(x.sizes(), DType::F32, Device::CPU)?;
+            let a = Tensor::rand(x.sizes())?;
+            let b = Tensor::rand(x.sizes())?;
             a.sub(&b.mul(x)?)
         }),
         ("used in the other order", |x| {
-            let a = Tensor::randn(&[3], DType::F32, Device::CPU)?;
-            let b = Tensor::rand(&[20], DType::F32, Device::CPU)?;
-            let c = Tensor::randn(&[4], DType::F32, Device::CPU)?;
+            let a = Tensor::randn([3])?;
+            let b = Tensor::rand([20])?;
+            let c = Tensor::randn([4])?;
             let sum = |t: &Tensor| aten::sum(t, None);
             let late = sum(&c)?.mul(&sum(&b)?)?;
             x.mul(&late)?.add(&sum(&a)?)
         }),
         ("a result that nobody uses", |x| {
-            let _ = Tensor::randn(&[7], DType::F32, Device::CPU)?;
-            x.add(&Tensor::rand(x.sizes(), DType::F32, Device::CPU)?)
+            let _ = Tensor::randn([7])?;
+            x.add(&Tensor::rand(x.sizes())?)
         }),
         ("dropout of a transposed tensor", |x| {
             aten::dropout(&aten::t(x)?, 0.4, true)
@@ -435,9 +435,9 @@ fn a_compiled_function_draws_anew_and_in_the_order_of_eager_calls() -> Result<()
             |x| {
                 let p = aten::sigmoid(x)?;
                 let a = aten::bernoulli(&p, None)?;
-                let b = Tensor::rand(x.sizes(), DType::F32, Device::CPU)?;
+                let b = Tensor::rand(x.sizes())?;
                 let c = aten::bernoulli_tensor(&b, &aten::t(&aten::reshape(&p, &[4, 10])?)?, None)?;
-                let d = Tensor::randn(&[4], DType::F32, Device::CPU)?;
+                let d = Tensor::randn([4])?;
                 aten::exp(&p)?.mul(&b)?.add(&a)?.add(&c)?.mul(&d)
             },
         ),
@@ -464,7 +464,7 @@ fn a_compiled_function_draws_anew_and_in_the_order_of_eager_calls() -> Result<()
         };
         manual_seed(0);
         let eager = [numbers(f(&x)?)?, numbers(f(&x)?)?];
-        let after = Tensor::rand(&[1], DType::F32, Device::CPU)?.to_vec::<f32>()?;
+        let after = Tensor::rand([1])?.to_vec::<f32>()?;
         assert_ne!(eager[0], eager[1], "{name}");
         let compiled = compile(*f);
         // capture draws nothing
@@ -474,7 +474,7 @@ fn a_compiled_function_draws_anew_and_in_the_order_of_eager_calls() -> Result<()
         let second = compiled.call(&x)?;
         assert_eq!(dispatch::call_count(), calls, "{name}: a replay dispatched");
         let got = [numbers(first)?, numbers(second)?];
-        let then = Tensor::rand(&[1], DType::F32, Device::CPU)?.to_vec::<f32>()?;
+        let then = Tensor::rand([1])?.to_vec::<f32>()?;
         for (i, (got, want)) in got.iter().zip(&eager).enumerate() {
             let close = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-5 * b.abs().max(1.0);
             if got.len() != want.len() || !got.iter().zip(want).all(close) {

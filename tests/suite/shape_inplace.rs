@@ -1,7 +1,7 @@
 //! Shapes that change in place, eagerly and in compiled functions.
 
 use straightline::ops::aten;
-use straightline::{DType, Device, Result, Scalar, Tensor, compile};
+use straightline::{DType, Result, Scalar, Tensor, compile};
 
 fn counted(n: i64) -> Result<Tensor> {
     aten::arange(Scalar::Int(n), Some(DType::F32), None, None, None)
@@ -48,7 +48,7 @@ fn views_in_place() -> Result<()> {
 #[test]
 fn compiled_functions_change_the_shape_of_their_arguments() -> Result<()> {
     let f = compile(|x: &Tensor| {
-        let y = x.mul_scalar(2)?;
+        let y = x.mul(2)?;
         aten::t_(x)?;
         y.t()?.add(x)
     });
@@ -65,7 +65,7 @@ fn compiled_functions_change_the_shape_of_their_arguments() -> Result<()> {
 fn compiled_functions_grow_an_out() -> Result<()> {
     let f = compile(|(x, out): &(Tensor, Tensor)| aten::neg_out(x, out));
     for _ in 0..2 {
-        let (x, out) = (counted(3)?, Tensor::empty(&[0], DType::F32, Device::CPU)?);
+        let (x, out) = (counted(3)?, Tensor::empty([0])?);
         let result = f.call(&(x, out.clone()))?;
         assert!(result.is_same(&out));
         assert_eq!(read(&out), [0.0, -1.0, -2.0]);

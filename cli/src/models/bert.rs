@@ -7,7 +7,7 @@ use super::nn::{LayerNorm, Linear, merge_heads, split_heads};
 use super::{Source, find, weight};
 use serde::Deserialize;
 use std::path::Path;
-use straightline::{DType, Error, ErrorKind, Result, Scalar, Tensor, load_safetensors};
+use straightline::{DType, Error, ErrorKind, Result, Tensor, load_safetensors};
 
 /// The part of `config.json` that the model needs.
 #[derive(Clone, Debug, Deserialize)]
@@ -120,11 +120,11 @@ impl Bert {
     pub(crate) fn hidden(&self, ids: &Tensor, mask: &Tensor) -> Result<Tensor> {
         let length = ids.size(1)?;
         let positions = self.positions.narrow(0, 0, length)?;
-        let x = ((&self.words.embedding(ids)? + &positions) + &self.token_type)?;
+        let x = self.words.embedding(ids)? + positions + &self.token_type;
         let mut x = self.normalise.forward(&x)?;
         // added to the scores: 0 for a token, -1e9 for padding
-        let hidden = (&(&mask.to_dtype(DType::F32)? * -1.0)? + 1.0)?;
-        let mask = (&hidden.unsqueeze(1)?.unsqueeze(2)? * -1e9)?;
+        let hidden = mask.to_dtype(DType::F32)? * -1.0 + 1.0;
+        let mask = hidden.unsqueeze(1)?.unsqueeze(2)? * -1e9;
         for layer in &self.layers {
             x = self.layer(layer, &x, &mask)?;
         }
@@ -138,25 +138,20 @@ impl Bert {
         let v = split_heads(&layer.v.forward(x)?, heads)?;
         let y = q.scaled_dot_product_attention(&k, &v, Some(mask), false)?;
         let y = layer.o.forward(&merge_heads(&y)?)?;
-        let x = layer.ln1.forward(&(x + &y)?)?;
+        let x = layer.ln1.forward(&(x + y))?;
         let y = layer.fc2.forward(&layer.fc1.forward(&x)?.gelu()?)?;
-        layer.ln2.forward(&(&x + &y)?)
+        layer.ln2.forward(&(x + y))
     }
 
     /// Sentence embeddings of length 1, `f32[batch, width]`.
     pub(crate) fn embed(&self, ids: &Tensor, mask: &Tensor) -> Result<Tensor> {
         let states = self.hidden(ids, mask)?;
         let mask = mask.to_dtype(DType::F32)?.unsqueeze(2)?;
-        let total = (&states * &mask)?.sum_dim(&[1], false)?;
-        let count = mask.sum_dim(&[1], false)?.clamp(at_least(1e-9), None)?;
-        let mean = (&total / &count)?;
-        let length = (&mean * &mean)?.sum_dim(&[1], true)?.sqrt()?;
-        &mean / &length.clamp(at_least(1e-12), None)?
+        let total = (states * &mask).sum_dim(1, false)?;
+        let mean = total / mask.sum_dim(1, false)?.clamp_min(1e-9)?;
+        let length = (&mean * &mean).sum_dim(1, true)?.sqrt()?;
+        Ok(mean / length.clamp_min(1e-12)?)
     }
-}
-
-fn at_least(x: f64) -> Option<Scalar> {
-    Some(Scalar::Float(x))
 }
 
 fn check(config: &Config) -> Result<()> {

@@ -10,7 +10,7 @@
 
 use super::nn::{LayerNorm, Linear, attention, merge_heads, split_heads};
 use super::{Source, weight};
-use straightline::{DType, Device, Result, Tensor};
+use straightline::{Result, Tensor};
 
 /// The sizes of a model.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +74,7 @@ impl MiniGpt {
             });
         }
         let words = weight(source, "wte.weight", &[config.vocabulary, d])?;
-        let forbidden = Tensor::full(&[t, t], f64::NEG_INFINITY, DType::F32, Device::CPU)?;
+        let forbidden = Tensor::full([t, t], f64::NEG_INFINITY)?;
         Ok(MiniGpt {
             positions: weight(source, "pos.weight", &[t, d])?,
             mask: forbidden.triu(1)?.to_dtype(words.dtype())?,
@@ -99,7 +99,7 @@ impl MiniGpt {
             let mask = self.mask.narrow(0, 0, length)?.narrow(1, 0, length)?;
             (self.positions.narrow(0, 0, length)?, mask)
         };
-        let mut x = (&self.words.embedding(ids)? + &positions)?;
+        let mut x = self.words.embedding(ids)? + positions;
         for layer in &self.layers {
             x = self.layer(layer, &x, &mask)?;
         }
@@ -112,8 +112,8 @@ impl MiniGpt {
         let qkv = layer.qkv.forward(&layer.ln1.forward(x)?)?;
         let part = |i: i64| split_heads(&qkv.narrow(2, i * width, width)?, heads);
         let y = attention(&part(0)?, &part(1)?, &part(2)?, scale, Some(mask))?;
-        let x = (x + &layer.proj.forward(&merge_heads(&y)?)?)?;
+        let x = x + layer.proj.forward(&merge_heads(&y)?)?;
         let y = layer.fc1.forward(&layer.ln2.forward(&x)?)?.gelu()?;
-        &x + &layer.fc2.forward(&y)?
+        Ok(&x + layer.fc2.forward(&y)?)
     }
 }

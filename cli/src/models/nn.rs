@@ -78,9 +78,9 @@ pub(crate) fn attention(
     scale: f64,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    let mut scores = (&q.matmul(&k.transpose(-1, -2)?)? * scale)?;
+    let mut scores = q.matmul(&k.transpose(-1, -2)?)? * scale;
     if let Some(mask) = mask {
-        scores = (&scores + mask)?;
+        scores = &scores + mask;
     }
     scores.softmax(-1)?.matmul(v)
 }

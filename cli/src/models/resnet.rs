@@ -43,7 +43,7 @@ impl Block {
             Some((conv, bn)) => bn.forward(&conv.forward(x)?)?,
             None => x.clone(),
         };
-        (&y + &around)?.relu()
+        (y + around).relu()
     }
 }
 

@@ -4,7 +4,7 @@ use super::data::ids;
 use super::program::function;
 use super::{SUMS, Unready, Workload};
 use crate::models::bert::Bert;
-use straightline::{DType, Device, Tensor};
+use straightline::{DType, Tensor};
 
 pub(super) fn workloads() -> Vec<Workload> {
     let mut suite = Vec::new();
@@ -20,7 +20,7 @@ pub(super) fn workloads() -> Vec<Workload> {
                 let bert = Bert::load(&folder)?;
                 // row-major: a smaller batch is a prefix of the same data
                 let tokens = ids(&format!("w12.ids.l{length}"), &[batch, length], 1000, 30_000)?;
-                let mask = Tensor::ones(&[batch, length], DType::I64, Device::CPU)?;
+                let mask = Tensor::with(DType::I64).ones([batch, length])?;
                 function((tokens, mask), move |(ids, mask): &(Tensor, Tensor)| {
                     bert.embed(ids, mask)
                 })

@@ -127,9 +127,9 @@ impl Block {
         };
         let x = self
             .ln1
-            .forward(&(x + &self.o.forward(&merge_heads(&y)?)?)?)?;
+            .forward(&(x + self.o.forward(&merge_heads(&y)?)?))?;
         let y = self.fc2.forward(&self.fc1.forward(&x)?.gelu()?)?;
-        self.ln2.forward(&(&x + &y)?)
+        self.ln2.forward(&(x + y))
     }
 }
 

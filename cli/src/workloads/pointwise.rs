@@ -3,21 +3,21 @@
 use super::data::uniform;
 use super::program::function;
 use super::{Agreement, POINTWISE, Unready, Workload};
-use straightline::{DType, Device, Result, Tensor};
+use straightline::{Result, Tensor};
 
 /// 50 times `x = x * y; x = x + 1`.
 fn chain((x, y): &(Tensor, Tensor)) -> Result<Tensor> {
     let mut x = x.clone();
     for _ in 0..50 {
         x = x.mul(y)?;
-        x = x.add_scalar(1)?;
+        x = x.add(1)?;
     }
     Ok(x)
 }
 
 /// `gelu(x + b) * sigmoid(x) + tanh(b)`.
 fn expression((x, b): &(Tensor, Tensor)) -> Result<Tensor> {
-    (&x.add(b)?.gelu()? * &x.sigmoid()?) + &b.tanh()?
+    Ok((x + b).gelu()? * x.sigmoid()? + b.tanh()?)
 }
 
 pub(super) fn workloads() -> Vec<Workload> {
@@ -39,7 +39,7 @@ pub(super) fn workloads() -> Vec<Workload> {
             function(a, |a: &Tensor| a.transpose(0, 1))
         }),
         Workload::new("w1.empty", Agreement::ShapeOnly, |_| {
-            function((), |(): &()| Tensor::empty(&[16], DType::F32, Device::CPU))
+            function((), |(): &()| Tensor::empty([16]))
         }),
     ];
     for n in [16, 1024] {

@@ -106,8 +106,8 @@ fn memory(runtime: &Arc<Runtime>, here: Device, key: DispatchKey) -> Result<Libr
         Ok(dst.clone())
     })?;
     lib.impl_("_local_scalar_dense", |t: &Tensor| match lazy(t) {
-        Some(l) => l.on_cpu()?.item(),
-        None => t.item(),
+        Some(l) => l.on_cpu()?.item::<Scalar>(),
+        None => t.item::<Scalar>(),
     })?;
     Ok(lib)
 }

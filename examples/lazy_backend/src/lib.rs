@@ -14,10 +14,10 @@
 //!
 //! ```
 //! use lazy_backend::LazyDevice;
-//! use straightline::{DType, DeviceType, Tensor};
+//! use straightline::{DeviceType, Tensor};
 //!
 //! let lazy = LazyDevice::install(DeviceType::PrivateUse1)?;
-//! let x = Tensor::ones(&[2, 2], DType::F32, lazy.device())?;
+//! let x = Tensor::with(lazy.device()).ones([2, 2])?;
 //! for _ in 0..3 {
 //!     let y = (&x.matmul(&x)? + 1.0)?.relu()?;
 //!     assert_eq!(y.to_vec::<f32>()?, [3.0; 4]);

@@ -2,7 +2,7 @@
 
 use lazy_backend::LazyDevice;
 use straightline::dispatch::{capture, dump_table, operator};
-use straightline::{DType, Device, Result, Tensor, manual_seed};
+use straightline::{Device, Result, Tensor, manual_seed};
 
 struct Mlp {
     w1: Tensor,
@@ -13,7 +13,7 @@ struct Mlp {
 
 impl Mlp {
     fn new() -> Result<Mlp> {
-        let make = |sizes: &[i64]| &Tensor::randn(sizes, DType::F32, Device::CPU)? * 0.3;
+        let make = |sizes: &[i64]| Tensor::randn(sizes)?.mul(0.3);
         Ok(Mlp {
             w1: make(&[32, 8])?,
             b1: make(&[32])?,
@@ -55,7 +55,7 @@ fn main() -> Result<()> {
     let model = Mlp::new()?;
     let there = model.on(device)?;
     for step in 0..4 {
-        let x = Tensor::randn(&[4, 8], DType::F32, Device::CPU)?;
+        let x = Tensor::randn([4, 8])?;
         let y = there.forward(&x.to_device(device)?)?;
         let before = lazy.stats();
         let difference = furthest(&y, &model.forward(&x)?)?;
@@ -73,22 +73,22 @@ fn main() -> Result<()> {
     }
 
     println!("\n# Gradient descent by hand, with in-place updates\n");
-    let x = Tensor::randn(&[64, 8], DType::F32, device)?;
-    let y = x.matmul(&Tensor::randn(&[8, 1], DType::F32, device)?)?;
-    let w = Tensor::zeros(&[8, 1], DType::F32, device)?;
+    let x = Tensor::with(device).randn([64, 8])?;
+    let y = x.matmul(&Tensor::with(device).randn([8, 1])?)?;
+    let w = Tensor::with(device).zeros([8, 1])?;
     for step in 0..5 {
-        let error = (&x.matmul(&w)? - &y)?;
-        let gradient = (&x.t()?.matmul(&error)? * (2.0 / 64.0))?;
-        w.sub_(&(&gradient * 0.2)?)?;
+        let error = x.matmul(&w)? - &y;
+        let gradient = x.t()?.matmul(&error)? * (2.0 / 64.0);
+        w.sub_(gradient * 0.2)?;
         println!(
             "step {step}: loss {:.4}",
-            (&error * &error)?.mean()?.item()?.as_f64()
+            (&error * &error).mean()?.item::<f64>()?
         );
     }
     println!("\n{:?}", lazy.stats());
 
     println!("\n# What the dispatcher does for `x.linear(w, b)`\n");
-    let x = Tensor::ones(&[1, 8], DType::F32, device)?;
+    let x = Tensor::with(device).ones([1, 8])?;
     let (_, trace) = capture(|| x.linear(&there.w1, Some(&there.b1)));
     println!("{}", trace.join("\n"));
 

@@ -117,7 +117,7 @@ fn nothing_is_computed_until_it_is_wanted() {
     assert_eq!(lazy.stats(), ran);
     // printing and items find it there
     assert!(y.to_string().ends_with("device='privateuseone:0')"), "{y}");
-    y.select(0, 1).unwrap().item().unwrap();
+    y.select(0, 1).unwrap().item::<Scalar>().unwrap();
     lazy.sync().unwrap();
     assert_eq!(lazy.stats(), ran);
 }
@@ -132,13 +132,13 @@ fn writes_and_views_are_seen_through_each_other() {
             let row = x.select(0, 1)?;
             let column = x.t()?.slice(0, 0, 2, 1)?;
             row.add_(b)?;
-            column.mul_scalar_(3)?;
+            column.mul_(3)?;
             x.view(&[2, 6])?.slice(1, 4, 6, 1)?.fill_(9)?;
             // a value taken before a write stays what it was
             let before = x.exp()?;
             x.zero_()?;
             row.copy_(b)?;
-            x.unsqueeze(0)?.add_scalar_(1)?;
+            x.unsqueeze(0)?.add_(1)?;
             Ok(vec![x.clone(), row, column, before, b.clone()])
         });
         assert_eq!(lazy.stats().eager, 0, "{kind:?}: {:?}", lazy.stats());
@@ -162,10 +162,10 @@ fn writes_to_what_is_computed_already() {
     let source = wave(&[2]);
     let taken = source.to_device(lazy.device()).unwrap();
     let number = Tensor::scalar(2.0).unwrap();
-    let scaled = (&taken * &number).unwrap();
+    let scaled = &taken * &number;
     source.zero_().unwrap();
     number.zero_().unwrap();
-    close(&scaled, &(&wave(&[2]) * 2.0).unwrap());
+    close(&scaled, &(wave(&[2]) * 2.0));
     close(&taken, &wave(&[2]));
 }
 
@@ -177,15 +177,15 @@ fn a_training_loop_compiles_once() {
         let train = |device: Device| -> Result<(Vec<f64>, Tensor)> {
             let x = wave(&[16, 3]).to_device(device)?;
             let y = x.matmul(&tensor(&[1.0, -2.0, 0.5], &[3, 1]).to_device(device)?)?;
-            let w = Tensor::zeros(&[3, 1], DType::F32, device)?;
+            let w = Tensor::with(device).zeros([3, 1])?;
             let mut losses = Vec::new();
             for step in 0..6 {
-                let error = (&x.matmul(&w)? - &y)?;
-                let gradient = (&x.t()?.matmul(&error)? * (2.0 / 16.0))?;
+                let error = x.matmul(&w)? - &y;
+                let gradient = x.t()?.matmul(&error)? * (2.0 / 16.0);
                 // a tensor of one number is an input, so that another rate is not another program
                 let rate = Tensor::scalar(0.5 / f64::from(step + 1))?;
-                w.sub_(&(&gradient * &rate)?)?;
-                losses.push((&error * &error)?.mean()?.item()?.as_f64());
+                w.sub_(gradient * rate)?;
+                losses.push((&error * &error).mean()?.item::<f64>()?);
             }
             Ok((losses, w))
         };
@@ -227,7 +227,7 @@ fn what_cannot_be_recorded_runs_on_the_cpu() {
         Tensor::from_vec(v)
     })
     .unwrap();
-    let x = (&tensor(&[-1.0, 2.0, 3.0], &[3]).to_device(d).unwrap() * 2.0).unwrap();
+    let x = tensor(&[-1.0, 2.0, 3.0], &[3]).to_device(d).unwrap() * 2.0;
     let mut stack = vec![x.into()];
     operator("lazy_tests::positive")
         .unwrap()
@@ -235,13 +235,13 @@ fn what_cannot_be_recorded_runs_on_the_cpu() {
         .unwrap();
     let y = stack[0].as_tensor().unwrap();
     assert_eq!((y.device(), y.sizes()), (d, &[2][..]));
-    assert_eq!((y + 1.0).unwrap().to_vec::<f32>().unwrap(), [5.0, 7.0]);
+    assert_eq!((y + 1.0).to_vec::<f32>().unwrap(), [5.0, 7.0]);
     assert_eq!(lazy.stats().on_cpu, 1);
     // random numbers, in the order in which they are asked for
     let draw = |d: Device| {
         straightline::manual_seed(3);
-        let a = Tensor::rand(&[2], DType::F32, d).unwrap();
-        let b = Tensor::randn(&[2], DType::F32, d).unwrap();
+        let a = Tensor::with(d).rand([2]).unwrap();
+        let b = Tensor::with(d).randn([2]).unwrap();
         [b, a].map(|t| t.to_vec::<f32>().unwrap())
     };
     assert_eq!(draw(d), draw(Device::CPU));
@@ -254,9 +254,9 @@ fn every_factory_makes_what_the_cpu_makes() {
     let (f32, five) = (Some(DType::F32), Scalar::Int(5));
     let make = |d: Device| -> Result<Vec<Tensor>> {
         let at = Some(d);
-        let x = Tensor::ones(&[2, 2], DType::F32, d)?;
+        let x = Tensor::with(d).ones([2, 2])?;
         Ok(vec![
-            Tensor::zeros(&[2], DType::F32, d)?,
+            Tensor::with(d).zeros([2])?,
             aten::full(&[2], five, f32, None, at, None)?,
             aten::eye(3, f32, None, at, None)?,
             aten::arange(five, f32, None, at, None)?,
@@ -351,11 +351,11 @@ fn mistakes_have_names() {
 fn a_long_chain_runs_in_programs_of_a_bounded_size() {
     let _alone = alone();
     let lazy = LazyDevice::install(DeviceType::Lazy).unwrap();
-    let x = Tensor::zeros(&[1], DType::F32, lazy.device()).unwrap();
+    let x = Tensor::with(lazy.device()).zeros([1]).unwrap();
     for _ in 0..4_500 {
-        x.add_scalar_(1).unwrap();
+        x.add_(1).unwrap();
     }
-    assert_eq!(x.item().unwrap(), Scalar::Float(4_500.0));
+    assert_eq!(x.item::<Scalar>().unwrap(), Scalar::Float(4_500.0));
     let s = lazy.stats();
     assert_eq!(s.compiled + s.replayed + s.eager, 3, "{s:?}");
 }

@@ -134,7 +134,7 @@ fn cases(low: DType) -> Vec<Case> {
         ("relu", |x| x.relu(), own),
         ("mean", |x| x.mean(), own),
         ("layer_norm", |x| x.layer_norm(&[2], None, None, 1e-5), own),
-        ("pow", |x| x.pow_scalar(2), own),
+        ("pow", |x| x.pow(2), own),
         ("log", |x| x.log(), own),
         ("addcmul", |x| x.addcmul(x, x, 1), own),
         ("logsumexp", |x| x.logsumexp(&[0], false), own),
@@ -366,7 +366,7 @@ fn every_policy_does_what_it_says() {
 
 #[test]
 fn compiled_functions_follow_the_thread() {
-    let f = crate::compile(|x: &Tensor| x.mm(x)?.add_scalar(1));
+    let f = crate::compile(|x: &Tensor| x.mm(x)?.add(1));
     let x = ones(DType::F32);
     assert_eq!(f.call(&x).unwrap().dtype(), DType::F32);
     {

@@ -4,7 +4,7 @@ use crate::dispatch::{DispatchKey, Library, all_operators, operator};
 use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, Device};
+use straightline_passes::ir::DType;
 
 fn x() -> Tensor {
     Tensor::from_slice(&[0f32, 1.0, 2.0, 3.0], &[2, 2]).unwrap()
@@ -35,7 +35,7 @@ fn a_negated_view_shares_memory_and_reads_negated() {
     assert_eq!(text(&n), "[-0.0, -1.0, -2.0, -3.0]");
     assert_eq!(n.to_string(), "tensor([[-0., -1.],\n        [-2., -3.]])");
     assert_eq!(
-        neg(&Tensor::scalar(3.0).unwrap()).item().unwrap().as_f64(),
+        neg(&Tensor::scalar(3.0).unwrap()).item::<f64>().unwrap(),
         -3.0
     );
     assert!(!neg(&n).is_neg());
@@ -89,13 +89,13 @@ fn views_pass_the_bit_on_and_copies_do_not() {
 #[test]
 fn operators_see_the_negated_values() {
     let (x, n) = (x(), neg(&x()));
-    assert_eq!(values(&n.add_scalar(1).unwrap()), [1.0, 0.0, -1.0, -2.0]);
+    assert_eq!(values(&n.add(1).unwrap()), [1.0, 0.0, -1.0, -2.0]);
     assert_eq!(values(&n.mm(&x).unwrap()), [-2.0, -3.0, -6.0, -11.0]);
     let cat = aten::cat(&[n.clone(), x.clone()], 0).unwrap();
     assert_eq!(values(&cat)[..4], [0.0, -1.0, -2.0, -3.0]);
-    let two = Tensor::full(&[2, 2], 2, DType::F32, Device::CPU).unwrap();
+    let two = Tensor::with(DType::F32).full([2, 2], 2).unwrap();
     let condition = n.ge(&neg(&two)).unwrap();
-    let chosen = Tensor::where_self(&condition, &n, &x).unwrap();
+    let chosen = condition.where_cond(&n, &x).unwrap();
     assert_eq!(values(&chosen), [0.0, -1.0, -2.0, 3.0]);
     assert!(!n.resolve_neg().unwrap().is_neg());
     assert!(x.resolve_neg().unwrap().is_same(&x));
@@ -113,7 +113,7 @@ fn writing_keeps_the_bit_and_writes_the_negation() {
     let cases: [InPlace; 5] = [
         (
             "add_",
-            |m| m.add_scalar_(1),
+            |m| m.add_(1),
             "[1.0, 0.0, -1.0, -2.0]",
             "[-1.0, -0.0, 1.0, 2.0]",
         ),
@@ -186,11 +186,11 @@ fn memory_that_is_not_the_values_is_not_given_out() {
 
 #[test]
 fn compiled_functions_take_negated_tensors() {
-    let f = crate::compile(|x: &Tensor| x.add_scalar(1));
+    let f = crate::compile(|x: &Tensor| x.add(1));
     assert_eq!(values(&f.call(&x()).unwrap()), [1.0, 2.0, 3.0, 4.0]);
     assert_eq!(values(&f.call(&neg(&x())).unwrap()), [1.0, 0.0, -1.0, -2.0]);
     assert_eq!(f.variants(), 1);
-    let inside = crate::compile(|x: &Tensor| aten::_neg_view(x)?.add_scalar(1));
+    let inside = crate::compile(|x: &Tensor| aten::_neg_view(x)?.add(1));
     assert_eq!(values(&inside.call(&x()).unwrap()), [1.0, 0.0, -1.0, -2.0]);
     let n = neg(&x());
     let captured = crate::compile(move |x: &Tensor| x.add(&n));
@@ -221,7 +221,7 @@ fn the_conjugate_fallback_resolves_passes_on_and_keeps() {
     let sum = c.add(&c).unwrap();
     assert!(!sum.is_conj());
     assert_eq!(values(&sum), [0.0, 2.0, 4.0, 6.0]);
-    assert!(c.add_scalar_(1).unwrap().is_same(&c) && c.is_conj());
+    assert!(c.add_(1).unwrap().is_same(&c) && c.is_conj());
     assert_eq!(values(&base), [1.0, 2.0, 3.0, 4.0]);
     // matrix products understand the bit
     let m = c.view(&[2, 2]).unwrap();
@@ -330,7 +330,7 @@ mod zero {
             ("z*x", |z, x| z.mul(x), None),
             ("x*z", |z, x| x.mul(z), None),
             ("z*z", |z, _| z.mul(z), None),
-            ("z*2", |z, _| z.mul_scalar(2), None),
+            ("z*2", |z, _| z.mul(2), None),
             ("z+x", |z, x| z.add(x), Some("[0.0, 1.0, 2.0, 3.0]")),
             ("x+z", |z, x| x.add(z), Some("[0.0, 1.0, 2.0, 3.0]")),
             (
@@ -344,7 +344,7 @@ mod zero {
                 Some("[0.0, 2.0, 4.0, 6.0]"),
             ),
             ("z+z", |z, _| z.add(z), None),
-            ("z+1", |z, _| z.add_scalar(1), Some("[1.0, 1.0, 1.0, 1.0]")),
+            ("z+1", |z, _| z.add(1), Some("[1.0, 1.0, 1.0, 1.0]")),
             ("z-x", |z, x| z.sub(x), Some("[-0.0, -1.0, -2.0, -3.0]")),
             ("x-z", |z, x| x.sub(z), Some("[0.0, 1.0, 2.0, 3.0]")),
             ("z-z", |z, _| z.sub(z), None),
@@ -399,7 +399,7 @@ mod zero {
         assert_eq!((z.sizes(), z.dtype()), (&[2][..], DType::F32));
         assert_eq!(values(&z), [0.0, 0.0]);
         assert_eq!(z.to_string(), "tensor([0., 0.])");
-        assert_eq!(z.select(0, 0).unwrap().item().unwrap().as_f64(), 0.0);
+        assert_eq!(z.select(0, 0).unwrap().item::<f64>().unwrap(), 0.0);
         let meta = aten::_efficientzerotensor(&[2], None, None, Some(Device::META), None).unwrap();
         assert!(meta.is_zerotensor() && meta.device().is_meta());
     }
@@ -412,7 +412,7 @@ mod zero {
         let long = aten::_efficientzerotensor(&[2, 2], Some(DType::I64), None, None, None).unwrap();
         assert_eq!(long.mul(&x()).unwrap().dtype(), DType::F32);
         assert_eq!(long.add(&x()).unwrap().dtype(), DType::F32);
-        assert_eq!(long.mul_scalar(2).unwrap().dtype(), DType::I64);
+        assert_eq!(long.mul(2).unwrap().dtype(), DType::I64);
         let ints = Tensor::from_slice(&[1i64; 4], &[2, 2]).unwrap();
         assert_eq!(ints.add(&z(&[2, 2])).unwrap().dtype(), DType::F32);
         assert!(z(&[3]).mul(&x()).is_err());
@@ -422,9 +422,9 @@ mod zero {
     fn writing_one_is_an_error() {
         let z = z(&[2, 2]);
         let writes: [fn(&Tensor) -> Result<Tensor>; 6] = [
-            |z| z.add_scalar_(1),
+            |z| z.add_(1),
             |z| z.sub_(&x()),
-            |z| z.mul_scalar_(2),
+            |z| z.mul_(2),
             |z| z.copy_(&x()),
             |z| z.zero_(),
             |z| z.fill_(0),

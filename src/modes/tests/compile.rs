@@ -7,7 +7,7 @@ use crate::modes::{NanFinder, TensorSubclass, subclass};
 
 #[test]
 fn a_compiled_function_runs_eagerly_under_a_mode() {
-    let f = compile(|x: &Tensor| x.relu()?.add_scalar(1));
+    let f = compile(|x: &Tensor| x.relu()?.add(1));
     let x = ones(&[2]);
     let log = log();
     {
@@ -70,7 +70,7 @@ fn a_mode_pushed_by_the_captured_function_changes_what_is_recorded() {
                 false => call.forward()?.into(),
             })
         }));
-        x.relu()?.add_scalar(1)
+        x.relu()?.add(1)
     });
     let x = ones(&[2]);
     let graph = f.trace(&x).unwrap().to_string();
@@ -92,7 +92,7 @@ fn such_a_mode_sees_what_it_would_see_in_eager_execution() {
         let y = {
             let _modes = (pushed("outer", &log), pushed("inner", &log));
             let y = crate::ops::aten::linear(x, w, None)?;
-            y.add_scalar_(1)?;
+            y.add_(1)?;
             y
         };
         Ok((taken(&log), y))
@@ -169,8 +169,8 @@ fn a_wrapper_argument_is_looked_through() {
 #[test]
 fn writes_reach_the_tensor_inside() {
     let f = compile(|x: &Tensor| {
-        x.add_scalar_(1)?;
-        x.mul_scalar(2)
+        x.add_(1)?;
+        x.mul(2)
     });
     let lines = Lines::default();
     let inner = ones(&[2]);
@@ -197,7 +197,7 @@ fn a_closed_over_wrapper_is_a_parameter_read_at_each_call() {
         y.to_vec::<f32>().unwrap()
     };
     assert_eq!(value(f.call(&x).unwrap()), [1.0, 1.0]);
-    inner.mul_scalar_(5).unwrap();
+    inner.mul_(5).unwrap();
     assert_eq!(value(f.call(&x).unwrap()), [5.0, 5.0]);
     assert_eq!(f.variants(), 1);
 }
@@ -209,7 +209,7 @@ fn wrappers_made_and_opened_inside_leave_no_trace() {
     let f = compile(move |x: &Tensor| {
         let y = logged(x.clone(), &own).relu()?;
         match subclass::of::<Logged>(&y) {
-            Some(l) => l.inner.add_scalar(1),
+            Some(l) => l.inner.add(1),
             None => Ok(y),
         }
     });
@@ -256,7 +256,7 @@ fn another_context_is_another_variant() {
             call.map_tensors(|t| subclass::of::<Times>(t).map_or(t.clone(), |s| s.0.clone()));
             let values = call.forward()?;
             match &values[..] {
-                [crate::dispatch::Value::Tensor(t)] => Ok(t.mul_scalar(self.1)?.into()),
+                [crate::dispatch::Value::Tensor(t)] => Ok(t.mul(self.1)?.into()),
                 _ => Ok(Outcome::NotImplemented),
             }
         }
@@ -343,13 +343,13 @@ impl TensorSubclass for Sharded {
 
 #[test]
 fn a_tensor_in_parts_multiplies_part_by_part() {
-    let (top, bottom) = (ones(&[2, 3]), ones(&[1, 3]).add_scalar(1).unwrap());
+    let (top, bottom) = (ones(&[2, 3]), ones(&[1, 3]).add(1).unwrap());
     let a = sharded([top, bottom.clone()]).unwrap();
     let b = ones(&[3, 4]);
     let f = compile(|(a, b): &(Tensor, Tensor)| {
         let c = a.mm(b)?.relu()?;
         a.add_(a)?;
-        Ok((c, b.add_scalar(1)?))
+        Ok((c, b.add(1)?))
     });
     let inputs = (a.clone(), b);
     let graph = f.trace(&inputs).unwrap().to_string();
@@ -381,7 +381,7 @@ fn old_wrappers_come_back_as_themselves() {
     let own = kept.clone();
     let f = compile(move |(n, x): &(Tensor, Tensor)| {
         own.mul_(x)?;
-        x.add_scalar_(1)?;
+        x.add_(1)?;
         Ok((x.clone(), n.neg()?, own.clone(), x.relu()?, n.clone()))
     });
     let inputs = (ones(&[3]), logged(ones(&[2]), &lines));

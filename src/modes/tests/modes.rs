@@ -45,7 +45,7 @@ fn in_place_views_and_factories_are_calls_like_others() {
     let x = ones(&[2, 3]);
     assert_eq!(seen(|| x.t()), ["aten::t(f32[2,3])"]);
     assert_eq!(
-        seen(|| x.reshape(&[3, 2])?.mul_scalar_(2)),
+        seen(|| x.reshape(&[3, 2])?.mul_(2)),
         [
             "aten::view(f32[2,3], [3, 2])",
             "aten::mul_.Scalar(f32[3,2], 2)"
@@ -78,7 +78,7 @@ fn an_in_place_call_gives_back_the_tensor_it_was_given() {
     let log = log();
     let _mode = pushed("", &log);
     let x = ones(&[2]);
-    assert!(x.add_scalar_(1).unwrap().is_same(&x));
+    assert!(x.add_(1).unwrap().is_same(&x));
     assert_eq!(x.to_vec::<f32>().unwrap(), [2.0, 2.0]);
 }
 
@@ -273,13 +273,13 @@ fn a_mode_changes_arguments() {
             assert!(matches!(call.arg("alpha"), Some(Value::Int(10))));
         }
         if call.is("aten::mul.Tensor") {
-            call.args_mut()[1] = Value::Tensor(ones(&[1]).add_scalar(4)?);
+            call.args_mut()[1] = Value::Tensor(ones(&[1]).add(4)?);
         }
         Ok(call.forward()?.into())
     }));
     let x = ones(&[1]);
-    assert_eq!((&x + &x).unwrap().to_vec::<f32>().unwrap(), [11.0]);
-    assert_eq!((&x * &x).unwrap().to_vec::<f32>().unwrap(), [5.0]);
+    assert_eq!((&x + &x).to_vec::<f32>().unwrap(), [11.0]);
+    assert_eq!((&x * &x).to_vec::<f32>().unwrap(), [5.0]);
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn text(call: &Call<'_>) -> String {
     fn one(v: &Value) -> String {
         let sizes = |t: &Tensor| format!("T{:?}", t.sizes()).replace(' ', "");
         match v {
-            Value::Tensor(t) if t.is_wrapped_number() => t.item().unwrap().to_string(),
+            Value::Tensor(t) if t.is_wrapped_number() => t.item::<Scalar>().unwrap().to_string(),
             Value::Tensor(t) => sizes(t),
             Value::TensorList(l) => {
                 format!("[{}]", l.iter().map(sizes).collect::<Vec<_>>().join(","))

@@ -90,7 +90,7 @@ fn a_decomposition_takes_the_place_of_kernels_and_its_calls_are_seen() {
     assert!(table.add("aten::nothing", square.into_kernel()).is_err());
     let _watch = enable(watching(&log));
     let inner = enable(table);
-    let x = ones(&[1]).add_scalar(2).unwrap();
+    let x = ones(&[1]).add(2).unwrap();
     taken(&log);
     assert_eq!(x.abs().unwrap().to_vec::<f32>().unwrap(), [9.0]);
     assert_eq!(taken(&log), ["mul CPU"]);

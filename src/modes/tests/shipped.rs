@@ -73,7 +73,7 @@ fn elements_and_bytes() {
     x.sum_dim(&[1], false).unwrap();
     let wide = ones(&[1, 8]).expand(&[4, 8]).unwrap();
     wide.mul(&x).unwrap();
-    x.mul_scalar_(2).unwrap();
+    x.mul_(2).unwrap();
     drop(guard);
     let view = counter.cost("aten::t");
     assert_eq!(
@@ -111,7 +111,7 @@ fn elements_and_bytes() {
 #[test]
 fn formulas_of_own_operators() {
     let mut lib = Library::new("flops_own").unwrap();
-    lib.def_with("triple(Tensor x) -> Tensor", |x: &Tensor| x.mul_scalar(3))
+    lib.def_with("triple(Tensor x) -> Tensor", |x: &Tensor| x.mul(3))
         .unwrap();
     let counter = FlopCounter::new().with_formula("flops_own::triple", |call, out| {
         assert_eq!(out.len(), 1);
@@ -131,7 +131,7 @@ fn the_first_operator_that_made_it_is_named() {
     let finder = NanFinder::new();
     let guard = finder.push();
     let x = Tensor::from_slice(&[0f32, 1.0], &[2]).unwrap();
-    let y = x.add_scalar(1).unwrap().sub(&x).unwrap(); // 1, 1
+    let y = x.add(1).unwrap().sub(&x).unwrap(); // 1, 1
     let z = y.div(&x).unwrap(); // inf, 1
     z.sub(&z).unwrap(); // NaN of inf: not the first
     drop(guard);
@@ -149,11 +149,11 @@ fn operands_that_are_not_finite_clear_an_operator() {
     let finder = NanFinder::stopping();
     let _guard = finder.push();
     let nan = Tensor::from_slice(&[f32::NAN], &[1]).unwrap();
-    nan.add_scalar(1).unwrap();
-    nan.add_scalar_(1).unwrap();
-    ones(&[1]).mul_scalar(f64::INFINITY).unwrap();
+    nan.add(1).unwrap();
+    nan.add_(1).unwrap();
+    ones(&[1]).mul(f64::INFINITY).unwrap();
     assert_eq!(finder.first(), None);
-    let zero = ones(&[1]).sub_scalar(1).unwrap();
+    let zero = ones(&[1]).sub(1).unwrap();
     let e = zero.log_().unwrap_err();
     let ErrorKind::Mode(ModeError::NonFinite(found)) = e.kind() else {
         panic!("{e}");
@@ -169,7 +169,7 @@ fn the_logger_numbers_tensors_as_it_meets_them() {
     let (x, y) = (ones(&[2, 3]), ones(&[2, 3]));
     let guard = logger.push();
     let z = x.add(&y).unwrap();
-    z.mul_scalar_(2).unwrap();
+    z.mul_(2).unwrap();
     aten::cat(&[x.clone(), z.clone()], 0).unwrap();
     aten::max_dim(&x, 1, false).unwrap();
     assert!(aten::mm(&x, &y).is_err());
@@ -223,9 +223,9 @@ fn complex_sparse_and_nested_elements_are_looked_at() {
     assert_eq!(found(&|| sparse.sqrt()), Some(("aten::sqrt".into(), 1, 0)));
     assert_eq!(found(&|| sparse.abs()), None);
     let nested = Tensor::nested(&[negative, part(1.0).unwrap()]).unwrap();
-    let huge = nested.mul_scalar(1e38).unwrap();
+    let huge = nested.mul(1e38).unwrap();
     assert_eq!(
-        found(&|| huge.mul_scalar(1e38)),
+        found(&|| huge.mul(1e38)),
         Some(("aten::mul.Scalar".into(), 0, 2))
     );
 }

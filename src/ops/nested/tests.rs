@@ -4,7 +4,7 @@ use crate::dispatch::{DispatchError, DispatchKey, dump_table, operator};
 use crate::error::{ErrorKind, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use crate::{DType, Device, Scalar};
+use crate::{DType, Scalar};
 
 fn matrix(rows: i64) -> Tensor {
     let data: Vec<f32> = (0..rows * 3).map(|x| x as f32).collect();
@@ -139,7 +139,7 @@ fn arithmetic_is_pytorchs() {
     );
     assert_eq!(values(aten::sub_tensor(&b, &b, one)), [0.0; 9]);
     assert_eq!(values(aten::relu(&aten::neg(&b).unwrap())), [0.0; 9]);
-    let dense = Tensor::ones(&[3], DType::F32, Device::CPU).unwrap();
+    let dense = Tensor::ones([3]).unwrap();
     let m = message(aten::add_tensor(&b, &dense, one));
     assert!(
         m.contains(
@@ -162,7 +162,7 @@ fn arithmetic_is_pytorchs() {
 #[test]
 fn products_are_pytorchs() {
     let b = batch();
-    let ones = |s: &[i64]| Tensor::ones(s, DType::F32, Device::CPU).unwrap();
+    let ones = |s: &[i64]| Tensor::ones(s).unwrap();
     let y = aten::linear(&b, &ones(&[2, 3]), Some(&ones(&[2]))).unwrap();
     assert_eq!(y.sizes(), [2, -1, 2]);
     assert_eq!(values(Ok(y)), [4.0, 4.0, 13.0, 13.0, 4.0, 4.0]);

@@ -311,7 +311,7 @@ fn errors_are_pytorchs() {
 
 #[test]
 fn shapes_are_known_without_data() {
-    let meta = Tensor::ones(&[2, 3], DType::F32, Device::META).unwrap();
+    let meta = Tensor::with(Device::META).ones([2, 3]).unwrap();
     let q = meta.quantize_per_tensor(0.1, 0, DType::QInt8).unwrap();
     assert_eq!((q.sizes(), q.dtype()), (&[2, 3][..], DType::QInt8));
     assert!(q.key_set().has(DispatchKey::QuantizedMeta));

@@ -13,7 +13,7 @@ fn coo() -> Tensor {
 }
 
 fn ones(sizes: &[i64]) -> Tensor {
-    Tensor::ones(sizes, DType::F32, Device::CPU).unwrap()
+    Tensor::ones(sizes).unwrap()
 }
 
 fn dense(t: &Tensor) -> Vec<f32> {
@@ -58,7 +58,7 @@ fn a_dense_and_a_sparse_operand_reach_the_sparse_kernel() {
 
 #[test]
 fn sparse_with_meta_is_sparse_meta_which_has_no_kernel() {
-    let meta = Tensor::ones(&[3, 2], DType::F32, Device::META).unwrap();
+    let meta = Tensor::with(Device::META).ones([3, 2]).unwrap();
     let e = aten::mm(&coo(), &meta).unwrap_err();
     assert_eq!(missing(&e), DispatchKey::SparseMeta);
 }
@@ -273,10 +273,7 @@ fn conversions_meet() {
     assert!(
         message(aten::to_sparse_sparse_dim(&direct, 0)).contains("must be in >0 when self.dim()>0")
     );
-    let none = Tensor::zeros(&[2, 0], DType::F32, Device::CPU)
-        .unwrap()
-        .to_sparse()
-        .unwrap();
+    let none = Tensor::zeros([2, 0]).unwrap().to_sparse().unwrap();
     assert_eq!(aten::_nnz(&none).unwrap(), 0);
 }
 
@@ -401,7 +398,7 @@ fn products_are_pytorchs_in_both_forms() {
             [11.0, 11.0, 29.0, 29.0]
         );
         assert_eq!(
-            aten::sum(&s, None).unwrap().item().unwrap(),
+            aten::sum(&s, None).unwrap().item::<Scalar>().unwrap(),
             Scalar::Float(12.0)
         );
         assert!(
@@ -526,7 +523,7 @@ fn layouts_travel_as_values() {
 
 #[test]
 fn plain_tensors_have_no_quantized_dtype() {
-    let e = Tensor::zeros(&[2], DType::QInt8, Device::CPU).unwrap_err();
+    let e = Tensor::with(DType::QInt8).zeros([2]).unwrap_err();
     assert_eq!(missing(&e), DispatchKey::QuantizedCPU);
     assert!(aten::to_dtype(&ones(&[2]), DType::QUInt8, false, false, None).is_err());
     assert!(message(aten::sum(&ones(&[2]), Some(DType::QInt8))).contains("quantize_per_tensor"));

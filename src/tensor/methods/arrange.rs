@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::ops::aten;
-use crate::tensor::Tensor;
+use crate::tensor::{Ints, Tensor};
 
 impl Tensor {
     /// Copies of the tensor along each dimension, and along new ones in front. See [`aten::repeat`].
@@ -14,8 +14,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn repeat(&self, repeats: &[i64]) -> Result<Tensor> {
-        aten::repeat(self, repeats)
+    pub fn repeat(&self, repeats: impl Ints) -> Result<Tensor> {
+        aten::repeat(self, &repeats.ints())
     }
 
     /// Each element (or slice of a dimension) so many times in a row; without a dimension, of the flattened tensor.
@@ -28,8 +28,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn repeat_interleave(&self, repeats: i64, dim: Option<i64>) -> Result<Tensor> {
-        aten::repeat_interleave_self_int(self, repeats, dim, None)
+    pub fn repeat_interleave(&self, repeats: i64, dim: impl Into<Option<i64>>) -> Result<Tensor> {
+        aten::repeat_interleave_self_int(self, repeats, dim.into(), None)
     }
 
     /// As [`repeat`](Tensor::repeat), for fewer counts than dimensions too: those in front stay as they are. See
@@ -42,8 +42,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn tile(&self, dims: &[i64]) -> Result<Tensor> {
-        aten::tile(self, dims)
+    pub fn tile(&self, dims: impl Ints) -> Result<Tensor> {
+        aten::tile(self, &dims.ints())
     }
 
     /// The elements in reverse order along dimensions. See [`aten::flip`].
@@ -55,8 +55,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn flip(&self, dims: &[i64]) -> Result<Tensor> {
-        aten::flip(self, dims)
+    pub fn flip(&self, dims: impl Ints) -> Result<Tensor> {
+        aten::flip(self, &dims.ints())
     }
 
     /// The elements moved along dimensions, the last ones coming in at the front; without dimensions, of the
@@ -69,8 +69,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn roll(&self, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
-        aten::roll(self, shifts, dims)
+    pub fn roll(&self, shifts: impl Ints, dims: impl Ints) -> Result<Tensor> {
+        aten::roll(self, &shifts.ints(), &dims.ints())
     }
 
     /// A view with one dimension moved to another place. See [`aten::movedim_int`].
@@ -95,8 +95,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn unflatten(&self, dim: i64, sizes: &[i64]) -> Result<Tensor> {
-        aten::unflatten_int(self, dim, sizes)
+    pub fn unflatten(&self, dim: i64, sizes: impl Ints) -> Result<Tensor> {
+        aten::unflatten_int(self, dim, &sizes.ints())
     }
 
     /// A view in the sizes of another tensor. See [`aten::expand_as`].
@@ -137,7 +137,7 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn pad(&self, pad: &[i64], mode: &str, value: Option<f64>) -> Result<Tensor> {
-        aten::pad(self, pad, mode, value)
+    pub fn pad(&self, pad: impl Ints, mode: &str, value: Option<f64>) -> Result<Tensor> {
+        aten::pad(self, &pad.ints(), mode, value)
     }
 }

@@ -1,524 +1,485 @@
-//! Methods of two operands: arithmetic, comparison, bits.
+//! Methods of two operands: arithmetic, comparison, bits. The second is a tensor or a number.
 
 use crate::error::Result;
 use crate::ops::aten;
-use crate::tensor::Tensor;
+use crate::tensor::{Other, Tensor};
 use straightline_passes::ir::Scalar;
 
 const ONE: Scalar = Scalar::Int(1);
 
+/// Methods whose operator has an overload for tensors and one for numbers.
+macro_rules! tensor_or_number {
+    ($($(#[$doc:meta])* $name:ident: $tensor:ident, $scalar:ident $(, $more:expr)?;)*) => {$(
+        $(#[$doc])*
+        #[track_caller]
+        #[inline]
+        pub fn $name<'a>(&self, other: impl Into<Other<'a>>) -> Result<Tensor> {
+            match other.into() {
+                Other::Tensor(t) => aten::$tensor(self, t $(, $more)?),
+                Other::Owned(t) => aten::$tensor(self, &t $(, $more)?),
+                Other::Number(n) => aten::$scalar(self, n $(, $more)?),
+            }
+        }
+    )*};
+}
+
+/// Methods whose operator takes tensors only: a number is wrapped into one.
+macro_rules! wrapped_number {
+    ($($(#[$doc:meta])* $name:ident: $tensor:ident;)*) => {$(
+        $(#[$doc])*
+        #[track_caller]
+        #[inline]
+        pub fn $name<'a>(&self, other: impl Into<Other<'a>>) -> Result<Tensor> {
+            match other.into() {
+                Other::Tensor(t) => aten::$tensor(self, t),
+                other => aten::$tensor(self, &other.into_tensor()?),
+            }
+        }
+    )*};
+}
+
 impl Tensor {
-    /// The sum, broadcasting. See [`aten::add_tensor`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// let (a, b) = (Tensor::from_vec([6i64])?, Tensor::from_vec([2i64])?);
-    /// assert_eq!(a.add(&b)?.to_vec::<i64>()?, [8]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn add(&self, other: &Tensor) -> Result<Tensor> {
-        aten::add_tensor(self, other, ONE)
+    tensor_or_number! {
+        /// The sum, broadcasting. See [`aten::add_tensor`] and [`aten::add_scalar`].
+        ///
+        /// ```
+        /// use straightline::Tensor;
+        /// let (a, b) = (Tensor::from_vec([6i64])?, Tensor::from_vec([2i64])?);
+        /// assert_eq!(a.add(&b)?.to_vec::<i64>()?, [8]);
+        /// assert_eq!(a.add(3)?.to_vec::<i64>()?, [9]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        add: add_tensor, add_scalar, ONE;
+
+        /// [`Tensor::add`] in place.
+        add_: add_tensor_, add_scalar_, ONE;
+
+        /// The difference, broadcasting. See [`aten::sub_tensor`] and [`aten::sub_scalar`].
+        ///
+        /// ```
+        /// use straightline::Tensor;
+        /// let (a, b) = (Tensor::from_vec([6i64])?, Tensor::from_vec([2i64])?);
+        /// assert_eq!(a.sub(&b)?.to_vec::<i64>()?, [4]);
+        /// assert_eq!(a.sub(3)?.to_vec::<i64>()?, [3]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        sub: sub_tensor, sub_scalar, ONE;
+
+        /// [`Tensor::sub`] in place.
+        sub_: sub_tensor_, sub_scalar_, ONE;
+
+        /// The product, broadcasting. See [`aten::mul_tensor`] and [`aten::mul_scalar`].
+        ///
+        /// ```
+        /// use straightline::Tensor;
+        /// let (a, b) = (Tensor::from_vec([6f64])?, Tensor::from_vec([2f64])?);
+        /// assert_eq!(a.mul(&b)?.to_vec::<f64>()?, [12.0]);
+        /// assert_eq!(a.mul(0.5)?.to_vec::<f64>()?, [3.0]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        mul: mul_tensor, mul_scalar;
+
+        /// [`Tensor::mul`] in place.
+        mul_: mul_tensor_, mul_scalar_;
+
+        /// The quotient, in floating point, broadcasting. See [`aten::div_tensor`] and [`aten::div_scalar`].
+        ///
+        /// ```
+        /// use straightline::Tensor;
+        /// let (a, b) = (Tensor::from_vec([6i64])?, Tensor::from_vec([4i64])?);
+        /// assert_eq!(a.div(&b)?.to_vec::<f32>()?, [1.5]);
+        /// assert_eq!(a.div(2)?.to_vec::<f32>()?, [3.0]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        div: div_tensor, div_scalar;
+
+        /// [`Tensor::div`] in place.
+        div_: div_tensor_, div_scalar_;
+
+        /// The remainder with the sign of the dividend, broadcasting. See [`aten::fmod_tensor`] and [`aten::fmod_scalar`].
+        ///
+        /// ```
+        /// use straightline::Tensor;
+        /// let (a, b) = (Tensor::from_vec([-7i64])?, Tensor::from_vec([3i64])?);
+        /// assert_eq!(a.fmod(&b)?.to_vec::<i64>()?, [-1]);
+        /// assert_eq!(a.fmod(2)?.to_vec::<i64>()?, [-1]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        fmod: fmod_tensor, fmod_scalar;
+
+        /// [`Tensor::fmod`] in place.
+        fmod_: fmod_tensor_, fmod_scalar_;
+
+        /// The remainder with the sign of the divisor, broadcasting. See [`aten::remainder_tensor`] and [`aten::remainder_scalar`].
+        ///
+        /// ```
+        /// use straightline::Tensor;
+        /// let (a, b) = (Tensor::from_vec([-7i64])?, Tensor::from_vec([3i64])?);
+        /// assert_eq!(a.remainder(&b)?.to_vec::<i64>()?, [2]);
+        /// assert_eq!(a.remainder(2)?.to_vec::<i64>()?, [1]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        remainder: remainder_tensor, remainder_scalar;
+
+        /// [`Tensor::remainder`] in place.
+        remainder_: remainder_tensor_, remainder_scalar_;
+
+        /// The largest whole number not above the quotient, broadcasting. See [`aten::floor_divide`] and [`aten::floor_divide_scalar`].
+        ///
+        /// ```
+        /// use straightline::Tensor;
+        /// let (a, b) = (Tensor::from_vec([-7i64])?, Tensor::from_vec([3i64])?);
+        /// assert_eq!(a.floor_divide(&b)?.to_vec::<i64>()?, [-3]);
+        /// assert_eq!(a.floor_divide(2)?.to_vec::<i64>()?, [-4]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        floor_divide: floor_divide, floor_divide_scalar;
+
+        /// `self` to the power `other`, broadcasting. See [`aten::pow_tensor_tensor`] and [`aten::pow_tensor_scalar`].
+        ///
+        /// ```
+        /// use straightline::Tensor;
+        /// let (a, b) = (Tensor::from_vec([3f64])?, Tensor::from_vec([2f64])?);
+        /// assert_eq!(a.pow(&b)?.to_vec::<f64>()?, [9.0]);
+        /// assert_eq!(a.pow(0.5)?.to_vec::<f64>()?, [3f64.sqrt()]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        pow: pow_tensor_tensor, pow_tensor_scalar;
+
+        /// [`Tensor::pow`] in place.
+        pow_: pow_tensor_, pow_scalar_;
+
+        /// The bits set in both, or both `true`. See [`aten::bitwise_and_tensor`] and [`aten::bitwise_and_scalar`].
+        ///
+        /// ```
+        /// use straightline::Tensor;
+        /// let (a, b) = (Tensor::from_vec([3i64])?, Tensor::from_vec([6i64])?);
+        /// assert_eq!(a.bitwise_and(&b)?.to_vec::<i64>()?, [2]);
+        /// assert_eq!(a.bitwise_and(6)?.to_vec::<i64>()?, [2]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        bitwise_and: bitwise_and_tensor, bitwise_and_scalar;
+
+        /// [`Tensor::bitwise_and`] in place.
+        bitwise_and_: bitwise_and_tensor_, bitwise_and_scalar_;
+
+        /// The bits set in either, or either `true`. See [`aten::bitwise_or_tensor`] and [`aten::bitwise_or_scalar`].
+        ///
+        /// ```
+        /// use straightline::Tensor;
+        /// let (a, b) = (Tensor::from_vec([3i64])?, Tensor::from_vec([6i64])?);
+        /// assert_eq!(a.bitwise_or(&b)?.to_vec::<i64>()?, [7]);
+        /// assert_eq!(a.bitwise_or(6)?.to_vec::<i64>()?, [7]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        bitwise_or: bitwise_or_tensor, bitwise_or_scalar;
+
+        /// [`Tensor::bitwise_or`] in place.
+        bitwise_or_: bitwise_or_tensor_, bitwise_or_scalar_;
+
+        /// The bits set in one of the two, or exactly one `true`. See [`aten::bitwise_xor_tensor`] and [`aten::bitwise_xor_scalar`].
+        ///
+        /// ```
+        /// use straightline::Tensor;
+        /// let (a, b) = (Tensor::from_vec([3i64])?, Tensor::from_vec([6i64])?);
+        /// assert_eq!(a.bitwise_xor(&b)?.to_vec::<i64>()?, [5]);
+        /// assert_eq!(a.bitwise_xor(6)?.to_vec::<i64>()?, [5]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        bitwise_xor: bitwise_xor_tensor, bitwise_xor_scalar;
+
+        /// [`Tensor::bitwise_xor`] in place.
+        bitwise_xor_: bitwise_xor_tensor_, bitwise_xor_scalar_;
+
+        /// The bits moved up by `other` places. See [`aten::bitwise_left_shift_tensor`] and [`aten::bitwise_left_shift_tensor_scalar`].
+        ///
+        /// ```
+        /// use straightline::Tensor;
+        /// let (a, b) = (Tensor::from_vec([3i64])?, Tensor::from_vec([2i64])?);
+        /// assert_eq!(a.bitwise_left_shift(&b)?.to_vec::<i64>()?, [12]);
+        /// assert_eq!(a.bitwise_left_shift(4)?.to_vec::<i64>()?, [48]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        bitwise_left_shift: bitwise_left_shift_tensor, bitwise_left_shift_tensor_scalar;
+
+        /// [`Tensor::bitwise_left_shift`] in place.
+        bitwise_left_shift_: bitwise_left_shift_tensor_, bitwise_left_shift_tensor_scalar_;
+
+        /// The bits moved down by `other` places. See [`aten::bitwise_right_shift_tensor`] and [`aten::bitwise_right_shift_tensor_scalar`].
+        ///
+        /// ```
+        /// use straightline::Tensor;
+        /// let (a, b) = (Tensor::from_vec([12i64])?, Tensor::from_vec([2i64])?);
+        /// assert_eq!(a.bitwise_right_shift(&b)?.to_vec::<i64>()?, [3]);
+        /// assert_eq!(a.bitwise_right_shift(1)?.to_vec::<i64>()?, [6]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        bitwise_right_shift: bitwise_right_shift_tensor, bitwise_right_shift_tensor_scalar;
+
+        /// [`Tensor::bitwise_right_shift`] in place.
+        bitwise_right_shift_: bitwise_right_shift_tensor_, bitwise_right_shift_tensor_scalar_;
+
+        /// The larger of an element and a bound; NaN stays. See [`aten::clamp_min_tensor`] and [`aten::clamp_min`].
+        ///
+        /// ```
+        /// use straightline::tensor;
+        /// assert_eq!(tensor([1.0, 3.0])?.clamp_min(2)?.to_vec::<f32>()?, [2.0, 3.0]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        clamp_min: clamp_min_tensor, clamp_min;
+
+        /// [`Tensor::clamp_min`] in place.
+        clamp_min_: clamp_min_tensor_, clamp_min_;
+
+        /// The smaller of an element and a bound; NaN stays. See [`aten::clamp_max_tensor`] and [`aten::clamp_max`].
+        ///
+        /// ```
+        /// use straightline::tensor;
+        /// assert_eq!(tensor([1.0, 3.0])?.clamp_max(2)?.to_vec::<f32>()?, [1.0, 2.0]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        clamp_max: clamp_max_tensor, clamp_max;
+
+        /// [`Tensor::clamp_max`] in place.
+        clamp_max_: clamp_max_tensor_, clamp_max_;
+
+        /// Where `self == other`, as `bool`, broadcasting. See [`aten::eq_tensor`] and [`aten::eq_scalar`].
+        ///
+        /// ```
+        /// use straightline::Tensor;
+        /// let (a, b) = (Tensor::from_vec([1i64])?, Tensor::from_vec([2i64])?);
+        /// assert_eq!(a.eq(&b)?.to_vec::<bool>()?, [false]);
+        /// assert_eq!(a.eq(1)?.to_vec::<bool>()?, [true]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        eq: eq_tensor, eq_scalar;
+
+        /// Where `self != other`, as `bool`, broadcasting. See [`aten::ne_tensor`] and [`aten::ne_scalar`].
+        ///
+        /// ```
+        /// use straightline::Tensor;
+        /// let (a, b) = (Tensor::from_vec([1i64])?, Tensor::from_vec([2i64])?);
+        /// assert_eq!(a.ne(&b)?.to_vec::<bool>()?, [true]);
+        /// assert_eq!(a.ne(1)?.to_vec::<bool>()?, [false]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        ne: ne_tensor, ne_scalar;
+
+        /// Where `self < other`, as `bool`, broadcasting. See [`aten::lt_tensor`] and [`aten::lt_scalar`].
+        ///
+        /// ```
+        /// use straightline::Tensor;
+        /// let (a, b) = (Tensor::from_vec([1i64])?, Tensor::from_vec([2i64])?);
+        /// assert_eq!(a.lt(&b)?.to_vec::<bool>()?, [true]);
+        /// assert_eq!(a.lt(1)?.to_vec::<bool>()?, [false]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        lt: lt_tensor, lt_scalar;
+
+        /// Where `self <= other`, as `bool`, broadcasting. See [`aten::le_tensor`] and [`aten::le_scalar`].
+        ///
+        /// ```
+        /// use straightline::Tensor;
+        /// let (a, b) = (Tensor::from_vec([1i64])?, Tensor::from_vec([2i64])?);
+        /// assert_eq!(a.le(&b)?.to_vec::<bool>()?, [true]);
+        /// assert_eq!(a.le(1)?.to_vec::<bool>()?, [true]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        le: le_tensor, le_scalar;
+
+        /// Where `self > other`, as `bool`, broadcasting. See [`aten::gt_tensor`] and [`aten::gt_scalar`].
+        ///
+        /// ```
+        /// use straightline::Tensor;
+        /// let (a, b) = (Tensor::from_vec([1i64])?, Tensor::from_vec([2i64])?);
+        /// assert_eq!(a.gt(&b)?.to_vec::<bool>()?, [false]);
+        /// assert_eq!(a.gt(1)?.to_vec::<bool>()?, [false]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        gt: gt_tensor, gt_scalar;
+
+        /// Where `self >= other`, as `bool`, broadcasting. See [`aten::ge_tensor`] and [`aten::ge_scalar`].
+        ///
+        /// ```
+        /// use straightline::Tensor;
+        /// let (a, b) = (Tensor::from_vec([1i64])?, Tensor::from_vec([2i64])?);
+        /// assert_eq!(a.ge(&b)?.to_vec::<bool>()?, [false]);
+        /// assert_eq!(a.ge(1)?.to_vec::<bool>()?, [true]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        ge: ge_tensor, ge_scalar;
+
+        /// `self * ln(other)`, and 0 where `self` is 0, broadcasting. See [`aten::xlogy_tensor`] and [`aten::xlogy_scalar_other`].
+        ///
+        /// ```
+        /// use straightline::Tensor;
+        /// let (a, b) = (Tensor::from_vec([0f64])?, Tensor::from_vec([2f64])?);
+        /// assert_eq!(a.xlogy(&b)?.to_vec::<f64>()?, [0.0]);
+        /// assert_eq!(a.xlogy(0.0)?.to_vec::<f64>()?, [0.0]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        xlogy: xlogy_tensor, xlogy_scalar_other;
+
+        /// [`Tensor::xlogy`] in place.
+        xlogy_: xlogy_tensor_, xlogy_scalar_other_;
+
+        /// The magnitude of `self` with the sign of `other`, broadcasting. See [`aten::copysign_tensor`] and [`aten::copysign_scalar`].
+        ///
+        /// ```
+        /// use straightline::Tensor;
+        /// let (a, b) = (Tensor::from_vec([2f64])?, Tensor::from_vec([-1f64])?);
+        /// assert_eq!(a.copysign(&b)?.to_vec::<f64>()?, [-2.0]);
+        /// assert_eq!(a.copysign(1.0)?.to_vec::<f64>()?, [2.0]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        copysign: copysign_tensor, copysign_scalar;
+
+        /// [`Tensor::copysign`] in place.
+        copysign_: copysign_tensor_, copysign_scalar_;
     }
 
-    /// [`Tensor::add`] in place.
-    #[track_caller]
-    pub fn add_(&self, other: &Tensor) -> Result<Tensor> {
-        aten::add_tensor_(self, other, ONE)
-    }
+    wrapped_number! {
+        /// The angle of the point `(other, self)`, broadcasting. See [`aten::atan2`].
+        ///
+        /// ```
+        /// use straightline::Tensor;
+        /// let (a, b) = (Tensor::from_vec([0f64])?, Tensor::from_vec([2f64])?);
+        /// assert_eq!(a.atan2(&b)?.to_vec::<f64>()?, [0.0]);
+        /// assert_eq!(a.atan2(1.0)?.to_vec::<f64>()?, [0.0]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        atan2: atan2;
 
-    /// The sum with a number. See [`aten::add_scalar`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([6i64])?.add_scalar(2)?.to_vec::<i64>()?, [8]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn add_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
-        aten::add_scalar(self, other.into(), ONE)
-    }
+        /// The length of the vector `(self, other)`, broadcasting. See [`aten::hypot`].
+        ///
+        /// ```
+        /// use straightline::Tensor;
+        /// let (a, b) = (Tensor::from_vec([3f64])?, Tensor::from_vec([4f64])?);
+        /// assert_eq!(a.hypot(&b)?.to_vec::<f64>()?, [5.0]);
+        /// assert_eq!(a.hypot(4.0)?.to_vec::<f64>()?, [5.0]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        hypot: hypot;
 
-    /// [`Tensor::add_scalar`] in place.
-    #[track_caller]
-    pub fn add_scalar_(&self, other: impl Into<Scalar>) -> Result<Tensor> {
-        aten::add_scalar_(self, other.into(), ONE)
-    }
+        /// The larger of two elements; NaN wins; broadcasting. See [`aten::maximum`].
+        ///
+        /// ```
+        /// use straightline::Tensor;
+        /// let (a, b) = (Tensor::from_vec([3f64])?, Tensor::from_vec([2f64])?);
+        /// assert_eq!(a.maximum(&b)?.to_vec::<f64>()?, [3.0]);
+        /// assert_eq!(a.maximum(4.0)?.to_vec::<f64>()?, [4.0]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        maximum: maximum;
 
-    /// The difference, broadcasting. See [`aten::sub_tensor`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// let (a, b) = (Tensor::from_vec([6i64])?, Tensor::from_vec([2i64])?);
-    /// assert_eq!(a.sub(&b)?.to_vec::<i64>()?, [4]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn sub(&self, other: &Tensor) -> Result<Tensor> {
-        aten::sub_tensor(self, other, ONE)
-    }
+        /// The smaller of two elements; NaN wins; broadcasting. See [`aten::minimum`].
+        ///
+        /// ```
+        /// use straightline::Tensor;
+        /// let (a, b) = (Tensor::from_vec([3f64])?, Tensor::from_vec([2f64])?);
+        /// assert_eq!(a.minimum(&b)?.to_vec::<f64>()?, [2.0]);
+        /// assert_eq!(a.minimum(4.0)?.to_vec::<f64>()?, [3.0]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        minimum: minimum;
 
-    /// [`Tensor::sub`] in place.
-    #[track_caller]
-    pub fn sub_(&self, other: &Tensor) -> Result<Tensor> {
-        aten::sub_tensor_(self, other, ONE)
-    }
+        /// The larger of two elements; a number wins over NaN; broadcasting. See [`aten::fmax`].
+        ///
+        /// ```
+        /// use straightline::Tensor;
+        /// let (a, b) = (Tensor::from_vec([3f64])?, Tensor::from_vec([2f64])?);
+        /// assert_eq!(a.fmax(&b)?.to_vec::<f64>()?, [3.0]);
+        /// assert_eq!(a.fmax(4.0)?.to_vec::<f64>()?, [4.0]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        fmax: fmax;
 
-    /// The difference with a number. See [`aten::sub_scalar`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([6i64])?.sub_scalar(2)?.to_vec::<i64>()?, [4]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn sub_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
-        aten::sub_scalar(self, other.into(), ONE)
-    }
+        /// The smaller of two elements; a number wins over NaN; broadcasting. See [`aten::fmin`].
+        ///
+        /// ```
+        /// use straightline::Tensor;
+        /// let (a, b) = (Tensor::from_vec([3f64])?, Tensor::from_vec([2f64])?);
+        /// assert_eq!(a.fmin(&b)?.to_vec::<f64>()?, [2.0]);
+        /// assert_eq!(a.fmin(4.0)?.to_vec::<f64>()?, [3.0]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        fmin: fmin;
 
-    /// [`Tensor::sub_scalar`] in place.
-    #[track_caller]
-    pub fn sub_scalar_(&self, other: impl Into<Scalar>) -> Result<Tensor> {
-        aten::sub_scalar_(self, other.into(), ONE)
-    }
+        /// `ln(exp(self) + exp(other))` without overflow, broadcasting. See [`aten::logaddexp`].
+        ///
+        /// ```
+        /// use straightline::Tensor;
+        /// let (a, b) = (Tensor::from_vec([1000f64])?, Tensor::from_vec([-1000f64])?);
+        /// assert_eq!(a.logaddexp(&b)?.to_vec::<f64>()?, [1000.0]);
+        /// assert_eq!(a.logaddexp(0.0)?.to_vec::<f64>()?, [1000.0]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        logaddexp: logaddexp;
 
-    /// The product, broadcasting. See [`aten::mul_tensor`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// let (a, b) = (Tensor::from_vec([6f64])?, Tensor::from_vec([2f64])?);
-    /// assert_eq!(a.mul(&b)?.to_vec::<f64>()?, [12.0]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn mul(&self, other: &Tensor) -> Result<Tensor> {
-        aten::mul_tensor(self, other)
-    }
+        /// Where both are non-zero, as `bool`. See [`aten::logical_and`].
+        ///
+        /// ```
+        /// use straightline::Tensor;
+        /// let (a, b) = (Tensor::from_vec([true])?, Tensor::from_vec([false])?);
+        /// assert_eq!(a.logical_and(&b)?.to_vec::<bool>()?, [false]);
+        /// assert_eq!(a.logical_and(true)?.to_vec::<bool>()?, [true]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        logical_and: logical_and;
 
-    /// [`Tensor::mul`] in place.
-    #[track_caller]
-    pub fn mul_(&self, other: &Tensor) -> Result<Tensor> {
-        aten::mul_tensor_(self, other)
-    }
+        /// Where one or both are non-zero, as `bool`. See [`aten::logical_or`].
+        ///
+        /// ```
+        /// use straightline::Tensor;
+        /// let (a, b) = (Tensor::from_vec([true])?, Tensor::from_vec([false])?);
+        /// assert_eq!(a.logical_or(&b)?.to_vec::<bool>()?, [true]);
+        /// assert_eq!(a.logical_or(false)?.to_vec::<bool>()?, [true]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        logical_or: logical_or;
 
-    /// The product with a number. See [`aten::mul_scalar`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([6f64])?.mul_scalar(2)?.to_vec::<f64>()?, [12.0]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn mul_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
-        aten::mul_scalar(self, other.into())
-    }
+        /// Where exactly one is non-zero, as `bool`. See [`aten::logical_xor`].
+        ///
+        /// ```
+        /// use straightline::Tensor;
+        /// let (a, b) = (Tensor::from_vec([true])?, Tensor::from_vec([false])?);
+        /// assert_eq!(a.logical_xor(&b)?.to_vec::<bool>()?, [true]);
+        /// assert_eq!(a.logical_xor(true)?.to_vec::<bool>()?, [false]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        logical_xor: logical_xor;
 
-    /// [`Tensor::mul_scalar`] in place.
-    #[track_caller]
-    pub fn mul_scalar_(&self, other: impl Into<Scalar>) -> Result<Tensor> {
-        aten::mul_scalar_(self, other.into())
-    }
+        /// The greatest common divisor of integers, broadcasting. See [`aten::gcd`].
+        ///
+        /// ```
+        /// use straightline::Tensor;
+        /// let (a, b) = (Tensor::from_vec([12i64])?, Tensor::from_vec([18i64])?);
+        /// assert_eq!(a.gcd(&b)?.to_vec::<i64>()?, [6]);
+        /// assert_eq!(a.gcd(8)?.to_vec::<i64>()?, [4]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        gcd: gcd;
 
-    /// The quotient, in floating point, broadcasting. See [`aten::div_tensor`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// let (a, b) = (Tensor::from_vec([6f64])?, Tensor::from_vec([2f64])?);
-    /// assert_eq!(a.div(&b)?.to_vec::<f64>()?, [3.0]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn div(&self, other: &Tensor) -> Result<Tensor> {
-        aten::div_tensor(self, other)
-    }
+        /// The least common multiple of integers, broadcasting. See [`aten::lcm`].
+        ///
+        /// ```
+        /// use straightline::Tensor;
+        /// let (a, b) = (Tensor::from_vec([4i64])?, Tensor::from_vec([6i64])?);
+        /// assert_eq!(a.lcm(&b)?.to_vec::<i64>()?, [12]);
+        /// assert_eq!(a.lcm(10)?.to_vec::<i64>()?, [20]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        lcm: lcm;
 
-    /// [`Tensor::div`] in place.
-    #[track_caller]
-    pub fn div_(&self, other: &Tensor) -> Result<Tensor> {
-        aten::div_tensor_(self, other)
-    }
-
-    /// The quotient, in floating point with a number. See [`aten::div_scalar`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([6f64])?.div_scalar(2)?.to_vec::<f64>()?, [3.0]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn div_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
-        aten::div_scalar(self, other.into())
-    }
-
-    /// [`Tensor::div_scalar`] in place.
-    #[track_caller]
-    pub fn div_scalar_(&self, other: impl Into<Scalar>) -> Result<Tensor> {
-        aten::div_scalar_(self, other.into())
-    }
-
-    /// The remainder with the sign of the dividend, broadcasting. See [`aten::fmod_tensor`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// let (a, b) = (Tensor::from_vec([6f64])?, Tensor::from_vec([2f64])?);
-    /// assert_eq!(a.fmod(&b)?.to_vec::<f64>()?, [0.0]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn fmod(&self, other: &Tensor) -> Result<Tensor> {
-        aten::fmod_tensor(self, other)
-    }
-
-    /// [`Tensor::fmod`] in place.
-    #[track_caller]
-    pub fn fmod_(&self, other: &Tensor) -> Result<Tensor> {
-        aten::fmod_tensor_(self, other)
-    }
-
-    /// The remainder with the sign of the dividend with a number. See [`aten::fmod_scalar`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([6f64])?.fmod_scalar(2)?.to_vec::<f64>()?, [0.0]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn fmod_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
-        aten::fmod_scalar(self, other.into())
-    }
-
-    /// [`Tensor::fmod_scalar`] in place.
-    #[track_caller]
-    pub fn fmod_scalar_(&self, other: impl Into<Scalar>) -> Result<Tensor> {
-        aten::fmod_scalar_(self, other.into())
-    }
-
-    /// The remainder with the sign of the divisor, broadcasting. See [`aten::remainder_tensor`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// let (a, b) = (Tensor::from_vec([6f64])?, Tensor::from_vec([2f64])?);
-    /// assert_eq!(a.remainder(&b)?.to_vec::<f64>()?, [0.0]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn remainder(&self, other: &Tensor) -> Result<Tensor> {
-        aten::remainder_tensor(self, other)
-    }
-
-    /// [`Tensor::remainder`] in place.
-    #[track_caller]
-    pub fn remainder_(&self, other: &Tensor) -> Result<Tensor> {
-        aten::remainder_tensor_(self, other)
-    }
-
-    /// The remainder with the sign of the divisor with a number. See [`aten::remainder_scalar`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([6f64])?.remainder_scalar(2)?.to_vec::<f64>()?, [0.0]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn remainder_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
-        aten::remainder_scalar(self, other.into())
-    }
-
-    /// [`Tensor::remainder_scalar`] in place.
-    #[track_caller]
-    pub fn remainder_scalar_(&self, other: impl Into<Scalar>) -> Result<Tensor> {
-        aten::remainder_scalar_(self, other.into())
-    }
-
-    /// `self ^ exponent`. See [`aten::pow_tensor_tensor`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// let (a, b) = (Tensor::from_vec([3f64])?, Tensor::from_vec([2f64])?);
-    /// assert_eq!(a.pow(&b)?.to_vec::<f64>()?, [9.0]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn pow(&self, other: &Tensor) -> Result<Tensor> {
-        aten::pow_tensor_tensor(self, other)
-    }
-
-    /// The angle of the point `(other, self)`. See [`aten::atan2`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// let (a, b) = (Tensor::from_vec([0f64])?, Tensor::from_vec([2f64])?);
-    /// assert_eq!(a.atan2(&b)?.to_vec::<f64>()?, [0.0]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn atan2(&self, other: &Tensor) -> Result<Tensor> {
-        aten::atan2(self, other)
-    }
-
-    /// The larger of two elements; NaN wins. See [`aten::maximum`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// let (a, b) = (Tensor::from_vec([3f64])?, Tensor::from_vec([2f64])?);
-    /// assert_eq!(a.maximum(&b)?.to_vec::<f64>()?, [3.0]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn maximum(&self, other: &Tensor) -> Result<Tensor> {
-        aten::maximum(self, other)
-    }
-
-    /// The smaller of two elements; NaN wins. See [`aten::minimum`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// let (a, b) = (Tensor::from_vec([3f64])?, Tensor::from_vec([2f64])?);
-    /// assert_eq!(a.minimum(&b)?.to_vec::<f64>()?, [2.0]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn minimum(&self, other: &Tensor) -> Result<Tensor> {
-        aten::minimum(self, other)
-    }
-
-    /// `self ^ exponent`. See [`aten::pow_tensor_scalar`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([3f32])?.pow_scalar(2)?.to_vec::<f32>()?, [9.0]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn pow_scalar(&self, exponent: impl Into<Scalar>) -> Result<Tensor> {
-        aten::pow_tensor_scalar(self, exponent.into())
-    }
-
-    /// Both non-zero. See [`aten::logical_and`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// let (a, b) = (Tensor::from_vec([true])?, Tensor::from_vec([false])?);
-    /// assert_eq!(a.logical_and(&b)?.to_vec::<bool>()?, [false]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn logical_and(&self, other: &Tensor) -> Result<Tensor> {
-        aten::logical_and(self, other)
-    }
-
-    /// One or both non-zero. See [`aten::logical_or`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// let (a, b) = (Tensor::from_vec([true])?, Tensor::from_vec([false])?);
-    /// assert_eq!(a.logical_or(&b)?.to_vec::<bool>()?, [true]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn logical_or(&self, other: &Tensor) -> Result<Tensor> {
-        aten::logical_or(self, other)
-    }
-
-    /// Exactly one non-zero. See [`aten::logical_xor`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// let (a, b) = (Tensor::from_vec([true])?, Tensor::from_vec([false])?);
-    /// assert_eq!(a.logical_xor(&b)?.to_vec::<bool>()?, [true]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn logical_xor(&self, other: &Tensor) -> Result<Tensor> {
-        aten::logical_xor(self, other)
-    }
-
-    /// The bits set in both. See [`aten::bitwise_and_tensor`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// let (a, b) = (Tensor::from_vec([3i64])?, Tensor::from_vec([6i64])?);
-    /// assert_eq!(a.bitwise_and(&b)?.to_vec::<i64>()?, [2]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn bitwise_and(&self, other: &Tensor) -> Result<Tensor> {
-        aten::bitwise_and_tensor(self, other)
-    }
-
-    /// The bits set in either. See [`aten::bitwise_or_tensor`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// let (a, b) = (Tensor::from_vec([3i64])?, Tensor::from_vec([6i64])?);
-    /// assert_eq!(a.bitwise_or(&b)?.to_vec::<i64>()?, [7]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn bitwise_or(&self, other: &Tensor) -> Result<Tensor> {
-        aten::bitwise_or_tensor(self, other)
-    }
-
-    /// The bits set in one of the two. See [`aten::bitwise_xor_tensor`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// let (a, b) = (Tensor::from_vec([3i64])?, Tensor::from_vec([6i64])?);
-    /// assert_eq!(a.bitwise_xor(&b)?.to_vec::<i64>()?, [5]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn bitwise_xor(&self, other: &Tensor) -> Result<Tensor> {
-        aten::bitwise_xor_tensor(self, other)
-    }
-
-    /// `self == other`, element by element. See [`aten::eq_tensor`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// let (a, b) = (Tensor::from_vec([1i64])?, Tensor::from_vec([2i64])?);
-    /// assert_eq!(a.eq(&b)?.to_vec::<bool>()?, [false]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn eq(&self, other: &Tensor) -> Result<Tensor> {
-        aten::eq_tensor(self, other)
-    }
-
-    /// `self == other` for a number. See [`aten::eq_scalar`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([1i64])?.eq_scalar(2)?.to_vec::<bool>()?, [false]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn eq_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
-        aten::eq_scalar(self, other.into())
-    }
-
-    /// `self != other`, element by element. See [`aten::ne_tensor`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// let (a, b) = (Tensor::from_vec([1i64])?, Tensor::from_vec([2i64])?);
-    /// assert_eq!(a.ne(&b)?.to_vec::<bool>()?, [true]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn ne(&self, other: &Tensor) -> Result<Tensor> {
-        aten::ne_tensor(self, other)
-    }
-
-    /// `self != other` for a number. See [`aten::ne_scalar`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([1i64])?.ne_scalar(2)?.to_vec::<bool>()?, [true]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn ne_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
-        aten::ne_scalar(self, other.into())
-    }
-
-    /// `self < other`, element by element. See [`aten::lt_tensor`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// let (a, b) = (Tensor::from_vec([1i64])?, Tensor::from_vec([2i64])?);
-    /// assert_eq!(a.lt(&b)?.to_vec::<bool>()?, [true]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn lt(&self, other: &Tensor) -> Result<Tensor> {
-        aten::lt_tensor(self, other)
-    }
-
-    /// `self < other` for a number. See [`aten::lt_scalar`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([1i64])?.lt_scalar(2)?.to_vec::<bool>()?, [true]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn lt_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
-        aten::lt_scalar(self, other.into())
-    }
-
-    /// `self <= other`, element by element. See [`aten::le_tensor`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// let (a, b) = (Tensor::from_vec([1i64])?, Tensor::from_vec([2i64])?);
-    /// assert_eq!(a.le(&b)?.to_vec::<bool>()?, [true]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn le(&self, other: &Tensor) -> Result<Tensor> {
-        aten::le_tensor(self, other)
-    }
-
-    /// `self <= other` for a number. See [`aten::le_scalar`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([1i64])?.le_scalar(2)?.to_vec::<bool>()?, [true]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn le_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
-        aten::le_scalar(self, other.into())
-    }
-
-    /// `self > other`, element by element. See [`aten::gt_tensor`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// let (a, b) = (Tensor::from_vec([1i64])?, Tensor::from_vec([2i64])?);
-    /// assert_eq!(a.gt(&b)?.to_vec::<bool>()?, [false]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn gt(&self, other: &Tensor) -> Result<Tensor> {
-        aten::gt_tensor(self, other)
-    }
-
-    /// `self > other` for a number. See [`aten::gt_scalar`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([1i64])?.gt_scalar(2)?.to_vec::<bool>()?, [false]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn gt_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
-        aten::gt_scalar(self, other.into())
-    }
-
-    /// `self >= other`, element by element. See [`aten::ge_tensor`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// let (a, b) = (Tensor::from_vec([1i64])?, Tensor::from_vec([2i64])?);
-    /// assert_eq!(a.ge(&b)?.to_vec::<bool>()?, [false]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn ge(&self, other: &Tensor) -> Result<Tensor> {
-        aten::ge_tensor(self, other)
-    }
-
-    /// `self >= other` for a number. See [`aten::ge_scalar`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([1i64])?.ge_scalar(2)?.to_vec::<bool>()?, [false]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn ge_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
-        aten::ge_scalar(self, other.into())
+        /// 0 below zero, 1 above, and `other` at zero. See [`aten::heaviside`].
+        ///
+        /// ```
+        /// use straightline::Tensor;
+        /// let (a, b) = (Tensor::from_vec([0f64])?, Tensor::from_vec([2f64])?);
+        /// assert_eq!(a.heaviside(&b)?.to_vec::<f64>()?, [2.0]);
+        /// assert_eq!(a.heaviside(0.5)?.to_vec::<f64>()?, [0.5]);
+        /// # Ok::<(), straightline::Error>(())
+        /// ```
+        heaviside: heaviside;
     }
 }

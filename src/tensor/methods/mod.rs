@@ -4,9 +4,11 @@
 //! through the dispatcher. Methods ending in `_` write in place and return a handle to the same
 //! tensor.
 
+mod activation;
 mod arrange;
 mod binary;
 mod indexing;
+mod linalg;
 mod make;
 mod nested;
 mod neural;
@@ -15,6 +17,7 @@ mod quantized;
 mod reduce;
 mod rounding;
 mod scatter;
+mod search;
 mod select;
 mod shape;
 mod sort;

@@ -227,7 +227,7 @@ impl Tensor {
     /// ```
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[0f32], &[1])?;
-    /// assert!((x.softplus()?.item()?.as_f64() - 2f64.ln()).abs() < 1e-6);
+    /// assert!((x.softplus()?.item::<f64>()? - 2f64.ln()).abs() < 1e-6);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -269,7 +269,7 @@ impl Tensor {
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[0f32, 0.0], &[1, 2])?;
     /// let target = Tensor::from_slice(&[1i64], &[1])?;
-    /// assert!((x.cross_entropy(&target)?.item()?.as_f64() - 2f64.ln()).abs() < 1e-6);
+    /// assert!((x.cross_entropy(&target)?.item::<f64>()? - 2f64.ln()).abs() < 1e-6);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -283,7 +283,7 @@ impl Tensor {
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[1f32, 2.0], &[2])?;
     /// let y = Tensor::from_slice(&[1f32, 4.0], &[2])?;
-    /// assert_eq!(x.mse_loss(&y)?.item()?.as_f64(), 2.0);
+    /// assert_eq!(x.mse_loss(&y)?.item::<f64>()?, 2.0);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -297,7 +297,7 @@ impl Tensor {
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[0f32], &[1])?;
     /// let y = Tensor::from_slice(&[1f32], &[1])?;
-    /// assert!((x.binary_cross_entropy_with_logits(&y)?.item()?.as_f64() - 2f64.ln()).abs() < 1e-6);
+    /// assert!((x.binary_cross_entropy_with_logits(&y)?.item::<f64>()? - 2f64.ln()).abs() < 1e-6);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]

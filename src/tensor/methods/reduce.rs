@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::ops::aten;
-use crate::tensor::Tensor;
+use crate::tensor::{Ints, Tensor};
 use straightline_passes::ir::Scalar;
 
 impl Tensor {
@@ -28,8 +28,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn sum_dim(&self, dims: &[i64], keepdim: bool) -> Result<Tensor> {
-        aten::sum_dim_int_list(self, Some(dims), keepdim, None)
+    pub fn sum_dim(&self, dims: impl Ints, keepdim: bool) -> Result<Tensor> {
+        aten::sum_dim_int_list(self, Some(&dims.ints()), keepdim, None)
     }
 
     /// The mean of all elements. See [`aten::mean`].
@@ -54,8 +54,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn mean_dim(&self, dims: &[i64], keepdim: bool) -> Result<Tensor> {
-        aten::mean_dim(self, Some(dims), keepdim, None)
+    pub fn mean_dim(&self, dims: impl Ints, keepdim: bool) -> Result<Tensor> {
+        aten::mean_dim(self, Some(&dims.ints()), keepdim, None)
     }
 
     /// The product of all elements. See [`aten::prod`].
@@ -80,8 +80,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn amax(&self, dims: &[i64], keepdim: bool) -> Result<Tensor> {
-        aten::amax(self, dims, keepdim)
+    pub fn amax(&self, dims: impl Ints, keepdim: bool) -> Result<Tensor> {
+        aten::amax(self, &dims.ints(), keepdim)
     }
 
     /// The smallest element over dimensions (all when empty). See [`aten::amin`].
@@ -93,8 +93,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn amin(&self, dims: &[i64], keepdim: bool) -> Result<Tensor> {
-        aten::amin(self, dims, keepdim)
+    pub fn amin(&self, dims: impl Ints, keepdim: bool) -> Result<Tensor> {
+        aten::amin(self, &dims.ints(), keepdim)
     }
 
     /// The largest element. See [`aten::max`].
@@ -132,8 +132,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn argmax(&self, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-        aten::argmax(self, dim, keepdim)
+    pub fn argmax(&self, dim: impl Into<Option<i64>>, keepdim: bool) -> Result<Tensor> {
+        aten::argmax(self, dim.into(), keepdim)
     }
 
     /// The smallest element. See [`aten::min`].
@@ -171,8 +171,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn argmin(&self, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-        aten::argmin(self, dim, keepdim)
+    pub fn argmin(&self, dim: impl Into<Option<i64>>, keepdim: bool) -> Result<Tensor> {
+        aten::argmin(self, dim.into(), keepdim)
     }
 
     /// Whether any element is non-zero. See [`aten::any`].
@@ -212,11 +212,11 @@ impl Tensor {
     #[track_caller]
     pub fn var(
         &self,
-        dims: &[i64],
+        dims: impl Ints,
         correction: impl Into<Scalar>,
         keepdim: bool,
     ) -> Result<Tensor> {
-        aten::var_correction(self, Some(dims), Some(correction.into()), keepdim)
+        aten::var_correction(self, Some(&dims.ints()), Some(correction.into()), keepdim)
     }
 
     /// The standard deviation: the root of [`Tensor::var`]. See [`aten::std_correction`].
@@ -230,11 +230,11 @@ impl Tensor {
     #[track_caller]
     pub fn std(
         &self,
-        dims: &[i64],
+        dims: impl Ints,
         correction: impl Into<Scalar>,
         keepdim: bool,
     ) -> Result<Tensor> {
-        aten::std_correction(self, Some(dims), Some(correction.into()), keepdim)
+        aten::std_correction(self, Some(&dims.ints()), Some(correction.into()), keepdim)
     }
 
     /// `log(sum(exp(x)))` without overflow. See [`aten::logsumexp`].
@@ -246,8 +246,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn logsumexp(&self, dims: &[i64], keepdim: bool) -> Result<Tensor> {
-        aten::logsumexp(self, dims, keepdim)
+    pub fn logsumexp(&self, dims: impl Ints, keepdim: bool) -> Result<Tensor> {
+        aten::logsumexp(self, &dims.ints(), keepdim)
     }
 
     /// `exp(x) / sum(exp(x))` along a dimension. See [`aten::softmax_int`].
@@ -287,12 +287,12 @@ impl Tensor {
     #[track_caller]
     pub fn layer_norm(
         &self,
-        shape: &[i64],
+        shape: impl Ints,
         weight: Option<&Tensor>,
         bias: Option<&Tensor>,
         eps: f64,
     ) -> Result<Tensor> {
-        aten::layer_norm(self, shape, weight, bias, eps, true)
+        aten::layer_norm(self, &shape.ints(), weight, bias, eps, true)
     }
 
     /// Divided by the root mean square over the last dimensions, then scaled. See [`aten::rms_norm`].
@@ -304,7 +304,7 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn rms_norm(&self, shape: &[i64], weight: Option<&Tensor>, eps: f64) -> Result<Tensor> {
-        aten::rms_norm(self, shape, weight, Some(eps))
+    pub fn rms_norm(&self, shape: impl Ints, weight: Option<&Tensor>, eps: f64) -> Result<Tensor> {
+        aten::rms_norm(self, &shape.ints(), weight, Some(eps))
     }
 }

@@ -2,61 +2,96 @@
 
 use crate::error::Result;
 use crate::ops::aten;
-use crate::tensor::Tensor;
+use crate::tensor::{Other, Tensor};
 use straightline_passes::ir::Scalar;
 
 impl Tensor {
-    /// `condition ? a : b`. See [`aten::where_self`].
+    /// `a` where this tensor of `bool` is true and `b` elsewhere, broadcasting; either may be a number. See
+    /// [`aten::where_self`].
     ///
     /// ```
-    /// use straightline::Tensor;
-    /// let c = Tensor::from_vec([true, false])?;
-    /// let (a, b) = (Tensor::from_vec([1i64, 2])?, Tensor::from_vec([3i64, 4])?);
-    /// assert_eq!(Tensor::where_self(&c, &a, &b)?.to_vec::<i64>()?, [1, 4]);
+    /// use straightline::tensor;
+    /// let x = tensor([-1.0, 2.0])?;
+    /// assert_eq!(x.gt(0)?.where_cond(&x, 0.0)?.to_vec::<f32>()?, [0.0, 2.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn where_self(condition: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor> {
-        aten::where_self(condition, a, b)
+    pub fn where_cond<'a, 'b>(
+        &self,
+        a: impl Into<Other<'a>>,
+        b: impl Into<Other<'b>>,
+    ) -> Result<Tensor> {
+        match (a.into(), b.into()) {
+            (Other::Tensor(a), Other::Tensor(b)) => aten::where_self(self, a, b),
+            (a, b) => aten::where_self(self, &a.into_tensor()?, &b.into_tensor()?),
+        }
     }
 
-    /// `value` where the mask is true. See [`aten::masked_fill_scalar`].
+    /// `value`, a number or a 0-dim tensor, where the mask is true. See [`aten::masked_fill_scalar`] and
+    /// [`aten::masked_fill_tensor`].
     ///
     /// ```
-    /// use straightline::Tensor;
-    /// let x = Tensor::from_vec([1f32, 2.0])?;
-    /// let m = Tensor::from_vec([true, false])?;
-    /// assert_eq!(x.masked_fill(&m, 0.0)?.to_vec::<f32>()?, [0.0, 2.0]);
+    /// use straightline::tensor;
+    /// let x = tensor([1.0, 2.0])?;
+    /// assert_eq!(x.masked_fill(&x.lt(1.5)?, 0.0)?.to_vec::<f32>()?, [0.0, 2.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn masked_fill(&self, mask: &Tensor, value: impl Into<Scalar>) -> Result<Tensor> {
-        aten::masked_fill_scalar(self, mask, value.into())
+    pub fn masked_fill<'a>(&self, mask: &Tensor, value: impl Into<Other<'a>>) -> Result<Tensor> {
+        match value.into() {
+            Other::Number(n) => aten::masked_fill_scalar(self, mask, n),
+            value => aten::masked_fill_tensor(self, mask, &value.into_tensor()?),
+        }
     }
 
     /// [`Tensor::masked_fill`] in place.
     #[track_caller]
-    pub fn masked_fill_(&self, mask: &Tensor, value: impl Into<Scalar>) -> Result<Tensor> {
-        aten::masked_fill_scalar_(self, mask, value.into())
+    pub fn masked_fill_<'a>(&self, mask: &Tensor, value: impl Into<Other<'a>>) -> Result<Tensor> {
+        match value.into() {
+            Other::Number(n) => aten::masked_fill_scalar_(self, mask, n),
+            value => aten::masked_fill_tensor_(self, mask, &value.into_tensor()?),
+        }
     }
 
-    /// Elements limited to a range. See [`aten::clamp`].
+    /// Limited to a range, which numbers or tensors that broadcast give; [`Tensor::clamp_min`] and
+    /// [`Tensor::clamp_max`] have one end. See [`aten::clamp`] and [`aten::clamp_tensor`].
     ///
     /// ```
-    /// use straightline::Tensor;
-    /// let x = Tensor::from_vec([-5f32, 5.0])?;
-    /// assert_eq!(x.clamp(Some((-1.0).into()), Some(1.0.into()))?.to_vec::<f32>()?, [-1.0, 1.0]);
+    /// use straightline::tensor;
+    /// let x = tensor([-5.0, 0.5, 5.0])?;
+    /// assert_eq!(x.clamp(-1, 1)?.to_vec::<f32>()?, [-1.0, 0.5, 1.0]);
+    /// assert_eq!(x.clamp(&x, 0.0)?.to_vec::<f32>()?, [-5.0, 0.0, 0.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn clamp(&self, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
-        aten::clamp(self, min, max)
+    pub fn clamp<'a, 'b>(
+        &self,
+        min: impl Into<Other<'a>>,
+        max: impl Into<Other<'b>>,
+    ) -> Result<Tensor> {
+        match (min.into(), max.into()) {
+            (Other::Number(min), Other::Number(max)) => aten::clamp(self, Some(min), Some(max)),
+            (min, max) => {
+                let (min, max) = (min.into_tensor()?, max.into_tensor()?);
+                aten::clamp_tensor(self, Some(&min), Some(&max))
+            }
+        }
     }
 
     /// [`Tensor::clamp`] in place.
     #[track_caller]
-    pub fn clamp_(&self, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
-        aten::clamp_(self, min, max)
+    pub fn clamp_<'a, 'b>(
+        &self,
+        min: impl Into<Other<'a>>,
+        max: impl Into<Other<'b>>,
+    ) -> Result<Tensor> {
+        match (min.into(), max.into()) {
+            (Other::Number(min), Other::Number(max)) => aten::clamp_(self, Some(min), Some(max)),
+            (min, max) => {
+                let (min, max) = (min.into_tensor()?, max.into_tensor()?);
+                aten::clamp_tensor_(self, Some(&min), Some(&max))
+            }
+        }
     }
 
     /// `self + value * a * b`. See [`aten::addcmul`].

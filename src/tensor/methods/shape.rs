@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::ops::aten;
-use crate::tensor::Tensor;
+use crate::tensor::{Ints, Tensor, Tensors};
 use straightline_passes::ir::{DType, Device, MemoryFormat, Scalar};
 
 impl Tensor {
@@ -15,8 +15,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn view(&self, sizes: &[i64]) -> Result<Tensor> {
-        aten::view(self, sizes)
+    pub fn view(&self, sizes: impl Ints) -> Result<Tensor> {
+        aten::view(self, &sizes.ints())
     }
 
     /// [`Tensor::view`] where strides allow it, else a copy. See [`aten::reshape`].
@@ -28,8 +28,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn reshape(&self, sizes: &[i64]) -> Result<Tensor> {
-        aten::reshape(self, sizes)
+    pub fn reshape(&self, sizes: impl Ints) -> Result<Tensor> {
+        aten::reshape(self, &sizes.ints())
     }
 
     /// A range of dimensions merged into one. See [`aten::flatten_using_ints`].
@@ -54,8 +54,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn permute(&self, dims: &[i64]) -> Result<Tensor> {
-        aten::permute(self, dims)
+    pub fn permute(&self, dims: impl Ints) -> Result<Tensor> {
+        aten::permute(self, &dims.ints())
     }
 
     /// Two dimensions exchanged. See [`aten::transpose_int`].
@@ -93,8 +93,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn expand(&self, sizes: &[i64]) -> Result<Tensor> {
-        aten::expand(self, sizes, false)
+    pub fn expand(&self, sizes: impl Ints) -> Result<Tensor> {
+        aten::expand(self, &sizes.ints(), false)
     }
 
     /// A range of a dimension; ends beyond the size are cut. See [`aten::slice_tensor`].
@@ -344,8 +344,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn split_with_sizes(&self, sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
-        aten::split_with_sizes(self, sizes, dim)
+    pub fn split_with_sizes(&self, sizes: impl Ints, dim: i64) -> Result<Vec<Tensor>> {
+        aten::split_with_sizes(self, &sizes.ints(), dim)
     }
 
     /// At most this many views of equal size. See [`aten::chunk`].
@@ -383,8 +383,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-        aten::cat(tensors, dim)
+    pub fn cat(tensors: impl Tensors, dim: i64) -> Result<Tensor> {
+        aten::cat(&tensors.tensors(), dim)
     }
 
     /// Tensors of equal sizes along a new dimension. See [`aten::stack`].
@@ -396,7 +396,7 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-        aten::stack(tensors, dim)
+    pub fn stack(tensors: impl Tensors, dim: i64) -> Result<Tensor> {
+        aten::stack(&tensors.tensors(), dim)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::ops::aten;
-use crate::tensor::Tensor;
+use crate::tensor::{Ints, Tensor};
 use straightline_passes::ir::Layout;
 
 impl Tensor {
@@ -20,9 +20,18 @@ impl Tensor {
     /// # Errors
     /// An index outside of the sizes, or parts that do not fit together. Unlike PyTorch's, the check is always on.
     #[track_caller]
-    pub fn sparse_coo(indices: &Tensor, values: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    pub fn sparse_coo(indices: &Tensor, values: &Tensor, sizes: impl Ints) -> Result<Tensor> {
         let layout = Some(Layout::Sparse);
-        aten::sparse_coo_tensor_indices_size(indices, values, sizes, None, layout, None, None, None)
+        aten::sparse_coo_tensor_indices_size(
+            indices,
+            values,
+            &sizes.ints(),
+            None,
+            layout,
+            None,
+            None,
+            None,
+        )
     }
 
     /// A matrix in compressed-row form: row `r` has the elements `crow[r]..crow[r + 1]` of `col` and `values`. See
@@ -46,14 +55,14 @@ impl Tensor {
         crow: &Tensor,
         col: &Tensor,
         values: &Tensor,
-        sizes: &[i64],
+        sizes: impl Ints,
     ) -> Result<Tensor> {
         let layout = Some(Layout::SparseCsr);
         aten::sparse_csr_tensor_crow_col_value_size(
             crow,
             col,
             values,
-            sizes,
+            &sizes.ints(),
             None,
             layout,
             None,

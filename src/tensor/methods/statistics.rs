@@ -25,7 +25,7 @@ impl Tensor {
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[3f32, 1.0, 2.0], &[3])?;
     /// let (value, index) = x.median_dim(0, false)?;
-    /// assert_eq!((value.item()?.as_f64(), index.item()?.as_i64()), (2.0, 2));
+    /// assert_eq!((value.item::<f64>()?, index.item::<i64>()?), (2.0, 2));
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -39,7 +39,7 @@ impl Tensor {
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[3f32, 1.0, 2.0], &[3])?;
     /// let (value, _) = x.kthvalue(3, 0, false)?;
-    /// assert_eq!(value.item()?.as_f64(), 3.0);
+    /// assert_eq!(value.item::<f64>()?, 3.0);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -52,8 +52,8 @@ impl Tensor {
     /// ```
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[3f32, -4.0], &[2])?;
-    /// assert_eq!(x.norm(2, None, false)?.item()?.as_f64(), 5.0);
-    /// assert_eq!(x.norm(f64::INFINITY, None, false)?.item()?.as_f64(), 4.0);
+    /// assert_eq!(x.norm(2, None, false)?.item::<f64>()?, 5.0);
+    /// assert_eq!(x.norm(f64::INFINITY, None, false)?.item::<f64>()?, 4.0);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -99,12 +99,12 @@ impl Tensor {
     /// ```
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[1i64, 0, 2], &[3])?;
-    /// assert_eq!(x.count_nonzero(None)?.item()?.as_i64(), 2);
+    /// assert_eq!(x.count_nonzero(None)?.item::<i64>()?, 2);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn count_nonzero(&self, dim: Option<i64>) -> Result<Tensor> {
-        aten::count_nonzero(self, dim)
+    pub fn count_nonzero(&self, dim: impl Into<Option<i64>>) -> Result<Tensor> {
+        aten::count_nonzero(self, dim.into())
     }
 
     /// The smallest and the largest element. See [`aten::aminmax`].
@@ -113,12 +113,12 @@ impl Tensor {
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[3f32, 1.0, 2.0], &[3])?;
     /// let (low, high) = x.aminmax(None, false)?;
-    /// assert_eq!((low.item()?.as_f64(), high.item()?.as_f64()), (1.0, 3.0));
+    /// assert_eq!((low.item::<f64>()?, high.item::<f64>()?), (1.0, 3.0));
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn aminmax(&self, dim: Option<i64>, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        aten::aminmax(self, dim, keepdim)
+    pub fn aminmax(&self, dim: impl Into<Option<i64>>, keepdim: bool) -> Result<(Tensor, Tensor)> {
+        aten::aminmax(self, dim.into(), keepdim)
     }
 
     /// How often each of 0, 1, 2, ... occurs. See [`aten::bincount`].

@@ -199,7 +199,7 @@ fn section_3_3_three_registration_slots() {
 }
 
 fn add_scaled(a: &Tensor, b: &Tensor, s: f64) -> Result<Tensor> {
-    &(a + b)? * s
+    a.add(b)?.mul(s)
 }
 
 /// 4.1 and 4.4: `TORCH_LIBRARY(myops, m)` and its three blocks of kernels.
@@ -281,7 +281,7 @@ fn section_4_4_its_backward() {
             let Some(Value::Double(s)) = context.values.first() else {
                 return Ok(vec![None; 3]);
             };
-            let g = grads[0].as_ref().map(|g| g * *s).transpose()?;
+            let g = grads[0].as_ref().map(|g| g.mul(*s)).transpose()?;
             Ok(vec![g.clone(), g, None])
         },
         |context, inputs, _| {

@@ -14,7 +14,7 @@ use straightline::{DType, Device, DeviceType, Scalar, Tensor};
 fn the_key_set_of_a_tensor() {
     let _turn = turn();
     let of = |dtype| {
-        let x = Tensor::zeros(&[2], dtype, Device::CPU).unwrap();
+        let x = Tensor::with(dtype).zeros([2]).unwrap();
         x.key_set().to_string()
     };
     assert_eq!(
@@ -89,9 +89,9 @@ fn linear_traced_step_by_step() {
     let _turn = turn();
     let log = Log::default();
     let kernels = autograd_kernels(&log);
-    let x = Tensor::ones(&[2, 64], DType::F32, Device::CPU).unwrap();
-    let w = Tensor::ones(&[600, 64], DType::F32, Device::CPU).unwrap();
-    let b = Tensor::ones(&[600], DType::F32, Device::CPU).unwrap();
+    let x = Tensor::ones([2, 64]).unwrap();
+    let w = Tensor::ones([600, 64]).unwrap();
+    let b = Tensor::ones([600]).unwrap();
     let (y, lines) = capture(|| aten::linear(&x, &w, Some(&b)));
     let y = y.unwrap();
     assert_eq!(y.sizes(), [2, 600]);
@@ -239,7 +239,7 @@ fn softmax_out_of_tree() {
     .register()
     .unwrap();
     softmax
-        .register_fake(|x: &Tensor| Tensor::empty(x.sizes(), x.dtype(), x.device()))
+        .register_fake(|x: &Tensor| Tensor::with((x.dtype(), x.device())).empty(x.sizes()))
         .unwrap();
     softmax
         .register_autograd(
@@ -248,8 +248,8 @@ fn softmax_out_of_tree() {
                 let Some(g) = &grads[0] else {
                     return Ok(vec![None]);
                 };
-                let gy = (g * y)?;
-                Ok(vec![Some((&gy - &(y * &gy.sum()?)?)?)])
+                let gy = g.mul(y)?;
+                Ok(vec![Some(gy.sub(y.mul(gy.sum()?)?)?)])
             },
             |context, _inputs, output| {
                 context.saved.extend(output[0].as_tensor().cloned());
@@ -269,7 +269,7 @@ fn softmax_out_of_tree() {
             "  [redispatchBoxed] op=[mylib::softmax_triton], key=[CPU]",
         ]
     );
-    let meta = Tensor::empty(&[3, 5], DType::F32, Device::META).unwrap();
+    let meta = Tensor::with(Device::META).empty([3, 5]).unwrap();
     assert_eq!(typed.call((&meta,)).unwrap().sizes(), [3, 5]);
     let formula = softmax.autograd_formula().unwrap();
     let g = Tensor::from_vec([1f32, 0.0]).unwrap();

@@ -229,7 +229,7 @@ fn exercise_3_registration_precedence() {
 }
 
 fn add_scaled(a: &Tensor, b: &Tensor, s: f64) -> Result<Tensor> {
-    &(a + b)? * s
+    a.add(b)?.mul(s)
 }
 
 /// Is `float` in a schema a double in code, and when is a wrong type found?

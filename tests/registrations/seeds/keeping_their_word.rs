@@ -28,7 +28,7 @@ fn lies_are_found_out() {
     lib.def("writes(Tensor x) -> Tensor").unwrap();
     lib.impl_at("writes", K::CPU, |x: &Tensor| {
         x.mul_(x)?;
-        x + 0.0
+        x.add(0.0)
     })
     .unwrap();
     let argument = "x".to_string();
@@ -52,7 +52,7 @@ fn lies_are_found_out() {
 
     lib.def("twins(Tensor x) -> (Tensor, Tensor)").unwrap();
     lib.impl_at("twins", K::CPU, |x: &Tensor| {
-        let y = (x + 1.0)?;
+        let y = x.add(1.0)?;
         Ok((y.clone(), y))
     })
     .unwrap();
@@ -76,7 +76,7 @@ fn lies_are_found_out() {
     );
 
     lib.def("no_meta(Tensor x) -> Tensor").unwrap();
-    lib.impl_at("no_meta", K::CPU, |x: &Tensor| x + 1.0)
+    lib.impl_at("no_meta", K::CPU, |x: &Tensor| x.add(1.0))
         .unwrap();
     let report = opcheck(op("word::no_meta"), &args);
     assert!(report.failure("test_schema").is_none());
@@ -102,7 +102,7 @@ fn fake_kernels_that_differ_are_found_out() {
     let x = x();
     let args: [Value; 1] = [(&x).into()];
     let fake_says = |name: &'static str, fake: fn(&Tensor) -> straightline::Result<Tensor>| {
-        let mut f = custom_op(name, |x: &Tensor| x + 1.0).register().unwrap();
+        let mut f = custom_op(name, |x: &Tensor| x.add(1.0)).register().unwrap();
         f.register_fake(move |x: &Tensor| fake(x)).unwrap();
         let report = opcheck(f.handle(), &args);
         match report.failure("test_faketensor") {
@@ -112,16 +112,13 @@ fn fake_kernels_that_differ_are_found_out() {
     };
     assert_eq!(fake_says("word::sizes", |x| x.t()?.zeros_like()), "sizes");
     assert_eq!(
-        fake_says("word::dtype", |x| Tensor::empty(
-            x.sizes(),
-            DType::F64,
-            x.device()
-        )),
+        fake_says("word::dtype", |x| Tensor::with((DType::F64, x.device()))
+            .empty(x.sizes())),
         "dtype"
     );
     assert_eq!(
         fake_says("word::strides", |x| {
-            Tensor::empty(&[3, 2], DType::F32, x.device())?.t()
+            Tensor::with(x.device()).empty([3, 2])?.t()
         }),
         "strides"
     );
@@ -148,7 +145,7 @@ fn arguments_and_defaults() {
 fn aten_keeps_its_word() {
     let _turn = turn();
     let x = Tensor::from_slice(&[0.5f32, 0.25, 0.75, 0.125, 0.625, 0.375], &[2, 3]).unwrap();
-    let y = (&x + 0.5).unwrap();
+    let y = &x + 0.5;
     let tall = x.t().unwrap();
     let (int, bool) = (
         Tensor::from_slice(&[1i64, 2, 3, 4, 5, 6], &[2, 3]).unwrap(),
@@ -225,7 +222,7 @@ fn aten_keeps_its_word() {
         // an in-place operator gets another tensor beside the one that it writes: `compile()` refuses to write what it
         // is given twice
         let (t, other) = if on_bits {
-            (v(&int), v(&(&int + 1i64).unwrap()))
+            (v(&int), v(&(&int + 1i64)))
         } else {
             (v(&x), v(&y))
         };

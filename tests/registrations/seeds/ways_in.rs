@@ -14,8 +14,8 @@ use straightline::{
 
 // As a crate that is linked in would write it; the kernels stand before the definitions on purpose.
 library_impl!(static always_there, CPU, |m| {
-    m.impl_("twice", |x: &Tensor| x * 2.0)?;
-    m.impl_("thrice", |x: &Tensor| x * 3.0)?;
+    m.impl_("twice", |x: &Tensor| x.mul(2.0))?;
+    m.impl_("thrice", |x: &Tensor| x.mul(3.0))?;
     Ok(())
 });
 library!(static always_there, |m| {
@@ -113,7 +113,7 @@ fn blocks_own_what_they_register() {
     let defined = library!(wi_blocks, |m| {
         m.def("f(Tensor x) -> Tensor")?;
         // no key: for all backends
-        m.impl_("f", move |x: &Tensor| x * scale)?;
+        m.impl_("f", move |x: &Tensor| x.mul(scale))?;
         Ok(())
     })
     .unwrap();
@@ -195,7 +195,7 @@ fn dumped(name: &str) -> String {
 #[test]
 fn custom_op_registers_what_pytorch_registers() {
     let _turn = turn();
-    let f = custom_op("wi::f", |x: &Tensor, s: f64| x * s)
+    let f = custom_op("wi::f", |x: &Tensor, s: f64| x.mul(s))
         .args(["x", "s"])
         .register()
         .unwrap();
@@ -233,7 +233,7 @@ fn custom_op_registers_what_pytorch_registers() {
          CompositeExplicitAutograd[alias]: registered at F :: (none) [ boxed ]"
     );
 
-    let ones = |device: Device, n: i64| Tensor::ones(&[n], DType::F32, device);
+    let ones = |device: Device, n: i64| Tensor::with(device).ones([n]);
     let _h = custom_op("wi::h", ones)
         .args(["device", "n"])
         .device_types([DeviceType::Cpu])
@@ -364,7 +364,7 @@ fn outputs_of_a_custom_op_are_new_tensors() {
         }
     );
     let _b = custom_op("wi::pair", |x: &Tensor| {
-        let y = (x + 1.0)?;
+        let y = x.add(1.0)?;
         Ok((y.clone(), y))
     })
     .register()
@@ -388,7 +388,7 @@ fn outputs_of_a_custom_op_are_new_tensors() {
     assert!(call("wi::inplace_").is_ok());
     assert_eq!(x.to_vec::<f32>().unwrap(), [2.0, 4.0]);
     assert!(x.version() > before);
-    let _e = custom_op("wi::liar_", |x: &Tensor| x + 1.0)
+    let _e = custom_op("wi::liar_", |x: &Tensor| x.add(1.0))
         .schema("(Tensor(a!) x) -> Tensor(a!)")
         .register()
         .unwrap();
@@ -402,12 +402,12 @@ fn outputs_of_a_custom_op_are_new_tensors() {
 #[test]
 fn fake_kernels_are_what_meta_tensors_and_compile_run() {
     let _turn = turn();
-    let mut f = custom_op("wi::half", |x: &Tensor, by: f64| x / by)
+    let mut f = custom_op("wi::half", |x: &Tensor, by: f64| x.div(by))
         .args(["x", "by"])
         .register()
         .unwrap();
     let typed = f.handle().typed::<(&Tensor, f64), Tensor>().unwrap();
-    let meta = Tensor::empty(&[2, 3], DType::F32, Device::META).unwrap();
+    let meta = Tensor::with(Device::META).empty([2, 3]).unwrap();
     let error = typed.call((&meta, 2.0)).unwrap_err();
     assert!(matches!(custom_error(&error), CustomOpError::NoFakeImpl { op } if op == "wi::half"));
     let x = Tensor::from_vec([1f32, 2.0]).unwrap();
@@ -426,7 +426,7 @@ fn fake_kernels_are_what_meta_tensors_and_compile_run() {
     f.register_fake(|x: &Tensor, _by: f64| x.zeros_like())
         .unwrap();
     assert_eq!(typed.call((&meta, 2.0)).unwrap().sizes(), [2, 3]);
-    let compiled = compile(move |x: &Tensor| &typed.call((x, 2.0))? + 1.0);
+    let compiled = compile(move |x: &Tensor| typed.call((x, 2.0))?.add(1.0));
     for _ in 0..2 {
         assert_eq!(
             compiled.call(&x).unwrap().to_vec::<f32>().unwrap(),
@@ -473,7 +473,7 @@ fn kernels_for_devices_batches_and_autocast() {
     // autocast: f32 is cast, f64 and integers are not, and the operator runs with the key off
     f.register_autocast(DeviceType::Cpu, DType::BF16).unwrap();
     let dtype_of = |dtype| {
-        let x = Tensor::zeros(&[2], dtype, Device::CPU).unwrap();
+        let x = Tensor::with(dtype).zeros([2]).unwrap();
         typed.call((&x,)).unwrap().dtype()
     };
     assert_eq!(dtype_of(DType::F32), DType::F32);
@@ -510,7 +510,7 @@ fn formulas_are_for_functional_operators() {
         error.contains("Cannot register autograd formula for non-functional operator wi::writes with schema wi::writes(Tensor(a0!) x) -> ()"),
         "{error}"
     );
-    let mut f = custom_op("wi::reads", |x: &Tensor, y: &Tensor| x * y)
+    let mut f = custom_op("wi::reads", |x: &Tensor, y: &Tensor| x.mul(y))
         .register()
         .unwrap();
     assert!(f.autograd_formula().is_none());

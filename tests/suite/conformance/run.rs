@@ -29,7 +29,8 @@ fn to_meta(v: &Value) -> straightline::Result<Value> {
             .zip(t.strides())
             .map(|(n, s)| (n - 1).max(0) * s)
             .sum();
-        let base = Tensor::empty(&[reach + t.storage_offset() + 1], t.dtype(), Device::META)?;
+        let base =
+            Tensor::with((t.dtype(), Device::META)).empty([reach + t.storage_offset() + 1])?;
         aten::as_strided(&base, t.sizes(), t.strides(), Some(t.storage_offset()))
     };
     Ok(match v {

@@ -13,7 +13,7 @@ library!(static fuzz_outside, |m| {
 library_impl!(static fuzz_outside, CPU, |m| {
     m.impl_("scale_", |x: &Tensor, by: f64| {
         let before = call_count();
-        x.mul_scalar_(by)?;
+        x.mul_(by)?;
         CALLED.set(CALLED.get() + call_count() - before);
         Ok(())
     })?;
@@ -326,8 +326,8 @@ impl State<'_> {
         );
         let one = |r: Result<Tensor>| r.map(|t| vec![t]);
         match self.r.below(15) {
-            0 | 1 => (format!("add_ {k}"), one(t.add_scalar_(k))),
-            2 => (format!("mul_ {k}"), one(t.mul_scalar_(k))),
+            0 | 1 => (format!("add_ {k}"), one(t.add_(k))),
+            2 => (format!("mul_ {k}"), one(t.mul_(k))),
             3 | 4 => (format!("add_ {about}"), one(t.add_(&other))),
             5 => (format!("mul_ {about}"), one(t.mul_(&other))),
             6 => (format!("sub_ {about}"), one(t.sub_(&other))),
@@ -373,7 +373,7 @@ impl State<'_> {
         let one = |r: Result<Tensor>| r.map(|t| vec![t]);
         match self.r.below(7) {
             0 => ("add".into(), one(t.add(&other))),
-            1 => ("mul".into(), one(t.mul_scalar(2))),
+            1 => ("mul".into(), one(t.mul(2))),
             2 => ("clone".into(), one(t.copied())),
             3 => ("neg".into(), one(t.neg())),
             4 => ("relu".into(), one(t.relu())),

@@ -2,7 +2,7 @@
 
 use super::program::Rng;
 use straightline::ops::aten;
-use straightline::{DType, Device, Tensor};
+use straightline::{DType, Tensor};
 
 /// Elements of each base.
 const LENGTH: i64 = 24;
@@ -40,9 +40,7 @@ fn place(base: &Tensor, r: &mut Rng) -> Tensor {
 impl World {
     pub(crate) fn new(seed: u64) -> World {
         let mut r = Rng::new(seed ^ 0x5eed);
-        let bases: Vec<Tensor> = (0..3)
-            .map(|_| Tensor::zeros(&[LENGTH], DType::F32, Device::CPU).unwrap())
-            .collect();
+        let bases: Vec<Tensor> = (0..3).map(|_| Tensor::zeros([LENGTH]).unwrap()).collect();
         let some = |count: i64, r: &mut Rng| -> Vec<Tensor> {
             (0..count)
                 .map(|_| place(&bases[r.below(3) as usize], r))

@@ -1,0 +1,342 @@
+//! Linear algebra: products of vectors, decompositions, systems of equations.
+
+use crate::error::Result;
+use crate::ops::aten;
+use crate::tensor::{Ints, Tensor, Tensors};
+use straightline_passes::ir::DType;
+
+impl Tensor {
+    /// The inverses of square matrices. See [`aten::inverse`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let a = tensor([[2.0, 0.0], [0.0, 4.0]])?;
+    /// straightline::assert_close(&a.inverse()?, &tensor([[0.5, 0.0], [0.0, 0.25]])?)?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Matrices that are not square, or have no inverse.
+    #[track_caller]
+    pub fn inverse(&self) -> Result<Tensor> {
+        aten::inverse(self)
+    }
+
+    /// The pseudoinverses of matrices of any shape (Moore and Penrose), by singular values; those that are
+    /// smaller than the greatest one times the dtype's precision and the longer side count as 0.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let a = tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])?;
+    /// straightline::assert_close(&a.matmul(&a.pinv()?)?.matmul(&a)?, &a)?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn pinv(&self) -> Result<Tensor> {
+        let (u, s, vh) = self.svd()?;
+        let eps = match self.dtype() {
+            DType::F64 | DType::C128 => f64::EPSILON,
+            _ => f64::from(f32::EPSILON),
+        };
+        let rows_or_columns = self.sizes().iter().rev().take(2).max();
+        let least = s
+            .amax(-1, true)?
+            .mul(eps * rows_or_columns.copied().unwrap_or(0) as f64)?;
+        let inverse = s.gt(&least)?.where_cond(s.reciprocal()?, 0.0)?;
+        let v = aten::m_h(&vh)?.mul(inverse.unsqueeze(-2)?)?;
+        v.matmul(&aten::m_h(&u)?)
+    }
+
+    /// The determinants of square matrices. See [`aten::det`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let a = tensor([[4.0, 2.0], [2.0, 3.0]])?;
+    /// straightline::assert_close(&a.det()?, &tensor(8.0)?)?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn det(&self) -> Result<Tensor> {
+        aten::det(self)
+    }
+
+    /// The logarithms of the determinants of square matrices. See [`aten::logdet`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let a = tensor([[4.0, 2.0], [2.0, 3.0]])?;
+    /// straightline::assert_close(&a.logdet()?.exp()?, &tensor(8.0)?)?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn logdet(&self) -> Result<Tensor> {
+        aten::logdet(self)
+    }
+
+    /// Signs of the determinants of square matrices, and the logarithms of their magnitudes. See
+    /// [`aten::slogdet`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let a = tensor([[4.0, 2.0], [2.0, 3.0]])?;
+    /// let (sign, log) = a.slogdet()?;
+    /// assert_eq!(sign.item::<f32>()?, 1.0);
+    /// straightline::assert_close(&log.exp()?, &tensor(8.0)?)?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn slogdet(&self) -> Result<(Tensor, Tensor)> {
+        aten::slogdet(self)
+    }
+
+    /// `x` with `self @ x = b`, of square matrices; `b` is a matrix or a vector. See [`aten::linalg_solve`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let a = tensor([[4.0, 2.0], [2.0, 3.0]])?;
+    /// let b = tensor([8.0, 7.0])?;
+    /// straightline::assert_close(&a.solve(&b)?, &tensor([1.25, 1.5])?)?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Matrices that are singular, or do not fit.
+    #[track_caller]
+    pub fn solve(&self, b: &Tensor) -> Result<Tensor> {
+        aten::linalg_solve(self, b, true)
+    }
+
+    /// Lower triangular `l` with `l @ l^H = self`. See [`aten::linalg_cholesky`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let a = tensor([[4.0, 2.0], [2.0, 3.0]])?;
+    /// let l = a.cholesky()?;
+    /// straightline::assert_close(&l.matmul(&l.t()?)?, &a)?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Matrices that are not positive definite.
+    #[track_caller]
+    pub fn cholesky(&self) -> Result<Tensor> {
+        aten::linalg_cholesky(self, false)
+    }
+
+    /// Orthonormal `q` and upper triangular `r` with `q @ r = self`. See [`aten::linalg_qr`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let a = tensor([[4.0, 2.0], [2.0, 3.0]])?;
+    /// let (q, r) = a.qr()?;
+    /// straightline::assert_close(&q.matmul(&r)?, &a)?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn qr(&self) -> Result<(Tensor, Tensor)> {
+        aten::linalg_qr(self, "reduced")
+    }
+
+    /// Singular values, greatest first, and vectors: `(u, s, vh)` with `u @ diag(s) @ vh = self`, where `u` and
+    /// `vh` have no more columns and rows than there are values. See [`aten::_linalg_svd`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let a = tensor([[4.0, 2.0], [2.0, 3.0]])?;
+    /// let (u, s, vh) = a.svd()?;
+    /// straightline::assert_close(&(u * s).matmul(&vh)?, &a)?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn svd(&self) -> Result<(Tensor, Tensor, Tensor)> {
+        aten::_linalg_svd(self, false, true, None)
+    }
+
+    /// Singular values, greatest first. See [`aten::linalg_svdvals`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let a = tensor([[0.0, 2.0], [1.0, 0.0]])?;
+    /// straightline::assert_close(&a.svdvals()?, &tensor([2.0, 1.0])?)?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn svdvals(&self) -> Result<Tensor> {
+        aten::linalg_svdvals(self, None)
+    }
+
+    /// The sum of the diagonal of a matrix. See [`aten::trace`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let a = tensor([[4.0, 2.0], [2.0, 3.0]])?;
+    /// straightline::assert_close(&a.trace()?, &tensor(7.0)?)?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn trace(&self) -> Result<Tensor> {
+        aten::trace(self)
+    }
+
+    /// The diagonal of a matrix; of a vector, the matrix that has it as its diagonal. See [`aten::diag`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([1, 2])?.diag(0)?.to_vec2::<i64>()?, [[1, 0], [0, 2]]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn diag(&self, diagonal: i64) -> Result<Tensor> {
+        aten::diag(self, diagonal)
+    }
+
+    /// Sums of products over named dimensions. See [`aten::einsum`].
+    ///
+    /// ```
+    /// use straightline::{Tensor, tensor};
+    /// let a = tensor([[4.0, 2.0], [2.0, 3.0]])?;
+    /// let x = tensor([1.0, 2.0])?;
+    /// straightline::assert_close(&Tensor::einsum("ij,j->i", [&a, &x])?, &tensor([8.0, 8.0])?)?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn einsum(equation: &str, tensors: impl Tensors) -> Result<Tensor> {
+        aten::einsum(equation, &tensors.tensors(), None)
+    }
+
+    /// The inner product of two vectors. See [`aten::dot`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let x = tensor([1.0, 2.0])?;
+    /// straightline::assert_close(&x.dot(&x)?, &tensor(5.0)?)?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn dot(&self, other: &Tensor) -> Result<Tensor> {
+        aten::dot(self, other)
+    }
+
+    /// The inner product of two vectors, the first one conjugated. See [`aten::vdot`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let x = tensor([1.0, 2.0])?;
+    /// straightline::assert_close(&x.vdot(&x)?, &tensor(5.0)?)?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn vdot(&self, other: &Tensor) -> Result<Tensor> {
+        aten::vdot(self, other)
+    }
+
+    /// The product of a matrix and a vector. See [`aten::mv`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let a = tensor([[4.0, 2.0], [2.0, 3.0]])?;
+    /// straightline::assert_close(&a.mv(&tensor([1.0, 2.0])?)?, &tensor([8.0, 8.0])?)?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn mv(&self, vector: &Tensor) -> Result<Tensor> {
+        aten::mv(self, vector)
+    }
+
+    /// The products of each element of a vector with each of another one. See [`aten::outer`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let x = tensor([1, 2])?;
+    /// assert_eq!(x.outer(&x)?.to_vec2::<i64>()?, [[1, 2], [2, 4]]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn outer(&self, other: &Tensor) -> Result<Tensor> {
+        aten::outer(self, other)
+    }
+
+    /// The Kronecker product. See [`aten::kron`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let x = tensor([1, 2])?;
+    /// assert_eq!(x.kron(&x)?.to_vec::<i64>()?, [1, 2, 2, 4]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn kron(&self, other: &Tensor) -> Result<Tensor> {
+        aten::kron(self, other)
+    }
+
+    /// `self + matrix @ vector`. See [`aten::addmv`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let a = tensor([[4.0, 2.0], [2.0, 3.0]])?;
+    /// let x = tensor([1.0, 2.0])?;
+    /// straightline::assert_close(&x.addmv(&a, &x)?, &tensor([9.0, 10.0])?)?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn addmv(&self, matrix: &Tensor, vector: &Tensor) -> Result<Tensor> {
+        aten::addmv(self, matrix, vector, 1.into(), 1.into())
+    }
+
+    /// `self + a @ b`, of batches of matrices. See [`aten::baddbmm`].
+    ///
+    /// ```
+    /// use straightline::{Tensor, tensor};
+    /// let x = Tensor::ones([1, 2, 2])?;
+    /// straightline::assert_close(&x.baddbmm(&x, &x)?, &tensor([[[3.0, 3.0], [3.0, 3.0]]])?)?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn baddbmm(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+        aten::baddbmm(self, a, b, 1.into(), 1.into())
+    }
+
+    /// The sum of products over pairs of dimensions. See [`aten::tensordot`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let a = tensor([[4.0, 2.0], [2.0, 3.0]])?;
+    /// straightline::assert_close(&a.tensordot(&a, [0, 1], [0, 1])?, &tensor(33.0)?)?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn tensordot(
+        &self,
+        other: &Tensor,
+        dims: impl Ints,
+        other_dims: impl Ints,
+    ) -> Result<Tensor> {
+        aten::tensordot(self, other, &dims.ints(), &other_dims.ints())
+    }
+
+    /// The cosine of the angle between vectors along a dimension. See [`aten::cosine_similarity`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let (x, y) = (tensor([3.0, 4.0])?, tensor([4.0, 3.0])?);
+    /// straightline::assert_close(&x.cosine_similarity(&y, 0)?, &tensor(0.96)?)?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn cosine_similarity(&self, other: &Tensor, dim: i64) -> Result<Tensor> {
+        aten::cosine_similarity(self, other, dim, 1e-8)
+    }
+
+    /// The distances between each row and each row of another matrix, in the `p`-norm. See [`aten::cdist`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let (x, y) = (tensor([[0.0, 0.0]])?, tensor([[3.0, 4.0]])?);
+    /// straightline::assert_close(&x.cdist(&y, 2.0)?, &tensor([[5.0]])?)?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn cdist(&self, other: &Tensor, p: f64) -> Result<Tensor> {
+        aten::cdist(self, other, p, None)
+    }
+}
