@@ -50,6 +50,7 @@ mod object;
 mod opcheck;
 mod operator;
 mod record;
+mod recursion;
 mod similar;
 mod slots;
 mod table;

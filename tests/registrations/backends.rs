@@ -599,7 +599,7 @@ fn private_use_1_takes_a_name() {
         "{text}"
     );
     assert!(
-        text.contains("only available for these backends: [PrivateUse1, "),
+        text.contains("only available for these backends: [PrivateUse1]."),
         "{text}"
     );
     assert!(error(DispatchKey::PrivateUse2).contains("from the 'PrivateUse2' backend"));
