@@ -56,7 +56,10 @@ pub use straightline_passes::ir::{
     DType, Device, DeviceType, Layout, MemoryFormat, QScheme, Scalar,
 };
 pub use straightline_runtime::cpu::threads::{num_threads, set_num_threads};
-pub use tensor::{Element, Generator, Tensor, load_safetensors, manual_seed, save_safetensors};
+pub use tensor::{
+    BorrowScope, Busy, BusyReason, Element, Generator, Tensor, borrows_wait, load_safetensors,
+    manual_seed, save_safetensors, try_borrows,
+};
 
 /// The README's code, as a test.
 #[cfg(doctest)]

@@ -19,3 +19,4 @@ mod programs;
 mod random_stream;
 mod shape_inplace;
 mod support;
+mod threads;
