@@ -52,6 +52,7 @@ pub use compile::{
 pub use error::{Error, ErrorKind, Operand, Result};
 pub use modes::{autocast, profiler};
 pub use straightline_derive::TensorTree;
+pub use straightline_passes::ir::graph::Graph;
 pub use straightline_passes::ir::{
     DType, Device, DeviceType, Layout, MemoryFormat, QScheme, Scalar,
 };

@@ -309,6 +309,10 @@ pub enum DispatchError {
         calls: Vec<String>,
         repeats: bool,
     },
+    #[error(
+        "{op}: `wrapped_views` registered this view operator at {key}, and it was called on a tensor in which `inner` finds no CPU tensor"
+    )]
+    NotWrapped { op: String, key: DispatchKey },
     #[error("a kernel of {op} should have left {want} on the stack and left {got}")]
     Returns {
         op: String,
