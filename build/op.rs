@@ -6,22 +6,37 @@ use straightline_passes::ir::schema::{FunctionSchema, SchemaType};
 
 /// The families of kernels that know our own memory only, and have a way for other tensors in
 /// `src/ops/composite.rs`.
-const OWN_MEMORY: [&str; 6] = [
+const OWN_MEMORY: [&str; 17] = [
     "alias::",
+    "complex::",
+    "conv::",
+    "conv_backward::",
+    "formula_activation::",
+    "formula_arithmetic::",
     "index::",
+    "index_along::",
+    "index_tensor::",
+    "masked::",
     "nn::",
+    "norm::",
     "pointwise::",
     "reduce::",
+    "scan::",
+    "sort::",
     "view::",
 ];
 /// The same of a family that has others as well.
-const OWN_MEMORY_ALONE: [&str; 6] = [
+const OWN_MEMORY_ALONE: [&str; 10] = [
     "copy::copy",
     "copy::fill",
     "copy::select_scatter",
     "copy::slice_scatter",
     "math_bits::add_scalar",
     "math_bits::mul_scalar",
+    "special::copysign_scalar",
+    "special::frexp",
+    "special::zeta_other_scalar",
+    "special::zeta_self_scalar",
 ];
 
 pub(crate) struct Param {

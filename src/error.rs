@@ -98,11 +98,9 @@ pub enum ErrorKind {
     /// A dispatch mode or a wrapper tensor refused.
     #[error(transparent)]
     Mode(#[from] crate::modes::ModeError),
-    /// Another thread is writing (or reading) this storage.
-    #[error(
-        "the tensor's storage is being {0} by another call; wait for that call or clone the tensor first"
-    )]
-    Busy(&'static str),
+    /// The tensor's memory is in use, and waiting for it is not allowed or would not help.
+    #[error(transparent)]
+    Busy(#[from] crate::tensor::Busy),
     /// The shape of a tensor that several threads use has changed, or would have to.
     #[error(
         "a tensor of sizes {sizes:?} belongs to another thread or is used by several, and {what}: take a handle of \

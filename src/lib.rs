@@ -53,14 +53,15 @@ pub use compile::{
 pub use error::{Error, ErrorKind, Operand, Result};
 pub use modes::{autocast, profiler};
 pub use straightline_derive::TensorTree;
+pub use straightline_passes::ir::graph::Graph;
 pub use straightline_passes::ir::{
     DType, Device, DeviceType, Layout, MemoryFormat, QScheme, Scalar,
 };
 pub use straightline_runtime::cpu::threads::{num_threads, set_num_threads};
 pub use tensor::{
-    Bounds, Element, Ellipsis, Generator, Index, Indices, Int, Ints, Item, Literal, NewAxis,
-    Number, Other, Progression, Tensor, TensorOptions, Tensors, load_safetensors, manual_seed,
-    save_safetensors, step, tensor,
+    BorrowScope, Bounds, Busy, BusyReason, Element, Ellipsis, Generator, Index, Indices, Int, Ints,
+    Item, Literal, NewAxis, Number, Other, Progression, Tensor, TensorOptions, Tensors,
+    borrows_wait, load_safetensors, manual_seed, save_safetensors, step, tensor, try_borrows,
 };
 pub use testing::assert_close;
 

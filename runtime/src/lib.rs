@@ -8,3 +8,4 @@ pub mod memory;
 #[cfg(feature = "jit")]
 pub mod plan;
 pub mod rng;
+pub mod stack;

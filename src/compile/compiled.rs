@@ -64,6 +64,10 @@ pub fn compile_with<S, F: TensorFunction<S>>(
 
 /// A compiled function: `Send + Sync` where its trees are, callable from any number of threads.
 ///
+/// A call holds the tensors that it reads and those that it writes until it is done, and waits for
+/// them, as operators do ([`Busy`](crate::Busy) says when it does not). So calls that only read run side by
+/// side, and calls that write the same tensor come one after the other, each as a whole.
+///
 /// Cloning gives another handle of the same function: what one compiles, all run.
 pub struct Compiled<I, O>(Arc<Inner<I, O>>);
 

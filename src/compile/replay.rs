@@ -4,8 +4,9 @@ use super::results;
 use super::stages::{Executable, OutputSource, ViewOf};
 use crate::error::{Error, Result};
 use crate::modes::functionalize::{InputSlot, Owner};
-use crate::tensor::storage::{ReadGuard, Storage};
-use crate::tensor::{Tensor, access};
+use crate::tensor::Tensor;
+use crate::tensor::access::{self, Operands};
+use crate::tensor::storage::{ReadGuard, Storage, WriteGuard};
 use smallvec::SmallVec;
 use straightline_passes::ir::graph::TensorMeta;
 use straightline_passes::ir::{Dims, layout};
@@ -59,16 +60,14 @@ impl Executable {
     /// Runs the plan on the graph's inputs and delivers what it computes.
     fn run_on(&self, arguments: &[&Tensor], inputs: &[&Tensor]) -> Result<Results> {
         let traced = &self.traced;
+        let mut held = self.borrow(arguments, inputs)?;
         let values = {
-            let mut guards: SmallVec<[ReadGuard<'_>; 16]> = SmallVec::new();
             let mut input_ptrs: SmallVec<[ArgPtr; 8]> = SmallVec::new();
             for t in inputs {
-                guards.push(t.read()?);
                 input_ptrs.push(argument(t)?);
             }
             let mut parameter_ptrs: SmallVec<[ArgPtr; 8]> = SmallVec::new();
             for t in &traced.parameters {
-                guards.push(t.read()?);
                 parameter_ptrs.push(argument(t)?);
             }
             // in the order of the plan's output buffers, which need not be that of the results
@@ -89,32 +88,27 @@ impl Executable {
             }
             // SAFETY: the guards of this variant say that the inputs have the dtypes, sizes and
             // strides that the plan was made for; parameters are the very tensors it was made
-            // for, in the shapes that they had then; the borrow guards keep all of them from being
-            // written meanwhile; outputs are fresh and as long as the plan's buffers.
+            // for, in the shapes that they had then; the borrow guards keep all others from writing
+            // them meanwhile; outputs are fresh and as long as the plan's buffers.
             unsafe {
                 self.plan.run(&input_ptrs, &parameter_ptrs, &output_ptrs)?;
             }
-            let mut values = self.bind(inputs, &fresh)?;
+            let mut values = self.bind(inputs, &fresh, &held)?;
             for (i, meta) in &self.restrided {
-                values[*i] = own_copy(&values[*i], meta)?;
+                values[*i] = own_copy(&values[*i], meta, &held)?;
             }
             values
         };
+        if !traced.reshapes.is_empty() {
+            held.reads.clear();
+        }
         for r in &traced.reshapes {
-            let target = match &r.target {
-                Owner::Input(i) => arguments[*i],
-                Owner::Tensor(t) => t,
-                Owner::Merged(slot) => inputs[*slot],
-            };
+            let target = owned(&r.target, arguments, inputs);
             target.set_geometry(&r.sizes, &r.strides, target.storage_offset() + r.moved)?;
         }
         for m in &traced.mutations {
-            let target = match &m.target {
-                Owner::Input(i) => arguments[*i],
-                Owner::Tensor(t) => t,
-                Owner::Merged(slot) => inputs[*slot],
-            };
-            copy_back(target, &values[m.output])?;
+            let target = owned(&m.target, arguments, inputs);
+            copy_back(target, &values[m.output], &held)?;
         }
         let mut delivered = Results::new();
         for source in &traced.outputs {
@@ -137,9 +131,64 @@ impl Executable {
         Ok(delivered)
     }
 
+    /// Access to all that the plan reads and writes, until what it computed has been delivered: nobody sees a function
+    /// half done, and none of its writes is lost to another one's.
+    #[inline]
+    fn borrow<'a>(
+        &'a self,
+        arguments: &[&'a Tensor],
+        inputs: &[&'a Tensor],
+    ) -> Result<Borrows<'a>> {
+        let written = match self.traced.mutations.is_empty() {
+            true => SmallVec::new(),
+            false => self.written(arguments, inputs),
+        };
+        let all = || inputs.iter().copied().chain(&self.traced.parameters);
+        let is_written = |t: &Tensor| written.iter().any(|w| w.shares_storage_with(t));
+        let mut held = Borrows::default();
+        let at_once = written.iter().all(|t| held.try_write(t))
+            && all().all(|t| is_written(t) || held.try_read(t));
+        if !at_once {
+            drop(held);
+            let reads: Vec<&Tensor> = all().filter(|t| !is_written(t)).collect();
+            let taken = Operands::default()
+                .writing(&written)
+                .reading(&reads)
+                .take()?;
+            held = Borrows {
+                reads: taken.reads.into_iter().collect(),
+                writes: written.iter().copied().zip(taken.writes).collect(),
+            };
+        }
+        all()
+            .chain(written.iter().copied())
+            .try_for_each(Tensor::check_settled)?;
+        Ok(held)
+    }
+
+    /// One tensor of each storage that gets new values. A storage whose shape changes as well is not among them: no other
+    /// thread has ever entered it.
+    fn written<'a>(
+        &'a self,
+        arguments: &[&'a Tensor],
+        inputs: &[&'a Tensor],
+    ) -> SmallVec<[&'a Tensor; 2]> {
+        let traced = &self.traced;
+        let mut written: SmallVec<[&Tensor; 2]> = SmallVec::new();
+        for m in &traced.mutations {
+            let target = owned(&m.target, arguments, inputs);
+            let reshaped = (traced.reshapes.iter())
+                .any(|r| owned(&r.target, arguments, inputs).shares_storage_with(target));
+            if !reshaped && !written.iter().any(|w| w.shares_storage_with(target)) {
+                written.push(target);
+            }
+        }
+        written
+    }
+
     /// The graph's outputs as tensors.
     #[inline]
-    fn bind(&self, inputs: &[&Tensor], fresh: &[Storage]) -> Result<Results> {
+    fn bind(&self, inputs: &[&Tensor], fresh: &[Storage], held: &Borrows<'_>) -> Result<Results> {
         let schedule = self.plan.schedule();
         let mut values = Results::new();
         for (i, binding) in schedule.outputs.iter().enumerate() {
@@ -165,7 +214,7 @@ impl Executable {
                     } else {
                         // Rewriting found the value in memory that the function did not alias
                         // it with (a copy of an argument, say): the caller gets its own.
-                        own_copy(&view, meta)?
+                        own_copy(&view, meta, held)?
                     }
                 }
             });
@@ -204,9 +253,44 @@ fn tensor(storage: Storage, meta: &TensorMeta, offset: i64) -> Tensor {
     )
 }
 
+/// The tensor that a function writes or reshapes.
+fn owned<'a>(owner: &'a Owner, arguments: &[&'a Tensor], inputs: &[&'a Tensor]) -> &'a Tensor {
+    match owner {
+        Owner::Input(i) => arguments[*i],
+        Owner::Tensor(t) => t,
+        Owner::Merged(slot) => inputs[*slot],
+    }
+}
+
+/// What a call holds.
+#[derive(Default)]
+struct Borrows<'a> {
+    reads: SmallVec<[ReadGuard<'a>; 16]>,
+    /// For each storage that is written one of its tensors.
+    writes: SmallVec<[(&'a Tensor, WriteGuard<'a>); 2]>,
+}
+
+impl<'a> Borrows<'a> {
+    #[inline]
+    fn try_read(&mut self, t: &'a Tensor) -> bool {
+        let guard = t.storage().try_read();
+        guard.map(|guard| self.reads.push(guard)).is_some()
+    }
+
+    fn try_write(&mut self, t: &'a Tensor) -> bool {
+        let guard = t.storage().try_hold();
+        guard.map(|guard| self.writes.push((t, guard))).is_some()
+    }
+
+    fn exclusive(&self, t: &Tensor) -> Option<&WriteGuard<'a>> {
+        let same = self.writes.iter().find(|(w, _)| w.shares_storage_with(t));
+        same.map(|(_, guard)| guard)
+    }
+}
+
 /// A copy in memory of its own with the very strides given, repeated dimensions included; not
 /// dispatched.
-fn own_copy(value: &Tensor, meta: &TensorMeta) -> Result<Tensor> {
+fn own_copy(value: &Tensor, meta: &TensorMeta, held: &Borrows<'_>) -> Result<Tensor> {
     // along a dimension with stride 0 all elements are the first one
     let once: Dims = (meta.sizes.iter().zip(&meta.strides))
         .map(|(n, s)| if *s == 0 { (*n).min(1) } else { *n })
@@ -217,17 +301,30 @@ fn own_copy(value: &Tensor, meta: &TensorMeta) -> Result<Tensor> {
         Dims::from_slice(value.strides()),
         value.storage_offset(),
     );
-    copy_back(&out, &source)?;
+    copy_back(&out, &source, held)?;
     Ok(tensor(out.storage().clone(), meta, 0))
 }
 
 /// Writes the new value of a written argument; not dispatched.
-fn copy_back(target: &Tensor, value: &Tensor) -> Result<()> {
-    let _guard = access::write(target, &[value])?;
-    // SAFETY: target is held exclusively and value shared; they do not overlap, since value is
-    // fresh or was copied; both have the sizes and dtype that capture recorded.
+fn copy_back(target: &Tensor, value: &Tensor, held: &Borrows<'_>) -> Result<()> {
+    let other = match held.exclusive(value) {
+        Some(_) => None,
+        None => Some(value),
+    };
+    let guards = match held.exclusive(target) {
+        Some(guard) => {
+            access::check_no_internal_overlap(target)?;
+            target.storage().count_write(guard);
+            (None, other.map(Tensor::read).transpose()?)
+        }
+        None => (Some(access::write(target, other.as_slice())?), None),
+    };
+    // SAFETY: target is held exclusively and value shared, or by this call alone; they do not
+    // overlap, since value is fresh or was copied; both have the sizes and dtype that capture
+    // recorded.
     unsafe {
         straightline_runtime::cpu::kernels::copy(target.strided_any()?, value.strided_any()?)?;
     }
+    drop(guards);
     Ok(())
 }

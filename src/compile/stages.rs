@@ -115,8 +115,7 @@ impl Traced {
     /// no tensors for its parameters.
     ///
     /// ```
-    /// use straightline::Traced;
-    /// use straightline_passes::ir::graph::Graph;
+    /// use straightline::{Graph, Traced};
     /// let graph = Graph::parse("graph(%x: f32[2]) {\n  %0: f32[2] = aten::relu(%x)\n  return %0\n}")?;
     /// let loops = Traced::from_graph(graph).lower()?.to_string();
     /// assert!(loops.contains("relu"));

@@ -181,30 +181,19 @@ fn moved(t: &Tensor, device: Device) -> Result<Tensor> {
 
 /// The value with every tensor, and a device that is named, on the CPU.
 fn to_cpu(value: &Value) -> Result<Value> {
-    map_tensors(value, |t| moved(t, Device::CPU)).map(|v| match v {
-        Value::Device(_) => Value::Device(Device::CPU),
-        other => other,
-    })
+    value
+        .map_tensors(|t| moved(t, Device::CPU))
+        .map(|v| match v {
+            Value::Device(_) => Value::Device(Device::CPU),
+            other => other,
+        })
 }
 
 fn to_target(value: Value, target: Option<Device>) -> Result<Value> {
     match target {
-        Some(device) => map_tensors(&value, |t| moved(t, device)),
+        Some(device) => value.map_tensors(|t| moved(t, device)),
         None => Ok(value),
     }
-}
-
-fn map_tensors(value: &Value, f: impl Fn(&Tensor) -> Result<Tensor>) -> Result<Value> {
-    Ok(match value {
-        Value::Tensor(t) => Value::Tensor(f(t)?),
-        Value::TensorList(l) => Value::TensorList(l.iter().map(f).collect::<Result<_>>()?),
-        Value::OptionalTensorList(l) => Value::OptionalTensorList(
-            l.iter()
-                .map(|t| t.as_ref().map(&f).transpose())
-                .collect::<Result<_>>()?,
-        ),
-        other => other.clone(),
-    })
 }
 
 /// What the CPU kernel wrote, into the argument that it was a copy of.

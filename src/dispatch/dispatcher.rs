@@ -79,14 +79,54 @@ pub fn find_schema(name: &OperatorName) -> Option<OperatorHandle> {
     find(name).filter(|op| op.schema().is_some())
 }
 
-/// The operator written as `aten::add.Tensor`.
+/// The operator written as `aten::add.Tensor`. A name without an overload that no operator has
+/// means its default overload: `aten::add` is `aten::add.Tensor`, `aten::transpose` is
+/// `aten::transpose.int` ([`default_overload`]).
+///
+/// ```
+/// use straightline::dispatch::operator;
+/// assert_eq!(operator("aten::slice")?.name().to_string(), "aten::slice.Tensor");
+/// assert_eq!(operator("aten::relu")?.name().to_string(), "aten::relu");
+/// // scatter.src and scatter.value: neither is the default
+/// assert!(operator("aten::scatter").is_err());
+/// # Ok::<(), straightline::Error>(())
+/// ```
 ///
 /// # Errors
 ///
 /// The text is no operator name, or there is no such operator.
 pub fn operator(name: &str) -> Result<OperatorHandle> {
     let name: OperatorName = name.parse().map_err(DispatchError::from)?;
-    find_or_error(&name)
+    match default_overload(&name) {
+        Some(op) => Ok(op),
+        None => find_or_error(&name),
+    }
+}
+
+/// Overloads that a name stands for before others, as PyTorch's functions choose by their arguments.
+const DEFAULTS: [&str; 4] = ["Tensor", "self", "int", "memory_format"];
+
+/// The overload that a name without one means, where no operator has that very name: the only one
+/// that allocates its result or writes `self`, or of several the one for tensors. `None` for
+/// a name with an overload, for one that an operator has, and where none of several is the default.
+pub fn default_overload(name: &OperatorName) -> Option<OperatorHandle> {
+    if !name.overload.is_empty() {
+        return None;
+    }
+    let state = dispatcher().read();
+    if state.operators.contains_key(name) {
+        return None;
+    }
+    let candidate = |op: &&OperatorHandle| {
+        op.name().name == name.name && op.schema().is_some_and(|s| !s.is_out_variant())
+    };
+    let operators = state.operators.values();
+    let found: Vec<OperatorHandle> = operators.filter(candidate).copied().collect();
+    if let [only] = found[..] {
+        return Some(only);
+    }
+    let named = |overload: &&str| found.iter().find(|op| op.name().overload == *overload);
+    DEFAULTS.iter().find_map(|o| named(o).copied())
 }
 
 pub(super) fn find_or_error(name: &OperatorName) -> Result<OperatorHandle> {

@@ -42,46 +42,62 @@ pub struct MissingKernel {
     pub key: DispatchKey,
     /// The key set of the call.
     pub keyset: DispatchKeySet,
-    /// The keys that have a kernel.
+    /// The keys of backends, of their sparse, quantized and nested tensors, that have a kernel.
     pub available: Vec<DispatchKey>,
-    /// The operator's table, as [`dump_table`](super::dump_table) prints it.
-    pub table: String,
+    /// Whether no operator at all has a kernel for the key.
+    pub absent: bool,
     /// Static registrations of the operator's namespace that failed: where the kernel may have been meant to come from.
     pub failed: Vec<DispatchError>,
 }
 
 impl fmt::Display for MissingKernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = self.available.iter().map(|k| k.name()).collect();
-        let names = names.join(", ");
         let op = &self.op;
+        let ns = op.split("::").next().unwrap_or("");
         for failed in &self.failed {
             writeln!(f, "{failed}")?;
         }
         if self.key == DispatchKey::Undefined {
-            write!(
+            writeln!(
                 f,
                 "There were no tensor arguments to this function (e.g., you passed an empty list of Tensors), \
-                 but no fallback function is registered for schema {op}. Pass a tensor, or register a composite \
-                 kernel, which also serves calls without tensors: \
-                 `Library::implementation(\"{ns}\", DispatchKey::CompositeExplicitAutograd)?.impl_(\"{op}\", kernel)`. \
-                 Available functions are [{names}].\n\n{}",
-                self.table,
-                ns = op.split("::").next().unwrap_or(""),
-            )
+                 but no fallback function is registered for schema {op}."
+            )?;
+        } else {
+            let backend = super::backend::backend_name(self.key);
+            write!(
+                f,
+                "Could not run '{op}' with arguments from the '{backend}' backend. "
+            )?;
+            match self.absent {
+                true => writeln!(
+                    f,
+                    "This build has no {backend}: no operator has a kernel for it."
+                )?,
+                false => writeln!(f, "Other operators have a kernel for it.")?,
+            }
+        }
+        let backends: Vec<&str> = self.available.iter().map(|k| k.name()).collect();
+        writeln!(
+            f,
+            "'{op}' is only available for these backends: [{}].",
+            backends.join(", ")
+        )?;
+        if self.key == DispatchKey::Undefined {
+            write!(
+                f,
+                "Pass a tensor, or register a composite kernel, which also serves calls without tensors: \
+                 `Library::implementation(\"{ns}\", DispatchKey::CompositeExplicitAutograd)?.impl_(\"{op}\", kernel)`; "
+            )?;
         } else {
             write!(
                 f,
-                "Could not run '{op}' with arguments from the '{backend}' backend. Move the tensors to a backend in \
-                 the list below, or register a kernel: \
-                 `Library::implementation(\"{ns}\", DispatchKey::{key})?.impl_(\"{op}\", kernel)`. \
-                 '{op}' is only available for these backends: [{names}].\n\n{}",
-                self.table,
-                backend = super::backend::backend_name(self.key),
-                key = self.key,
-                ns = op.split("::").next().unwrap_or(""),
-            )
+                "Move the tensors to one of them, or register a kernel: \
+                 `Library::implementation(\"{ns}\", DispatchKey::{})?.impl_(\"{op}\", kernel)`; ",
+                self.key
+            )?;
         }
+        f.write_str("`dispatch::dump_table` prints all that is registered.")
     }
 }
 
@@ -280,6 +296,23 @@ pub enum DispatchError {
          for it: `Library::implementation(\"aten\", key)?.impl_(\"{op}\", kernel)`"
     )]
     CpuFallbackPrimitive { op: String, device: Device },
+    #[error(
+        "{op}: the calls of operators nest so deeply that the thread's stack is nearly used up{}: {}. A kernel that passes its call \
+         on must redispatch below its own key, with `keys & DispatchKeySet::full_after(key)`; recursion in earnest needs a thread \
+         with a larger stack",
+        if *.repeats { ", a kernel calls its own operator, and these calls repeat" } else { "" },
+        .calls.join(" -> ")
+    )]
+    Recursion {
+        op: String,
+        /// The last calls, each with its dispatch key; where they repeat, one round of them.
+        calls: Vec<String>,
+        repeats: bool,
+    },
+    #[error(
+        "{op}: `wrapped_views` registered this view operator at {key}, and it was called on a tensor in which `inner` finds no CPU tensor"
+    )]
+    NotWrapped { op: String, key: DispatchKey },
     #[error("a kernel of {op} should have left {want} on the stack and left {got}")]
     Returns {
         op: String,

@@ -1,6 +1,6 @@
 //! `Library`: the one way to define operators and register kernels, and to take them back.
 
-use super::dispatcher::dispatcher;
+use super::dispatcher::{default_overload, dispatcher};
 use super::error::{DispatchError, Site};
 use super::kernel::{IntoKernel, Kernel, Signature};
 use super::key::DispatchKey;
@@ -370,7 +370,12 @@ impl Library {
         }
         let name: OperatorName = name.parse().map_err(DispatchError::from)?;
         let name = self.name(name, site)?;
-        self.register(&name, key, kernel, site)?;
+        // our own names are whole
+        let default = match self.own {
+            true => None,
+            false => default_overload(&name),
+        };
+        self.register(default.map_or(&name, |op| op.name()), key, kernel, site)?;
         Ok(self)
     }
 
@@ -415,7 +420,8 @@ impl Library {
     }
 
     /// Registers a kernel at the block's key; in a block without one, for all backends
-    /// (`CompositeImplicitAutograd`).
+    /// (`CompositeImplicitAutograd`). A name without an overload that no operator has means its
+    /// default overload ([`default_overload`](super::default_overload)), if it has one by now.
     ///
     /// # Errors
     ///

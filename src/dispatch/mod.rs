@@ -50,6 +50,7 @@ mod object;
 mod opcheck;
 mod operator;
 mod record;
+mod recursion;
 mod similar;
 mod slots;
 mod table;
@@ -58,6 +59,7 @@ mod tests;
 mod tls;
 mod trace;
 mod value;
+mod wrapped_views;
 
 pub use arg::{Arg, Ret, RetValue};
 pub use backend::{RenameBackendError, rename_backend};
@@ -65,7 +67,9 @@ pub use cpu_fallback::{ViewFallback, call_on_cpu, cpu_fallback, cpu_fallback_wit
 pub use custom_op::{
     AutogradFormula, CustomOp, CustomOpBuilder, CustomOpError, OpContext, custom_op,
 };
-pub use dispatcher::{all_operators, dangling_impls, find, find_schema, operator};
+pub use dispatcher::{
+    all_operators, dangling_impls, default_overload, find, find_schema, operator,
+};
 pub use dump::{dump, dump_registrations, dump_table};
 pub use error::{DispatchError, MissingKernel, Site};
 pub use kernel::{Args, IntoKernel, Kernel, WithKeySet};
@@ -90,3 +94,4 @@ pub use table::{Provenance, rule_for};
 pub use tls::{ExcludeGuard, ForceKeySetGuard, IncludeGuard, TlsKeySets, call_count, set_excluded};
 pub use trace::{TRACE_VARIABLE, TraceGuard, capture};
 pub use value::{Stack, Value};
+pub use wrapped_views::wrapped_views;

@@ -207,10 +207,7 @@ impl Subject {
     fn copies(&self) -> Result<Vec<Value>> {
         let mut storages: Vec<(Storage, Storage)> = Vec::new();
         let mut copy = |t: &Tensor| copy_tensor(&mut storages, t);
-        self.args
-            .iter()
-            .map(|v| map_tensors(v, &mut copy))
-            .collect()
+        self.args.iter().map(|v| v.map_tensors(&mut copy)).collect()
     }
 
     fn call(&self, args: Vec<Value>) -> Result<Stack> {
@@ -237,20 +234,6 @@ impl Subject {
             .iter()
             .any(|t| t == "nondeterministic_seeded")
     }
-}
-
-/// The value with every tensor replaced.
-fn map_tensors(v: &Value, f: &mut dyn FnMut(&Tensor) -> Result<Tensor>) -> Result<Value> {
-    Ok(match v {
-        Value::Tensor(t) => Value::Tensor(f(t)?),
-        Value::TensorList(l) => Value::TensorList(l.iter().map(f).collect::<Result<_>>()?),
-        Value::OptionalTensorList(l) => Value::OptionalTensorList(
-            l.iter()
-                .map(|t| t.as_ref().map(&mut *f).transpose())
-                .collect::<Result<_>>()?,
-        ),
-        other => other.clone(),
-    })
 }
 
 /// The same tensor over memory of its own. What has no memory, or a payload that only a backend
@@ -502,7 +485,7 @@ fn test_aot_dispatch(s: &Subject) -> Check {
                     ))
                 })
             };
-            stack.push(map_tensors(v, &mut next)?);
+            stack.push(v.map_tensors(&mut next)?);
         }
         op.call_boxed(&mut stack)?;
         let outputs: Vec<Tensor> = stack.iter().flat_map(Value::tensors).cloned().collect();

@@ -2,10 +2,11 @@
 
 use super::key::DispatchKey;
 use super::keyset::DispatchKeySet;
-use super::record;
+use super::{record, recursion};
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::thread::LocalKey;
+use straightline_runtime::stack;
 
 /// In the word of excluded keys: this thread has reasons to take the slow road.
 const SLOW: u64 = 1 << 63;
@@ -23,6 +24,8 @@ struct Local {
     included: Cell<u64>,
     excluded: Cell<u64>,
     calls: Cell<u64>,
+    /// Calls take the slow road where the stack lies below this address (`recursion`).
+    deep: Cell<usize>,
     reasons: Cell<u8>,
 }
 
@@ -32,6 +35,7 @@ thread_local! {
             included: Cell::new(DispatchKeySet::DEFAULT_INCLUDED.raw()),
             excluded: Cell::new(DispatchKeySet::DEFAULT_EXCLUDED.raw() | SLOW),
             calls: Cell::new(0),
+            deep: Cell::new(0),
             reasons: Cell::new(FRESH),
         }
     };
@@ -76,16 +80,17 @@ pub(super) fn enter(arguments: DispatchKeySet) -> (DispatchKeySet, bool) {
         let keys = (arguments | DispatchKeySet::from_raw(l.included.get()))
             - DispatchKeySet::from_raw(excluded);
         let observed = record::observed_everywhere();
-        (keys, (excluded & SLOW != 0) | observed)
+        let deep = stack::here() < l.deep.get();
+        (keys, (excluded & SLOW != 0) | observed | deep)
     })
 }
 
-/// Counts a redispatch. The flag says that it may have to be traced; redispatches are not observed.
+/// Counts a redispatch. The flag says that it takes the slow road; redispatches are not observed.
 #[inline]
 pub(super) fn enter_redispatch() -> bool {
     LOCAL.with(|l| {
         l.calls.set(l.calls.get() + 1);
-        l.excluded.get() & SLOW != 0
+        (l.excluded.get() & SLOW != 0) | (stack::here() < l.deep.get())
     })
 }
 
@@ -106,6 +111,7 @@ pub(super) fn reasons() -> u8 {
             } else {
                 0
             };
+            l.deep.set(recursion::find_limits());
             l.set_reasons((reasons & !FRESH) | traced);
         }
         l.reasons.get()

@@ -2,6 +2,7 @@
 
 use super::keyset::DispatchKeySet;
 use super::object::Object;
+use crate::error::Result;
 use crate::tensor::{Generator, Tensor};
 use straightline_passes::ir::schema::{DefaultValue, SchemaType};
 use straightline_passes::ir::{DType, Device, Layout, MemoryFormat, QScheme, Scalar};
@@ -115,6 +116,36 @@ impl Value {
             _ => (None, &[], &[]),
         };
         one.into_iter().chain(list).chain(optional.iter().flatten())
+    }
+
+    /// The value with `f` of each of its tensors, those in lists too; other values stay as they are.
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// use straightline::dispatch::Value;
+    ///
+    /// let x = Tensor::from_vec([1f32, 2.0])?;
+    /// let list = Value::from(vec![Some(x), None]);
+    /// let doubled = list.map_tensors(|t| t.mul_scalar(2))?;
+    /// let tensors: Vec<&Tensor> = doubled.tensors().collect();
+    /// assert_eq!(tensors[0].to_vec::<f32>()?, [2.0, 4.0]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The first error of `f`.
+    pub fn map_tensors(&self, mut f: impl FnMut(&Tensor) -> Result<Tensor>) -> Result<Value> {
+        Ok(match self {
+            Value::Tensor(t) => Value::Tensor(f(t)?),
+            Value::TensorList(l) => Value::TensorList(l.iter().map(f).collect::<Result<_>>()?),
+            Value::OptionalTensorList(l) => Value::OptionalTensorList(
+                l.iter()
+                    .map(|t| t.as_ref().map(&mut f).transpose())
+                    .collect::<Result<_>>()?,
+            ),
+            other => other.clone(),
+        })
     }
 
     /// The value that a schema default stands for.

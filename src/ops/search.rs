@@ -105,8 +105,8 @@ pub(crate) fn searchsorted(
         let bring = |t: &Tensor| plain(&copy::to_dtype(t, common)?, wide);
         let (sequence, values) = (bring(sequence)?, bring(values)?);
         let sorter = sorter.map(copy::to_contiguous).transpose()?;
-        let _reads = access::read(&[&sequence, &values])?;
-        let _sorter = access::read(sorter.as_slice().iter().collect::<Vec<_>>().as_slice())?;
+        let operands: Vec<&Tensor> = [&sequence, &values].into_iter().chain(&sorter).collect();
+        let _reads = access::read(&operands)?;
         let search = Search {
             sequences: sequence.strided()?,
             sorter: sorter.as_ref().map(Tensor::strided).transpose()?,

@@ -1,7 +1,9 @@
 //! Taking operands for the length of a kernel call: borrow guards, pointers, overlap checks.
 
 use super::Tensor;
-use super::storage::{ReadGuard, WriteGuard};
+use super::borrow::Access;
+use super::storage::{self, ReadGuard, Storage, WriteGuard};
+use super::waiting::Held;
 use crate::error::{Error, Result};
 use smallvec::SmallVec;
 use straightline_passes::ir::{Dims, layout};
@@ -109,39 +111,123 @@ impl Tensor {
 /// Shared access to several tensors.
 pub(crate) type ReadGuards<'a> = SmallVec<[ReadGuard<'a>; 4]>;
 
-/// Takes shared access to the operands.
+/// Takes shared access to the operands; waits for all of them, holding none.
 #[inline]
 pub(crate) fn read<'a>(tensors: &[&'a Tensor]) -> Result<ReadGuards<'a>> {
     let mut guards = ReadGuards::new();
     for t in tensors {
-        guards.push(t.read()?);
+        let Some(guard) = t.storage().try_read() else {
+            drop(guards);
+            return read_contended(tensors);
+        };
+        guards.push(guard);
+        t.check_settled()?;
     }
     Ok(guards)
 }
 
+/// Shared access to two tensors, if it can be had at once.
+#[inline]
+pub(crate) fn try_read_both<'a>(
+    a: &'a Tensor,
+    b: &'a Tensor,
+) -> Result<Option<(ReadGuard<'a>, ReadGuard<'a>)>> {
+    let Some(first) = a.storage().try_read() else {
+        return Ok(None);
+    };
+    let Some(second) = b.storage().try_read() else {
+        return Ok(None);
+    };
+    a.check_settled()?;
+    b.check_settled()?;
+    Ok(Some((first, second)))
+}
+
+#[cold]
+fn read_contended<'a>(tensors: &[&'a Tensor]) -> Result<ReadGuards<'a>> {
+    let held = Operands::default().reading(tensors).take()?;
+    tensors.iter().try_for_each(|t| t.check_settled())?;
+    Ok(held.reads)
+}
+
 /// Exclusive access to `out` and shared access to the inputs in other storages.
 pub(crate) struct Writing<'a> {
-    _write: WriteGuard<'a>,
+    write: SmallVec<[WriteGuard<'a>; 1]>,
     _reads: ReadGuards<'a>,
 }
 
 /// Takes exclusive access to `out` and shared access to `inputs`, which must not partly overlap
-/// it (see [`detach_overlaps`]).
+/// it (see [`detach_overlap`]); waits for all of them, holding none.
 pub(crate) fn write<'a>(out: &'a Tensor, inputs: &[&'a Tensor]) -> Result<Writing<'a>> {
     check_no_internal_overlap(out)?;
-    let write = out.write()?;
+    let writing = match try_write(out, inputs) {
+        Some(writing) => writing,
+        None => write_contended(out, inputs)?,
+    };
+    out.check_settled()?;
+    for t in inputs {
+        t.check_settled()?;
+    }
+    for guard in &writing.write {
+        out.storage().count_write(guard);
+    }
+    Ok(writing)
+}
+
+#[inline]
+fn try_write<'a>(out: &'a Tensor, inputs: &[&'a Tensor]) -> Option<Writing<'a>> {
+    let write = out.storage().try_hold()?;
     let mut reads = ReadGuards::new();
     for t in inputs {
         if !t.shares_storage_with(out) {
-            reads.push(t.read()?);
-        } else {
-            t.check_settled()?;
+            reads.push(t.storage().try_read()?);
         }
     }
-    Ok(Writing {
-        _write: write,
+    Some(Writing {
+        write: SmallVec::from_buf([write]),
         _reads: reads,
     })
+}
+
+#[cold]
+fn write_contended<'a>(out: &'a Tensor, inputs: &[&'a Tensor]) -> Result<Writing<'a>> {
+    let others = inputs.iter().filter(|t| !t.shares_storage_with(out));
+    let others: SmallVec<[&Tensor; 4]> = others.copied().collect();
+    let held = Operands::default()
+        .writing(&[out])
+        .reading(&others)
+        .take()?;
+    Ok(Writing {
+        write: held.writes,
+        _reads: held.reads,
+    })
+}
+
+/// The storages of a call that could not have them at once.
+#[derive(Default)]
+pub(crate) struct Operands<'a>(SmallVec<[(&'a Storage, Access); 8]>);
+
+impl<'a> Operands<'a> {
+    /// Adds some to read.
+    pub(crate) fn reading(mut self, tensors: &[&'a Tensor]) -> Self {
+        let wanted = tensors.iter().map(|t| (t.storage(), Access::Read));
+        self.0.extend(wanted);
+        self
+    }
+
+    /// Adds some to write, each storage once.
+    pub(crate) fn writing(mut self, tensors: &[&'a Tensor]) -> Self {
+        let wanted = tensors.iter().map(|t| (t.storage(), Access::Write));
+        self.0.extend(wanted);
+        self
+    }
+
+    /// Waits for all of them, holding none meanwhile. Exclusive access does not count as a write by itself, and shapes may
+    /// have changed.
+    #[cold]
+    pub(crate) fn take(self) -> Result<Held<'a>> {
+        storage::take(&self.0)
+    }
 }
 
 /// The elements of a tensor that a dimension of stride 0 repeats, each once: a view.

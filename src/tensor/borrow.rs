@@ -1,8 +1,8 @@
 //! The borrow state of a storage: any number of readers, or one writer.
 //!
-//! It is a `RefCell`'s, made for threads: who comes while the other kind is there gets an error and does not wait. Kernels
-//! take it once per operand and call, so for small tensors its price matters, and a locked instruction on each way in
-//! and out would be a fifth of a small operator.
+//! It is a `RefCell`'s, made for threads. This file has the state and the attempts, which succeed or fail at once; who
+//! fails goes to `waiting`, where threads queue. Kernels take a state once per operand and call, so for small tensors its
+//! price matters, and a locked instruction on each way in and out would be a fifth of a small operator.
 //!
 //! Most tensors are only ever used by the thread that made them. So a state has a *home* thread, whose reads count in a
 //! word of their own with plain loads and stores:
@@ -16,11 +16,21 @@
 //! (`straightline_runtime::memory::heavy_fence`). It does so once for a state, since it also takes the home away; from
 //! then on every thread uses the locked road.
 //!
+//! A thread that queues sets a bit in `word`. It closes the state to all who come, so that they queue as well, and lets
+//! who goes know that somebody is to be woken: those on the locked road see it in the word that they change anyway. Readers
+//! at home do not look. Who waits for them looks himself from time to time, once in the life of a state: with the first
+//! writer from elsewhere the home ends.
+//!
+//! Who holds a state can be told without a record of it, except for readers on the locked road: a writer's thread stands
+//! in `word` in the place of the home, a home reader is the thread that made the state, and the others note the states
+//! that they are in (`held`). From that a thread knows that it would wait for itself.
+//!
 //! A state also remembers for good whether any thread but the one that made it has ever entered. Shapes may change in
 //! place only while none has (`tensor::geometry`): a kernel elsewhere may have looked at the old one.
 //!
-//! `tests/loom.rs` checks this file against the memory model.
+//! `tests/loom.rs` checks this file and `waiting` against the memory model.
 
+use super::{held, waiting};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence, heavy_fence, light_fence};
 use std::marker::PhantomData;
 
@@ -62,32 +72,34 @@ const LOCKED_ROAD: u32 = 1 << 30;
 /// In `maker`: another thread has entered.
 const SHARED: u32 = 1 << 31;
 
-/// In `word`: a writer is there.
+/// In `word`: a writer is there, and the upper half says on which thread.
 const WRITING: u64 = 1 << 31;
-/// In `word`: the writer and the readers, the home thread's apart.
+/// In `word`: threads wait. Only set and taken away under the queue's lock.
+const QUEUED: u64 = 1 << 30;
+/// In `word`: these and the readers, those at home apart.
 const USERS: u64 = (1 << 32) - 1;
 
-/// Who else uses it.
+/// What is done, or wanted, with a storage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Busy {
+pub(crate) enum Access {
     Read,
-    Written,
+    Write,
 }
 
-impl Busy {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Busy::Read => "read",
-            Busy::Written => "written",
-        }
-    }
+/// Who is in the way of one whose turn it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Obstacle {
+    /// Somebody who calls those who wait when he goes.
+    Caller,
+    /// A reader at home, who calls nobody.
+    AtHome,
 }
 
 /// See the [module](self).
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Borrow {
-    /// The home thread above, users below.
+    /// The home thread above (while somebody writes, the writer's), users below.
     word: AtomicU64,
     /// Readers on the home thread. Only that thread writes it.
     home_readers: AtomicU32,
@@ -142,111 +154,192 @@ impl Borrow {
         fence(Ordering::SeqCst);
     }
 
-    /// Enters as a reader. `me` is the current thread's own token.
+    /// Enters as a reader, unless somebody writes or waits. `me` is the current thread's own token.
     #[inline]
-    pub(crate) fn read(&self, me: ThreadToken) -> Result<Reading<'_>, Busy> {
+    pub(crate) fn try_read(&self, me: ThreadToken) -> Option<Reading<'_>> {
         let idle = me.idle_word();
-        if self.word.load(Ordering::Relaxed) == idle {
+        let word = self.word.load(Ordering::Relaxed);
+        if word == idle {
             let n = self.home_readers.load(Ordering::Relaxed);
             self.home_readers.store(n + 1, Ordering::Relaxed);
             // pairs with the writer's heavy fence: it sees the count, or we see it
             light_fence();
             // Acquire: what foreign readers did is over. (A foreign write would have ended the home.)
             if self.word.load(Ordering::Acquire) == idle {
-                return Ok(Reading::new(self, true));
+                return Some(Reading::new(self, AT_HOME));
             }
             self.home_readers.store(n, Ordering::Release);
+        } else if word & (WRITING | QUEUED) != 0 {
+            return None;
         }
-        self.read_shared(me)
-    }
-
-    fn read_shared(&self, me: ThreadToken) -> Result<Reading<'_>, Busy> {
         let old = self.word.fetch_add(1, Ordering::Acquire);
-        if old & WRITING != 0 {
-            self.word.fetch_sub(1, Ordering::Release);
-            return Err(Busy::Written);
+        if old & (WRITING | QUEUED) != 0 {
+            self.leave(1);
+            return None;
         }
         self.note(me);
-        Ok(Reading::new(self, false))
+        Some(Reading::new(self, held::note(self.id())))
     }
 
-    /// Enters as the writer. `me` is the current thread's own token.
+    /// Enters as the writer, if nobody is there and nobody waits. `me` is the current thread's own token.
     #[inline]
-    pub(crate) fn write(&self, me: ThreadToken) -> Result<Writing<'_>, Busy> {
+    pub(crate) fn try_write(&self, me: ThreadToken) -> Option<Writing<'_>> {
+        let writing = self.take(me, 0)?;
+        // Acquire: pairs with the release of the home thread's last reader
+        if self.home_readers.load(Ordering::Acquire) != 0 {
+            return None; // and `writing` leaves
+        }
+        self.note(me);
+        Some(writing)
+    }
+
+    /// Becomes the one writer that `word` knows of; `allowed` are the bits that may be there.
+    #[inline]
+    fn take(&self, me: ThreadToken, allowed: u64) -> Option<Writing<'_>> {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
-            if word & USERS != 0 {
-                return Err(if word & WRITING != 0 {
-                    Busy::Written
-                } else {
-                    Busy::Read
-                });
+            if word & USERS & !allowed != 0 {
+                return None;
             }
-            match self.word.compare_exchange(
-                word,
-                word | WRITING,
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            ) {
+            let mine = me.idle_word() | WRITING | word & allowed;
+            let entered =
+                self.word
+                    .compare_exchange(word, mine, Ordering::Acquire, Ordering::Relaxed);
+            match entered {
                 Ok(_) => break,
                 Err(now) => word = now,
             }
         }
-        let writing = Writing {
-            borrow: self,
-            on_this_thread: PhantomData,
-        };
         let home = (word >> 32) as u32;
-        if home != me.0 && home != NOBODY {
-            self.end_home();
+        if home == me.0 {
+            return Some(Writing::new(self, WRITING));
         }
-        // Acquire: pairs with the release of the home thread's last reader
+        if home != NOBODY {
+            // The home is gone. Readers of the home thread either show in `home_readers` or have seen that it is; those
+            // that come later take the locked road.
+            heavy_fence();
+        }
+        // leaves the state to nobody
+        let nobody = u64::from(NOBODY - me.0) << 32;
+        Some(Writing::new(self, WRITING.wrapping_sub(nobody)))
+    }
+
+    /// Takes `part` from `word`, and wakes those who wait.
+    #[inline(always)]
+    fn leave(&self, part: u64) {
+        self.word.fetch_sub(part, Ordering::Release);
+        if self.word.load(Ordering::Relaxed) & QUEUED != 0 {
+            waiting::left(self);
+        }
+    }
+}
+
+/// What `waiting` does, under the queue's lock.
+impl Borrow {
+    /// Tells states apart, as long as they live.
+    pub(super) fn id(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Closes the state to those who do not ask the queue.
+    pub(super) fn close(&self) {
+        self.word.fetch_or(QUEUED, Ordering::Relaxed);
+    }
+
+    /// Opens it.
+    pub(super) fn open(&self) {
+        self.word.fetch_and(!QUEUED, Ordering::Relaxed);
+    }
+
+    /// Whether somebody waits.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & QUEUED != 0
+    }
+
+    /// [`Borrow::try_read`] of one whose turn it is.
+    pub(super) fn admit_reader(&self, me: ThreadToken) -> Result<Reading<'_>, Obstacle> {
+        let old = self.word.fetch_add(1, Ordering::Acquire);
+        if old & WRITING != 0 {
+            self.word.fetch_sub(1, Ordering::Release);
+            return Err(Obstacle::Caller);
+        }
+        self.note(me);
+        Ok(Reading::new(self, held::note(self.id())))
+    }
+
+    /// [`Borrow::try_write`] of one whose turn it is.
+    pub(super) fn admit_writer(&self, me: ThreadToken) -> Result<Writing<'_>, Obstacle> {
+        let writing = self.take(me, QUEUED).ok_or(Obstacle::Caller)?;
         if self.home_readers.load(Ordering::Acquire) != 0 {
-            return Err(Busy::Read); // and `writing` leaves
+            writing.leave_quietly();
+            return Err(Obstacle::AtHome);
         }
         self.note(me);
         Ok(writing)
     }
 
-    /// Takes the home away, and makes sure that readers of the home thread either show in `home_readers` or have seen
-    /// that there is a writer. Readers that come later find no home and take the locked road.
-    #[cold]
-    fn end_home(&self) {
-        self.word
-            .fetch_or(u64::from(NOBODY) << 32, Ordering::Relaxed);
-        heavy_fence();
+    /// What this thread does with it.
+    pub(super) fn mine(&self, me: ThreadToken) -> Option<Access> {
+        if self.writer() == Some(me) {
+            return Some(Access::Write);
+        }
+        (self.home_reader() == Some(me) || held::has(self.id())).then_some(Access::Read)
+    }
+
+    /// Who writes. A thread sees its own writes, and under the queue's lock those of threads that wait.
+    pub(super) fn writer(&self) -> Option<ThreadToken> {
+        let word = self.word.load(Ordering::Relaxed);
+        (word & WRITING != 0).then_some(ThreadToken((word >> 32) as u32))
+    }
+
+    /// Who reads at home; as for [`Borrow::writer`].
+    pub(super) fn home_reader(&self) -> Option<ThreadToken> {
+        let maker = self.maker.load(Ordering::Relaxed) & !SHARED;
+        (self.home_readers.load(Ordering::Relaxed) != 0).then_some(ThreadToken(maker))
     }
 }
+
+/// In place of a note in `held`: the reader is at home.
+const AT_HOME: u32 = u32::MAX;
 
 /// The right to read, until it is dropped. Stays on its thread.
 #[derive(Debug)]
 pub(crate) struct Reading<'a> {
     borrow: &'a Borrow,
-    at_home: bool,
+    /// The number of the note in `held`.
+    note: u32,
     on_this_thread: PhantomData<*const ()>,
 }
 
 impl<'a> Reading<'a> {
     #[inline(always)]
-    fn new(borrow: &'a Borrow, at_home: bool) -> Reading<'a> {
+    fn new(borrow: &'a Borrow, note: u32) -> Reading<'a> {
         Reading {
             borrow,
-            at_home,
+            note,
             on_this_thread: PhantomData,
         }
+    }
+
+    /// Ends one that nobody has met: it was admitted under the queue's lock, which is still held.
+    pub(super) fn leave_quietly(self) {
+        held::forget(self.note);
+        self.borrow.word.fetch_sub(1, Ordering::Release);
+        std::mem::forget(self);
     }
 }
 
 impl Drop for Reading<'_> {
     #[inline]
     fn drop(&mut self) {
-        if self.at_home {
-            // ours alone to write, even if the home has ended since
-            let n = self.borrow.home_readers.load(Ordering::Relaxed);
-            self.borrow.home_readers.store(n - 1, Ordering::Release);
-        } else {
-            self.borrow.word.fetch_sub(1, Ordering::Release);
+        if self.note != AT_HOME {
+            held::forget(self.note);
+            self.borrow.leave(1);
+            return;
         }
+        // ours alone to write, even if the home has ended since; who waits for it looks from time to time
+        let n = self.borrow.home_readers.load(Ordering::Relaxed);
+        self.borrow.home_readers.store(n - 1, Ordering::Release);
     }
 }
 
@@ -254,13 +347,32 @@ impl Drop for Reading<'_> {
 #[derive(Debug)]
 pub(crate) struct Writing<'a> {
     borrow: &'a Borrow,
+    /// What is taken from `word` at the end. Readers that knocked meanwhile have added and will subtract one each, and
+    /// others may wait: only our own part goes.
+    part: u64,
     on_this_thread: PhantomData<*const ()>,
+}
+
+impl<'a> Writing<'a> {
+    #[inline(always)]
+    fn new(borrow: &'a Borrow, part: u64) -> Writing<'a> {
+        Writing {
+            borrow,
+            part,
+            on_this_thread: PhantomData,
+        }
+    }
+
+    /// As [`Reading::leave_quietly`].
+    pub(super) fn leave_quietly(self) {
+        self.borrow.word.fetch_sub(self.part, Ordering::Release);
+        std::mem::forget(self);
+    }
 }
 
 impl Drop for Writing<'_> {
     #[inline]
     fn drop(&mut self) {
-        // Readers that knocked meanwhile have added and will subtract one each: only our own part is taken back.
-        self.borrow.word.fetch_sub(WRITING, Ordering::Release);
+        self.borrow.leave(self.part);
     }
 }

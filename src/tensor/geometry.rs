@@ -15,7 +15,7 @@
 //! full fence between the two steps. A handle that is made from a half-seen shape is held to the storage's bounds
 //! (`Tensor::build_with`).
 
-use super::storage::Storage;
+use super::storage::{self, Storage};
 use super::{Tensor, TensorImpl};
 use crate::error::{Error, ErrorKind, Result};
 use std::ptr;
@@ -195,11 +195,8 @@ impl Tensor {
                 ))
             })?;
         let old = self.storage().clone();
-        let hold = old.hold()?;
-        let other = match storage.same(&old) {
-            true => None,
-            false => Some(storage.hold()?),
-        };
+        let target = storage.clone();
+        let (hold, other) = storage::hold(&old, (!target.same(&old)).then_some(&target))?;
         if !old.is_private() || !storage.is_private() {
             return Err(self.shared_between_threads("its shape cannot change in place"));
         }
@@ -247,7 +244,7 @@ impl Tensor {
 
     /// What a kernel that has taken access to the storage must ask before it trusts sizes and strides.
     #[inline(always)]
-    pub(super) fn check_settled(&self) -> Result<()> {
+    pub(crate) fn check_settled(&self) -> Result<()> {
         if self.is_reshaped() {
             return self.check_home();
         }

@@ -4,6 +4,9 @@
 //! |---|---|
 //! | `storage` | the bytes and their version |
 //! | `borrow` | readers and writers of a storage, on any thread |
+//! | `held` | which storages a thread reads |
+//! | `waiting` | the queue of calls that want storages which others use |
+//! | `busy` | whether calls wait, and the error of those that do not get a storage |
 //! | `counted` | the shared handle behind tensors and storages |
 //! | `access` | taking operands for the length of a kernel call |
 //! | `factory` | tensors from data, and data from tensors |
@@ -28,6 +31,7 @@
 
 pub(crate) mod access;
 mod borrow;
+mod busy;
 mod counted;
 mod display;
 pub(crate) mod display_layouts;
@@ -35,6 +39,7 @@ mod element;
 mod factory;
 mod generator;
 mod geometry;
+mod held;
 mod index;
 mod ints;
 mod kind;
@@ -51,7 +56,11 @@ mod safetensors;
 mod shape;
 pub(crate) mod storage;
 mod tensors;
+mod waiting;
+#[cfg(test)]
+mod waiting_tests;
 
+pub use busy::{BorrowScope, Busy, BusyReason, borrows_wait, try_borrows};
 pub use element::Element;
 pub use generator::{Generator, manual_seed};
 pub use index::{Bounds, Ellipsis, Index, Indices, NewAxis, step};

@@ -3,16 +3,20 @@
 //! Safe code must not be able to cause a data race or an aliased write through tensors, although
 //! tensors are freely cloned, sent and mutated in place. So a storage counts its readers and its
 //! writer as a `RefCell` does, atomically, once per kernel call (see `borrow`): a second writer, or
-//! a reader beside a writer, is an error ([`ErrorKind::Busy`]), never undefined behaviour.
+//! a reader beside a writer, waits (`waiting`) or is an error (`ErrorKind::Busy`), never undefined
+//! behaviour.
 //!
 //! A small storage is one block of the allocator, 64 bytes of state and the data behind them; a
 //! larger one has its data in a block of their own, where their size class fits them. A storage that
 //! grows gets a block of its own in any case.
 
-use super::borrow::{Borrow, Busy, Reading, ThreadToken, Writing};
+use super::borrow::{Access, Borrow, Reading, ThreadToken, Writing};
+use super::busy::{Busy, patience};
 use super::counted::{Cell, Counted, InCell};
 use super::placement;
-use crate::error::{ErrorKind, Result};
+use super::waiting::{self, Held, Refusal};
+use crate::error::Result;
+use smallvec::SmallVec;
 use std::cell::UnsafeCell;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -158,9 +162,9 @@ impl Storage {
         }
         // who reads meanwhile does so inside a kernel and will be done
         let exclusive = loop {
-            match self.hold() {
-                Ok(guard) => break guard,
-                Err(_) => std::thread::yield_now(),
+            match self.try_hold() {
+                Some(guard) => break guard,
+                None => std::thread::yield_now(),
             }
         };
         let bytes = self.bytes();
@@ -272,9 +276,10 @@ impl Storage {
         self.0.borrow.is_private_to(this_thread())
     }
 
-    /// Exclusive access that is no write of elements.
-    pub(super) fn hold(&self) -> Result<WriteGuard<'_>> {
-        self.0.borrow.write(this_thread()).map_err(busy_error)
+    /// Exclusive access that is no write of elements, if it can be had at once.
+    #[inline]
+    pub(crate) fn try_hold(&self) -> Option<WriteGuard<'_>> {
+        self.0.borrow.try_write(this_thread())
     }
 
     pub(crate) fn version(&self) -> u64 {
@@ -291,33 +296,85 @@ impl Storage {
         self.0.same(&other.0)
     }
 
-    /// Shared access until the guard is dropped.
+    /// Shared access until the guard is dropped; waits for it.
     #[inline]
     pub(crate) fn read(&self) -> Result<ReadGuard<'_>> {
-        match self.0.borrow.read(this_thread()) {
-            Ok(guard) => Ok(guard),
-            Err(busy) => Err(busy_error(busy)),
+        match self.try_read() {
+            Some(guard) => Ok(guard),
+            None => {
+                let mut held = take(&[(self, Access::Read)])?;
+                held.reads.pop().ok_or_else(not_had)
+            }
         }
     }
 
-    /// Exclusive access until the guard is dropped; counts as a new version.
+    /// Shared access, if it can be had at once.
+    #[inline]
+    pub(crate) fn try_read(&self) -> Option<ReadGuard<'_>> {
+        self.0.borrow.try_read(this_thread())
+    }
+
+    /// Exclusive access until the guard is dropped; waits for it. Counts as a new version.
     #[inline]
     pub(crate) fn write(&self) -> Result<WriteGuard<'_>> {
-        match self.0.borrow.write(this_thread()) {
-            Ok(guard) => {
-                // one writer at a time: no locked instruction needed
-                let version = self.0.version.load(Ordering::Relaxed);
-                self.0.version.store(version + 1, Ordering::Relaxed);
-                Ok(guard)
+        let guard = match self.try_hold() {
+            Some(guard) => guard,
+            None => {
+                let mut held = take(&[(self, Access::Write)])?;
+                held.writes.pop().ok_or_else(not_had)?
             }
-            Err(busy) => Err(busy_error(busy)),
-        }
+        };
+        self.count_write(&guard);
+        Ok(guard)
+    }
+
+    /// Counts what its holder does as a new version.
+    #[inline]
+    pub(crate) fn count_write(&self, _exclusive: &WriteGuard<'_>) {
+        // one writer at a time: no locked instruction needed
+        let version = self.0.version.load(Ordering::Relaxed);
+        self.0.version.store(version + 1, Ordering::Relaxed);
     }
 }
 
+/// Access to storages that could not be had at once: waits for all of them, holding none. Exclusive access does not count
+/// as a write by itself.
 #[cold]
-fn busy_error(busy: Busy) -> crate::Error {
-    ErrorKind::Busy(busy.name()).into()
+pub(crate) fn take<'a>(wants: &[(&'a Storage, Access)]) -> Result<Held<'a>> {
+    let wants: SmallVec<[(&Borrow, Access); 8]> = (wants.iter())
+        .map(|(storage, access)| (&storage.0.borrow, *access))
+        .collect();
+    waiting::acquire(&wants, this_thread(), patience())
+        .map_err(|(refusal, found)| Busy::new(refusal, found).into())
+}
+
+/// Exclusive access that is no write of elements, to one or two storages; waits for both, holding none.
+pub(super) fn hold<'a>(
+    one: &'a Storage,
+    other: Option<&'a Storage>,
+) -> Result<(WriteGuard<'a>, Option<WriteGuard<'a>>)> {
+    if let Some(first) = one.try_hold() {
+        match other.map(Storage::try_hold) {
+            None => return Ok((first, None)),
+            Some(Some(second)) => return Ok((first, Some(second))),
+            Some(None) => {}
+        }
+    }
+    let wants: SmallVec<[(&Storage, Access); 2]> = (std::iter::once(one).chain(other))
+        .map(|s| (s, Access::Write))
+        .collect();
+    let mut held = take(&wants)?;
+    let second = match other {
+        Some(_) => held.writes.pop(),
+        None => None,
+    };
+    Ok((held.writes.pop().ok_or_else(not_had)?, second))
+}
+
+/// Never met: who asks for one guard gets one, or an error from [`take`].
+#[cold]
+fn not_had() -> crate::Error {
+    Busy::new(Refusal::Taken, Access::Write).into()
 }
 
 /// Shared access to a storage.
@@ -329,6 +386,7 @@ pub(crate) type WriteGuard<'a> = Writing<'a>;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tensor::try_borrows;
 
     #[test]
     fn readers_share_and_writers_do_not() {
@@ -374,7 +432,7 @@ mod tests {
             // SAFETY: the storage is ours and has this many bytes.
             unsafe { s.ptr().unwrap().write_bytes(7, from) };
             for more in [to, to + 1, to + 4096] {
-                let hold = s.hold().unwrap();
+                let hold = s.try_hold().unwrap();
                 s.grow(more, &hold).unwrap();
                 s.grow(1, &hold).unwrap();
             }
@@ -386,7 +444,7 @@ mod tests {
             assert_eq!(s.version(), 1);
         }
         let none = Storage::without_data(4);
-        none.grow(40, &none.hold().unwrap()).unwrap();
+        none.grow(40, &none.try_hold().unwrap()).unwrap();
         assert!(none.bytes() == 40 && !none.has_data());
     }
 
@@ -434,6 +492,7 @@ mod tests {
         let mine = s.read().unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| {
+                let _at_once = try_borrows();
                 assert!(s.write().is_err(), "read at home");
                 drop(s.read().unwrap());
             });
@@ -443,7 +502,10 @@ mod tests {
             scope.spawn(|| {
                 let theirs = s.write().unwrap();
                 std::thread::scope(|scope| {
-                    scope.spawn(|| assert!(s.read().is_err()));
+                    scope.spawn(|| {
+                        let _at_once = try_borrows();
+                        assert!(s.read().is_err());
+                    });
                 });
                 drop(theirs);
             });
@@ -468,14 +530,14 @@ mod tests {
             std::thread::scope(|scope| {
                 scope.spawn(|| {
                     for i in 1..20u64 {
-                        if let Ok(_guard) = s.write() {
+                        if let Some(_guard) = s.try_hold() {
                             // SAFETY: the guard.
                             unsafe { s.ptr().unwrap().cast::<[u64; 2]>().write([i, i]) };
                         }
                     }
                 });
                 for _ in 0..40 {
-                    if let Ok(_guard) = s.read() {
+                    if let Some(_guard) = s.try_read() {
                         // SAFETY: the guard.
                         let [a, b] = unsafe { s.ptr().unwrap().cast::<[u64; 2]>().read() };
                         assert_eq!(a, b, "round {round}");

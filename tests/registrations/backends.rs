@@ -6,9 +6,9 @@
 use crate::seeds::support::turn;
 use std::error::Error as _;
 use straightline::dispatch::{
-    BackendComponent, DispatchError, DispatchKey, DispatchKeySet, Kernel, Library,
-    RenameBackendError, Stack, Value, ViewFallback, all_operators, call_on_cpu, capture,
-    cpu_fallback, cpu_fallback_with, operator, rename_backend,
+    BackendComponent, DispatchError, DispatchKey, Kernel, Library, RenameBackendError, Stack,
+    Value, ViewFallback, call_on_cpu, capture, cpu_fallback, cpu_fallback_with, operator,
+    rename_backend, wrapped_views,
 };
 use straightline::ops::aten;
 use straightline::{
@@ -37,29 +37,6 @@ fn wrap(cpu: Tensor, device: Device) -> Result<Tensor> {
     Tensor::opaque(Memory(cpu), &sizes, dtype, device)
         .strides(&strides)
         .build()
-}
-
-fn view_on_memory(
-    op: straightline::dispatch::OperatorHandle,
-    _: DispatchKeySet,
-    stack: &mut Stack,
-) -> Result<()> {
-    let Some(Value::Tensor(t)) = stack.first().cloned() else {
-        return Err(Error::new(ErrorKind::Runtime("a view of what?".into())));
-    };
-    stack[0] = memory(&t).into();
-    op.call_boxed(stack)?;
-    for v in stack.iter_mut() {
-        *v = match std::mem::take(v) {
-            Value::Tensor(v) => wrap(v, t.device())?.into(),
-            Value::TensorList(l) => {
-                let l: Result<Vec<_>> = l.into_iter().map(|v| wrap(v, t.device())).collect();
-                l?.into()
-            }
-            other => other,
-        };
-    }
-    Ok(())
 }
 
 /// The least that makes a device: memory and copies.
@@ -108,15 +85,8 @@ fn primitives(kind: DeviceType) -> Result<Vec<Library>> {
 }
 
 fn views(kind: DeviceType) -> Result<Library> {
-    let mut lib = Library::implementation("aten", DispatchKey::dense(kind))?;
-    for op in all_operators() {
-        let view = op.schema().is_some_and(|s| s.is_view());
-        let composite = op.has_kernel(DispatchKey::CompositeImplicitAutograd);
-        if view && !composite && op.name().namespace() == Some("aten") {
-            lib.impl_(&op.name().to_string(), Kernel::boxed(view_on_memory))?;
-        }
-    }
-    Ok(lib)
+    let inner = |t: &Tensor| t.payload::<Memory>().map(|m| m.0.clone());
+    wrapped_views(DispatchKey::dense(kind), inner, wrap)
 }
 
 fn install(kind: DeviceType) -> Result<Vec<Library>> {
@@ -273,6 +243,106 @@ fn the_cpu_fallback_runs_what_the_backend_lacks() {
         assert_eq!(stack.len(), op.schema().unwrap().args.len());
         call_on_cpu(op, &mut stack, ViewFallback::Refuse).unwrap();
         assert_eq!(stack[0].as_tensor().unwrap().device(), Device::CPU);
+    }
+}
+
+/// Kernels for all backends that work on our memory alone: on tensors of this backend they go to its fallback.
+#[test]
+fn the_cpu_fallback_runs_composite_explicit_operators() {
+    let _alone = turn();
+    let _libs = install(DeviceType::PrivateUse2).unwrap();
+    let d = Device::new(DeviceType::PrivateUse2);
+    let data: Vec<f32> = (0..64).map(|i| ((i * 37) % 64) as f32 / 8.0).collect();
+    let x = tensor(&data[..32], &[1, 2, 4, 4]);
+    let w = tensor(&data[32..50], &[1, 2, 3, 3]);
+    let i = Tensor::from_slice(&[2i64, 0, 3], &[3]).unwrap();
+    let number = || tensor(&[1.5], &[]);
+    type Call<'a> = (&'a str, Vec<Value>);
+    let (ones, zeros) = (vec![1i64, 1], vec![0i64, 0]);
+    let image = || Value::from(&x);
+    let flat = || Value::from(x.view(&[32]).unwrap());
+    let calls: Vec<Call> = vec![
+        (
+            "aten::convolution",
+            vec![
+                image(),
+                (&w).into(),
+                Value::None,
+                ones.clone().into(),
+                ones.clone().into(),
+                ones.into(),
+                false.into(),
+                zeros.into(),
+                1i64.into(),
+            ],
+        ),
+        ("aten::cummax", vec![image(), 2i64.into()]),
+        ("aten::logcumsumexp", vec![image(), 3i64.into()]),
+        ("aten::sort", vec![image(), 3i64.into(), true.into()]),
+        (
+            "aten::kthvalue",
+            vec![image(), 2i64.into(), 3i64.into(), false.into()],
+        ),
+        ("aten::median.dim", vec![image(), 2i64.into(), true.into()]),
+        (
+            "aten::native_group_norm",
+            vec![
+                image(),
+                Value::None,
+                Value::None,
+                1i64.into(),
+                2i64.into(),
+                16i64.into(),
+                2i64.into(),
+                1e-5.into(),
+            ],
+        ),
+        ("aten::complex", vec![image(), image()]),
+        ("aten::frexp.Tensor", vec![image()]),
+        ("aten::celu", vec![image(), Scalar::Float(0.5).into()]),
+        (
+            "aten::index_fill.int_Scalar",
+            vec![image(), 2i64.into(), (&i).into(), Scalar::Int(7).into()],
+        ),
+        (
+            "aten::index_put",
+            vec![
+                flat(),
+                Value::OptionalTensorList(vec![Some(i.clone())]),
+                number().into(),
+                true.into(),
+            ],
+        ),
+        (
+            "aten::put",
+            vec![flat(), (&i).into(), (&w).into(), false.into()],
+        ),
+        (
+            "aten::xlogy.Scalar_Self",
+            vec![Scalar::Int(2).into(), image()],
+        ),
+        (
+            "aten::special_zeta.other_scalar",
+            vec![image(), Scalar::Int(2).into()],
+        ),
+    ];
+    for (name, mut args) in calls {
+        let op = operator(name).unwrap();
+        if name == "aten::put" {
+            args[2] = tensor(&[5.0, 6.0, 7.0], &[3]).into();
+        }
+        let mut there: Stack = (args.iter())
+            .map(|v| v.map_tensors(|t| t.to_device(d)).unwrap())
+            .collect();
+        op.call_boxed(&mut args).unwrap();
+        op.call_boxed(&mut there)
+            .unwrap_or_else(|e| panic!("{name}: {e}"));
+        let results = args.iter().flat_map(Value::tensors);
+        for (want, got) in results.zip(there.iter().flat_map(Value::tensors)) {
+            assert_eq!(got.device(), d, "{name}");
+            let got = got.to_device(Device::CPU).unwrap();
+            assert_eq!(got.to_string(), want.to_string(), "{name}");
+        }
     }
 }
 
@@ -608,7 +678,7 @@ fn private_use_1_takes_a_name() {
         "{text}"
     );
     assert!(
-        text.contains("only available for these backends: [PrivateUse1, "),
+        text.contains("only available for these backends: [PrivateUse1]."),
         "{text}"
     );
     assert!(error(DispatchKey::PrivateUse2).contains("from the 'PrivateUse2' backend"));

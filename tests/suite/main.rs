@@ -20,3 +20,4 @@ mod programs;
 mod random_stream;
 mod shape_inplace;
 mod support;
+mod threads;

@@ -121,15 +121,8 @@ fn to_meta(op: OperatorHandle, value: &Value) -> Result<Value> {
             .build()
     };
     Ok(match value {
-        Value::Tensor(t) => meta(t)?.into(),
-        Value::TensorList(l) => l.iter().map(meta).collect::<Result<Vec<_>>>()?.into(),
-        Value::OptionalTensorList(l) => l
-            .iter()
-            .map(|t| t.as_ref().map(meta).transpose())
-            .collect::<Result<Vec<_>>>()?
-            .into(),
         Value::Device(_) => Value::Device(Device::META),
-        other => other.clone(),
+        other => other.map_tensors(meta)?,
     })
 }
 
@@ -198,7 +191,7 @@ fn call(
     for (r, shape) in shapes.iter().enumerate() {
         returns.push(match written_argument(op, r) {
             Some(i) => args[i].clone(),
-            None => rebuild(shape, &mut fresh)?,
+            None => shape.map_tensors(&mut fresh)?,
         });
     }
     for storage in written {
@@ -206,15 +199,6 @@ fn call(
         result += 1;
     }
     Ok(returns)
-}
-
-/// A value of the same form with other tensors.
-fn rebuild(value: &Value, f: &mut impl FnMut(&Tensor) -> Result<Tensor>) -> Result<Value> {
-    Ok(match value {
-        Value::Tensor(t) => f(t)?.into(),
-        Value::TensorList(l) => l.iter().map(f).collect::<Result<Vec<_>>>()?.into(),
-        other => other.clone(),
-    })
 }
 
 fn operand(value: &Value, written: bool) -> Result<Operand<Content>> {

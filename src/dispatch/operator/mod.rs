@@ -18,6 +18,7 @@ use super::kernel::{Args, Kernel, Signature};
 use super::key::DispatchKey;
 use super::keyset::DispatchKeySet;
 use super::record::{Observation, observed_everywhere};
+use super::recursion::{self, Step};
 use super::slots::Standing;
 use super::table::SLOTS;
 use super::tls;
@@ -150,6 +151,7 @@ impl OperatorHandle {
         record: &'static Record,
         stack: &mut Stack,
     ) -> Result<()> {
+        let _step = recursion::step(self, keys)?;
         let _scope = self.scope(true, Entry::CallBoxed, keys);
         let (base, count) = match self.schema() {
             Some(s) => (stack.len().saturating_sub(s.args.len()), s.args.len()),
@@ -183,13 +185,15 @@ impl OperatorHandle {
     /// apply. A kernel at key `K` passes on `keys & DispatchKeySet::full_after(K)`.
     pub fn redispatch_boxed(self, keys: DispatchKeySet, stack: &mut Stack) -> Result<()> {
         let special = tls::enter_redispatch();
+        let _step = self.step(special, keys)?;
         let _scope = self.scope(special, Entry::RedispatchBoxed, keys);
         self.0.lookup(keys).kernel.call_boxed(self, keys, stack)
     }
 
     /// Calls the operator's own kernel at `key`, or else that key's fallback.
     pub fn call_boxed_for_key(self, key: DispatchKey, stack: &mut Stack) -> Result<()> {
-        let (full, _) = tls::enter(self.argument_keys(stack));
+        let (full, special) = tls::enter(self.argument_keys(stack));
+        let _step = self.step(special, key.into())?;
         let own = self.0.kernels().get(&key).map(|list| list[0]);
         let record = own.or_else(|| dispatcher::dispatcher().fallback(key));
         match record {
@@ -238,6 +242,13 @@ impl OperatorHandle {
         })
     }
 
+    fn step(self, special: bool, keys: DispatchKeySet) -> Result<Option<Step>> {
+        match special {
+            true => recursion::step(self, keys),
+            false => Ok(None),
+        }
+    }
+
     fn scope(self, special: bool, entry: Entry, keys: DispatchKeySet) -> Option<Scope> {
         (special && tls::reasons() & tls::TRACED != 0)
             .then(|| Scope::enter(entry, &self.0.name, keys))
@@ -273,17 +284,29 @@ impl OperatorHandle {
 
     #[cold]
     fn missing_kernel(self, keys: DispatchKeySet) -> MissingKernel {
+        // autograd and the modes serve the operator wherever a backend does; the fallback of Meta says that there is none
+        let key = keys.highest_priority_key();
+        let is_backend = |k: &DispatchKey| {
+            *k != DispatchKey::Undefined && k.functionality() < DispatchKey::BackendSelect
+        };
+        let is_report = |k: &DispatchKey| {
+            let fallback = dispatcher::dispatcher().fallback(*k);
+            *k == DispatchKey::Meta
+                && fallback.is_some_and(|r| ptr::eq(r, self.0.lookup((*k).into())))
+        };
         let available = SLOTS
             .iter()
             .map(|s| s.key)
-            .filter(|k| *k != DispatchKey::Undefined && self.has_computed_kernel(*k))
+            .filter(|k| is_backend(k) && self.has_computed_kernel(*k) && !is_report(k))
             .collect();
         MissingKernel {
             op: self.name().to_string(),
-            key: keys.highest_priority_key(),
+            key,
             keyset: keys,
             available,
-            table: super::dump::dump_table(self),
+            absent: !dispatcher::all_operators()
+                .iter()
+                .any(|op| op.has_kernel(key)),
             failed: super::macros::failures(self.name().namespace()),
         }
     }

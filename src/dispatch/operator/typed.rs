@@ -9,6 +9,7 @@ use crate::dispatch::error::DispatchError;
 use crate::dispatch::kernel::Args;
 use crate::dispatch::keyset::DispatchKeySet;
 use crate::dispatch::record::Observation;
+use crate::dispatch::recursion;
 use crate::dispatch::slots::Standing;
 use crate::dispatch::tls;
 use crate::dispatch::trace::Entry;
@@ -108,6 +109,7 @@ impl<A: Args + 'static, R: Ret> TypedHandle<A, R> {
     #[inline(never)]
     fn call_special(self, full: DispatchKeySet, args: A::Items<'_>) -> Result<R> {
         let keys = self.entry.masked(full);
+        let _step = recursion::step(self.handle(), keys)?;
         let _scope = self.handle().scope(true, Entry::Call, keys);
         let observation = self.handle().observe(keys, || {
             let mut inputs = Stack::new();
@@ -127,6 +129,7 @@ impl<A: Args + 'static, R: Ret> TypedHandle<A, R> {
     #[cold]
     #[inline(never)]
     fn redispatch_special(self, keys: DispatchKeySet, args: A::Items<'_>) -> Result<R> {
+        let _step = recursion::step(self.handle(), keys)?;
         let _scope = self.handle().scope(true, Entry::Redispatch, keys);
         self.run(None, keys, args)
     }

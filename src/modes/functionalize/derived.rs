@@ -5,7 +5,6 @@
 //! copies. It is defined when a capture first needs it, and goes with the original.
 
 use super::forms::{Form, Source, Target};
-use super::kernels::map_tensors;
 use super::storage::lock;
 use crate::dispatch::{
     DispatchKey, DispatchKeySet, Kernel, Library, OperatorHandle, RegistrationEvent, Stack, Value,
@@ -178,7 +177,7 @@ fn kernel(derived: Derived) -> Kernel {
         let arguments = op.schema().map_or(0, |s| s.args.len());
         let mut args = stack.split_off(stack.len().saturating_sub(arguments));
         for i in derived.written() {
-            args[i] = map_tensors(&args[i], |t| copy::clone(t, None))?;
+            args[i] = args[i].map_tensors(|t| copy::clone(t, None))?;
         }
         let kernel = derived.original.kernel_for(keys.highest_priority_key())?;
         stack.extend(derived.run(&kernel, keys, args)?);
@@ -209,7 +208,7 @@ impl Derived {
                 let all = args.iter().flat_map(Value::tensors);
                 all.filter(|o| o.shares_storage_with(t)).count()
             };
-            args[i] = map_tensors(&args[i], |t| match holders(t) {
+            args[i] = args[i].map_tensors(|t| match holders(t) {
                 0 | 1 => Ok(t.clone()),
                 _ => copy::clone(t, None),
             })?;

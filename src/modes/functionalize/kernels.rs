@@ -93,33 +93,16 @@ fn is_composite(op: OperatorHandle) -> bool {
         && !op.has_kernel(DispatchKey::Meta)
 }
 
-/// A value with `f` done to each of its tensors.
-pub(super) fn map_tensors(
-    v: &Value,
-    mut f: impl FnMut(&Tensor) -> Result<Tensor>,
-) -> Result<Value> {
-    Ok(match v {
-        Value::Tensor(t) => Value::Tensor(f(t)?),
-        Value::TensorList(l) => Value::TensorList(l.iter().map(f).collect::<Result<_>>()?),
-        Value::OptionalTensorList(l) => Value::OptionalTensorList(
-            l.iter()
-                .map(|t| t.as_ref().map(&mut f).transpose())
-                .collect::<Result<_>>()?,
-        ),
-        other => other.clone(),
-    })
-}
-
 fn functional(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Result<()> {
     let args = stack.split_off(stack.len() - schema.args.len());
     let _guard = below();
     let mut inner = args
         .iter()
-        .map(|v| map_tensors(v, unwrap))
+        .map(|v| v.map_tensors(unwrap))
         .collect::<Result<Stack>>()?;
     op.call_boxed(&mut inner)?;
     for v in &inner {
-        stack.push(map_tensors(v, |t| Ok(wrap(t)))?);
+        stack.push(v.map_tensors(|t| Ok(wrap(t)))?);
     }
     Ok(())
 }
@@ -153,7 +136,7 @@ fn view(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resul
     }
     let mut inner = args
         .iter()
-        .map(|v| map_tensors(v, unwrap))
+        .map(|v| v.map_tensors(unwrap))
         .collect::<Result<Stack>>()?;
     let given = inner.clone();
     op.call_boxed(&mut inner)?;
@@ -163,7 +146,7 @@ fn view(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resul
     };
     let mut at = 0;
     let layouts: Vec<Layout> = shape.tensors().map(Layout::of).collect();
-    let result = map_tensors(value, |value| {
+    let result = value.map_tensors(|value| {
         let layout = layouts.get(at).ok_or_else(|| no_view(op))?;
         let step = ViewStep {
             op,
@@ -215,7 +198,7 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
     let given = args.clone();
     for (v, a) in args.iter_mut().zip(&schema.args) {
         if a.is_write() {
-            *v = map_tensors(v, wrapped)?;
+            *v = v.map_tensors(wrapped)?;
         }
     }
     if let ([Value::Tensor(to), Value::Tensor(from), ..], "aten::copy_") =
@@ -249,8 +232,8 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
             Source::Argument(i) if schema.args[*i].name == "dtype" && args[*i].is_none() => {
                 Ok(out_dtype(schema, &args))
             }
-            Source::Argument(i) if apart.is_some() => map_tensors(&args[*i], wrapped),
-            Source::Argument(i) => map_tensors(&args[*i], unwrap),
+            Source::Argument(i) if apart.is_some() => args[*i].map_tensors(wrapped),
+            Source::Argument(i) => args[*i].map_tensors(unwrap),
             Source::Dtype(i) => Ok(args[*i]
                 .as_tensor()
                 .map_or(Value::None, |t| t.dtype().into())),
@@ -271,7 +254,7 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
             form.op.call_boxed_for_key(key, &mut inner)?;
             let guard = below();
             for v in &mut inner {
-                *v = map_tensors(v, unwrap)?;
+                *v = v.map_tensors(unwrap)?;
             }
             guard
         }
@@ -303,7 +286,7 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
                 }
                 args[*at].clone()
             }
-            Target::Fresh => map_tensors(&new, |t| Ok(wrap(t)))?,
+            Target::Fresh => new.map_tensors(|t| Ok(wrap(t)))?,
         };
         if i < schema.returns.len() {
             stack.push(result);

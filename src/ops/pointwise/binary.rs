@@ -45,13 +45,15 @@ pub(super) fn binary(op: BinaryOp, a: &Tensor, b: &Tensor, dtype: DType) -> Resu
         && a.storage().has_data()
     {
         let out = Tensor::allocate_like_contiguous(a, dtype)?;
-        let guards = (a.read()?, b.read()?);
-        let operands = [out.data_ptr()?, a.data_ptr()?, b.data_ptr()?];
-        // SAFETY: out is fresh; a and b are held shared; all are row-major, with the same sizes and
-        // dtype.
-        unsafe { kernels::binary_flat(op, dtype, operands, a.numel() as usize)? };
-        drop(guards);
-        return Ok(out);
+        // where one of them is taken, `binary_slow` waits for both
+        if let Some(guards) = access::try_read_both(a, b)? {
+            let operands = [out.data_ptr()?, a.data_ptr()?, b.data_ptr()?];
+            // SAFETY: out is fresh; a and b are held shared; all are row-major, with the same sizes
+            // and dtype.
+            unsafe { kernels::binary_flat(op, dtype, operands, a.numel() as usize)? };
+            drop(guards);
+            return Ok(out);
+        }
     }
     binary_slow(op, a, b, dtype)
 }

@@ -118,8 +118,11 @@ fn run(x: &Tensor, w: &PackedLinear, scale: f64, zero_point: i64, relu: bool) ->
     let sizes = result_sizes("quantized::linear", x, weights)?;
     let out = Tensor::allocate_contiguous(DType::U8, x.device(), &sizes)?;
     {
-        let _read = access::read(&[&q.ints])?;
-        let _bias = bias.as_ref().map(|b| b.read()).transpose()?;
+        let operands: Vec<&Tensor> = [Some(&q.ints), bias.as_ref()]
+            .into_iter()
+            .flatten()
+            .collect();
+        let _reads = access::read(&operands)?;
         // SAFETY: out is fresh; x is row-major u8 and the bias row-major f32, both held shared.
         unsafe {
             kernels::linear(
@@ -189,8 +192,8 @@ pub(super) fn linear_dynamic(x: &Tensor, w: &PackedLinear, reduce_range: bool) -
     let sizes = result_sizes("quantized::linear_dynamic", x, weights)?;
     let x = copy::to_contiguous(x)?;
     let out = Tensor::allocate_contiguous(DType::F32, x.device(), &sizes)?;
-    let _read = access::read(&[&x])?;
-    let _bias = bias.as_ref().map(|b| b.read()).transpose()?;
+    let operands: Vec<&Tensor> = [Some(&x), bias.as_ref()].into_iter().flatten().collect();
+    let _reads = access::read(&operands)?;
     // SAFETY: x is row-major f32 and held shared.
     let real = unsafe { elements::<f32>(&x)? };
     let (min, max) = real

@@ -48,15 +48,14 @@ fn check_product(a: &Tensor, b: &Tensor) -> Result<()> {
 
 /// `out += alpha * a @ b`; out is fresh and row-major, a sparse, b dense; sizes and dtypes fit.
 fn multiply_into(out: &Tensor, a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<()> {
-    let _read = access::read(&[b])?;
-    let right = Dense {
-        ptr: b.data_ptr()?.cast_const(),
-        sizes: (b.sizes()[0] as usize, b.sizes()[1] as usize),
-        strides: (b.strides()[0] as usize, b.strides()[1] as usize),
-    };
     let run =
         |begin: &[i64], columns: &[i64], order: Option<&[usize]>, values: &Tensor| -> Result<()> {
             let _reads = access::read(&[b, values])?;
+            let right = Dense {
+                ptr: b.data_ptr()?.cast_const(),
+                sizes: (b.sizes()[0] as usize, b.sizes()[1] as usize),
+                strides: (b.strides()[0] as usize, b.strides()[1] as usize),
+            };
             let rows = Rows {
                 begin,
                 columns,

@@ -230,7 +230,7 @@ fn problem_7_not_implemented() {
     // and "no backend supports this operator" lists those that there are
     let error = message(call("post7::f", vec![on(DeviceType::Xla).into()]));
     assert!(
-        error.contains("is only available for these backends: [CPU, CUDA,"),
+        error.contains("is only available for these backends: [CPU, CUDA"),
         "{error}"
     );
 }

@@ -1,0 +1,198 @@
+//! Kernels that call themselves without end, directly or through others.
+//!
+//! A call compares where the stack is with an address that its thread keeps beside the key sets (`tls`), and takes the slow
+//! road below it. That road notes the operators that are entered from there on, and shortly before the stack is used up it
+//! gives an error with the notes in place of a call. What is above the address is not noted: a recursion repeats itself.
+
+use super::error::DispatchError;
+use super::key::DispatchKey;
+use super::keyset::DispatchKeySet;
+use super::operator::OperatorHandle;
+use crate::error::Result;
+use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
+use straightline_runtime::stack;
+
+/// The most that is left to a kernel.
+const RESERVE: usize = 512 << 10;
+
+/// Calls that an error names where they do not repeat themselves.
+const SHOWN: usize = 12;
+
+/// Addresses of a thread's stack, which grows downwards.
+#[derive(Clone, Copy, Default)]
+struct Limits {
+    /// From here on calls are noted.
+    noted: usize,
+    /// From here on there are errors.
+    refused: usize,
+    /// A stack that is no thread's, as coroutines have, may lie below.
+    lowest: usize,
+}
+
+thread_local! {
+    static LIMITS: Cell<Limits> = const { Cell::new(Limits { noted: 0, refused: 0, lowest: 0 }) };
+    static TRAIL: RefCell<Vec<(OperatorHandle, DispatchKey)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Looks where the thread's stack lies, and gives the address below which calls ask [`step`].
+pub(super) fn find_limits() -> usize {
+    let limits = stack::bounds().map_or(Limits::default(), |stack| {
+        let reserve = (stack.len() / 8).min(RESERVE);
+        Limits {
+            noted: stack.start + 2 * reserve,
+            refused: stack.start + reserve,
+            lowest: stack.start,
+        }
+    });
+    LIMITS.set(limits);
+    limits.noted
+}
+
+/// A call that is noted while it lasts.
+pub(super) struct Step(PhantomData<*const ()>);
+
+impl Drop for Step {
+    fn drop(&mut self) {
+        TRAIL.with_borrow_mut(Vec::pop);
+    }
+}
+
+/// Notes a call, if the stack is as deep as that, or refuses it.
+pub(super) fn step(op: OperatorHandle, keys: DispatchKeySet) -> Result<Option<Step>> {
+    let (limits, at) = (LIMITS.get(), stack::here());
+    if at >= limits.noted || at < limits.lowest {
+        return Ok(None);
+    }
+    let call = (op, keys.highest_priority_key());
+    if at < limits.refused {
+        return Err(refusal(call));
+    }
+    TRAIL.with_borrow_mut(|trail| trail.push(call));
+    Ok(Some(Step(PhantomData)))
+}
+
+#[cold]
+fn refusal(call: (OperatorHandle, DispatchKey)) -> crate::Error {
+    let mut calls = TRAIL.with_borrow(|trail| trail.clone());
+    calls.push(call);
+    let round = round(&calls);
+    let shown = round.unwrap_or(SHOWN.min(calls.len()));
+    DispatchError::Recursion {
+        op: call.0.name().to_string(),
+        calls: (calls[calls.len() - shown..].iter())
+            .map(|(op, key)| format!("{} [{key}]", op.name()))
+            .collect(),
+        repeats: round.is_some(),
+    }
+    .into()
+}
+
+/// How many calls make up what the last calls repeat.
+fn round<T: PartialEq>(calls: &[T]) -> Option<usize> {
+    (1..=calls.len() / 3).find(|n| {
+        let last = &calls[calls.len() - 3 * n..];
+        last[..2 * n] == last[*n..]
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dispatch::{Library, OperatorHandle, Value, operator};
+    use crate::error::{Error, ErrorKind};
+    use crate::tensor::Tensor;
+
+    #[test]
+    fn rounds() {
+        assert_eq!(round(&[1, 2, 1, 2, 1, 2]), Some(2));
+        assert_eq!(round(&[7, 7, 7]), Some(1));
+        assert_eq!(round(&[1, 2, 3, 1, 2, 3, 1, 2]), None);
+    }
+
+    fn calls_of(e: &Error) -> (Vec<String>, bool) {
+        match e.kind() {
+            ErrorKind::Dispatch(DispatchError::Recursion { calls, repeats, .. }) => {
+                (calls.clone(), *repeats)
+            }
+            _ => panic!("{e}"),
+        }
+    }
+
+    /// Calls `op` here and on a thread with a small stack.
+    fn fails(op: OperatorHandle, expected: &[&str]) {
+        let call = || {
+            let x = Tensor::from_vec([1f32]).unwrap();
+            for _ in 0..2 {
+                let e = op.call_boxed(&mut vec![x.clone().into()]).unwrap_err();
+                let (calls, repeats) = calls_of(&e);
+                assert!(repeats, "{e}");
+                // a round begins anywhere
+                let at = calls.iter().position(|c| c == expected[0]).unwrap();
+                let from_first: Vec<&String> = calls[at..].iter().chain(&calls[..at]).collect();
+                assert_eq!(from_first, expected);
+            }
+            // the thread is as good as new
+            assert_eq!((&x + &x).unwrap().to_vec::<f32>().unwrap(), [2.0]);
+        };
+        std::thread::scope(|scope| {
+            for size in [256 << 10, 8 << 20] {
+                let thread = std::thread::Builder::new().stack_size(size);
+                thread.spawn_scoped(scope, call).unwrap().join().unwrap();
+            }
+        });
+    }
+
+    #[test]
+    fn a_kernel_that_calls_itself_is_told_so() {
+        let mut lib = Library::new("recursion_one").unwrap();
+        lib.def("f(Tensor x) -> Tensor").unwrap();
+        let f = operator("recursion_one::f").unwrap();
+        lib.impl_at("f", DispatchKey::CPU, move |x: &Tensor| {
+            f.typed::<(&'static Tensor,), Tensor>()?.call((x,))
+        })
+        .unwrap();
+        fails(f, &["recursion_one::f [CPU]"]);
+        let x = Tensor::from_vec([1f32]).unwrap();
+        let e = f.call_boxed(&mut vec![x.into()]).unwrap_err().to_string();
+        assert!(
+            e.contains("recursion_one::f [CPU]") && e.contains("redispatch"),
+            "{e}"
+        );
+    }
+
+    #[test]
+    fn so_are_kernels_that_call_each_other() {
+        let mut lib = Library::new("recursion_two").unwrap();
+        for name in ["f", "g"] {
+            lib.def(&format!("{name}(Tensor x) -> Tensor")).unwrap();
+        }
+        let [f, g] = ["f", "g"].map(|n| operator(&format!("recursion_two::{n}")).unwrap());
+        let to = |op: OperatorHandle| {
+            move |x: &Tensor| -> Result<Tensor> {
+                let mut stack: Vec<Value> = vec![x.clone().into()];
+                op.call_boxed(&mut stack)?;
+                match stack.pop() {
+                    Some(Value::Tensor(t)) => Ok(t),
+                    other => panic!("{other:?}"),
+                }
+            }
+        };
+        lib.impl_at("f", DispatchKey::CPU, to(g)).unwrap();
+        lib.impl_at("g", DispatchKey::CPU, to(f)).unwrap();
+        fails(f, &["recursion_two::f [CPU]", "recursion_two::g [CPU]"]);
+    }
+
+    #[test]
+    fn so_is_one_that_redispatches_to_its_own_key() {
+        let mut lib = Library::new("recursion_key").unwrap();
+        lib.def("f(Tensor x) -> Tensor").unwrap();
+        let f = operator("recursion_key::f").unwrap();
+        lib.impl_at("f", DispatchKey::CPU, move |x: &Tensor| {
+            let typed = f.typed::<(&'static Tensor,), Tensor>()?;
+            typed.redispatch(DispatchKey::CPU.into(), (x,))
+        })
+        .unwrap();
+        fails(f, &["recursion_key::f [CPU]"]);
+    }
+}

@@ -1,0 +1,383 @@
+//! Waiting for storages that others use.
+//!
+//! A call asks for all its storages at once, and holds none of them while it waits, so that calls which want the same
+//! ones in another order do not wait for each other. Who does not get them by itself joins one queue, first come, first
+//! served: later calls that want the same storages stand behind, readers behind a writer as well, so that a stream of
+//! readers does not keep a writer out. A state that somebody queues for is *closed* (`Borrow::close`): nobody enters past
+//! the queue, and who leaves calls those who wait.
+//!
+//! A thread may wait while a kernel further up its stack holds other storages (a compiled function that calls an
+//! operator of the user's). Threads that do can wait for each other in a circle. The queue knows who waits for what, and
+//! the states know who holds them, so whoever would close such a circle gets an error in place of its storages. Where a
+//! circle is one of courtesy only, since somebody stands behind another one who waits for him, he goes first.
+//!
+//! All of this lies off the path of calls that meet nobody.
+
+use super::borrow::{Access, Borrow, Obstacle, Reading, ThreadToken, Writing};
+use super::held;
+use crate::sync::{Condvar, Mutex, MutexGuard, SPINS, global, sleep};
+use smallvec::SmallVec;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often who waits for readers at home looks whether they have gone.
+const LOOK: Duration = Duration::from_micros(50);
+
+/// Why a call did not get a storage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Refusal {
+    /// Another thread uses it, and the call does not wait.
+    Taken,
+    /// A call further up this thread's stack uses it.
+    Own,
+    /// The threads that use it wait for this one.
+    Circle,
+    /// It was not given back in this time.
+    Late(Duration),
+}
+
+/// Storages that a call has.
+#[derive(Default, Debug)]
+pub(crate) struct Held<'a> {
+    pub(crate) reads: SmallVec<[Reading<'a>; 4]>,
+    pub(crate) writes: SmallVec<[Writing<'a>; 1]>,
+}
+
+impl<'a> Held<'a> {
+    fn push(&mut self, guard: Guard<'a>) {
+        match guard {
+            Guard::Read(guard) => self.reads.push(guard),
+            Guard::Write(guard) => self.writes.push(guard),
+        }
+    }
+
+    fn leave_quietly(self) {
+        self.reads.into_iter().for_each(Reading::leave_quietly);
+        self.writes.into_iter().for_each(Writing::leave_quietly);
+    }
+}
+
+enum Guard<'a> {
+    Read(Reading<'a>),
+    Write(Writing<'a>),
+}
+
+/// Takes all that is wanted, each storage once if it is to be written. Waits where other threads use it, unless `limit` is
+/// `None`: until then no storage that is wanted may have been given back. On refusal the state is said that the storage
+/// is in.
+pub(crate) fn acquire<'a>(
+    wants: &[(&'a Borrow, Access)],
+    me: ThreadToken,
+    limit: Option<Duration>,
+) -> Result<Held<'a>, (Refusal, Access)> {
+    check_own(wants, me)?;
+    let mut spins = if limit.is_some() { SPINS } else { 0 };
+    while spins > 0 && !wants.iter().any(|(borrow, _)| borrow.is_closed()) {
+        if let Some(held) = try_all(wants, me) {
+            return Ok(held);
+        }
+        std::hint::spin_loop();
+        spins -= 1;
+    }
+    let mut queue = lock();
+    let (number, bell) = queue.join(wants, me);
+    let refusal = 'refused: {
+        let mut obstacle = match queue.serve(number, wants, me) {
+            Ok(held) => return Ok(held),
+            Err(obstacle) => obstacle,
+        };
+        let Some(limit) = limit else {
+            break 'refused Refusal::Taken;
+        };
+        if queue.waits_for(me, me, false) {
+            break 'refused Refusal::Circle;
+        }
+        if queue.waits_for(me, me, true) {
+            queue.call_all();
+        }
+        loop {
+            let waited = queue.waits_since(number).elapsed();
+            if waited >= limit {
+                break 'refused Refusal::Late(limit);
+            }
+            queue = match obstacle {
+                Obstacle::AtHome => {
+                    drop(queue);
+                    sleep(LOOK.min(limit - waited));
+                    lock()
+                }
+                Obstacle::Caller => match bell.wait_timeout(queue, limit - waited) {
+                    Ok((queue, _)) => queue,
+                    Err(poisoned) => poisoned.into_inner().0,
+                },
+            };
+            obstacle = match queue.serve(number, wants, me) {
+                Ok(held) => return Ok(held),
+                Err(obstacle) => obstacle,
+            };
+        }
+    };
+    queue.dismiss(number);
+    Err((refusal, found(wants)))
+}
+
+/// Refuses what the thread would wait for itself to give back.
+fn check_own(wants: &[(&Borrow, Access)], me: ThreadToken) -> Result<(), (Refusal, Access)> {
+    for (i, (borrow, access)) in wants.iter().enumerate() {
+        let other = |(b, a): &(&Borrow, Access)| {
+            b.id() == borrow.id() && (*a == Access::Write || *access == Access::Write)
+        };
+        let mine = borrow.mine(me);
+        if let Some(mine) = mine
+            && (mine == Access::Write || *access == Access::Write)
+        {
+            return Err((Refusal::Own, mine));
+        }
+        if let Some((_, access)) = wants[..i].iter().find(|w| other(w)) {
+            return Err((Refusal::Own, *access));
+        }
+    }
+    Ok(())
+}
+
+/// What those who are in the way do.
+fn found(wants: &[(&Borrow, Access)]) -> Access {
+    let only_reads = wants.iter().all(|(_, access)| *access == Access::Read);
+    let written = wants.iter().any(|(borrow, _)| borrow.writer().is_some());
+    match written || only_reads {
+        true => Access::Write,
+        false => Access::Read,
+    }
+}
+
+/// Takes all that is wanted past the queue, where nobody is in the way.
+pub(crate) fn try_all<'a>(wants: &[(&'a Borrow, Access)], me: ThreadToken) -> Option<Held<'a>> {
+    let mut held = Held::default();
+    for (borrow, access) in wants {
+        held.push(match access {
+            Access::Read => Guard::Read(borrow.try_read(me)?),
+            Access::Write => Guard::Write(borrow.try_write(me)?),
+        });
+    }
+    Some(held)
+}
+
+/// A storage that a waiter wants.
+struct Want {
+    borrow: *const Borrow,
+    access: Access,
+}
+
+// SAFETY: `Borrow` is `Sync`, and the pointer is followed as `Want::borrow` says.
+unsafe impl Send for Want {}
+
+impl Want {
+    fn borrow(&self) -> &Borrow {
+        // SAFETY: a want is only reached under the queue's lock, and its waiter, whose thread is in `acquire`, which
+        // borrows the state, leaves the queue before that returns.
+        unsafe { &*self.borrow }
+    }
+}
+
+/// A call that waits. A thread has one at most.
+struct Waiter {
+    number: u64,
+    thread: ThreadToken,
+    wants: Vec<Want>,
+    /// What the thread has noted in `held`.
+    holds: Vec<usize>,
+    /// When it came, or somebody last gave back a storage that it wants.
+    since: Instant,
+    bell: Arc<Condvar>,
+}
+
+impl Waiter {
+    fn wants(&self, id: usize) -> bool {
+        self.wants.iter().any(|w| w.borrow().id() == id)
+    }
+
+    /// Whether its thread reads the state already.
+    fn reads(&self, borrow: &Borrow) -> bool {
+        borrow.home_reader() == Some(self.thread) || self.holds.contains(&borrow.id())
+    }
+
+    /// Whether it has to let an earlier one go first.
+    fn stands_behind(&self, earlier: &Waiter) -> bool {
+        self.wants.iter().any(|mine| {
+            let again = mine.access == Access::Read && self.reads(mine.borrow());
+            let clash = |theirs: &Want| {
+                theirs.borrow().id() == mine.borrow().id()
+                    && (theirs.access == Access::Write || mine.access == Access::Write)
+            };
+            !again && earlier.wants.iter().any(clash)
+        })
+    }
+}
+
+/// The calls that wait, in the order in which they came.
+struct Queue {
+    waiters: Vec<Waiter>,
+    last: u64,
+}
+
+global! {
+    static QUEUE: Mutex<Queue> = Mutex::new(Queue { waiters: Vec::new(), last: 0 });
+}
+
+fn lock() -> MutexGuard<'static, Queue> {
+    QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Somebody has left a closed state.
+#[cold]
+pub(super) fn left(borrow: &Borrow) {
+    lock().left(borrow.id());
+}
+
+impl Queue {
+    fn join(&mut self, wants: &[(&Borrow, Access)], me: ThreadToken) -> (u64, Arc<Condvar>) {
+        self.last += 1;
+        let bell = Arc::new(Condvar::new());
+        let wants = wants.iter().map(|(borrow, access)| {
+            borrow.close();
+            Want {
+                borrow: std::ptr::from_ref(*borrow),
+                access: *access,
+            }
+        });
+        self.waiters.push(Waiter {
+            number: self.last,
+            thread: me,
+            wants: wants.collect(),
+            holds: held::all(),
+            since: Instant::now(),
+            bell: bell.clone(),
+        });
+        (self.last, bell)
+    }
+
+    /// Gives a waiter what it wants, if it is its turn and the storages are free; it has left the queue then.
+    fn serve<'a>(
+        &mut self,
+        number: u64,
+        wants: &[(&'a Borrow, Access)],
+        me: ThreadToken,
+    ) -> Result<Held<'a>, Obstacle> {
+        let at = self.waiters.iter().position(|w| w.number == number);
+        if !at.is_some_and(|at| self.is_next(at)) {
+            return Err(Obstacle::Caller);
+        }
+        let mut held = Held::default();
+        for (borrow, access) in wants {
+            let guard = match access {
+                Access::Read => borrow.admit_reader(me).map(Guard::Read),
+                Access::Write => borrow.admit_writer(me).map(Guard::Write),
+            };
+            match guard {
+                Ok(guard) => held.push(guard),
+                Err(obstacle) => {
+                    held.leave_quietly();
+                    return Err(obstacle);
+                }
+            }
+        }
+        self.dismiss(number);
+        Ok(held)
+    }
+
+    /// Whether nobody has to go first.
+    fn is_next(&self, at: usize) -> bool {
+        let me = &self.waiters[at];
+        let mut earlier = self.waiters[..at].iter();
+        earlier.all(|e| !me.stands_behind(e) || self.waits_for(e.thread, me.thread, true))
+    }
+
+    /// Takes a waiter out of the queue.
+    fn dismiss(&mut self, number: u64) {
+        let Some(at) = self.waiters.iter().position(|w| w.number == number) else {
+            return;
+        };
+        let gone = self.waiters.remove(at);
+        for want in &gone.wants {
+            let borrow = want.borrow();
+            if !self.waiters.iter().any(|w| w.wants(borrow.id())) {
+                borrow.open();
+            }
+        }
+        for at in 0..self.waiters.len() {
+            let other = &self.waiters[at];
+            if gone.wants.iter().any(|w| other.wants(w.borrow().id())) && self.is_next(at) {
+                other.bell.notify_one();
+            }
+        }
+    }
+
+    fn left(&mut self, id: usize) {
+        for at in 0..self.waiters.len() {
+            if !self.waiters[at].wants(id) {
+                continue;
+            }
+            self.waiters[at].since = Instant::now();
+            if self.is_next(at) {
+                self.waiters[at].bell.notify_one();
+            }
+        }
+    }
+
+    fn call_all(&self) {
+        for waiter in &self.waiters {
+            waiter.bell.notify_one();
+        }
+    }
+
+    fn waits_since(&self, number: u64) -> Instant {
+        let waiter = self.waiters.iter().find(|w| w.number == number);
+        waiter.map_or_else(Instant::now, |w| w.since)
+    }
+
+    /// Whether `from` waits for `to` to do something, itself or through others; `courtesy` counts standing behind as
+    /// waiting.
+    fn waits_for(&self, from: ThreadToken, to: ThreadToken, courtesy: bool) -> bool {
+        let mut seen = vec![from];
+        let mut at = 0;
+        while at < seen.len() {
+            for next in self.in_the_way_of(seen[at], courtesy) {
+                if next == to {
+                    return true;
+                }
+                if !seen.contains(&next) {
+                    seen.push(next);
+                }
+            }
+            at += 1;
+        }
+        false
+    }
+
+    /// The threads that a thread waits for; none, if it does not.
+    fn in_the_way_of(&self, thread: ThreadToken, courtesy: bool) -> Vec<ThreadToken> {
+        let mut out = Vec::new();
+        let Some(at) = self.waiters.iter().position(|w| w.thread == thread) else {
+            return out;
+        };
+        let me = &self.waiters[at];
+        for want in &me.wants {
+            let borrow = want.borrow();
+            out.extend(borrow.writer());
+            if want.access == Access::Write {
+                out.extend(borrow.home_reader());
+                let readers = self
+                    .waiters
+                    .iter()
+                    .filter(|w| w.holds.contains(&borrow.id()));
+                out.extend(readers.map(|w| w.thread));
+            }
+        }
+        if courtesy {
+            let earlier = self.waiters[..at].iter().filter(|e| me.stands_behind(e));
+            out.extend(earlier.map(|e| e.thread));
+        }
+        out.retain(|t| *t != thread);
+        out
+    }
+}
