@@ -485,3 +485,4 @@ arity!(20 A a, B b, C c, D d, E e, F f_, G g, H h, I i_, J j, K k, L l, M m, N n
 arity!(21 A a, B b, C c, D d, E e, F f_, G g, H h, I i_, J j, K k, L l, M m, N n, O o, P p, Q q, S s, T t, U u, V v);
 arity!(22 A a, B b, C c, D d, E e, F f_, G g, H h, I i_, J j, K k, L l, M m, N n, O o, P p, Q q, S s, T t, U u, V v, W w);
 arity!(23 A a, B b, C c, D d, E e, F f_, G g, H h, I i_, J j, K k, L l, M m, N n, O o, P p, Q q, S s, T t, U u, V v, W w, X x);
+arity!(30 A a, B b, C c, D d, E e, F f_, G g, H h, I i_, J j, K k, L l, M m, N n, O o, P p, Q q, S s, T t, U u, V v, W w, X x, Y y, Z z, AA aa, BB bb, CC cc, DD dd, EE ee);

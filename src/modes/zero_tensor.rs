@@ -51,6 +51,11 @@ fn mul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     zeros_like_shape(&shape_of("aten::mul.Tensor", a, b, &[])?)
 }
 
+fn cross(a: &Tensor, b: &Tensor, dim: i64) -> Result<Tensor> {
+    let dim = [Value::from(dim)];
+    zeros_like_shape(&shape_of("aten::linalg_cross", a, b, &dim)?)
+}
+
 fn div(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let shape = shape_of("aten::div.Tensor", a, b, &[])?;
     let (out, device) = &shape;
@@ -121,6 +126,7 @@ pub(super) fn register() -> Result<()> {
 pub(super) fn kernels_of(name: &str) -> Vec<(DispatchKey, Kernel)> {
     let kernel = match name {
         "mul.Tensor" => mul.into_kernel(),
+        "linalg_cross" => cross.into_kernel(),
         "div.Tensor" => div.into_kernel(),
         "add.Tensor" => add.into_kernel(),
         "sub.Tensor" => sub.into_kernel(),

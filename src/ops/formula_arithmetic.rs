@@ -211,6 +211,11 @@ const XLOGY: Two = Two {
     formula: f::xlogy,
     dtype: to_float,
 };
+const XLOG1PY: Two = Two {
+    name: "xlog1py",
+    formula: f::xlog1py,
+    dtype: to_float,
+};
 const FLOOR_DIVIDE: Two = Two {
     name: "floor_divide",
     formula: f::floor_divide,
@@ -232,12 +237,14 @@ macro_rules! two {
         pub(crate) fn $name(a: &Tensor, b: &Tensor) -> Result<Tensor> {
             $table.tensors(a, b, false)
         }
+        #[allow(dead_code, reason = "not every operator has the form")]
         pub(crate) fn $inplace(a: &Tensor, b: &Tensor) -> Result<Tensor> {
             $table.tensors(a, b, true)
         }
         pub(crate) fn $scalar(a: &Tensor, b: Scalar) -> Result<Tensor> {
             $table.scalar(a, b, false)
         }
+        #[allow(dead_code, reason = "not every operator has the form")]
         pub(crate) fn $scalar_inplace(a: &Tensor, b: Scalar) -> Result<Tensor> {
             $table.scalar(a, b, true)
         }
@@ -249,6 +256,7 @@ macro_rules! two {
 }
 
 two! {
+    XLOG1PY: xlog1py xlog1py_ xlog1py_scalar xlog1py_scalar_ xlog1py_number;
     XLOGY: xlogy xlogy_ xlogy_scalar xlogy_scalar_ xlogy_number;
     FLOOR_DIVIDE: floor_divide floor_divide_ floor_divide_scalar floor_divide_scalar_ floor_divide_number;
     LEFT: shift_left shift_left_ shift_left_scalar shift_left_scalar_ shift_left_number;
@@ -407,6 +415,64 @@ pub(crate) fn isposinf(x: &Tensor) -> Result<Tensor> {
 
 pub(crate) fn isneginf(x: &Tensor) -> Result<Tensor> {
     test("isneginf", x, f::isneginf)
+}
+
+/// What follows the point.
+pub(crate) fn frac(x: &Tensor) -> Result<Tensor> {
+    let call = Call {
+        name: "frac",
+        operands: &[(0, x)],
+        attributes: &[],
+        dtype: floats("frac", &[x])?,
+    };
+    call.run(f::frac)
+}
+
+pub(crate) fn frac_(x: &Tensor) -> Result<Tensor> {
+    let call = Call {
+        name: "frac_",
+        operands: &[(0, x)],
+        attributes: &[],
+        dtype: floats("frac", &[x])?,
+    };
+    call.run_inplace(f::frac)
+}
+
+/// Finite numbers for NaN and the infinities; of complex numbers, part by part. Integers are copied.
+pub(crate) fn nan_to_num(
+    x: &Tensor,
+    nan: Option<f64>,
+    posinf: Option<f64>,
+    neginf: Option<f64>,
+) -> Result<Tensor> {
+    if x.dtype().is_complex() {
+        let parts = super::complex::view_as_real(x)?;
+        return super::complex::view_as_complex(&nan_to_num(&parts, nan, posinf, neginf)?);
+    }
+    if !x.dtype().is_floating() {
+        return copy::clone(x, None);
+    }
+    let given = [("nan", nan), ("posinf", posinf), ("neginf", neginf)];
+    let attributes: Vec<(&str, Attribute)> = given
+        .into_iter()
+        .filter_map(|(name, v)| Some((name, Attribute::from(v?))))
+        .collect();
+    let call = Call {
+        name: "nan_to_num",
+        operands: &[(0, x)],
+        attributes: &attributes,
+        dtype: x.dtype(),
+    };
+    call.run(f::nan_to_num)
+}
+
+pub(crate) fn nan_to_num_(
+    x: &Tensor,
+    nan: Option<f64>,
+    posinf: Option<f64>,
+    neginf: Option<f64>,
+) -> Result<Tensor> {
+    super::special::in_place(x, &nan_to_num(x, nan, posinf, neginf)?)
 }
 
 pub(crate) fn is_nonzero(x: &Tensor) -> Result<bool> {

@@ -6,11 +6,11 @@ use super::dense::{check_kernel, slice, slice_mut, with_float};
 use super::view;
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Dims, layout};
+use straightline_passes::ir::{DType, Dims, Scalar, layout};
 use straightline_runtime::cpu::kernels::linalg as kernels;
 
 /// A matrix (or batch) of floats that a kernel takes.
-fn check_matrix(a: &Tensor, name: &str, what: &str) -> Result<()> {
+pub(super) fn check_matrix(a: &Tensor, name: &str, what: &str) -> Result<()> {
     if a.dim() < 2 {
         return Err(Error::runtime(format!(
             "{name}: The input tensor {what} must have at least 2 dimensions."
@@ -26,12 +26,12 @@ fn check_matrix(a: &Tensor, name: &str, what: &str) -> Result<()> {
 }
 
 /// Rows and columns.
-fn shape(a: &Tensor) -> (usize, usize) {
+pub(super) fn shape(a: &Tensor) -> (usize, usize) {
     let n = a.dim();
     (a.sizes()[n - 2] as usize, a.sizes()[n - 1] as usize)
 }
 
-fn check_square(a: &Tensor, name: &str) -> Result<usize> {
+pub(super) fn check_square(a: &Tensor, name: &str) -> Result<usize> {
     check_matrix(a, name, "A")?;
     let (m, n) = shape(a);
     if m != n {
@@ -42,23 +42,25 @@ fn check_square(a: &Tensor, name: &str) -> Result<usize> {
     Ok(n)
 }
 
-fn batch(a: &Tensor) -> &[i64] {
+pub(super) fn batch(a: &Tensor) -> &[i64] {
     &a.sizes()[..a.dim() - 2]
 }
 
 /// Fresh memory with the columns of each matrix one after another; its last two sizes are those of the transposed.
-fn columns(a: &Tensor) -> Result<Tensor> {
+pub(super) fn columns(a: &Tensor) -> Result<Tensor> {
     copy::clone_contiguous(&view::transpose(a, -2, -1)?)
 }
 
 /// The matrices whose columns these are.
-fn of_columns(memory: &Tensor) -> Result<Tensor> {
+pub(super) fn of_columns(memory: &Tensor) -> Result<Tensor> {
     view::transpose(memory, -2, -1)
 }
 
-fn infos(a: &Tensor, extra: &[i64]) -> Result<Tensor> {
+pub(super) fn infos(a: &Tensor, extra: &[i64]) -> Result<Tensor> {
     let sizes = [batch(a), extra].concat();
-    Tensor::allocate_contiguous(DType::I32, a.device(), &sizes)
+    let infos = Tensor::allocate_contiguous(DType::I32, a.device(), &sizes)?;
+    // a matrix without elements is never factored, and has not failed
+    copy::fill_(&infos, Scalar::Int(0))
 }
 
 /// The first failure of a batch, where there is memory to look at: which matrix, and what it said.
@@ -92,6 +94,14 @@ pub(crate) fn check_errors(info: &Tensor, api: &str, is_matrix: bool) -> Result<
         format!(
             "The factorization could not be completed because the input is not positive-definite (the leading minor of order {code} is not positive-definite)."
         )
+    } else if api.contains("svd") {
+        format!(
+            "The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated singular values (error code: {code})."
+        )
+    } else if api.contains("eig") {
+        format!(
+            "The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated eigenvalues (error code: {code})."
+        )
     } else if api.contains("lu_factor") {
         format!(
             "U[{code},{code}] is zero and using it on lu_solve would result in a division by zero. If you still want to perform the factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
@@ -105,9 +115,9 @@ pub(crate) fn check_errors(info: &Tensor, api: &str, is_matrix: bool) -> Result<
 /// Runs an expression for each matrix of a batch, with slices of the fresh tensors.
 macro_rules! each_matrix {
     ($dtype:expr, $name:expr, $t:ident, ($($tensor:ident: $elem:ty, $len:expr);+), $body:expr) => {
-        with_float!($dtype, $name, $t => {
+        crate::ops::dense::with_float!($dtype, $name, $t => {
             // SAFETY: the tensors are fresh, row-major and of these dtypes.
-            $(let $tensor = unsafe { slice_mut::<$elem>(&$tensor)? };)+
+            $(let $tensor = unsafe { crate::ops::dense::slice_mut::<$elem>(&$tensor)? };)+
             let mut index = 0;
             loop {
                 $(
@@ -115,17 +125,18 @@ macro_rules! each_matrix {
                         break;
                     };
                 )+
-                if each_matrix!(@nothing $($tensor)+) {
+                if crate::ops::linalg::each_matrix!(@nothing $($tensor)+) {
                     break;
                 }
                 $body;
                 index += 1;
             }
-            Ok::<(), Error>(())
+            Ok::<(), crate::Error>(())
         })?
     };
     (@nothing $first:ident $($rest:ident)*) => { $first.is_empty() };
 }
+pub(super) use each_matrix;
 
 pub(crate) fn cholesky_ex(a: &Tensor, upper: bool, check: bool) -> Result<(Tensor, Tensor)> {
     let n = check_square(a, "linalg.cholesky")?;
@@ -143,7 +154,7 @@ pub(crate) fn cholesky_ex(a: &Tensor, upper: bool, check: bool) -> Result<(Tenso
 }
 
 /// The factors in place of the columns in `memory`, with pivots and failures.
-fn factor(a: &Tensor, memory: &Tensor, m: usize, n: usize) -> Result<(Tensor, Tensor)> {
+pub(super) fn factor(a: &Tensor, memory: &Tensor, m: usize, n: usize) -> Result<(Tensor, Tensor)> {
     let k = m.min(n);
     let (pivots, info) = (infos(a, &[k as i64])?, infos(a, &[])?);
     if info.storage().has_data() {
@@ -196,7 +207,12 @@ pub(crate) fn inv_ex(a: &Tensor, check: bool) -> Result<(Tensor, Tensor)> {
 }
 
 /// Sizes of `a` and `b` in an equation `a x = b` (or `x a = b`), expanded to one batch.
-fn check_equation(a: &Tensor, b: &Tensor, left: bool, name: &str) -> Result<(Tensor, Tensor)> {
+pub(super) fn check_equation(
+    a: &Tensor,
+    b: &Tensor,
+    left: bool,
+    name: &str,
+) -> Result<(Tensor, Tensor)> {
     check_square(a, name)?;
     check_matrix(b, name, "B")?;
     check_devices(&[a, b])?;
@@ -463,36 +479,4 @@ pub(crate) fn qr(a: &Tensor, mode: &str) -> Result<(Tensor, Tensor)> {
         of_columns(&q)?
     };
     Ok((q, of_columns(&r)?))
-}
-
-/// Singular values, largest first. The vectors are not computed.
-pub(crate) fn svd(
-    a: &Tensor,
-    _full_matrices: bool,
-    vectors: bool,
-    _driver: Option<&str>,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    check_matrix(a, "linalg.svd", "A")?;
-    if vectors {
-        return Err(Error::not_implemented(
-            "_linalg_svd computes singular values only: pass compute_uv=False",
-        ));
-    }
-    let (m, n) = shape(a);
-    let k = m.min(n);
-    let memory = if m >= n {
-        columns(a)?
-    } else {
-        copy::clone_contiguous(a)?
-    };
-    let values =
-        Tensor::allocate_contiguous(a.dtype(), a.device(), &[batch(a), &[k as i64]].concat())?;
-    if values.storage().has_data() {
-        let (x, s) = (memory, values.clone());
-        each_matrix!(a.dtype(), "svd_cpu", T, (x: T, m * n; s: T, k), {
-            kernels::singular_values(x, m.max(n), k, &mut [], s);
-        });
-    }
-    let none = || Tensor::allocate_contiguous(a.dtype(), a.device(), &[0]);
-    Ok((none()?, values, none()?))
 }

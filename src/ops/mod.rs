@@ -12,17 +12,22 @@
 //! | `losses` | losses of elements |
 //! | `reduce` | `sum`, `mean`, `amax`, `argmax`, `var` ... |
 //! | `attention`, `attention_math` | scaled dot product attention and what is made of it |
-//! | `class_loss`, `margin_loss` | losses over classes |
+//! | `class_loss`, `margin_loss`, `ctc` | losses over classes, and of sequences without alignment |
+//! | `histogram` | histograms, reductions of segments |
 //! | `nn` | softmax, layer norm, rms norm, dropout |
 //! | `matmul` | `mm`, `bmm`, `addmm`, `matmul`, `linear` |
 //! | `conv`, `conv_shape`, `conv_backward` | convolutions and their gradients |
 //! | `norm`, `norm_composite`, `norm_backward`, `norm_memory` | batch, instance, group and weight norms and their gradients |
 //! | `product`, `einsum` | products of vectors, outer products, `tensordot`, `einsum` |
-//! | `linalg`, `linalg_composite`, `norms` | factorisations, solutions, determinants, norms |
+//! | `linalg`, `linalg_factor`, `linalg_composite`, `norms` | factorisations, solutions, determinants, norms |
+//! | `linalg_spectral` | eigenvalues, singular values, least squares, functions of matrices |
 //! | `distance` | `cdist`, `pdist`, `cosine_similarity` |
 //! | `recurrent` | LSTM, GRU and plain recurrent layers |
 //! | `view` | views, `reshape`, `split`, `stack` |
 //! | `alias` | `unfold`, `movedim`, `tensor_split`; inverses of views; functional forms of what overwrites |
+//! | `view_copy` | views as copies |
+//! | `blocks` | `block_diag`, `tril_indices`, selections by clamped indices |
+//! | `compare` | `equal`, `isclose`, `allclose`, `dist` |
 //! | `copy` | `copy_`, `clone`, `to`, `fill_`, `tril`, `cat` |
 //! | `index` | `embedding`, `index_select`, `gather` |
 //! | `variants` | the other variants that write, each made of its functional one |
@@ -45,6 +50,7 @@
 //! | `quantized/` | tensors of small integers with a scale, and the operators of `quantized::` |
 //! | `shape_composite`, `diagonal`, `shape_stat`, `shape_factory` | `repeat`, `roll`; `diag_embed`, `kron`; `std_mean`; `linspace`, `new_full` |
 //! | `random`, `random_dropout`, `random_factory` | distributions, `multinomial`; dropout; `randint` |
+//! | `polynomials` | orthogonal polynomials |
 //! | `special`, `special_integer` | `lgamma`, `i0`, `zeta`, `frexp`; `gcd`, shifts |
 //! | `factory` | `empty`, `full`, `arange`, random numbers |
 //!
@@ -54,9 +60,11 @@
 mod alias;
 mod attention;
 mod attention_math;
+mod blocks;
 mod channels;
 mod class_loss;
 pub(crate) mod common;
+mod compare;
 mod complex;
 pub(crate) mod composite;
 mod conv;
@@ -64,6 +72,7 @@ mod conv_backward;
 mod conv_shape;
 pub(crate) mod copy;
 mod coverage;
+mod ctc;
 pub(crate) mod dense;
 mod diagonal;
 mod distance;
@@ -74,12 +83,15 @@ mod fft;
 mod formula;
 mod formula_activation;
 pub(crate) mod formula_arithmetic;
+mod histogram;
 pub(crate) mod index;
 mod index_along;
 mod index_backward;
 mod index_tensor;
 mod linalg;
 mod linalg_composite;
+mod linalg_factor;
+mod linalg_spectral;
 mod losses;
 mod margin_loss;
 mod masked;
@@ -93,6 +105,7 @@ mod norm_composite;
 mod norm_memory;
 mod norms;
 mod pointwise;
+mod polynomials;
 mod product;
 pub mod quantized;
 mod random;
@@ -125,6 +138,7 @@ mod transformer;
 mod types;
 mod variants;
 pub(crate) mod view;
+mod view_copy;
 
 pub use coverage::{Coverage, Stages, coverage};
 pub use tolerance::{Tolerance, tolerance};

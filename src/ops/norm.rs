@@ -226,6 +226,32 @@ pub(crate) fn native_batch_norm_legit(
     )
 }
 
+/// Batch norm in training with running statistics; the last result is memory that this backend has no use for.
+pub(crate) fn batch_norm_with_update(
+    x: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    use crate::ops::aten;
+    let (y, mean, invstd) = aten::_native_batch_norm_legit(
+        x,
+        weight,
+        bias,
+        running_mean,
+        running_var,
+        true,
+        momentum,
+        eps,
+    )?;
+    let bytes = Some(straightline_passes::ir::DType::U8);
+    let reserve = aten::empty_memory_format(&[0], bytes, None, Some(x.device()), None, None)?;
+    Ok((y, mean, invstd, reserve))
+}
+
 pub(crate) fn native_batch_norm_no_stats(
     x: &Tensor,
     weight: Option<&Tensor>,

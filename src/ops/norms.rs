@@ -305,3 +305,56 @@ fn keep(out: &Tensor, x: &Tensor, (a, b): (i64, i64), keepdim: bool) -> Result<T
     let out = aten::unsqueeze(out, a.min(b))?;
     aten::unsqueeze(&out, a.max(b))
 }
+
+/// Slices along a dimension, those whose norm is above `maxnorm` made shorter.
+pub(crate) fn renorm(x: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Tensor> {
+    if p.is_complex() || maxnorm.is_complex() {
+        return Err(Error::runtime("renorm: p and maxnorm must be real-valued"));
+    }
+    // NaN is refused too
+    let positive = p.as_f64() > 0.0;
+    if !positive {
+        return Err(Error::runtime("renorm: non-positive-norm not supported"));
+    }
+    let limit = maxnorm.as_f64();
+    let fits = limit >= 0.0;
+    if !fits {
+        return Err(Error::runtime(format!(
+            "renorm: expected maxnorm to be >= 0 but got {limit}"
+        )));
+    }
+    if x.dim() < 2 {
+        return Err(Error::runtime(format!(
+            "renorm: input needs at least 2 dimensions, got {} dimensions",
+            x.dim()
+        )));
+    }
+    let dim = wrap_dim(dim, x.dim())?;
+    let others: Vec<i64> = (0..x.dim())
+        .filter(|d| *d != dim)
+        .map(|d| d as i64)
+        .collect();
+    // PyTorch takes norms in the type that it accumulates in
+    let wide = match x.dtype() {
+        DType::F32 => DType::F64,
+        DType::C64 => DType::C128,
+        other => other.opmath(),
+    };
+    let norm = aten::linalg_vector_norm(x, p, Some(&others), true, Some(wide))?;
+    let shifted = aten::add_scalar(&norm, Scalar::Float(1e-7), Scalar::Int(1))?;
+    let factor = aten::mul_scalar(&aten::reciprocal(&shifted)?, maxnorm)?;
+    let factor = aten::where_scalar_other(
+        &aten::gt_scalar(&norm, maxnorm)?,
+        &factor,
+        Scalar::Float(1.0),
+    )?;
+    let factor = cast(&factor, x.dtype())?;
+    aten::mul_tensor(
+        &aten::contiguous(x, straightline_passes::ir::MemoryFormat::Contiguous)?,
+        &factor,
+    )
+}
+
+pub(crate) fn renorm_(x: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Tensor> {
+    aten::copy_(x, &renorm(x, p, dim, maxnorm)?, false)
+}

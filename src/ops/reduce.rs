@@ -191,6 +191,28 @@ pub(crate) fn all_dim(x: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
     )
 }
 
+pub(crate) fn all_dims(x: &Tensor, dims: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+    truth(ReduceOp::All, x, &wrap_dims(dims, x.dim())?, keepdim)
+}
+
+/// The sum of what is not NaN.
+pub(crate) fn nansum(
+    x: &Tensor,
+    dims: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    use crate::ops::aten;
+    if x.dtype().is_complex() {
+        return Err(Error::runtime("nansum does not support complex inputs"));
+    }
+    if !x.dtype().is_floating() {
+        return aten::sum_dim_int_list(x, dims, keepdim, dtype);
+    }
+    let there = aten::masked_fill_scalar(x, &aten::isnan(x)?, Scalar::Int(0))?;
+    aten::sum_dim_int_list(&there, dims, keepdim, dtype)
+}
+
 fn arg_reduce(max: bool, x: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
     let name = if max { "argmax" } else { "argmin" };
     if x.dtype() == DType::Bool {

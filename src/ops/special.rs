@@ -112,6 +112,15 @@ full_functions!(
     erfcx = math::erfcx,
     ndtri = math::ndtri,
     log_ndtr = math::log_ndtr,
+    airy_ai = math::airy_ai,
+    bessel_y0 = math::y0,
+    bessel_y1 = math::y1,
+    modified_bessel_i0 = math::i0,
+    modified_bessel_i1 = math::i1,
+    modified_bessel_k0 = math::k0,
+    modified_bessel_k1 = math::k1,
+    scaled_modified_bessel_k0 = math::k0e,
+    scaled_modified_bessel_k1 = math::k1e,
 );
 
 macro_rules! unary_functions {
@@ -248,7 +257,7 @@ pub(crate) fn nextafter_(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 }
 
 /// A number as an operand of a kernel, on the device of the other.
-fn number(s: Scalar, like: &Tensor) -> Result<Tensor> {
+pub(super) fn number(s: Scalar, like: &Tensor) -> Result<Tensor> {
     super::factory::on_device_of(&Tensor::wrapped_number(s)?, like)
 }
 
@@ -331,4 +340,64 @@ pub(crate) fn special_polygamma(n: i64, x: &Tensor) -> Result<Tensor> {
 
 pub(crate) fn special_logit(x: &Tensor, eps: Option<f64>) -> Result<Tensor> {
     aten::logit(x, eps)
+}
+
+/// Rounded at a decimal place, half to even.
+pub(crate) fn round_decimals(x: &Tensor, decimals: i64) -> Result<Tensor> {
+    if !x.dtype().is_floating() {
+        return Err(unsupported("round", x.dtype()));
+    }
+    let places = decimals.unsigned_abs().min(400) as i32;
+    let ten = Scalar::Float(10f64.powi(places)).cast(x.dtype());
+    let (to, back): (
+        fn(&Tensor, Scalar) -> Result<Tensor>,
+        fn(&Tensor, Scalar) -> _,
+    ) = match decimals < 0 {
+        true => (aten::div_scalar, aten::mul_scalar),
+        false => (aten::mul_scalar, aten::div_scalar),
+    };
+    back(&aten::round(&to(x, ten)?)?, ten)
+}
+
+pub(crate) fn round_decimals_(x: &Tensor, decimals: i64) -> Result<Tensor> {
+    aten::copy_(x, &round_decimals(x, decimals)?, false)
+}
+
+pub(crate) fn special_round(x: &Tensor, decimals: i64) -> Result<Tensor> {
+    aten::round_decimals(x, decimals)
+}
+
+/// The logarithm of the multivariate gamma function of dimension `p`.
+pub(crate) fn mvlgamma(x: &Tensor, p: i64) -> Result<Tensor> {
+    if x.dtype() == DType::Bool {
+        return Err(Error::runtime(
+            "The input tensor may not be a boolean tensor.",
+        ));
+    }
+    if p < 1 {
+        return Err(Error::runtime("p has to be greater than or equal to 1"));
+    }
+    let half = -0.5 * (p - 1) as f64;
+    let steps = aten::arange_start_step(
+        Scalar::Float(half),
+        Scalar::Float(0.5),
+        Scalar::Float(0.5),
+        Some(float_of(x.dtype())),
+        None,
+        Some(x.device()),
+        None,
+    )?;
+    let arguments = aten::add_tensor(&steps, &aten::unsqueeze(x, -1)?, Scalar::Int(1))?;
+    let sum = aten::sum_dim_int_list(&aten::lgamma(&arguments)?, Some(&[-1]), false, None)?;
+    let constant = (p as f64) * (p - 1) as f64 * std::f64::consts::PI.ln() * 0.25;
+    aten::add_scalar(&sum, Scalar::Float(constant), Scalar::Int(1))
+}
+
+pub(crate) fn mvlgamma_(x: &Tensor, p: i64) -> Result<Tensor> {
+    check_can_cast(float_of(x.dtype()), x.dtype())?;
+    aten::copy_(x, &mvlgamma(x, p)?, false)
+}
+
+pub(crate) fn special_multigammaln(x: &Tensor, p: i64) -> Result<Tensor> {
+    aten::mvlgamma(x, p)
 }

@@ -107,6 +107,11 @@ pub(crate) fn reshape(t: &Tensor, size: &[i64]) -> Result<Tensor> {
     crate::ops::aten::_unsafe_view(&t, &sizes)
 }
 
+/// `reshape` for kernels, which call no operators: a view where strides allow, else of a copy.
+pub(crate) fn reshape_own(t: &Tensor, size: &[i64]) -> Result<Tensor> {
+    view(&super::copy::to_contiguous(t)?, size)
+}
+
 pub(crate) fn flatten(t: &Tensor, start: i64, end: i64) -> Result<Tensor> {
     let (s, e) = (wrap_dim(start, t.dim())?, wrap_dim(end, t.dim())?);
     if s > e {

@@ -68,7 +68,7 @@ def copied(v, stores=None, change=None):
         t = v.detach()
         if t.is_conj() or t.is_neg():
             t = t.resolve_conj().resolve_neg()
-        key = t.untyped_storage().data_ptr() if t.untyped_storage().nbytes() else id(t)
+        key = t.untyped_storage().data_ptr() if t.untyped_storage().nbytes() else id(v)
         row = whole(t)
         if row.numel() * row.element_size() > LIMIT:
             t = t.clone() if reach(t) == t.numel() + t.storage_offset() else t

@@ -13,6 +13,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
+use straightline::dispatch::schema::FunctionSchema;
 use straightline::dispatch::{
     DispatchKey as K, DispatchKeySet, Kernel, Library, OperatorHandle, Provenance, all_operators,
     dump_table, rule_for,
@@ -345,6 +346,60 @@ fn part(slot: K) -> &'static str {
     }
 }
 
+/// The arguments that an operator reads, by type (without the aliasing that in-place forms add) and name.
+fn read(schema: &FunctionSchema) -> Vec<(String, &str)> {
+    let read = schema.args.iter().filter(|a| !a.is_out());
+    read.map(|a| (a.ty.to_string().replace("SymInt", "int"), a.name.as_str()))
+        .collect()
+}
+
+/// The forms of an operator that write are made of it by one rule, so that none is missing: an operator of PyTorch's that writes into
+/// `out` or into `self`, and does not exist here, has no functional form here either.
+#[test]
+fn each_functional_operator_has_the_forms_that_write() {
+    let is_option = |name: &str| matches!(name, "dtype" | "layout" | "device" | "pin_memory");
+    let plain = |of: &[(String, &str)]| -> Vec<String> {
+        let kept = of.iter().filter(|(_, name)| !is_option(name));
+        kept.map(|(ty, name)| format!("{ty} {name}")).collect()
+    };
+    let ours: BTreeMap<String, FunctionSchema> = all_operators()
+        .into_iter()
+        .filter(|op| op.name().namespace() == Some("aten"))
+        .filter_map(|op| Some((op.name().to_string(), op.schema()?.clone())))
+        .collect();
+    let base = |name: &str| name.split('.').next().unwrap_or("").to_string();
+    let mut missing = Vec::new();
+    let mut forms = 0;
+    for (name, op) in &pytorch().operators {
+        if !name.starts_with("aten::") || name.starts_with("aten::_foreach") {
+            continue;
+        }
+        let Ok(schema) = FunctionSchema::parse(&op.schema) else {
+            continue;
+        };
+        let out = schema.args.iter().any(|a| a.is_out());
+        let name_of_functional = match out {
+            true => base(name),
+            false if schema.is_inplace() => base(name).trim_end_matches('_').to_string(),
+            false => continue,
+        };
+        let of = ours.iter().find(|(other, functional)| {
+            base(other) == name_of_functional
+                && !functional.is_mutable()
+                && (read(functional) == read(&schema)
+                    || out && plain(&read(functional)) == plain(&read(&schema)))
+        });
+        if let Some((of, _)) = of {
+            forms += 1;
+            if !ours.contains_key(name) {
+                missing.push(format!("{name} of {of}"));
+            }
+        }
+    }
+    assert!(forms > 800, "only {forms} forms");
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
 #[derive(Default)]
 struct Count {
     cells: usize,
@@ -467,7 +522,6 @@ fn our_tables_are_pytorchs_except_where_we_say_so() {
 
 #[test]
 fn schemas_print_as_pytorch_prints_them() {
-    use straightline_passes::ir::schema::FunctionSchema;
     let pytorch = pytorch();
     let (mut stable, mut wrong) = (0, Vec::new());
     for (name, op) in &pytorch.operators {

@@ -1,7 +1,7 @@
 //! Pointwise arithmetic with several steps.
 
 use super::Builder;
-use crate::ir::DType;
+use crate::ir::{DType, Scalar};
 use crate::schedule::loops::{BinaryOp, CompareOp, UnaryOp};
 
 /// `other` as the value it is, a number or a tensor, in the type of computation.
@@ -103,14 +103,14 @@ pub fn logaddexp<B: Builder>(b: &mut B) -> Option<B::Value> {
     b.rounded(z)
 }
 
-/// x log y, 0 where x is 0, and NaN where y is NaN.
-pub fn xlogy<B: Builder>(b: &mut B) -> Option<B::Value> {
+/// x f(y), 0 where x is 0, and NaN where y is NaN.
+fn times_function<B: Builder>(b: &mut B, f: UnaryOp) -> Option<B::Value> {
     b.result_dtype().is_floating().then_some(())?;
     let (x, y) = (
         number_or_operand(b, "self", 0)?,
         number_or_operand(b, "other", 1)?,
     );
-    let log = b.unary_op(UnaryOp::Log, y);
+    let log = b.unary_op(f, y);
     let product = b.times(x, log);
     let zero = b.like(x, 0.0);
     let is_zero = b.eq_n(x, 0.0);
@@ -119,6 +119,39 @@ pub fn xlogy<B: Builder>(b: &mut B) -> Option<B::Value> {
     let nan = b.like(x, f64::NAN);
     let z = b.choose(is_nan, nan, z);
     b.rounded(z)
+}
+
+/// x log y, 0 where x is 0, and NaN where y is NaN.
+pub fn xlogy<B: Builder>(b: &mut B) -> Option<B::Value> {
+    times_function(b, UnaryOp::Log)
+}
+
+/// x log(1 + y), 0 where x is 0, and NaN where y is NaN.
+pub fn xlog1py<B: Builder>(b: &mut B) -> Option<B::Value> {
+    times_function(b, UnaryOp::Log1p)
+}
+
+/// x, with other numbers in place of NaN (0 where none is given) and of the infinities (the dtype's largest and least).
+pub fn nan_to_num<B: Builder>(b: &mut B) -> Option<B::Value> {
+    let dtype = b.result_dtype();
+    let (least, largest) = dtype.finite_bounds()?;
+    let number = |b: &B, name, default| b.number(name).map_or(default, Scalar::as_f64);
+    let (nan, above, below) = (
+        number(b, "nan", 0.0),
+        number(b, "posinf", largest),
+        number(b, "neginf", least),
+    );
+    let x = b.lifted_float(0)?;
+    let mut y = x;
+    for (value, by) in [(f64::INFINITY, above), (f64::NEG_INFINITY, below)] {
+        let by = b.like(x, by);
+        let there = b.eq_n(x, value);
+        y = b.choose(there, by, y);
+    }
+    let by = b.like(x, nan);
+    let there = b.unary_op(UnaryOp::IsNan, x);
+    let y = b.choose(there, by, y);
+    b.rounded(y)
 }
 
 /// The value given where x is 0, else whether x is positive.

@@ -235,6 +235,24 @@ impl DType {
         }
     }
 
+    /// The least and the largest finite number of a floating-point type.
+    ///
+    /// ```
+    /// use straightline_passes::ir::DType;
+    /// assert_eq!(DType::F16.finite_bounds(), Some((-65504.0, 65504.0)));
+    /// assert_eq!(DType::I64.finite_bounds(), None);
+    /// ```
+    pub const fn finite_bounds(self) -> Option<(f64, f64)> {
+        match self {
+            DType::F16 => Some((-65504.0, 65504.0)),
+            // 2^128 less one unit of an 8-bit significand
+            DType::BF16 => Some((-3.389_531_389_251_535_5e38, 3.389_531_389_251_535_5e38)),
+            DType::F32 => Some((f32::MIN as f64, f32::MAX as f64)),
+            DType::F64 => Some((f64::MIN, f64::MAX)),
+            _ => None,
+        }
+    }
+
     /// The inverse of [`DType::name`] and [`DType::torch_name`], for dtypes that are computed with.
     pub fn from_name(name: &str) -> Option<DType> {
         DType::ALL

@@ -18,6 +18,7 @@ mod coo;
 mod csr;
 mod pointwise;
 mod product;
+mod sampled;
 mod select;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ pub(crate) use coo::*;
 pub(crate) use csr::*;
 pub(crate) use pointwise::*;
 pub(crate) use product::*;
+pub(crate) use sampled::*;
 pub(crate) use select::unbind;
 
 use super::copy;

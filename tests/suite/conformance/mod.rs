@@ -83,6 +83,22 @@ fn samples() {
     }
 }
 
+/// Overloads that PyTorch's own samples call beyond the public cases: `tests/data/overloads.py`.
+#[test]
+fn overloads() {
+    for mode in [Mode::Eager, Mode::Meta, Mode::Compiled] {
+        run_file("overloads.jsonl.gz", mode);
+    }
+}
+
+/// `out` and in-place forms: `tests/data/forms.py`.
+#[test]
+fn forms() {
+    for mode in [Mode::Eager, Mode::Meta, Mode::Compiled] {
+        run_file("forms.jsonl.gz", mode);
+    }
+}
+
 /// Every dtype of `out` that PyTorch takes: `tests/data/out_dtypes.py`.
 #[test]
 fn out_dtypes() {
@@ -100,6 +116,8 @@ fn errors() {
         "samples_errors.jsonl.gz",
         "out_dtypes_errors.jsonl.gz",
         "bad.jsonl.gz",
+        "overloads_errors.jsonl.gz",
+        "forms_errors.jsonl.gz",
     ] {
         run_file(file, Mode::Eager);
     }

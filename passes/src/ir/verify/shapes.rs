@@ -91,7 +91,7 @@ pub fn family(op: &str) -> Family {
         }
         "where" if name == "where.self" => Family::Pointwise,
         "bitwise_left_shift" | "bitwise_right_shift" => Family::Pointwise,
-        "sgn" | "floor_divide" => Family::Pointwise,
+        "sgn" | "floor_divide" | "nan_to_num" | "special_xlog1py" => Family::Pointwise,
         "eq" | "ne" | "lt" | "le" | "gt" | "ge" | "isnan" | "isinf" | "isfinite"
         | "logical_not" | "logical_and" | "logical_or" | "logical_xor" => Family::Predicate,
         "sum" | "mean" | "amax" | "amin" | "prod" => Family::Reduction,

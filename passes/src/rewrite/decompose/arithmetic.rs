@@ -28,6 +28,13 @@ rules! { Decompose:
         [
             "aten::xlogy.Tensor", "aten::xlogy.Scalar_Other", "aten::xlogy.Scalar_Self",
         ] => One(|s| f::xlogy(s));
+    "xlog1py", "xlog1py(x, y) = x log(1 + y), 0 where x is 0, and NaN where y is NaN",
+        [
+            "aten::special_xlog1py", "aten::special_xlog1py.other_scalar",
+            "aten::special_xlog1py.self_scalar",
+        ] => One(|s| f::xlog1py(s));
+    "nan_to_num", "nan_to_num(x) is x with finite numbers for NaN and the infinities",
+        ["aten::nan_to_num"] => One(|s| f::nan_to_num(s));
     "heaviside", "heaviside(x, v) is v where x is 0, else whether x is positive",
         ["aten::heaviside"] => One(|s| f::heaviside(s));
     "isfinite", "finite is neither infinite nor NaN; every integer is",

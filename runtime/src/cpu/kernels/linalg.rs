@@ -295,6 +295,35 @@ pub fn singular_values<T: Field>(a: &mut [T], m: usize, n: usize, v: &mut [T], v
     }
 }
 
+/// Makes columns `from..` of the `m` by `columns` matrix `q`, whose columns before are orthonormal, orthonormal to all of them.
+pub fn complete<T: Field>(q: &mut [T], m: usize, from: usize, columns: usize) {
+    if from >= columns {
+        return;
+    }
+    let (mut known, mut tau) = (q[..from * m].to_vec(), vec![T::default(); from]);
+    qr(&mut known, m, from, &mut tau);
+    let mut all = vec![T::default(); m * columns];
+    orthogonal(&known, m, &tau, &mut all, columns);
+    q[from * m..columns * m].copy_from_slice(&all[from * m..]);
+}
+
+/// `b := q b` or `q^T b` in place, `q` being the product of the reflectors that [`qr`] left in `a`; `b` has columns of `m`.
+pub fn reflect_all<T: Field>(a: &[T], m: usize, tau: &[T], b: &mut [T], transposed: bool) {
+    for x in b.chunks_exact_mut(m.max(1)) {
+        let mut step = |j: usize| {
+            let v = &a[j * m..(j + 1) * m];
+            let sum = (x[j] + dot(&v[j + 1..], &x[j + 1..])) * tau[j];
+            x[j] = x[j] - sum;
+            subtract(&mut x[j + 1..], sum, &v[j + 1..]);
+        };
+        if transposed {
+            (0..tau.len()).for_each(&mut step);
+        } else {
+            (0..tau.len()).rev().for_each(&mut step);
+        }
+    }
+}
+
 fn rotate<T: Field>(x: &mut [T], y: &mut [T], c: T, s: T) {
     for (x, y) in x.iter_mut().zip(y) {
         (*x, *y) = (c * *x - s * *y, s * *x + c * *y);

@@ -11,6 +11,7 @@
 
 pub mod attention;
 pub mod bags;
+pub mod bins;
 pub mod class_loss;
 mod combine;
 pub mod complex;
@@ -26,6 +27,7 @@ mod formula;
 #[cfg(test)]
 mod formula_tests;
 mod half;
+pub mod indefinite;
 mod index;
 #[cfg(test)]
 mod index_tests;
@@ -52,6 +54,7 @@ mod sort;
 pub mod sparse;
 pub mod spatial;
 pub mod special;
+pub mod spectral;
 mod strided;
 #[cfg(test)]
 pub(crate) mod testing;

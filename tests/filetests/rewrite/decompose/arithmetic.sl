@@ -141,3 +141,25 @@ graph(%x: f32[4]) {
   return %1
 }
 // check: aten::__lshift__.Scalar
+
+// run: rewrite decompose
+// fires: xlog1py
+// fires: nan_to_num
+graph(%x: f32[4], %y: f32[4]) {
+  %0: f32[4] = aten::special_xlog1py(%x, %y)
+  %1: f32[4] = aten::special_xlog1py.self_scalar(self=2, %y)
+  %2: f32[4] = aten::nan_to_num(%x, nan=1.5, posinf=none, neginf=none)
+  return %0, %1, %2
+}
+// check: aten::log1p(%y)
+// check: aten::isnan(%x)
+
+// of integers nothing is infinite: there is no such formula
+// run: rewrite decompose
+// quiet: xlog1py
+// quiet: nan_to_num
+graph(%x: i64[4], %y: i64[4]) {
+  %0: i64[4] = aten::nan_to_num(%x, nan=none, posinf=none, neginf=none)
+  return %0
+}
+// check: aten::nan_to_num

@@ -3,7 +3,7 @@
 use std::f64::consts::{FRAC_PI_4, PI, TAU};
 
 /// Beyond this, the asymptotic expansions are exact to `f64`.
-const FAR: f64 = 30.0;
+pub(super) const FAR: f64 = 30.0;
 
 /// The power series of `I_order` (`sign` 1) or `J_order` (`sign` -1).
 fn power_series(order: u32, x: f64, sign: f64) -> f64 {
@@ -21,7 +21,7 @@ fn power_series(order: u32, x: f64, sign: f64) -> f64 {
 }
 
 /// The terms `a_k / x^k` of the expansions at infinity, down to the smallest.
-fn far_terms(order: u32, x: f64) -> impl Iterator<Item = f64> {
+pub(super) fn far_terms(order: u32, x: f64) -> impl Iterator<Item = f64> {
     let m = 4.0 * f64::from(order * order);
     let mut term = 1.0;
     (0..).map_while(move |k: u32| {
@@ -105,8 +105,28 @@ fn miller(x: f64) -> (f64, f64) {
     (here / sum, above / sum)
 }
 
-/// `J_order(x)` by Hankel's expansion.
-fn hankel(order: u32, x: f64) -> f64 {
+/// [`miller`] with all orders up to where they vanish.
+pub(super) fn miller_all(x: f64) -> Vec<f64> {
+    let top = 2 * ((x as usize + 60) / 2);
+    let mut all = vec![0.0; top + 1];
+    let (mut above, mut here) = (0.0, 1e-200);
+    let mut sum = 0.0;
+    for n in (1..=top).rev() {
+        all[n] = here;
+        if n.is_multiple_of(2) {
+            sum += 2.0 * here;
+        }
+        let below = 2.0 * n as f64 / x * here - above;
+        (above, here) = (here, below);
+    }
+    all[0] = here;
+    sum += here;
+    all.iter_mut().for_each(|j| *j /= sum);
+    all
+}
+
+/// The sums of Hankel's expansion, and its phase.
+pub(super) fn hankel_parts(order: u32, x: f64) -> (f64, f64, f64) {
     let (mut p, mut q) = (0.0, 0.0);
     for (k, term) in far_terms(order, x).enumerate() {
         match k % 4 {
@@ -117,6 +137,12 @@ fn hankel(order: u32, x: f64) -> f64 {
         }
     }
     let phase = x - f64::from(order) * PI / 2.0 - FRAC_PI_4;
+    (p, q, phase)
+}
+
+/// `J_order(x)` by Hankel's expansion.
+fn hankel(order: u32, x: f64) -> f64 {
+    let (p, q, phase) = hankel_parts(order, x);
     (2.0 / (PI * x)).sqrt() * (p * phase.cos() - q * phase.sin())
 }
 

@@ -12,6 +12,25 @@ fn evaluate(name: &str, a: f64, b: f64) -> f64 {
         "i1e" => i1e(a),
         "j0" => j0(a),
         "j1" => j1(a),
+        "y0" => y0(a),
+        "y1" => y1(a),
+        "k0" => k0(a),
+        "k1" => k1(a),
+        "k0e" => k0e(a),
+        "k1e" => k1e(a),
+        "airy_ai" => airy_ai(a),
+        "chebyshev_t" => chebyshev_t(a, b as i64, Precision::Double),
+        "chebyshev_u" => chebyshev_u(a, b as i64, Precision::Double),
+        "chebyshev_v" => chebyshev_v(a, b as i64, Precision::Double),
+        "chebyshev_w" => chebyshev_w(a, b as i64, Precision::Double),
+        "shifted_chebyshev_t" => shifted_chebyshev_t(a, b as i64, Precision::Double),
+        "shifted_chebyshev_u" => shifted_chebyshev_u(a, b as i64, Precision::Double),
+        "shifted_chebyshev_v" => shifted_chebyshev_v(a, b as i64, Precision::Double),
+        "shifted_chebyshev_w" => shifted_chebyshev_w(a, b as i64, Precision::Double),
+        "hermite_h" => hermite_h(a, b as i64, Precision::Double),
+        "hermite_he" => hermite_he(a, b as i64, Precision::Double),
+        "laguerre_l" => laguerre_l(a, b as i64, Precision::Double),
+        "legendre_p" => legendre_p(a, b as i64, Precision::Double),
         "spherical_j0" => spherical_j0(a),
         "erfcx" => erfcx(a),
         "erfinv" => erfinv(a),
@@ -68,4 +87,21 @@ fn integers() {
     assert_eq!((lcm(-6, 4), lcm(6, 0), lcm(0, 0)), (12, 0, 0));
     assert_eq!(fmax(f64::NAN, 1.0), 1.0);
     assert!(fmin(f64::NAN, f64::NAN).is_nan());
+}
+
+#[test]
+fn polynomials_of_many_degrees_end() {
+    // where the limit takes over from the recurrence they are one function
+    for x in [0.3, -0.9, 0.999] {
+        let n = 1_000_000;
+        let law = |n: i64| legendre_p(x, n, Precision::Double);
+        let step = ((2 * n + 1) as f64 * x * law(n) - n as f64 * law(n - 1)) / (n + 1) as f64;
+        assert!((law(n + 1) - step).abs() < 1e-7, "{x}");
+    }
+    assert!(
+        laguerre_l(0.5, i64::MAX, Precision::Double).abs() < 1e-3
+            && legendre_p(0.5, i64::MAX, Precision::Double).abs() < 1e-3
+    );
+    assert!(hermite_h(0.5, i64::MAX, Precision::Double).is_nan());
+    assert_eq!(chebyshev_t(0.5, -1, Precision::Double), 0.0);
 }
