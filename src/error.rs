@@ -233,6 +233,20 @@ impl Error {
         self
     }
 
+    /// [`Error::with_call`] where the tensors are not at hand.
+    #[cold]
+    pub(crate) fn with_operands(
+        mut self,
+        op: impl Into<Cow<'static, str>>,
+        operands: impl IntoIterator<Item = Operand>,
+    ) -> Error {
+        if self.0.op.is_none() {
+            self.0.op = Some(op.into());
+            self.0.operands = operands.into_iter().collect();
+        }
+        self
+    }
+
     /// Sets the caller's line. Outer calls replace what inner ones set, so the outermost one, the
     /// user's, stays.
     #[cold]

@@ -30,6 +30,45 @@ const EVENTS_KEPT: usize = 256;
 /// but its tensors: it runs once for each set of shapes, and what it does besides calling tensor
 /// operators is not repeated. Tensors that it closes over are read again at each call.
 ///
+/// # What is kept
+///
+/// What an operator does besides giving results happens at each call, as often and in the order as
+/// in eager execution: drawing random numbers, and whatever an operator of one's own does that has
+/// no results or is marked as having an effect ([`OperatorHandle::effects`]).
+///
+/// **Every check that eager code makes on the values of tensors is kept**, also where nobody uses
+/// the result: an index that is out of range, an integer divided by zero, a matrix without inverse.
+/// Which of several failing checks is reported is not said, and an effect waits for the checks
+/// before it. (Operators from outside keep theirs if they are marked `may_fail`.)
+///
+/// A call that fails has written nothing: arguments and closed-over tensors are as they were, where
+/// eager code would have done what comes before the failing call. What has happened besides, such
+/// as random numbers that were drawn, has happened.
+///
+/// ```
+/// use straightline::{Tensor, compile};
+/// let f = compile(|(x, at): &(Tensor, Tensor)| {
+///     x.add_scalar_(1)?;
+///     x.gather(0, at)?; // nobody uses it
+///     x.neg()
+/// });
+/// let (x, good, bad) = (
+///     Tensor::from_vec([2f32, 3.0])?,
+///     Tensor::from_vec([0i64, 1])?,
+///     Tensor::from_vec([0i64, 2])?,
+/// );
+/// f.call(&(x.clone(), good))?;
+/// let e = f.call(&(x.clone(), bad)).unwrap_err();
+/// assert_eq!(e.op(), Some("aten::gather"));
+/// assert!(e.to_string().contains("index 2 is out of bounds for dimension 0 with size 2"));
+/// assert_eq!(x.to_vec::<f32>()?, [3.0, 4.0]);
+/// # Ok::<(), straightline::Error>(())
+/// ```
+///
+/// [`OperatorHandle::effects`]: crate::dispatch::OperatorHandle::effects
+///
+/// # Example
+///
 /// ```
 /// use straightline::{Tensor, compile, tensor};
 /// let f = compile(|x: &Tensor, y: &Tensor| Ok(x * y + 1.0));

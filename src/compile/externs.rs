@@ -58,16 +58,14 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
                     let lent = if lend { loans.tensor(view)? } else { None };
                     lent.map_or_else(|| to_tensor(view), Ok)
                 })
-                .collect::<Result<Vec<_>>>()
-                .map_err(|e| e.to_string())?;
+                .collect::<Result<Vec<_>>>()?;
             let operands: Vec<&Tensor> = inputs.iter().collect();
             // nobody can write what is lent
             let _reads = if lend {
                 access::read(&operands)
             } else {
                 Ok(Default::default())
-            }
-            .map_err(|e| e.to_string())?;
+            }?;
             let places = ctx.outputs.iter().filter(|_| lend).filter_map(place);
             // SAFETY: they are the plan's own memory for results, written by this step alone.
             let offer = unsafe { Offer::new(places) };
@@ -86,7 +84,7 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
                 None => kernel.call_boxed(op, keys, &mut stack),
             }
             .and_then(|()| deliver(&stack, ctx.outputs, &offer))
-            .map_err(|e| e.to_string())
+            .map_err(Into::into)
         });
     }
     Ok(Arc::new(registry))

@@ -12,6 +12,7 @@
 //! | `guards` | what must be true of a call for a variant to serve it |
 //! | `stages` | `Traced`, `Lowered`, `Executable`: each stage as an object that prints |
 //! | `replay` | calling the plan: borrows, outputs, copy-back |
+//! | `failure` | what an error of a replay says |
 //! | `externs` | operators without a loop form, called without the dispatcher |
 //! | `options` | options and events |
 //! | `explain` | why it is as it is |
@@ -22,6 +23,7 @@ mod compiled;
 mod devices;
 mod explain;
 mod externs;
+mod failure;
 mod flat;
 mod guards;
 mod options;

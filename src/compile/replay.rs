@@ -1,8 +1,8 @@
 //! Replay: the plan runs on the call's tensors, and the dispatcher is not entered.
 
-use super::results;
 use super::stages::{Executable, OutputSource, ViewOf};
-use crate::error::{Error, Result};
+use super::{failure, results};
+use crate::error::Result;
 use crate::modes::functionalize::{InputSlot, Owner};
 use crate::tensor::Tensor;
 use crate::tensor::access::{self, Operands};
@@ -11,20 +11,10 @@ use smallvec::SmallVec;
 use straightline_passes::ir::graph::TensorMeta;
 use straightline_passes::ir::{Dims, layout};
 use straightline_passes::schedule::loops::{OutputBinding, ViewSource};
-use straightline_runtime::plan::{ArgPtr, PlanError};
+use straightline_runtime::plan::ArgPtr;
 
 /// The tensors that a call returns, in order.
 pub(super) type Results = SmallVec<[Tensor; 4]>;
-
-impl From<PlanError> for Error {
-    fn from(e: PlanError) -> Error {
-        match e {
-            PlanError::IndexOutOfRange { .. } => Error::index(e.to_string()),
-            PlanError::ZeroDivision { .. } => Error::runtime(e.to_string()),
-            _ => Error::compile(e.to_string()),
-        }
-    }
-}
 
 fn argument(t: &Tensor) -> Result<ArgPtr> {
     Ok(ArgPtr {
@@ -90,9 +80,8 @@ impl Executable {
             // strides that the plan was made for; parameters are the very tensors it was made
             // for, in the shapes that they had then; the borrow guards keep all others from writing
             // them meanwhile; outputs are fresh and as long as the plan's buffers.
-            unsafe {
-                self.plan.run(&input_ptrs, &parameter_ptrs, &output_ptrs)?;
-            }
+            unsafe { self.plan.run(&input_ptrs, &parameter_ptrs, &output_ptrs) }
+                .map_err(|e| failure::error(self.plan.schedule(), e))?;
             let mut values = self.bind(inputs, &fresh, &held)?;
             for (i, meta) in &self.restrided {
                 values[*i] = own_copy(&values[*i], meta, &held)?;

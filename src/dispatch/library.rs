@@ -400,7 +400,8 @@ impl Library {
         self.def_impl(schema, &[], None, site)
     }
 
-    /// [`Library::def`] with tags.
+    /// [`Library::def`] with tags. Those that say what a call does besides giving results, such as `effect` and
+    /// `may_fail`, decide what `compile()` may do with it: [`OperatorHandle::effects`].
     #[track_caller]
     pub fn def_with_tags(&mut self, schema: &str, tags: &[&str]) -> Result<OperatorHandle> {
         let site = self.here();

@@ -89,8 +89,10 @@ pub use record::{
 };
 pub use similar::similar_operators;
 /// The schema language: [`FunctionSchema`](schema::FunctionSchema) is what a schema string says.
+pub use straightline_passes::ir::effects::Effects;
 pub use straightline_passes::ir::schema;
 pub use table::{Provenance, rule_for};
+pub(crate) use tls::take_caller;
 pub use tls::{ExcludeGuard, ForceKeySetGuard, IncludeGuard, TlsKeySets, call_count, set_excluded};
 pub use trace::{TRACE_VARIABLE, TraceGuard, capture};
 pub use value::{Stack, Value};

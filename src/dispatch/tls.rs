@@ -5,6 +5,7 @@ use super::keyset::DispatchKeySet;
 use super::{record, recursion};
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::thread::LocalKey;
 use straightline_runtime::stack;
 
@@ -39,6 +40,31 @@ thread_local! {
             reasons: Cell::new(FRESH),
         }
     };
+}
+
+thread_local! {
+    static CALLER: Cell<Option<&'static Location<'static>>> = const { Cell::new(None) };
+}
+
+/// Notes the line of a call that a function being captured makes.
+#[cold]
+#[inline(never)]
+fn note(at: &'static Location<'static>) {
+    CALLER.set(Some(at));
+}
+
+/// Notes the caller's line for the tracer, where that sees the call next.
+#[inline]
+#[track_caller]
+pub(super) fn note_caller(keys: DispatchKeySet) {
+    if keys.has(DispatchKey::Tracer) {
+        note(Location::caller());
+    }
+}
+
+/// The line that the call comes from which reaches the tracer now.
+pub(crate) fn take_caller() -> Option<&'static Location<'static>> {
+    CALLER.take()
 }
 
 /// The key sets of a thread.

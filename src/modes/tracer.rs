@@ -7,6 +7,7 @@
 //! reach the tracer again, and these it records: their results come from the operator's Meta
 //! kernel, and stand for values of the graph.
 
+use crate::dispatch::take_caller;
 use crate::dispatch::{
     DispatchKey, DispatchKeySet, ExcludeGuard, Kernel, OperatorHandle, Stack, TlsKeySets, Value,
 };
@@ -16,7 +17,9 @@ use crate::tensor::storage::Storage;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
-use straightline_passes::ir::graph::{Arg, Graph, Provenance, TensorMeta, ValueRef};
+use straightline_passes::ir::graph::{
+    Arg, EagerCall, Graph, Provenance, SourceLine, TensorMeta, ValueRef,
+};
 use straightline_passes::ir::{Device, Dims, Scalar};
 
 /// The graph that this thread is capturing.
@@ -27,6 +30,10 @@ pub(crate) struct Recording {
     names: HashMap<Arc<str>, Arc<[Arc<str>]>>,
     /// The operator that the user called, while it runs.
     outer_op: Option<Arc<str>>,
+    /// The user's line of that call.
+    line: Option<SourceLine>,
+    /// The call that eager code makes in place of the one that is recorded next.
+    eager: Option<Arc<EagerCall>>,
     /// Tells captures apart: a value of another capture must not be used.
     id: u64,
 }
@@ -63,6 +70,8 @@ pub(crate) fn start() -> Result<u64> {
             graph: Graph::new(),
             names: HashMap::new(),
             outer_op: None,
+            line: None,
+            eager: None,
             id,
         });
         Ok(id)
@@ -138,9 +147,11 @@ pub(crate) fn kernel() -> Kernel {
 
 /// Notes the user's operator; `false` inside another one.
 fn enter(op: OperatorHandle) -> bool {
+    let line = take_caller();
     RECORDING.with_borrow_mut(|r| match r {
         Some(r) if r.outer_op.is_none() => {
             r.outer_op = Some(op.name().to_string().into());
+            r.line = line.map(SourceLine::Caller);
             true
         }
         _ => false,
@@ -151,8 +162,45 @@ fn leave() {
     RECORDING.with_borrow_mut(|r| {
         if let Some(r) = r {
             r.outer_op = None;
+            r.line = None;
         }
     });
+}
+
+/// Runs `f`, which records other calls in place of one of this operator: an error of a replay names what eager code
+/// calls.
+pub(crate) fn in_place_of<R>(op: OperatorHandle, args: &[Value], f: impl FnOnce() -> R) -> R {
+    let set = |call: Option<Arc<EagerCall>>| {
+        RECORDING.with_borrow_mut(|r| {
+            r.as_mut()
+                .and_then(|r| std::mem::replace(&mut r.eager, call))
+        })
+    };
+    let before = set(eager_call(op, args));
+    let result = f();
+    set(before);
+    result
+}
+
+/// A call with its operands' shapes; `None` where it has arguments that graphs have not.
+fn eager_call(op: OperatorHandle, args: &[Value]) -> Option<Arc<EagerCall>> {
+    let mut operands = Vec::new();
+    let args = (args.iter())
+        .map(|v| {
+            to_arg(op, v, &mut |t| {
+                operands.push(t.meta());
+                Ok(operands.len() as u32 - 1)
+            })
+        })
+        .collect::<Result<_>>()
+        .ok()?;
+    let schema = op.schema()?;
+    Some(Arc::new(EagerCall {
+        op: op.name().to_string().into(),
+        args,
+        names: schema.args.iter().map(|a| a.name.as_str().into()).collect(),
+        operands,
+    }))
 }
 
 /// A tensor with the same shape on the Meta device.
@@ -244,7 +292,7 @@ fn record(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
     let (results, device) = run_meta(op, &args)?;
     let mut graph_args = Vec::with_capacity(args.len());
     for v in &args {
-        graph_args.push(to_arg(op, v)?);
+        graph_args.push(to_arg(op, v, &mut value_of)?);
     }
     let mut metas: Vec<TensorMeta> = Vec::new();
     for t in results.iter().flat_map(Value::tensors) {
@@ -258,12 +306,15 @@ fn record(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
             .or_insert_with(|| schema.args.iter().map(|a| a.name.as_str().into()).collect())
             .clone();
         let outer_op = r.outer_op.clone().filter(|o| *o != name);
+        let effects = op.effects_of(&graph_args, Some(&metas));
         let first = r
             .graph
             .call_shared(name, names, graph_args, metas.iter().cloned().collect());
+        r.graph.set_effects(first.node, effects);
         r.graph.node_mut(first.node).provenance = Provenance {
-            location: None,
+            location: r.line.clone(),
             outer_op,
+            eager: r.eager.clone(),
         };
         Ok((r.id, first))
     })?;
@@ -293,10 +344,15 @@ fn record(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
     Ok(())
 }
 
-fn to_arg(op: OperatorHandle, v: &Value) -> Result<Arg<ValueRef>> {
+/// A value as an argument in a graph, its tensors as `tensor` has them.
+fn to_arg<V>(
+    op: OperatorHandle,
+    v: &Value,
+    tensor: &mut dyn FnMut(&Tensor) -> Result<V>,
+) -> Result<Arg<V>> {
     Ok(match v {
         Value::None => Arg::None,
-        Value::Tensor(t) => Arg::Tensor(value_of(t)?),
+        Value::Tensor(t) => Arg::Tensor(tensor(t)?),
         Value::Bool(b) => Arg::Scalar(Scalar::Bool(*b)),
         Value::Int(i) => Arg::Scalar(Scalar::Int(*i)),
         Value::Double(x) => Arg::Scalar(Scalar::Float(*x)),
@@ -311,12 +367,12 @@ fn to_arg(op: OperatorHandle, v: &Value) -> Result<Arg<ValueRef>> {
         Value::BoolList(l) => Arg::Bools(l.clone()),
         Value::TensorList(l) => Arg::Tensors(
             l.iter()
-                .map(|t| value_of(t).map(Some))
+                .map(|t| tensor(t).map(Some))
                 .collect::<Result<_>>()?,
         ),
         Value::OptionalTensorList(l) => Arg::Tensors(
             l.iter()
-                .map(|t| t.as_ref().map(value_of).transpose())
+                .map(|t| t.as_ref().map(&mut *tensor).transpose())
                 .collect::<Result<_>>()?,
         ),
         Value::Generator(_) | Value::ScalarList(_) | Value::Tuple(_) | Value::Object(_) => {

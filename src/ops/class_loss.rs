@@ -21,7 +21,7 @@ pub(super) fn reduction(number: i64) -> Result<Reduction> {
     }
 }
 
-fn out_of_bounds(e: KernelError) -> Error {
+pub(crate) fn out_of_bounds(e: KernelError) -> Error {
     match e {
         KernelError::IndexOutOfRange { index, .. } => {
             Error::index(format!("Target {index} is out of bounds."))

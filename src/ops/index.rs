@@ -116,21 +116,27 @@ pub(crate) fn index_select(x: &Tensor, dim: i64, index: &Tensor) -> Result<Tenso
         let _reads = access::read(&[&x, &i])?;
         // SAFETY: out is fresh with x's sizes but at d; x and index are held shared; the kernel
         // checks each index.
-        unsafe { kernels::index_select(o.strided_any()?, x.strided_any()?, d, i.strided()?) }.map_err(
-            |e| match e {
-                // PyTorch takes another way, with its own error, for all but the outermost dimension
-                KernelError::IndexOutOfRange { index, size } if d > 0 || (size == 0 && x.dim() > 1) => Error::runtime(format!(
-                    "index_select(): index {index} is out of bounds for dimension {d} with size {size}"
-                )),
-                e => e.into(),
-            },
-        )?;
+        unsafe { kernels::index_select(o.strided_any()?, x.strided_any()?, d, i.strided()?) }
+            .map_err(select_out_of_bounds(d, x.dim()))?;
     }
     Ok(out)
 }
 
+/// The error of `index_select` along dimension `d` of a tensor of `rank` dimensions: PyTorch takes
+/// another way, with its own error, for all but the outermost one.
+pub(crate) fn select_out_of_bounds(d: usize, rank: usize) -> impl Fn(KernelError) -> Error {
+    move |e| match e {
+        KernelError::IndexOutOfRange { index, size } if d > 0 || (size == 0 && rank > 1) => {
+            Error::runtime(format!(
+                "index_select(): index {index} is out of bounds for dimension {d} with size {size}"
+            ))
+        }
+        e => e.into(),
+    }
+}
+
 /// The error of `gather` and the scatter family, which PyTorch raises as `RuntimeError`.
-pub(super) fn out_of_bounds(d: usize) -> impl Fn(KernelError) -> Error {
+pub(crate) fn out_of_bounds(d: usize) -> impl Fn(KernelError) -> Error {
     move |e| match e {
         KernelError::IndexOutOfRange { index, size } => Error::runtime(format!(
             "index {index} is out of bounds for dimension {d} with size {size}"

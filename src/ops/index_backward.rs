@@ -1,6 +1,8 @@
 //! Derivatives of selections: zeros with the gradient at the selected places.
 
+use crate::dispatch::{Value, operator};
 use crate::error::{Error, Result};
+use crate::modes::tracer;
 use crate::ops::aten;
 use crate::tensor::Tensor;
 use straightline_passes::ir::{DType, MemoryFormat, Scalar};
@@ -85,6 +87,14 @@ pub(crate) fn value_selecting_reduction_backward(
     aten::scatter_src(&base, dim, &indices, &grad)
 }
 
+/// The error of a number that is no class.
+pub(crate) fn no_class(index: i64) -> Error {
+    Error::runtime(match index {
+        ..0 => "Class values must be non-negative.",
+        _ => "Class values must be smaller than num_classes.",
+    })
+}
+
 /// 1 where the class is the element's, 0 elsewhere.
 pub(crate) fn one_hot(x: &Tensor, num_classes: i64) -> Result<Tensor> {
     if x.dtype() != DType::I64 {
@@ -110,14 +120,12 @@ pub(crate) fn one_hot(x: &Tensor, num_classes: i64) -> Result<Tensor> {
             super::reduce::max(x)?.read_item()?.as_i64(),
         );
         if low < 0 {
-            return Err(Error::runtime("Class values must be non-negative."));
+            return Err(no_class(low));
         }
         if classes == -1 {
             classes = high + 1;
         } else if high >= classes {
-            return Err(Error::runtime(
-                "Class values must be smaller than num_classes.",
-            ));
+            return Err(no_class(high));
         }
     }
     let all = aten::arange(
@@ -128,7 +136,16 @@ pub(crate) fn one_hot(x: &Tensor, num_classes: i64) -> Result<Tensor> {
         None,
     )?;
     // the result is row-major, whatever the operand's layout
-    let x = aten::contiguous(x, MemoryFormat::Contiguous)?;
+    let mut x = aten::contiguous(x, MemoryFormat::Contiguous)?;
+    if tracer::current().is_some() && x.numel() > 0 {
+        // a class is read from the list of all of them, which checks it as an index
+        let args = [Value::Tensor(x.clone()), Value::Int(num_classes)];
+        let sizes = x.sizes().to_vec();
+        x = tracer::in_place_of(operator("aten::one_hot")?, &args, || {
+            let read = aten::index_select(&all, 0, &aten::reshape(&x, &[-1])?)?;
+            aten::reshape(&read, &sizes)
+        })?;
+    }
     let hit = aten::eq_tensor(&aten::unsqueeze(&x, -1)?, &all)?;
     aten::to_dtype(&hit, DType::I64, false, false, None)
 }

@@ -4,11 +4,13 @@
 //! Tests that register kernels for operators of ours are in `tests/registrations`, models of the
 //! lock-free parts in `tests/loom.rs`. `cargo test --test suite hostile` runs one module.
 
+mod checks_on_data;
 mod compile;
 mod complex;
 mod conformance;
 mod dispatch_keys;
 mod dispatch_tables;
+mod effects;
 mod functionalize;
 mod fused_gathers;
 mod fused_scatters;

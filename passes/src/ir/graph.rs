@@ -4,11 +4,14 @@
 //! position at its target and the result index at its source. Every result has a [`TensorMeta`].
 //! Sizes and strides are static: a guard at the compiled function's door keeps them true.
 
-use super::{DType, Device, Dims, Layout, MemoryFormat, Scalar, effects, layout};
+use super::effects::Effects;
+use super::{DType, Device, Dims, Layout, MemoryFormat, Scalar, layout};
 use petgraph::stable_graph::{NodeIndex, StableDiGraph};
 use petgraph::visit::EdgeRef;
 use petgraph::{Direction, algo};
 use smallvec::SmallVec;
+use std::fmt;
+use std::panic::Location;
 use std::sync::Arc;
 
 /// Identifies a node; stays valid while other nodes are removed.
@@ -167,15 +170,57 @@ pub struct Call {
     /// The names of the schema's arguments, parallel to `args`: the printer writes
     /// `name=value` for those that are not tensors.
     pub names: Arc<[Arc<str>]>,
+    /// What it does besides giving results.
+    pub effects: Effects,
+}
+
+/// A line of the user's code.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SourceLine {
+    /// Of this program.
+    Caller(&'static Location<'static>),
+    /// `src/main.rs:12:9`, of a graph that was read.
+    Text(Arc<str>),
+}
+
+impl From<&str> for SourceLine {
+    fn from(text: &str) -> Self {
+        SourceLine::Text(text.into())
+    }
+}
+
+/// `src/main.rs:12:9`.
+impl fmt::Display for SourceLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SourceLine::Caller(at) => write!(f, "{at}"),
+            SourceLine::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+/// A call as eager code makes it: what an error of a replay names.
+#[derive(Clone, PartialEq, Debug)]
+pub struct EagerCall {
+    /// The operator.
+    pub op: Arc<str>,
+    /// Its arguments; tensors index `operands`.
+    pub args: Vec<Arg<u32>>,
+    /// The names of the arguments.
+    pub names: Arc<[Arc<str>]>,
+    /// Its tensors.
+    pub operands: Vec<TensorMeta>,
 }
 
 /// Where a node came from.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Provenance {
-    /// The user's source line, `src/main.rs:12:9`, where known.
-    pub location: Option<Arc<str>>,
+    /// The user's source line, where known.
+    pub location: Option<SourceLine>,
     /// The operator that the user called, `aten::linear`, where it differs from the node's own.
     pub outer_op: Option<Arc<str>>,
+    /// The call that eager code makes in this place, where it differs from the node's own.
+    pub eager: Option<Arc<EagerCall>>,
 }
 
 /// A constant tensor of equal elements, or a small literal one.
@@ -282,7 +327,8 @@ impl Graph {
             .into()
     }
 
-    /// Adds a call and returns its first result; the others are `ValueRef { node, index }`.
+    /// Adds a call and returns its first result; the others are `ValueRef { node, index }`. What it
+    /// does besides ([`Effects`]) is what its name says; [`Graph::set_effects`] knows better.
     pub fn call(
         &mut self,
         op: &str,
@@ -303,7 +349,7 @@ impl Graph {
         results: SmallVec<[TensorMeta; 1]>,
     ) -> ValueRef {
         let mut operands: Vec<ValueRef> = Vec::new();
-        let args = args
+        let args: Vec<Arg<u32>> = args
             .iter()
             .map(|a| {
                 a.map(|v| {
@@ -312,9 +358,48 @@ impl Graph {
                 })
             })
             .collect();
-        let id = self.add(NodeKind::Call(Call { op, args, names }), results);
+        let effects = Effects::of(&op, &args, &results);
+        let call = Call {
+            op,
+            args,
+            names,
+            effects,
+        };
+        let id = self.add(NodeKind::Call(call), results);
         self.connect(id, &operands);
         id.into()
+    }
+
+    /// Says what a call does besides giving results; of a node that is no call nothing is said.
+    pub fn set_effects(&mut self, id: NodeId, effects: Effects) {
+        if let NodeKind::Call(call) = &mut self.g[id].kind {
+            call.effects = effects;
+        }
+    }
+
+    /// What a node does besides giving results: nothing, unless it is a call.
+    pub fn effects(&self, id: NodeId) -> Effects {
+        match &self.g[id].kind {
+            NodeKind::Call(call) => call.effects,
+            _ => Effects::PURE,
+        }
+    }
+
+    /// The call that eager code makes in a node's place: with the operator that an error names.
+    pub fn eager_call(&self, id: NodeId) -> Option<Arc<EagerCall>> {
+        let node = &self.g[id];
+        let NodeKind::Call(call) = &node.kind else {
+            return None;
+        };
+        Some(node.provenance.eager.clone().unwrap_or_else(|| {
+            let operands = self.operands(id);
+            Arc::new(EagerCall {
+                op: call.op.clone(),
+                args: call.args.clone(),
+                names: call.names.clone(),
+                operands: operands.iter().map(|v| self.meta(*v).clone()).collect(),
+            })
+        }))
     }
 
     fn connect(&mut self, id: NodeId, operands: &[ValueRef]) {
@@ -451,12 +536,12 @@ impl Graph {
     }
 
     /// Removes calls and constants that no output reaches. Inputs and parameters stay, so that
-    /// their positions keep their meaning, and so do calls that draw random numbers.
+    /// their positions keep their meaning, and so do calls that are [kept](Effects::is_kept): those
+    /// with an effect, those that draw random numbers, and those that may fail.
     pub fn eliminate_dead_code(&mut self) -> usize {
         let mut live = std::collections::HashSet::new();
-        let draws =
-            |n: &NodeId| matches!(&self.g[*n].kind, NodeKind::Call(c) if effects::draws(&c.op));
-        let mut stack: Vec<NodeId> = self.g.node_indices().filter(draws).collect();
+        let kept = |n: &NodeId| self.effects(*n).is_kept();
+        let mut stack: Vec<NodeId> = self.g.node_indices().filter(kept).collect();
         stack.extend(self.output);
         while let Some(n) = stack.pop() {
             if live.insert(n) {

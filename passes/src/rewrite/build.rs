@@ -4,6 +4,7 @@
 
 use super::language::{Children, Term};
 use super::site::Site;
+use crate::ir::effects::Effects;
 use crate::ir::graph::{Arg, Constant, TensorMeta};
 use crate::ir::layout::{self, broadcast, contiguous_strides};
 use crate::ir::verify::shapes::reduced;
@@ -21,7 +22,7 @@ impl Site<'_> {
         results: &[TensorMeta],
     ) -> Id {
         let mut children = Children::new();
-        let args = (args.iter())
+        let args: Vec<Arg<u32>> = (args.iter())
             .map(|a| {
                 a.map(|id| {
                     children.push(*id);
@@ -29,11 +30,13 @@ impl Site<'_> {
                 })
             })
             .collect();
+        let effects = Effects::of(op, &args, results);
         let shared = || {
             let names: Arc<[Arc<str>]> = names.iter().map(|n| Arc::from(*n)).collect();
             (Arc::from(op), names)
         };
-        let call = (self.egraph.analysis.interner).intern_call(op, args, results, 0, shared);
+        let call =
+            (self.egraph.analysis.interner).intern_call(op, args, results, (0, effects), shared);
         self.egraph.add(Term::Call(call, children))
     }
 
@@ -490,7 +493,8 @@ impl Site<'_> {
             let names = || (call.op.clone(), call.names.clone());
             let interner = &mut self.egraph.analysis.interner;
             let want = std::slice::from_ref(want);
-            let new = interner.intern_call(&call.op, call.args.clone(), want, 0, names);
+            let how = (0, call.effects);
+            let new = interner.intern_call(&call.op, call.args.clone(), want, how, names);
             return Some(self.egraph.add(Term::Call(new, children)));
         }
         if let Some(value) = self.splat(id) {

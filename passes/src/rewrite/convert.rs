@@ -3,7 +3,6 @@
 use super::analysis::{self, Facts, Origin};
 use super::extract::Choice;
 use super::language::{Interner, Term};
-use crate::ir::effects::{draws, is_pure};
 use crate::ir::graph::{Graph, Node, NodeId, NodeKind, Provenance, TensorMeta, ValueRef};
 use egg::{EGraph, Id};
 use std::cmp::Reverse;
@@ -44,7 +43,7 @@ pub(super) fn build(graph: &Graph) -> (analysis::Graph, Roots) {
         egraph.analysis.origin = origin(v.node, v.index);
         egraph.add(Term::Result(v.index, [class]))
     };
-    let mut drawn = Vec::new();
+    let (mut kept, mut ordered) = (Vec::new(), Vec::new());
     for id in graph.topological() {
         let node = graph.node(id);
         let term = match &node.kind {
@@ -58,38 +57,54 @@ pub(super) fn build(graph: &Graph) -> (analysis::Graph, Roots) {
                 let children = (graph.operands(id).iter())
                     .map(|v| value(&mut egraph, &classes, *v))
                     .collect();
-                let tag = if is_pure(&call.op) {
-                    0
-                } else {
-                    id.index() as u32 + 1
+                let tag = match call.effects.is_mergeable() {
+                    true => 0,
+                    false => id.index() as u32 + 1,
                 };
+                let how = (tag, call.effects);
                 let names = || (call.op.clone(), call.names.clone());
                 let interner = &mut egraph.analysis.interner;
                 let args = call.args.clone();
-                let info = interner.intern_call(&call.op, args, &node.results, tag, names);
+                let info = interner.intern_call(&call.op, args, &node.results, how, names);
                 Term::Call(info, children)
             }
         };
         egraph.analysis.origin = origin(id, 0);
         let class = egraph.add(term);
         classes[id.index()] = Some(class);
-        if matches!(&node.kind, NodeKind::Call(call) if draws(&call.op)) {
-            drawn.push(class);
+        let effects = graph.effects(id);
+        if effects.is_ordered() {
+            ordered.push(class);
+        }
+        if effects.is_kept() {
+            // of several results any one will do, in whatever form it comes out
+            kept.push(match node.results.len() {
+                0 | 1 => class,
+                _ if effects.is_ordered() => class,
+                _ => value(&mut egraph, &classes, id.into()),
+            });
         }
     }
     let outputs = (graph.outputs().into_iter())
         .map(|v| value(&mut egraph, &classes, v))
         .collect();
     egraph.rebuild();
-    (egraph, Roots { outputs, drawn })
+    let roots = Roots {
+        outputs,
+        kept,
+        ordered,
+    };
+    (egraph, roots)
 }
 
 /// The classes that must come out.
 pub(super) struct Roots {
     /// Of the outputs.
     pub(super) outputs: Vec<Id>,
-    /// Of the calls that draw random numbers, in their order.
-    pub(super) drawn: Vec<Id>,
+    /// Of the calls that are made even where nobody uses what they give.
+    pub(super) kept: Vec<Id>,
+    /// Of the calls that keep their order, in that order.
+    pub(super) ordered: Vec<Id>,
 }
 
 fn origin(node: NodeId, result: u32) -> Origin {
@@ -101,7 +116,7 @@ fn origin(node: NodeId, result: u32) -> Origin {
 }
 
 /// Builds the graph of the chosen e-nodes. Calls keep the order of the nodes that they come from,
-/// so that random numbers are drawn in the same order as before.
+/// so that effects happen in the same order as before.
 pub(super) fn emit(
     original: &Graph,
     egraph: &analysis::Graph,
@@ -141,7 +156,7 @@ pub(super) fn emit(
     let mut missing: HashMap<Id, usize> = HashMap::new();
     let mut users: HashMap<Id, Vec<Id>> = HashMap::new();
     let mut ready: BinaryHeap<Reverse<(u32, Id)>> = BinaryHeap::new();
-    let wanted = roots.outputs.iter().chain(&roots.drawn);
+    let wanted = roots.outputs.iter().chain(&roots.kept);
     let mut stack: Vec<Id> = wanted.map(|r| egraph.find(*r)).collect();
     let key = |id: Id| Reverse((egraph[id].data.origin.node, id));
     while let Some(id) = stack.pop() {
@@ -164,9 +179,11 @@ pub(super) fn emit(
             stack.push(c);
         }
     }
-    // one draw after the other, whatever else each waits for
-    for pair in roots.drawn.windows(2) {
-        let [first, second] = [pair[0], pair[1]].map(|id| egraph.find(id));
+    // one after the other, whatever else each waits for
+    let ordered = roots.ordered.iter().map(|id| egraph.find(*id));
+    let ordered: Vec<Id> = ordered.filter(|id| missing.contains_key(id)).collect();
+    for pair in ordered.windows(2) {
+        let (first, second) = (pair[0], pair[1]);
         if first != second {
             users.entry(first).or_default().push(second);
             *missing.entry(second).or_default() += 1;
@@ -222,7 +239,10 @@ impl Emitter<'_> {
                     .map(|a| a.map(|i| self.classes[&self.egraph.find(children[*i as usize])]))
                     .collect();
                 let results = call.results.iter().cloned().collect();
-                (self.graph).call_shared(call.op.clone(), call.names.clone(), args, results)
+                let (op, names) = (call.op.clone(), call.names.clone());
+                let v = (self.graph).call_shared(op, names, args, results);
+                self.graph.set_effects(v.node, call.effects);
+                v
             }
             _ => unreachable!("leaves and projections make no node"),
         };
@@ -232,7 +252,12 @@ impl Emitter<'_> {
         // a constant that a rule made can be shared by many nodes and goes back to none
         if self.original.contains(old_id) && !(is_constant && origin.derived) {
             let old = self.original.node(old_id);
-            self.graph.node_mut(v.node).provenance = provenance(old, term, interner);
+            let mut from = provenance(old, term, interner);
+            let eager = self.original.eager_call(old_id);
+            if eager != self.graph.eager_call(v.node) {
+                from.eager = eager;
+            }
+            self.graph.node_mut(v.node).provenance = from;
             if let (Some(name), false) = (&old.name, origin.derived) {
                 let name: Arc<str> = match origin.result {
                     0 => name.clone(),

@@ -3,11 +3,11 @@
 //! An operator call is one interned number (operator, attributes and result types together) plus
 //! children, so that e-nodes hash and compare in a few instructions. Two calls are the same e-node
 //! only if operator, attributes, result types and children agree; common subexpressions therefore
-//! merge by themselves. A call whose result is not a function of its operands (random numbers,
-//! operators outside `aten` and `prims`, about which nothing is known) carries a tag of its own
-//! and never merges.
+//! merge by themselves. A call whose result is not a function of its operands, as its effects say
+//! ([`Effects::is_mergeable`]), carries a tag of its own and never merges.
 
 use super::rule::{self, Rule};
+use crate::ir::effects::Effects;
 use crate::ir::graph::{Arg, Constant, TensorMeta};
 use crate::ir::{Scalar, layout};
 use egg::{Id, Language};
@@ -82,6 +82,8 @@ pub(super) struct CallInfo {
     pub results: Arc<[TensorMeta]>,
     /// Not 0 for a call that must not merge with an equal one.
     pub tag: u32,
+    /// What it does besides giving results. Not part of the identity, as the names.
+    pub effects: Effects,
     /// The rules that look at this operator.
     pub rules: &'static [&'static Rule],
 }
@@ -132,7 +134,7 @@ impl Interner {
         op: &str,
         args: Vec<Arg<u32>>,
         results: &[TensorMeta],
-        tag: u32,
+        (tag, effects): (u32, Effects),
         names: impl FnOnce() -> (Arc<str>, Arc<[Arc<str>]>),
     ) -> u32 {
         let mut h = DefaultHasher::new();
@@ -158,6 +160,7 @@ impl Interner {
             names,
             results: results.into(),
             tag,
+            effects,
         }));
         id
     }

@@ -53,7 +53,6 @@ mod site;
 #[cfg(test)]
 mod tests;
 
-pub use crate::ir::effects::is_pure;
 pub use report::{RewriteReport, StopReason};
 pub use site::{Producer, Site};
 

@@ -30,7 +30,7 @@
 //! each operation. [`Op::Cast`] converts as PyTorch does (float to integer truncates, anything to
 //! `bool` is `!= 0`).
 
-use crate::ir::graph::{Arg, TensorMeta};
+use crate::ir::graph::{Arg, EagerCall, SourceLine, TensorMeta};
 use crate::ir::{DType, Dims, Scalar};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -207,6 +207,14 @@ pub enum BinaryOp {
     ShiftRight,
 }
 
+impl BinaryOp {
+    /// Whether integers can not be divided by zero with it.
+    pub fn is_division(self) -> bool {
+        use BinaryOp::{FloorDiv, Fmod, Remainder, TruncDiv};
+        matches!(self, FloorDiv | TruncDiv | Fmod | Remainder)
+    }
+}
+
 /// Comparisons; operands of one dtype, result `bool`. Ordered, but `Ne` is true for NaN.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)] // the usual six
@@ -320,6 +328,28 @@ pub struct Inst {
     pub op: Op,
     /// The dtype of the result (of the stored value for a store).
     pub dtype: DType,
+    /// Of an instruction that may fail: whose failure that is, among [`Schedule::sites`].
+    pub site: Option<u32>,
+}
+
+impl Inst {
+    /// An instruction that can not fail, or of which nobody says whose failure it would be.
+    pub fn new(op: Op, dtype: DType) -> Inst {
+        Inst {
+            op,
+            dtype,
+            site: None,
+        }
+    }
+}
+
+/// A call that may fail: what an error of the plan names.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Site {
+    /// The call, as eager code would have made it.
+    pub call: Arc<EagerCall>,
+    /// The user's line.
+    pub location: Option<SourceLine>,
 }
 
 /// Loops around a straight-line body.
@@ -443,6 +473,8 @@ pub enum Extern {
         inputs: Vec<BufferView>,
         /// Results, to be written.
         outputs: Vec<BufferView>,
+        /// Whose failure one of the kernel is, among [`Schedule::sites`].
+        site: Option<u32>,
     },
 }
 
@@ -512,6 +544,8 @@ pub struct Schedule {
     pub arena_bytes: usize,
     /// What was fused where, and why.
     pub decisions: Vec<FusionDecision>,
+    /// The calls that may fail.
+    pub sites: Vec<Site>,
 }
 
 impl Schedule {

@@ -4,6 +4,7 @@
 //! products, `fuse` decides which values share a kernel, `emit` writes each kernel's body, `order`
 //! arranges its axes, and `plan` puts the steps in order and gives every value its memory.
 
+mod checks;
 mod cost;
 mod display;
 mod emit;

@@ -8,7 +8,7 @@ use super::lower::lower;
 use super::memory::{Block, place};
 use super::program::{Def, Program, Source, V};
 use super::results::bind_results;
-use super::{ScheduleError, ScheduleOptions, matmul, node_label, order};
+use super::{ScheduleError, ScheduleOptions, checks, matmul, node_label, order};
 use crate::ir::graph::{Graph, NodeId, NodeKind, ValueRef};
 use crate::ir::{Dims, layout};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -33,9 +33,12 @@ pub fn schedule(graph: &Graph, options: &ScheduleOptions) -> Result<Schedule, Sc
     let lowered = lower(graph)?;
     let mut p = lowered.program;
     let results = bind_results(graph, &mut p, &lowered.map);
-    let pinned: BTreeSet<V> = results.bound.keys().copied().collect();
-    // each draw waits for the one before, so that the last one needs them all
-    let roots: BTreeSet<V> = pinned.iter().copied().chain(lowered.last_draw).collect();
+    let mut pinned: BTreeSet<V> = results.bound.keys().copied().collect();
+    let kept = |pinned: &BTreeSet<V>| -> BTreeSet<V> {
+        pinned.iter().chain(&lowered.kept).copied().collect()
+    };
+    pinned.extend(checks::lost(graph, &mut p, &kept(&pinned)));
+    let roots = kept(&pinned);
     if options.fold_epilogues {
         let live = reachable(&p, &roots);
         matmul::fold_epilogues(&mut p, &live, &|v| pinned.contains(&v));
@@ -53,6 +56,8 @@ pub fn schedule(graph: &Graph, options: &ScheduleOptions) -> Result<Schedule, Sc
         bound: &results.bound,
         buffers: Vec::new(),
         ids: HashMap::new(),
+        sites: Vec::new(),
+        site_ids: HashMap::new(),
     };
     planner.build(fused, &demands, results.outputs, &lowered.map)
 }
@@ -82,9 +87,25 @@ struct Planner<'a> {
     bound: &'a BTreeMap<V, u32>,
     buffers: Vec<Buffer>,
     ids: HashMap<V, BufferId>,
+    sites: Vec<Site>,
+    site_ids: HashMap<NodeId, u32>,
 }
 
 impl Planner<'_> {
+    /// The number of a call that may fail.
+    fn site(&mut self, node: NodeId) -> Option<u32> {
+        if let Some(id) = self.site_ids.get(&node) {
+            return Some(*id);
+        }
+        let id = self.sites.len() as u32;
+        self.sites.push(Site {
+            call: self.graph.eager_call(node)?,
+            location: self.graph.node(node).provenance.location.clone(),
+        });
+        self.site_ids.insert(node, id);
+        Some(id)
+    }
+
     fn stored(&self, v: V) -> Dims {
         match (self.p.def(v), self.strides.get(&v)) {
             (Def::Source { strides, .. }, _) => strides.clone(),
@@ -265,6 +286,8 @@ impl Planner<'_> {
         let mut kernel = order::finish(emitted);
         for stage in &mut kernel.stages {
             for inst in &mut stage.body {
+                // emission knows the node
+                inst.site = inst.site.and_then(|n| self.site(NodeId::new(n as usize)));
                 if let Op::Load {
                     mem: Mem::Buffer(b),
                     ..
@@ -384,6 +407,7 @@ impl Planner<'_> {
                 }
                 Todo::Call(c) => {
                     let call = &self.p.calls[*c as usize];
+                    let site = call.node.and_then(|n| self.site(n));
                     for r in &call.results {
                         step_of_value.insert(*r, at);
                     }
@@ -391,7 +415,10 @@ impl Planner<'_> {
                         op: call.op.clone(),
                         args: call.args.clone(),
                         inputs: call.inputs.iter().map(|v| self.operand(*v)).collect(),
-                        outputs: call.results.iter().map(|v| self.result(*v)).collect(),
+                        outputs: (call.results.iter().take(call.metas.len()))
+                            .map(|v| self.result(*v))
+                            .collect(),
+                        site,
                     })
                 }
             });
@@ -403,12 +430,16 @@ impl Planner<'_> {
             outputs,
             arena_bytes,
             decisions: Vec::new(),
+            sites: std::mem::take(&mut self.sites),
         };
         for id in self.graph.topological() {
             if !matches!(self.graph.node(id).kind, NodeKind::Call(_)) {
                 continue;
             }
-            let v = map[&id.into()];
+            // a call without results is a step of its own
+            let Some(&v) = map.get(&id.into()) else {
+                continue;
+            };
             let fate = fused.fates.get(&v);
             let step = step_of_value
                 .get(&v)

@@ -281,16 +281,23 @@ pub(crate) struct OpaqueCall {
     pub(crate) op: Arc<str>,
     pub(crate) args: Vec<Arg<u32>>,
     pub(crate) inputs: Vec<V>,
-    /// A result of the call that must be made before: the previous one that draws random numbers, for one that does.
-    pub(crate) after: Option<V>,
+    /// What must be there before the call is made, without being read: a result of the ordered call before it, for
+    /// one that keeps its order.
+    pub(crate) after: Vec<V>,
+    /// Of a call without results, one value without elements that stands for its having been made.
     pub(crate) results: Vec<V>,
     pub(crate) metas: Vec<TensorMeta>,
+    /// The graph node that it came from.
+    pub(crate) node: Option<NodeId>,
 }
 
 impl OpaqueCall {
     /// What must be there when the call is made.
     pub(crate) fn waits_for(&self) -> impl Iterator<Item = V> + '_ {
-        self.inputs.iter().copied().chain(self.after)
+        self.inputs
+            .iter()
+            .copied()
+            .chain(self.after.iter().copied())
     }
 }
 

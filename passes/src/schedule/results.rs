@@ -126,12 +126,13 @@ fn copied(p: &mut Program, v: V, meta: &TensorMeta) -> V {
         op: "aten::clone".into(),
         args: vec![Arg::Tensor(0), Arg::None],
         inputs: vec![v],
-        after: None,
+        after: Vec::new(),
         results: vec![copy],
         metas: vec![TensorMeta {
             sizes,
             ..meta.clone()
         }],
+        node: None,
     });
     copy
 }

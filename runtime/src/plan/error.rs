@@ -3,6 +3,11 @@
 use crate::cpu::jit::JitError;
 use crate::cpu::kernels::matmul::MatmulError;
 use crate::memory::OutOfMemory;
+use std::error::Error;
+use std::sync::Arc;
+
+/// What a runtime kernel says when it fails.
+pub type ExternError = Box<dyn Error + Send + Sync>;
 
 /// An error of [`Plan`](super::Plan).
 #[derive(Clone, Debug, thiserror::Error)]
@@ -42,6 +47,8 @@ pub enum PlanError {
         index: i64,
         /// The size of the dimension.
         size: i64,
+        /// Whose failure it is, among the schedule's sites.
+        site: Option<u32>,
     },
     /// An integer was divided by zero.
     #[error("ZeroDivisionError: integer division by zero (step {step}, {kernel})")]
@@ -50,6 +57,8 @@ pub enum PlanError {
         step: usize,
         /// The kernel's name.
         kernel: String,
+        /// Whose failure it is, among the schedule's sites.
+        site: Option<u32>,
     },
     /// No memory for the temporaries.
     #[error(transparent)]
@@ -63,13 +72,15 @@ pub enum PlanError {
         source: MatmulError,
     },
     /// A runtime kernel failed.
-    #[error("{op} failed (step {step}): {message}")]
+    #[error("{op} failed (step {step}): {error}")]
     Extern {
         /// Which step.
         step: usize,
         /// The operator.
         op: String,
         /// What the kernel says.
-        message: String,
+        error: Arc<ExternError>,
+        /// Whose failure it is, among the schedule's sites.
+        site: Option<u32>,
     },
 }

@@ -1,7 +1,7 @@
 //! Steps that are not generated code: runtime kernels, called by the generated function.
 
 use super::matmul::MatmulStep;
-use super::{ArgPtr, PlanError};
+use super::{ArgPtr, ExternError, PlanError};
 use crate::cpu::jit::{EXTERN_FAILED, ExternCall, RunContext};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -49,8 +49,8 @@ pub struct ExternCtx<'a> {
     pub outputs: &'a [ViewMut<'a>],
 }
 
-/// A runtime kernel: fills the outputs, or says in a sentence why it cannot.
-pub type ExternFn = Arc<dyn Fn(&ExternCtx<'_>) -> Result<(), String> + Send + Sync>;
+/// A runtime kernel: fills the outputs, or says why it cannot.
+pub type ExternFn = Arc<dyn Fn(&ExternCtx<'_>) -> Result<(), ExternError> + Send + Sync>;
 
 /// Runtime kernels by operator name (`aten::sort`, `aten::sort.stable`).
 #[derive(Clone, Default)]
@@ -74,7 +74,7 @@ impl ExternRegistry {
     pub fn register(
         &mut self,
         op: impl Into<Arc<str>>,
-        kernel: impl Fn(&ExternCtx<'_>) -> Result<(), String> + Send + Sync + 'static,
+        kernel: impl Fn(&ExternCtx<'_>) -> Result<(), ExternError> + Send + Sync + 'static,
     ) {
         self.kernels.insert(op.into(), Arc::new(kernel));
     }
@@ -167,6 +167,7 @@ enum Work {
         args: Vec<Arg<u32>>,
         inputs: Vec<Located>,
         outputs: Vec<Located>,
+        site: Option<u32>,
     },
 }
 
@@ -188,6 +189,7 @@ pub(super) fn resolve(
                 args,
                 inputs,
                 outputs,
+                site,
             } => {
                 let kernel = registry
                     .get(op)
@@ -204,6 +206,7 @@ pub(super) fn resolve(
                     args: args.clone(),
                     inputs: locate(inputs),
                     outputs: locate(outputs),
+                    site: *site,
                 }
             }
         };
@@ -230,6 +233,7 @@ impl ExternStep {
                 args,
                 inputs,
                 outputs,
+                site,
             } => {
                 let inputs: Vec<View<'_>> = inputs
                     .iter()
@@ -255,10 +259,11 @@ impl ExternStep {
                     inputs: &inputs,
                     outputs: &outputs,
                 })
-                .map_err(|message| PlanError::Extern {
+                .map_err(|error| PlanError::Extern {
                     step: self.step,
                     op: op.to_string(),
-                    message,
+                    error: Arc::new(error),
+                    site: *site,
                 })
             }
         }
@@ -278,18 +283,23 @@ extern "C" fn run_step(descriptor: *const u8, context: *const RunContext) {
     let error = match result {
         Ok(Ok(())) => return,
         Ok(Err(error)) => error,
-        Err(payload) => PlanError::Extern {
-            step: step.step,
-            op: match &step.work {
-                Work::Matmul(_) => "matmul".to_string(),
-                Work::Op { op, .. } => op.to_string(),
-            },
-            message: payload
+        Err(payload) => {
+            let (op, site) = match &step.work {
+                Work::Matmul(_) => ("matmul", None),
+                Work::Op { op, site, .. } => (&**op, *site),
+            };
+            let message = payload
                 .downcast_ref::<String>()
                 .cloned()
                 .or_else(|| payload.downcast_ref::<&str>().map(|s| (*s).to_string()))
-                .unwrap_or_else(|| "panicked".to_string()),
-        },
+                .unwrap_or_else(|| "panicked".to_string());
+            PlanError::Extern {
+                step: step.step,
+                op: op.to_string(),
+                error: Arc::new(message.into()),
+                site,
+            }
+        }
     };
     host.error = Some(error);
     // SAFETY: the status of this run, on the stack of `Plan::run`.

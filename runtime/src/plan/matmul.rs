@@ -63,7 +63,8 @@ fn malformed(step: usize, message: String) -> PlanError {
     PlanError::Extern {
         step,
         op: "matmul".to_string(),
-        message,
+        error: Arc::new(message.into()),
+        site: None,
     }
 }
 

@@ -12,7 +12,7 @@
 //! // y = x + x, four elements
 //! let axis = Axis { id: AxisId(0), extent: 4 };
 //! let at = Index { terms: [(AxisId(0), 1)].into_iter().collect(), ..Index::default() };
-//! let f32 = |op| Inst { op, dtype: DType::F32 };
+//! let f32 = |op| Inst::new(op, DType::F32);
 //! let buffer = |kind| Buffer { dtype: DType::F32, len: 4, kind, name: String::new() };
 //! let schedule = Schedule {
 //!     buffers: vec![buffer(BufferKind::Input(0)), buffer(BufferKind::Output(0))],
@@ -53,7 +53,7 @@ mod timings;
 #[cfg(test)]
 mod tests;
 
-pub use error::PlanError;
+pub use error::{ExternError, PlanError};
 pub use externs::{ExternCtx, ExternFn, ExternRegistry, View, ViewMut};
 pub use timings::PassTimings;
 
@@ -228,19 +228,22 @@ impl Plan {
             Some(Step::Kernel(k)) => k.name.clone(),
             _ => String::new(),
         };
+        let site = u32::try_from(status.site).ok();
         match (status.code, error) {
             (jit::INDEX_OUT_OF_RANGE, _) => PlanError::IndexOutOfRange {
                 step,
                 kernel,
                 index: status.value,
                 size: status.size,
+                site,
             },
-            (jit::ZERO_DIVISION, _) => PlanError::ZeroDivision { step, kernel },
+            (jit::ZERO_DIVISION, _) => PlanError::ZeroDivision { step, kernel, site },
             (_, Some(error)) => error,
             (code, None) => PlanError::Extern {
                 step,
                 op: kernel,
-                message: format!("status {code}"),
+                error: Arc::new(format!("status {code}").into()),
+                site,
             },
         }
     }

@@ -23,10 +23,7 @@ fn along(axis: u32) -> Index {
 }
 
 fn inst(op: Op) -> Inst {
-    Inst {
-        op,
-        dtype: DType::F32,
-    }
+    Inst::new(op, DType::F32)
 }
 
 /// `to[i] = from[i] * by + by` as a kernel.
@@ -274,6 +271,7 @@ fn extern_schedule(op: &str) -> Schedule {
                 args: vec![Arg::Tensor(0), Arg::Scalar(Scalar::Int(10))],
                 inputs: vec![view(1, &[4], &[1])],
                 outputs: vec![view(2, &[4], &[1])],
+                site: None,
             }),
         ],
         arena_bytes: 64,
@@ -295,7 +293,7 @@ fn registry() -> Arc<ExternRegistry> {
         Ok(())
     });
     r.register("test::fail", |_: &ExternCtx<'_>| {
-        Err("it does not work".to_string())
+        Err("it does not work".into())
     });
     r.register("test::panic", |_: &ExternCtx<'_>| panic!("out of luck"));
     Arc::new(r)

@@ -10,6 +10,7 @@ use crate::dispatch::library::Library;
 use crate::error::Result;
 use std::sync::Arc;
 use straightline_passes::ir::DeviceType;
+use straightline_passes::ir::effects::Effects;
 use straightline_passes::ir::schema::{FunctionSchema, OperatorName, SchemaType};
 
 /// The settings of a custom operator; [`custom_op`] starts one and [`CustomOpBuilder::register`] ends it.
@@ -119,7 +120,41 @@ impl CustomOpBuilder {
 
     /// Tags beside `pt2_compliant_tag`, which every custom operator has.
     pub fn tags<S: Into<String>>(mut self, tags: impl IntoIterator<Item = S>) -> Self {
-        self.tags = strings(tags);
+        self.tags.extend(strings(tags));
+        self
+    }
+
+    /// What a call does besides giving its results: without this, one of an operator without results has an effect,
+    /// and any other is taken to read something besides its operands
+    /// ([`OperatorHandle::effects`](crate::dispatch::OperatorHandle::effects)). A tag for each is added.
+    ///
+    /// ```
+    /// use straightline::dispatch::{Effects, custom_op};
+    /// use straightline::{Result, Tensor, compile};
+    /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    ///
+    /// static SEEN: AtomicU64 = AtomicU64::new(0);
+    /// fn see(_: &Tensor) -> Result<()> {
+    ///     SEEN.fetch_add(1, Relaxed);
+    ///     Ok(())
+    /// }
+    /// let mut op = custom_op("mylib_effects::see", see).register()?;
+    /// assert_eq!(op.handle().effects(), Effects::EFFECT);
+    /// op.register_fake(|_: &Tensor| Ok(()))?;
+    ///
+    /// let see = op.handle().typed::<(&Tensor,), ()>()?;
+    /// let f = compile(move |x: &Tensor| { see.call((x,))?; x.exp() });
+    /// f.call(&Tensor::from_vec([0f32])?)?;
+    /// f.call(&Tensor::from_vec([1f32])?)?;
+    /// assert_eq!(SEEN.load(Relaxed), 2);
+    ///
+    /// let pure = custom_op("mylib_effects::same", |x: &Tensor| x.neg()).effects(Effects::PURE).register()?;
+    /// assert_eq!(pure.handle().effects(), Effects::PURE);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    pub fn effects(mut self, effects: Effects) -> Self {
+        let names = effects.to_string();
+        self.tags.extend(names.split(' ').map(ToString::to_string));
         self
     }
 

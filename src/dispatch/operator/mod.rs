@@ -28,8 +28,12 @@ use crate::error::Result;
 use entry::Table;
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::BitOr;
 use std::ptr;
 use std::sync::{Arc, PoisonError};
+use straightline_passes::ir::DType;
+use straightline_passes::ir::effects::Effects;
+use straightline_passes::ir::graph::{Arg, TensorMeta};
 use straightline_passes::ir::schema::{FunctionSchema, OperatorName};
 
 /// An operator. Copies are cheap and compare equal when they name the same operator.
@@ -68,6 +72,50 @@ impl OperatorHandle {
     /// The schema, unless the operator was only implemented and never defined.
     pub fn schema(self) -> Option<&'static FunctionSchema> {
         self.0.definition().map(|d| &d.schema)
+    }
+
+    /// What a call of the operator does besides giving its results, for dead-code elimination, rewriting and scheduling.
+    ///
+    /// Tags that name [`Effects`] say so - `pure`, `reads`, `random`, `effect`, `may_fail` - as does PyTorch's
+    /// `nondeterministic_seeded`, which is `random`. Without such a tag an operator writes if its schema says so; one
+    /// in `aten` or `prims` does what [`Effects::of`] knows of its name; any other one has an effect if it has no
+    /// results, and is else taken to read something besides its operands: its calls keep their order and are not
+    /// merged, and one that nobody uses is dropped.
+    ///
+    /// ```
+    /// use straightline::dispatch::{Effects, Library};
+    /// let mut lib = Library::new("docs_effects")?;
+    /// let effects = |lib: &mut Library, schema: &str, tags: &[&str]| {
+    ///     lib.def_with_tags(schema, tags).map(|op| op.effects())
+    /// };
+    /// assert_eq!(effects(&mut lib, "log(Tensor x) -> ()", &[])?, Effects::EFFECT);
+    /// assert_eq!(effects(&mut lib, "now(Tensor x) -> Tensor", &[])?, Effects::READS);
+    /// assert_eq!(effects(&mut lib, "twice(Tensor x) -> Tensor", &["pure"])?, Effects::PURE);
+    /// assert_eq!(effects(&mut lib, "check(Tensor x) -> Tensor", &["may_fail"])?, Effects::MAY_FAIL);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    pub fn effects(self) -> Effects {
+        self.effects_of::<()>(&[], None)
+    }
+
+    /// [`Self::effects`] of a call with these arguments and results.
+    pub(crate) fn effects_of<V>(self, args: &[Arg<V>], results: Option<&[TensorMeta]>) -> Effects {
+        let named = self.tags().iter().filter_map(|tag| match tag.as_str() {
+            "nondeterministic_seeded" => Some(Effects::RANDOM),
+            tag => Effects::from_name(tag),
+        });
+        if let Some(tagged) = named.reduce(BitOr::bitor) {
+            return tagged;
+        }
+        let schema = self.schema();
+        if schema.is_some_and(FunctionSchema::is_mutable) {
+            return Effects::WRITES;
+        }
+        // of a call that nobody made, whether there are results is known and not which
+        let some = [TensorMeta::contiguous(DType::I64, &[])];
+        let count = schema.map_or(1, |s| s.returns.len()).min(1);
+        let results = results.unwrap_or(&some[..count]);
+        Effects::of(&self.name().to_string(), args, results)
     }
 
     /// The tags given with the definition.
@@ -129,6 +177,7 @@ impl OperatorHandle {
     /// Calls the operator on the arguments on top of the stack and leaves the returns there.
     ///
     /// The key set comes from the tensor arguments and the thread.
+    #[track_caller]
     pub fn call_boxed(self, stack: &mut Stack) -> Result<()> {
         let (full, special) = tls::enter(self.argument_keys(stack));
         let mut keys = self.0.masked(full);
@@ -136,6 +185,7 @@ impl OperatorHandle {
         if record.standing != Standing::Kernel {
             (keys, record) = self.0.look_again(full);
         }
+        tls::note_caller(keys);
         if special {
             return self.call_boxed_special(keys, record, stack);
         }

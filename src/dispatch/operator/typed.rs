@@ -65,6 +65,7 @@ impl<A: Args + 'static, R: Ret> TypedHandle<A, R> {
 
     /// Calls the operator; the key set comes from the tensor arguments and the thread.
     #[inline]
+    #[track_caller]
     pub fn call(self, args: A::Items<'_>) -> Result<R> {
         let (full, special) = tls::enter(A::keys(&args));
         if special {
@@ -91,6 +92,7 @@ impl<A: Args + 'static, R: Ret> TypedHandle<A, R> {
     }
 
     #[inline]
+    #[track_caller]
     fn run(
         self,
         full: Option<DispatchKeySet>,
@@ -107,6 +109,7 @@ impl<A: Args + 'static, R: Ret> TypedHandle<A, R> {
 
     #[cold]
     #[inline(never)]
+    #[track_caller]
     fn call_special(self, full: DispatchKeySet, args: A::Items<'_>) -> Result<R> {
         let keys = self.entry.masked(full);
         let _step = recursion::step(self.handle(), keys)?;
@@ -138,6 +141,7 @@ impl<A: Args + 'static, R: Ret> TypedHandle<A, R> {
     /// where masking applies.
     #[cold]
     #[inline(never)]
+    #[track_caller]
     fn call_slow(
         self,
         full: Option<DispatchKeySet>,
@@ -153,6 +157,7 @@ impl<A: Args + 'static, R: Ret> TypedHandle<A, R> {
                 // SAFETY: as in `call`.
                 return unsafe { A::invoke(f, record.functor, keys, args) };
             }
+            tls::note_caller(keys);
         }
         self.boxed(args, &mut |op, stack| {
             record.kernel.call_boxed(op, keys, stack)
@@ -254,6 +259,7 @@ impl<A: Args + 'static, R: Ret> TypedOp<A, R> {
 
     /// [`TypedHandle::call`].
     #[inline]
+    #[track_caller]
     pub fn call(&self, args: A::Items<'_>) -> Result<R> {
         self.get()?.call(args)
     }

@@ -19,12 +19,7 @@ pub(crate) fn kernel() -> Kernel {
         if crate::modes::handle_captured(op, keys, stack)? {
             return Ok(());
         }
-        let schema = op.schema().ok_or_else(|| {
-            Error::compile(format!(
-                "`{}` has no schema, so it cannot be functionalised",
-                op.name()
-            ))
-        })?;
+        let schema = op.schema().ok_or_else(|| no_schema(op))?;
         if is_composite(op) {
             // without tensor arguments no autograd key has taken it apart yet
             op.call_boxed_for_key(DispatchKey::CompositeImplicitAutograd, stack)
@@ -52,6 +47,35 @@ pub(crate) fn composite<M>(kernel: impl IntoKernel<M>) -> Kernel {
         }
         kernel.call_boxed(op, keys, stack)
     })
+}
+
+/// The kernel of an operator whose loop form leaves out what its kernel checks of data: capture records the check as
+/// calls of their own beside it ([`require`]).
+pub(crate) fn checked(check: fn(OperatorHandle, &[Value]) -> Result<()>) -> Kernel {
+    Kernel::boxed(move |op, _, stack| {
+        let schema = op.schema().ok_or_else(|| no_schema(op))?;
+        check(op, &stack[stack.len().saturating_sub(schema.args.len())..])?;
+        functional(op, schema, stack)
+    })
+}
+
+/// Records that a call fails where a condition on data does not hold, in the words of its kernel.
+pub(crate) fn require(
+    op: OperatorHandle,
+    args: &[Value],
+    condition: impl FnOnce() -> Result<Tensor>,
+    message: &str,
+) -> Result<()> {
+    tracer::in_place_of(op, args, || {
+        crate::ops::aten::_assert_async_msg(&condition()?, message)
+    })
+}
+
+fn no_schema(op: OperatorHandle) -> Error {
+    Error::compile(format!(
+        "`{}` has no schema, so it cannot be functionalised",
+        op.name()
+    ))
 }
 
 /// The key with the kernel that takes the operator apart, if there is one.
@@ -245,7 +269,7 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
         .collect::<Result<Stack>>()?;
     let _guard = match apart {
         None => {
-            form.op.call_boxed(&mut inner)?;
+            tracer::in_place_of(op, &args, || form.op.call_boxed(&mut inner))?;
             guard
         }
         Some(key) => {

@@ -35,7 +35,7 @@ mod storage;
 mod wrapper;
 
 pub(crate) use derived::derived;
-pub(crate) use kernels::{composite, kernel};
+pub(crate) use kernels::{checked, composite, kernel, require};
 pub(crate) use leaves::{
     InputSlot, Leaf, MergedStorages, Owner, begin, conflicts, is_merged, leaves, sources,
     take_leaves, wrap_argument,

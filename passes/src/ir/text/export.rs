@@ -2,6 +2,7 @@
 
 use super::print::{ValueNames, display_node};
 use crate::ir::Scalar;
+use crate::ir::effects::Effects;
 use crate::ir::graph::{Arg, Constant, Graph, NodeKind, TensorMeta, ValueRef};
 use std::fmt::Write;
 
@@ -115,7 +116,8 @@ fn arg(a: &Arg<ValueRef>, names: &ValueNames) -> String {
 }
 
 /// JSON: `{"inputs": [...], "parameters": [...], "nodes": [...], "outputs": [...]}`. A node has
-/// `op`, `args` (name and value; tensors as `"%name"`), `results` and its provenance.
+/// `op`, `args` (name and value; tensors as `"%name"`), `results`, its `effects` where it has any, and
+/// its provenance.
 pub(super) fn json(graph: &Graph) -> String {
     let names = ValueNames::new(graph);
     let value = |v: ValueRef| {
@@ -148,10 +150,15 @@ pub(super) fn json(graph: &Graph) -> String {
             _ => return None,
         }
         let from = &node.provenance;
-        for (key, v) in [("location", &from.location), ("outer_op", &from.outer_op)] {
-            if let Some(v) = v {
-                fields.push(format!("\"{key}\":{}", string(v)));
-            }
+        if graph.effects(id) != Effects::PURE {
+            let names = string(&graph.effects(id).to_string());
+            fields.push(format!("\"effects\":{names}"));
+        }
+        if let Some(line) = &from.location {
+            fields.push(format!("\"location\":{}", string(&line.to_string())));
+        }
+        if let Some(op) = &from.outer_op {
+            fields.push(format!("\"outer_op\":{}", string(op)));
         }
         Some(format!("{{{}}}", fields.join(",")))
     });

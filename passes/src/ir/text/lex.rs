@@ -135,7 +135,7 @@ fn token(input: &mut Input<'_>) -> Result<Token> {
         '"' => quoted.map(Token::Str),
         '-' | '0'..='9' => number,
         '(' => alt((complex, any.map(Token::Mark))),
-        ')' | '[' | ']' | '{' | '}' | ',' | ':' | '=' | '@' => any.map(Token::Mark),
+        ')' | '[' | ']' | '{' | '}' | ',' | ':' | '=' | '@' | '!' => any.map(Token::Mark),
         c if is_word_start(c) => word,
         _ => fail,
     }

@@ -23,6 +23,9 @@
 //!   names of tensor arguments are not part of the text (they parse as empty); `none` carries its
 //!   name. Numbers with a point, an exponent, `inf` or `nan` are floats. The empty lists of floats
 //!   and bools are `floats[]` and `bools[]`.
+//! - **Effects.** A call is followed by what it does besides giving results, where that is not what
+//!   its name says ([`Effects::of`](super::effects::Effects::of)): `my::log(%x) !effect`. A call
+//!   without results stands alone, without `=`.
 //! - **Constants.** `%c: f32[] = constant 2.5` for equal elements, `constant [1, 2]` for a list.
 //! - `//` starts a comment.
 

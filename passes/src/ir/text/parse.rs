@@ -2,6 +2,7 @@
 
 use super::error::{ParseError, ParseErrorKind as Kind};
 use super::lex::{Token, tokens};
+use crate::ir::effects::Effects;
 use crate::ir::graph::{Arg, Constant, Graph, TensorMeta, ValueRef};
 use crate::ir::{DType, Device, Dims, Layout, MemoryFormat, Scalar, layout};
 use smallvec::SmallVec;
@@ -370,7 +371,29 @@ impl Parser<'_> {
             }
         }
         let op = self.share(op);
-        Ok(self.graph.call_shared(op, names.into(), args, results))
+        let value = self.graph.call_shared(op, names.into(), args, results);
+        if let Some(effects) = self.effects()? {
+            self.graph.set_effects(value.node, effects);
+        }
+        Ok(value)
+    }
+
+    /// `!random !may_fail`.
+    fn effects(&mut self) -> Result<Option<Effects>> {
+        let mut all = None;
+        while self.eat('!') {
+            let effect = match self.peek() {
+                Token::Word(w) => Effects::from_name(w),
+                _ => None,
+            };
+            let Some(effect) = effect else {
+                let names = Effects::NAMES.map(|n| format!("`{}`", n.0));
+                return Err(self.expected(&format!("an effect: {}", names.join(", "))));
+            };
+            self.at += 1;
+            all = Some(all.unwrap_or(Effects::PURE) | effect);
+        }
+        Ok(all)
     }
 
     /// `%x`, `[%x, none]` or `name=value`.

@@ -1,6 +1,7 @@
 //! A graph to text.
 
 use super::lex::is_name_char;
+use crate::ir::effects::Effects;
 use crate::ir::graph::{Arg, Constant, Graph, Node, NodeId, NodeKind, TensorMeta, ValueRef};
 use crate::ir::{Scalar, layout};
 use std::collections::{HashMap, HashSet};
@@ -238,7 +239,13 @@ impl Display for NodeLine<'_> {
                     }
                     fmt_arg(f, arg, &name)?;
                 }
-                f.write_char(')')
+                f.write_char(')')?;
+                if call.effects != Effects::of(&call.op, &call.args, &self.node().results) {
+                    for name in call.effects.to_string().split(' ') {
+                        write!(f, " !{name}")?;
+                    }
+                }
+                Ok(())
             }
         }
     }
@@ -309,8 +316,11 @@ impl Display for DisplayGraph<'_> {
             let from = &node.provenance;
             if self.provenance && (from.location.is_some() || from.outer_op.is_some()) {
                 f.write_str("  //")?;
-                for part in [&from.location, &from.outer_op].into_iter().flatten() {
-                    write!(f, " {part}")?;
+                if let Some(line) = &from.location {
+                    write!(f, " {line}")?;
+                }
+                if let Some(op) = &from.outer_op {
+                    write!(f, " {op}")?;
                 }
             }
             f.write_char('\n')?;

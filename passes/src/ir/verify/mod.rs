@@ -21,8 +21,10 @@
 //!
 //! - An operator's name is `namespace::name` or `namespace::name.overload`.
 //! - A captured graph is functional: no operator writes to its arguments (a name that ends in `_`,
-//!   as in `aten::add_`, or an `out` overload). In-place updates of inputs happen when the plan
-//!   ends and are no part of the graph.
+//!   as in `aten::add_`, or an `out` overload, or an effect `writes`). In-place updates of inputs
+//!   happen when the plan ends and are no part of the graph.
+//! - A call without results does something that is no result: it has an effect or may fail
+//!   ([`Effects`]), or it would be no call.
 //! - For the operators that [`shapes`] knows, result sizes follow from operand sizes: pointwise
 //!   operators broadcast, matrix products agree on the inner dimension, a reduction removes (or
 //!   keeps as 1) the dimensions it names, a view has as many elements as what it views, a
@@ -35,6 +37,7 @@ pub mod shapes;
 #[cfg(test)]
 mod tests;
 
+use super::effects::Effects;
 use super::graph::{Arg, Call, Constant, Graph, NodeId, NodeKind, TensorMeta};
 use super::text::{ValueNames, display_node};
 use std::collections::HashMap;
@@ -103,6 +106,9 @@ pub enum VerifyErrorKind {
     /// A call that writes to its arguments.
     #[error("`{0}` writes to its arguments: a captured graph is functional")]
     Mutation(Arc<str>),
+    /// A call that does nothing at all.
+    #[error("`{0}` has no results, and its effects (`{1}`) say that nothing else comes of it")]
+    NoEffect(Arc<str>, Effects),
     /// Sizes or dtypes that do not follow from the operands.
     #[error(transparent)]
     Shape(#[from] shapes::ShapeError),
@@ -361,8 +367,11 @@ impl Verifier<'_> {
         if !well_named {
             self.report(id, VerifyErrorKind::OperatorName(call.op.clone()));
         }
-        if is_mutating(&call.op) {
+        if is_mutating(&call.op) || call.effects.has(Effects::WRITES) {
             self.report(id, VerifyErrorKind::Mutation(call.op.clone()));
+        } else if self.graph.node(id).results.is_empty() && !call.effects.is_kept() {
+            let kind = VerifyErrorKind::NoEffect(call.op.clone(), call.effects);
+            self.report(id, kind);
         }
     }
 }

@@ -27,8 +27,15 @@ impl Emitter<'_> {
         if self.now.body.len() >= MAX_BODY {
             return Err(Stop::TooBig);
         }
-        self.now.body.push(Inst { op, dtype });
+        self.now.body.push(Inst::new(op, dtype));
         Ok(Val(self.now.body.len() as u32 - 1))
+    }
+
+    /// Says that a failure of the last instruction is one of the call that `v` comes from.
+    fn blame(&mut self, v: V) {
+        if let (Some(inst), Some(node)) = (self.now.body.last_mut(), self.p.get(v).node) {
+            inst.site = Some(node.index() as u32);
+        }
     }
 
     fn constant(&mut self, number: Scalar, dtype: DType) -> Result<Val, Stop> {
@@ -281,7 +288,11 @@ impl Emitter<'_> {
             Def::Binary(op, a, b) => {
                 let a = self.value(*a, index)?;
                 let b = self.value(*b, index)?;
-                self.inst(Op::Binary(*op, a, b), dtype)
+                let made = self.inst(Op::Binary(*op, a, b), dtype)?;
+                if op.is_division() && dtype.is_integral() {
+                    self.blame(v);
+                }
+                Ok(made)
             }
             Def::Compare(op, a, b) => {
                 let a = self.value(*a, index)?;
@@ -336,7 +347,7 @@ impl Emitter<'_> {
                 let at = self.value(*ids, index)?;
                 let which = dims.iter().position(Option::is_none).unwrap_or(0);
                 let size = self.p.sizes(*src)[which];
-                let checked = self.checked(at, size, *bounds)?;
+                let checked = self.checked(at, size, *bounds, v)?;
                 let from: Vec<Index> = dims
                     .iter()
                     .map(|d| match d {
@@ -363,8 +374,14 @@ impl Emitter<'_> {
         }
     }
 
-    /// A value that is known to be an index of a dimension.
-    pub(super) fn checked(&mut self, at: Val, size: i64, bounds: Bounds) -> Result<Val, Stop> {
+    /// A value that is known to be an index of a dimension; `v` is what it is an index for.
+    pub(super) fn checked(
+        &mut self,
+        at: Val,
+        size: i64,
+        bounds: Bounds,
+        v: V,
+    ) -> Result<Val, Stop> {
         let wrap = match bounds {
             Bounds::Listed => return Ok(at),
             Bounds::Checked => false,
@@ -378,9 +395,10 @@ impl Emitter<'_> {
             size,
             wrap,
         };
-        let v = self.inst(check, DType::I64)?;
-        self.now.checks.insert((at, size, wrap), v);
-        Ok(v)
+        let checked = self.inst(check, DType::I64)?;
+        self.blame(v);
+        self.now.checks.insert((at, size, wrap), checked);
+        Ok(checked)
     }
 
     /// Reads through a chain of views at once where the value below them lies in memory.

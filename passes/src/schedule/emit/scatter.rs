@@ -59,7 +59,7 @@ impl Emitter<'_> {
                 Place::Indexed(index) => {
                     let at = self.value(*index, &from)?;
                     Index {
-                        dynamic: SmallVec::from_iter([(self.checked(at, *n, s.bounds)?, 1)]),
+                        dynamic: SmallVec::from_iter([(self.checked(at, *n, s.bounds, v)?, 1)]),
                         ..Index::default()
                     }
                 }

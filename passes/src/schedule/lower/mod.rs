@@ -13,9 +13,9 @@ mod scatter;
 mod strided;
 mod view;
 
-use super::ScheduleError;
 use super::program::{Def, OpaqueCall, Program, Source, V};
-use crate::ir::effects::draws;
+use super::{ScheduleError, checks};
+use crate::ir::effects::Effects;
 use crate::ir::graph::{Arg, Constant, Graph, NodeId, NodeKind, TensorMeta, ValueRef};
 use crate::ir::{DType, Scalar, layout};
 use smallvec::{SmallVec, smallvec};
@@ -29,8 +29,8 @@ type Lowered = SmallVec<[V; 2]>;
 pub(crate) struct LoweredGraph {
     pub(crate) program: Program,
     pub(crate) map: HashMap<ValueRef, V>,
-    /// A result of the last call that draws random numbers.
-    pub(crate) last_draw: Option<V>,
+    /// A result of each call that is made whether or not its results are used.
+    pub(crate) kept: Vec<V>,
 }
 
 /// A call as the families read it.
@@ -39,6 +39,7 @@ struct CallView<'a> {
     args: &'a [Arg<ValueRef>],
     names: &'a [Arc<str>],
     results: &'a [TensorMeta],
+    effects: Effects,
 }
 
 impl CallView<'_> {
@@ -105,7 +106,11 @@ struct Lowerer<'g> {
     map: HashMap<ValueRef, V>,
     /// Constants of positions, by their numbers.
     lists: HashMap<Vec<i64>, V>,
-    last_draw: Option<V>,
+    /// A result of the last call that keeps its order.
+    last_ordered: Option<V>,
+    /// The values before this one are checked before what has an effect happens.
+    unchecked: usize,
+    kept: Vec<V>,
 }
 
 impl Lowerer<'_> {
@@ -181,10 +186,38 @@ impl Lowerer<'_> {
                 })
             })
             .collect();
-        self.extern_call(c.op, args, inputs, c.results.to_vec())
+        let mut after = match c.effects.has(Effects::EFFECT) {
+            true => self.checks_so_far(),
+            false => Vec::new(),
+        };
+        let results = self.extern_call(c.op, args, inputs, c.results.to_vec());
+        if c.effects.is_ordered() {
+            after.extend(self.last_ordered.replace(results[0]));
+        }
+        if let Some(call) = self.p.calls.last_mut() {
+            call.after = after;
+        }
+        if c.effects.is_kept() {
+            self.kept.push(results[0]);
+        }
+        results
     }
 
-    /// A call of a runtime kernel; `args` count the tensors in `inputs`.
+    /// What is there when all checks have passed that were lowered since this was asked last.
+    fn checks_so_far(&mut self) -> Vec<V> {
+        let graph = self.graph;
+        let known = self.p.values.len();
+        let from = std::mem::replace(&mut self.unchecked, known);
+        let failing = checks::failing(graph, &self.p, from..known);
+        let made: Vec<V> = (failing.into_iter())
+            .flat_map(|v| checks::check(&mut self.p, v))
+            .collect();
+        let calls = self.kept.iter().copied().filter(|v| v.i() >= from);
+        calls.chain(made).collect()
+    }
+
+    /// A call of a runtime kernel; `args` count the tensors in `inputs`. There is a result in any case: a value
+    /// without elements where the call has none.
     fn extern_call(
         &mut self,
         op: &str,
@@ -193,21 +226,22 @@ impl Lowerer<'_> {
         metas: Vec<TensorMeta>,
     ) -> Lowered {
         let call = self.p.calls.len() as u32;
-        let results: Lowered = (0u32..)
+        let mut results: Lowered = (0u32..)
             .zip(&metas)
             .map(|(index, m)| self.p.push(m.dtype, &m.sizes, Def::Extern { call, index }))
             .collect();
-        let after = match results.first() {
-            Some(first) if draws(op) => self.last_draw.replace(*first),
-            _ => None,
-        };
+        if results.is_empty() {
+            let made = Def::Extern { call, index: 0 };
+            results.push(self.p.push(DType::Bool, &[0], made));
+        }
         self.p.calls.push(OpaqueCall {
             op: op.into(),
             args,
             inputs,
-            after,
+            after: Vec::new(),
             results: results.to_vec(),
             metas,
+            node: self.p.node,
         });
         results
     }
@@ -281,6 +315,7 @@ impl Lowerer<'_> {
                     args: &args,
                     names: &call.names,
                     results: &node.results,
+                    effects: call.effects,
                 };
                 let known = self.p.values.len();
                 match self.call(&view) {
@@ -371,7 +406,9 @@ pub(crate) fn lower(graph: &Graph) -> Result<LoweredGraph, ScheduleError> {
         p: Program::default(),
         map: HashMap::new(),
         lists: HashMap::new(),
-        last_draw: None,
+        last_ordered: None,
+        unchecked: 0,
+        kept: Vec::new(),
     };
     if graph.is_cyclic() {
         return Err(ScheduleError::Cycle);
@@ -382,6 +419,6 @@ pub(crate) fn lower(graph: &Graph) -> Result<LoweredGraph, ScheduleError> {
     Ok(LoweredGraph {
         program: l.p,
         map: l.map,
-        last_draw: l.last_draw,
+        kept: l.kept,
     })
 }

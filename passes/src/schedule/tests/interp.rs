@@ -444,6 +444,7 @@ pub(super) fn run(
                 args,
                 inputs,
                 outputs,
+                ..
             }) => {
                 let args: Vec<Arg<Tensor>> = args
                     .iter()

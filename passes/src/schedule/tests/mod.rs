@@ -1,6 +1,7 @@
 //! Tests of the scheduler.
 
 mod build;
+mod checks;
 mod draws;
 mod eval;
 mod fusion;

@@ -166,7 +166,7 @@ fn scatters_whose_points_may_meet_are_found() {
         };
         let op = Op::Load { mem, index };
         let dtype = DType::F32;
-        k.stages[1].body.push(Inst { op, dtype });
+        k.stages[1].body.push(Inst::new(op, dtype));
     });
     assert!(what.contains("touches it elsewhere"), "{what}");
 }

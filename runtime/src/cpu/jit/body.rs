@@ -184,8 +184,9 @@ impl Nest<'_, '_, '_, '_> {
             Op::Binary(op, a, b) => {
                 let (x, y) = (values.get(self.e, *a), values.get(self.e, *b));
                 let (status, step) = (self.cx.status, self.step as i64);
+                let site = site(inst);
                 self.e.binary(*op, x, y, dtype, &mut |e, zero| {
-                    let fields = [ZERO_DIVISION, step, 0, 0].map(FailField::Const);
+                    let fields = [ZERO_DIVISION, step, 0, 0, site].map(FailField::Const);
                     e.fail_if(zero, status, fields);
                 })?
             }
@@ -208,7 +209,7 @@ impl Nest<'_, '_, '_, '_> {
             Op::CheckIndex { index, size, wrap } => {
                 let x = values.get(self.e, *index);
                 let (status, step) = (self.cx.status, self.step as i64);
-                let (size, wrap) = (*size, *wrap);
+                let (size, wrap, site) = (*size, *wrap, site(inst));
                 self.e.scalarize(&[x], Kind::I64, |e, x| {
                     let (wrapped, bad) = match wrap {
                         true => e.wrap_index(x[0], size),
@@ -222,6 +223,7 @@ impl Nest<'_, '_, '_, '_> {
                             FailField::Const(step),
                             FailField::Value(x[0]),
                             FailField::Const(size),
+                            FailField::Const(site),
                         ],
                     );
                     wrapped
@@ -484,4 +486,9 @@ impl Emit<'_, '_> {
         let regs = [v; 2];
         Lanes::new(kind, vector, &regs[..Lanes::count(kind, vector)])
     }
+}
+
+/// Whose failure one of the instruction is, as [`Status::site`](super::Status::site) says it.
+fn site(inst: &Inst) -> i64 {
+    inst.site.map_or(-1, i64::from)
 }

@@ -507,8 +507,9 @@ impl super::emit::Emit<'_, '_> {
         }
     }
 
-    /// Leaves the function with a status where `bad` holds: `code`, `step`, `value`, `size`.
-    pub(crate) fn fail_if(&mut self, bad: Value, status: Value, fields: [FailField; 4]) {
+    /// Leaves the function with a status where `bad` holds: the fields of
+    /// [`Status`](super::Status) in their order.
+    pub(crate) fn fail_if(&mut self, bad: Value, status: Value, fields: [FailField; 5]) {
         let cold = self.b.create_block();
         let ok = self.b.create_block();
         self.b.set_cold_block(cold);

@@ -99,7 +99,7 @@ pub(super) fn axes<A: smallvec::Array<Item = Axis>>(first: u32, extents: &[i64])
 }
 
 pub(super) fn inst(dtype: DType, op: Op) -> Inst {
-    Inst { op, dtype }
+    Inst::new(op, dtype)
 }
 
 pub(super) fn load(dtype: DType, buffer: u32, index: Index) -> Inst {

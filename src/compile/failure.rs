@@ -1,0 +1,101 @@
+//! What an error of a replay says: what eager code would have said.
+//!
+//! A plan knows which call of the captured function a failure belongs to: the operator, its
+//! operands, the user's line. A check that a loop makes fails with two numbers; the functions that
+//! make errors of them are those that the eager kernels use.
+
+use crate::error::{Error, Operand};
+use crate::ops::{class_loss, index, index_backward};
+use straightline_passes::ir::graph::{Arg, EagerCall, SourceLine};
+use straightline_passes::schedule::loops::{Schedule, Site};
+use straightline_runtime::cpu::kernels::KernelError;
+use straightline_runtime::plan::PlanError;
+
+/// The error of a run of this schedule.
+#[cold]
+pub(super) fn error(schedule: &Schedule, e: PlanError) -> Error {
+    let site = |site: Option<u32>| schedule.sites.get(site? as usize);
+    match e {
+        PlanError::IndexOutOfRange {
+            site: at,
+            index,
+            size,
+            ..
+        } => {
+            let e = KernelError::IndexOutOfRange { index, size };
+            match site(at) {
+                Some(site) => of_site(index_error(&site.call, e), site),
+                None => e.into(),
+            }
+        }
+        PlanError::ZeroDivision { site: at, .. } => {
+            let e = KernelError::DivisionByZero.into();
+            match site(at) {
+                Some(site) => of_site(e, site),
+                None => e,
+            }
+        }
+        PlanError::Extern {
+            error,
+            site: at,
+            op,
+            step,
+        } => {
+            let own = |e: Box<dyn std::error::Error + Send + Sync>| match e.downcast::<Error>() {
+                Ok(e) => *e,
+                Err(e) => Error::compile(format!("{op} failed (step {step}): {e}")),
+            };
+            // the plan made it for this run, so that nobody else has it
+            let e = match std::sync::Arc::try_unwrap(error) {
+                Ok(e) => own(e),
+                Err(e) => Error::compile(format!("{op} failed (step {step}): {e}")),
+            };
+            match site(at) {
+                Some(site) => of_site(e, site),
+                None => e,
+            }
+        }
+        PlanError::OutOfMemory(e) => e.into(),
+        e => Error::compile(e.to_string()),
+    }
+}
+
+/// Names the call in an error.
+fn of_site(e: Error, site: &Site) -> Error {
+    let operands = site.call.operands.iter().map(|m| Operand {
+        dtype: m.dtype,
+        sizes: m.sizes.clone(),
+        device: m.device,
+    });
+    let e = e.with_operands(site.call.op.to_string(), operands);
+    match site.location {
+        Some(SourceLine::Caller(at)) => e.with_location(at),
+        // a graph that was read: nobody's line
+        Some(SourceLine::Text(_)) | None => e,
+    }
+}
+
+/// What the eager kernel of an operator makes of an index that is out of range.
+fn index_error(call: &EagerCall, e: KernelError) -> Error {
+    let name = call.op.rsplit("::").next().unwrap_or_default();
+    let base = name.split('.').next().unwrap_or_default();
+    let base = base.strip_suffix('_').unwrap_or(base);
+    let rank = call.operands.first().map_or(0, |m| m.sizes.len());
+    let dim = || {
+        let at = call.names.iter().position(|n| &**n == "dim")?;
+        let dim = call.args.get(at).and_then(Arg::as_int)?;
+        usize::try_from(dim.rem_euclid(rank.max(1) as i64)).ok()
+    };
+    match base {
+        "gather" | "scatter" | "scatter_add" | "scatter_reduce" => {
+            index::out_of_bounds(dim().unwrap_or(0))(e)
+        }
+        "index_select" => index::select_out_of_bounds(dim().unwrap_or(0), rank)(e),
+        "one_hot" => match e {
+            KernelError::IndexOutOfRange { index, .. } => index_backward::no_class(index),
+            e => e.into(),
+        },
+        _ if base.starts_with("nll_loss") => class_loss::out_of_bounds(e),
+        _ => e.into(),
+    }
+}

@@ -1,0 +1,266 @@
+//! What a call does besides giving results, in compiled functions: it happens, as often and in the order as in eager
+//! execution, and a call that fails leaves nothing half written.
+
+use std::sync::{Arc, Mutex};
+use straightline::dispatch::{DispatchKey, Effects, Library};
+use straightline::ops::aten;
+use straightline::{ErrorKind, Tensor, compile, manual_seed};
+
+fn f(values: &[f32]) -> Tensor {
+    Tensor::from_vec(values.to_vec()).unwrap()
+}
+
+fn i(values: &[i64]) -> Tensor {
+    Tensor::from_vec(values.to_vec()).unwrap()
+}
+
+type Log = Arc<Mutex<Vec<f32>>>;
+
+/// An operator without results that notes the first element of its operand.
+fn logger(namespace: &str, schema: &str, tags: &[&str]) -> (Library, Log) {
+    let log = Log::default();
+    let seen = log.clone();
+    let mut lib = Library::new(namespace).unwrap();
+    lib.def_with_tags(schema, tags).unwrap();
+    lib.impl_at("log", DispatchKey::CPU, move |x: &Tensor| {
+        seen.lock().unwrap().push(x.to_vec::<f32>()?[0]);
+        Ok(())
+    })
+    .unwrap();
+    lib.impl_at("log", DispatchKey::Meta, |_: &Tensor| Ok(()))
+        .unwrap();
+    (lib, log)
+}
+
+fn taken(log: &Log) -> Vec<f32> {
+    std::mem::take(&mut log.lock().unwrap())
+}
+
+#[test]
+fn operators_without_results_are_called_at_every_replay_in_their_order() {
+    let (lib, log) = logger("effects_order", "log(Tensor x) -> ()", &[]);
+    let op = straightline::dispatch::operator("effects_order::log").unwrap();
+    assert_eq!(op.effects(), Effects::EFFECT);
+    let op = op.typed::<(&'static Tensor,), ()>().unwrap();
+    let run = move |x: &Tensor| {
+        // the second is ready before the first
+        let slow = x.exp()?.sum()?.reshape(&[1])?;
+        op.call((&slow,))?;
+        op.call((x,))?;
+        op.call((x,))?;
+        op.call((&(x + x)?,))?;
+        x.neg()
+    };
+    let x = f(&[0.0, 0.0]);
+    run(&x).unwrap();
+    let eager = taken(&log);
+    assert_eq!(eager, [2.0, 0.0, 0.0, 0.0]);
+    let compiled = compile(run.clone());
+    for _ in 0..3 {
+        assert_eq!(
+            compiled.call(&x).unwrap().to_vec::<f32>().unwrap(),
+            [-0.0, -0.0]
+        );
+        assert_eq!(taken(&log), eager);
+    }
+    // the graph's text has them, and parses back
+    let traced = compiled.trace(&x).unwrap();
+    let text = traced.to_string();
+    assert_eq!(text.matches("  effects_order::log(").count(), 4, "{text}");
+    let parsed = straightline_passes::ir::graph::Graph::parse(&text).unwrap();
+    assert_eq!(parsed.to_string(), text);
+    drop(lib);
+}
+
+#[test]
+fn random_calls_and_effects_share_one_order() {
+    let (_lib, log) = logger("effects_random", "log(Tensor x) -> ()", &[]);
+    let op = straightline::dispatch::operator("effects_random::log").unwrap();
+    let op = op.typed::<(&'static Tensor,), ()>().unwrap();
+    let run = move |x: &Tensor| {
+        let a = aten::bernoulli_p(x, 0.5, None)?;
+        op.call((&a,))?;
+        let b = aten::rand_like(x, None, None, None, None, None)?;
+        op.call((&b,))?;
+        &a + &b
+    };
+    let x = f(&[1.0; 4]);
+    manual_seed(7);
+    let want = run(&x).unwrap().to_vec::<f32>().unwrap();
+    let eager = taken(&log);
+    let compiled = compile(run);
+    compiled.call(&x).unwrap();
+    taken(&log);
+    manual_seed(7);
+    assert_eq!(compiled.call(&x).unwrap().to_vec::<f32>().unwrap(), want);
+    assert_eq!(taken(&log), eager);
+}
+
+#[test]
+fn what_is_registered_decides_over_what_the_name_says() {
+    let (_lib, log) = logger("effects_tags", "log(Tensor x) -> ()", &["may_fail"]);
+    let op = straightline::dispatch::operator("effects_tags::log").unwrap();
+    assert_eq!(op.effects(), Effects::MAY_FAIL);
+    let op = op.typed::<(&'static Tensor,), ()>().unwrap();
+    // a check may stand for two equal ones
+    let compiled = compile(move |x: &Tensor| {
+        op.call((x,))?;
+        op.call((x,))?;
+        x.neg()
+    });
+    let x = f(&[3.0]);
+    compiled.call(&x).unwrap();
+    assert_eq!(taken(&log), [3.0]);
+    let text = compiled.trace(&x).unwrap().to_string();
+    assert!(text.contains(") !may_fail\n"), "{text}");
+    let parsed = straightline_passes::ir::graph::Graph::parse(&text).unwrap();
+    assert_eq!(parsed.to_string(), text);
+}
+
+#[test]
+fn an_operator_with_results_and_an_effect_is_called_though_nobody_uses_them() {
+    let log = Log::default();
+    let seen = log.clone();
+    let mut lib = Library::new("effects_results").unwrap();
+    for (name, tag) in [("counted", "effect"), ("read", "reads"), ("free", "pure")] {
+        lib.def_with_tags(&format!("{name}(Tensor x) -> Tensor"), &[tag])
+            .unwrap();
+        let seen = seen.clone();
+        let number = name.len() as f32 + if tag == "pure" { 0.5 } else { 0.0 };
+        lib.impl_at(name, DispatchKey::CPU, move |x: &Tensor| {
+            seen.lock().unwrap().push(number);
+            x.neg()
+        })
+        .unwrap();
+        lib.impl_at(name, DispatchKey::Meta, |x: &Tensor| x.neg())
+            .unwrap();
+    }
+    let [counted, read, free] = ["counted", "read", "free"].map(|name| {
+        let op = straightline::dispatch::operator(&format!("effects_results::{name}")).unwrap();
+        op.typed::<(&'static Tensor,), Tensor>().unwrap()
+    });
+    let unused = compile(move |x: &Tensor| {
+        counted.call((x,))?;
+        read.call((x,))?;
+        free.call((x,))?;
+        x.exp()
+    });
+    let twice = compile(move |x: &Tensor| {
+        let a = [counted.call((x,))?, read.call((x,))?, free.call((x,))?];
+        let b = [counted.call((x,))?, read.call((x,))?, free.call((x,))?];
+        let mut sum = x.neg()?;
+        for t in a.iter().chain(&b) {
+            sum = (&sum + t)?;
+        }
+        Ok::<_, straightline::Error>(sum)
+    });
+    let x = f(&[1.0]);
+    for _ in 0..2 {
+        unused.call(&x).unwrap();
+        assert_eq!(taken(&log), [7.0]);
+    }
+    twice.call(&x).unwrap();
+    // the pure call stands for both of them, wherever it is made
+    let made = taken(&log);
+    assert_eq!(made.iter().filter(|n| **n == 4.5).count(), 1, "{made:?}");
+    let ordered: Vec<f32> = made.into_iter().filter(|n| *n != 4.5).collect();
+    assert_eq!(ordered, [7.0, 4.0, 7.0, 4.0]);
+}
+
+#[test]
+fn an_effect_waits_for_the_checks_before_it() {
+    let (_lib, log) = logger("effects_checks", "log(Tensor x) -> ()", &[]);
+    let op = straightline::dispatch::operator("effects_checks::log").unwrap();
+    let op = op.typed::<(&'static Tensor,), ()>().unwrap();
+    let compiled = compile(move |(x, at): &(Tensor, Tensor)| {
+        let y = aten::gather(x, 0, at, false)?;
+        op.call((x,))?;
+        let z = aten::floor_divide(at, &aten::add_scalar(at, 1.into(), 1.into())?)?;
+        op.call((x,))?;
+        Ok::<_, straightline::Error>((y, z))
+    });
+    let x = f(&[5.0, 6.0]);
+    compiled.call(&(x.clone(), i(&[0, 1]))).unwrap();
+    assert_eq!(taken(&log), [5.0, 5.0]);
+    let e = compiled.call(&(x, i(&[0, 2]))).unwrap_err();
+    assert_eq!(e.op(), Some("aten::gather"));
+    assert!(taken(&log).is_empty(), "the check came first");
+}
+
+#[test]
+fn a_call_that_fails_has_written_nothing() {
+    // three writes, to an argument, a view of it and a closed-over tensor, with a check in the middle
+    let state = f(&[1.0, 2.0]);
+    let kept = state.clone();
+    let compiled = compile(move |(x, at): &(Tensor, Tensor)| {
+        aten::add_scalar_(x, 1.into(), 1.into())?;
+        aten::mul_scalar_(&kept, 2.into())?;
+        let y = aten::index_select(x, 0, at)?;
+        aten::neg_(&x.narrow(0, 0, 1)?)?;
+        aten::add_tensor_(&kept, &y, 1.into())?;
+        Ok::<_, straightline::Error>(y)
+    });
+    let x = f(&[1.0, 2.0]);
+    let values = |t: &Tensor| t.to_vec::<f32>().unwrap();
+    let (before, version) = ((values(&x), values(&state)), (x.version(), state.version()));
+    // the first call, and then a replay
+    for _ in 0..2 {
+        let e = compiled.call(&(x.clone(), i(&[0, 2]))).unwrap_err();
+        assert_eq!(e.op(), Some("aten::index_select"));
+        assert_eq!((values(&x), values(&state)), before);
+        assert_eq!((x.version(), state.version()), version);
+    }
+    let y = compiled.call(&(x.clone(), i(&[0, 1]))).unwrap();
+    assert_eq!(values(&y), [2.0, 3.0]);
+    assert_eq!(values(&x), [-2.0, 3.0]);
+    assert_eq!(values(&state), [4.0, 7.0]);
+    // and again after writes that went well
+    let e = compiled.call(&(x.clone(), i(&[-1, 1]))).unwrap_err();
+    assert_eq!(e.python_class(), "IndexError");
+    assert_eq!(values(&x), [-2.0, 3.0]);
+    assert_eq!(values(&state), [4.0, 7.0]);
+}
+
+#[test]
+fn an_error_of_a_replay_names_operator_operands_and_line() {
+    let run = |(x, by): &(Tensor, Tensor)| aten::remainder_tensor_(x, by);
+    let eager = run(&(i(&[1, 2, 3]), i(&[1, 2, 0]))).unwrap_err();
+    let compiled = compile(run);
+    compiled.call(&(i(&[1, 2, 3]), i(&[1, 2, 3]))).unwrap();
+    let e = compiled.call(&(i(&[1, 2, 3]), i(&[1, 2, 0]))).unwrap_err();
+    assert_eq!(e.to_string(), eager.to_string());
+    assert_eq!(e.op(), Some("aten::remainder_.Tensor"));
+    assert_eq!(e.operands().len(), 2);
+    assert_eq!(e.location(), eager.location());
+    assert!(
+        e.location()
+            .is_some_and(|at| at.file().ends_with("effects.rs"))
+    );
+    assert!(matches!(e.kind(), ErrorKind::Kernel(_)), "{e}");
+}
+
+#[test]
+fn the_tags_of_our_operators_say_what_their_names_say() {
+    let mut random = 0;
+    for op in straightline::dispatch::all_operators() {
+        let name = op.name().to_string();
+        let Some(schema) = op.schema().filter(|_| name.starts_with("aten::")) else {
+            continue;
+        };
+        let tagged = op.tags().iter().any(|t| t == "nondeterministic_seeded");
+        if schema.is_mutable() {
+            assert!(tagged || op.effects() == Effects::WRITES, "{name}");
+            continue;
+        }
+        let args: [straightline_passes::ir::graph::Arg<()>; 0] = [];
+        let by_name = Effects::of(&name, &args, &[]);
+        // one that is made of others draws by these
+        let composite = op.has_kernel(DispatchKey::CompositeImplicitAutograd);
+        assert!(
+            !tagged || composite || by_name == Effects::RANDOM,
+            "{name}: {by_name}"
+        );
+        random += u32::from(tagged);
+    }
+    assert!(random > 30, "{random}");
+}
