@@ -92,10 +92,10 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
 
 /// The memory of a result, for a kernel to compute it there.
 fn place(out: &ViewMut<'_>) -> Option<placement::Place> {
-    let elements = layout::storage_extent(out.sizes, out.strides, 0);
-    let plain = elements > 0 && out.ptr.addr().is_multiple_of(out.dtype.size());
+    let bytes = layout::storage_bytes(out.dtype.size(), out.sizes, out.strides, 0);
+    let plain = bytes > 0 && out.ptr.addr().is_multiple_of(out.dtype.size());
     let data = NonNull::new(out.ptr).filter(|_| plain)?;
-    Some((data, elements as usize * out.dtype.size()))
+    Some((data, bytes))
 }
 
 /// Brings a kernel's results to the plan's memory, unless they are there.
@@ -163,15 +163,14 @@ struct Loans(Vec<Storage>);
 impl Loans {
     /// A tensor over an operand's own memory; `None` where it has to be a copy.
     fn tensor(&mut self, view: &View<'_>) -> Result<Option<Tensor>> {
-        let elements = layout::storage_extent(view.sizes, view.strides, 0);
-        let plain = elements > 0
+        let bytes = layout::storage_bytes(view.dtype.size(), view.sizes, view.strides, 0);
+        let plain = bytes > 0
             && !view.dtype.is_quantized()
             && view.strides.iter().all(|s| *s >= 0)
             && view.ptr.addr().is_multiple_of(view.dtype.size());
         let (true, Some(data)) = (plain, NonNull::new(view.ptr.cast_mut())) else {
             return Ok(None);
         };
-        let bytes = elements as usize * view.dtype.size();
         // SAFETY: the plan keeps the operand valid and unwritten during the call, and the loan ends with it.
         let storage = unsafe { Storage::lend(data, bytes)? };
         self.0.push(storage.clone());

@@ -64,8 +64,7 @@ impl Executable {
             let mut wanted: SmallVec<[(u32, usize); 4]> = SmallVec::new();
             for binding in &self.plan.schedule().outputs {
                 if let OutputBinding::Fresh { index, meta } = binding {
-                    let extent = layout::storage_extent(&meta.sizes, &meta.strides, 0);
-                    wanted.push((*index, extent as usize * meta.dtype.size()));
+                    wanted.push((*index, meta.storage_bytes()));
                 }
             }
             wanted.sort_unstable();
@@ -281,9 +280,7 @@ impl<'a> Borrows<'a> {
 /// dispatched.
 fn own_copy(value: &Tensor, meta: &TensorMeta, held: &Borrows<'_>) -> Result<Tensor> {
     // along a dimension with stride 0 all elements are the first one
-    let once: Dims = (meta.sizes.iter().zip(&meta.strides))
-        .map(|(n, s)| if *s == 0 { (*n).min(1) } else { *n })
-        .collect();
+    let once = layout::once(&meta.sizes, &meta.strides);
     let out = Tensor::allocate(meta.dtype, meta.device, once.clone(), meta.strides.clone())?;
     let source = value.view_as(
         once,

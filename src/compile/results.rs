@@ -115,8 +115,8 @@ pub(super) fn view_of(of: &Tensor, at: i64, start: i64, meta: &TensorMeta) -> Re
     let size = meta.dtype.size() as i64;
     let first = at + start;
     let offset = first / size;
-    let end = layout::storage_extent(&meta.sizes, &meta.strides, offset) * size;
-    if first < 0 || first % size != 0 || end > of.storage().bytes() as i64 {
+    let need = layout::storage_bytes(meta.dtype.size(), &meta.sizes, &meta.strides, offset);
+    if first < 0 || first % size != 0 || need > of.storage().bytes() {
         return Err(Error::runtime(format!(
             "a view of {} elements at byte {first} does not fit its storage of {} bytes",
             meta.dtype,

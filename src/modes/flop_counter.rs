@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::AddAssign;
 use std::rc::Rc;
+use straightline_passes::ir::layout;
 use straightline_passes::ir::schema::FunctionSchema;
 
 /// What calls of an operator cost.
@@ -210,12 +211,7 @@ fn element_ops(call: &Call<'_>, name: &str, results: &[&Tensor]) -> u64 {
 
 /// The bytes of a tensor's elements; one that stands for many, having been expanded, counts once.
 fn bytes(t: &Tensor) -> u64 {
-    let elements: i64 = t
-        .sizes()
-        .iter()
-        .zip(t.strides())
-        .map(|(size, stride)| if *stride == 0 { (*size).min(1) } else { *size })
-        .product();
+    let elements = layout::numel(&layout::once(t.sizes(), t.strides()));
     elements.unsigned_abs() * t.dtype().size() as u64
 }
 

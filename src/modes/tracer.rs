@@ -100,8 +100,7 @@ pub(crate) fn with_recording<R>(f: impl FnOnce(&mut Recording) -> Result<R>) -> 
 
 /// A tensor without data that stands for a graph value.
 pub(crate) fn traced(capture: u64, value: ValueRef, meta: &TensorMeta) -> Tensor {
-    let elements = straightline_passes::ir::layout::storage_extent(&meta.sizes, &meta.strides, 0);
-    let storage = Storage::without_data(elements as usize * meta.dtype.size());
+    let storage = Storage::without_data(meta.storage_bytes());
     Tensor::build_with(
         storage,
         meta.dtype,

@@ -174,8 +174,7 @@ pub(crate) fn copy(dst: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Ten
 
 /// Fresh memory with the very strides of a tensor, gaps included, unless its elements overlap.
 fn like_with_strides(t: &Tensor) -> Result<Tensor> {
-    let overlaps = (0..t.dim()).any(|d| t.strides()[d] == 0 && t.sizes()[d] > 1);
-    let strides = if overlaps {
+    let strides = if layout::repeats(t.sizes(), t.strides()) {
         preserved(t)
     } else {
         Dims::from_slice(t.strides())

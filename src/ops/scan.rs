@@ -150,10 +150,9 @@ pub(crate) fn cumprod_backward(
     }
     let zero = aten::eq_scalar(input, Scalar::Int(0))?;
     let w = aten::mul_tensor(output, grad)?;
-    if !grad.dtype().is_floating()
-        && input.storage().has_data()
-        && !aten::any(&zero)?.item::<bool>()?
-    {
+    // of integers, the data decide the dtype, so that there is no graph and no Meta tensor of this
+    let integers = !grad.dtype().is_floating() && !grad.dtype().is_complex();
+    if integers && !aten::any(&zero)?.item::<bool>()? {
         // a true division, and so a result of floats
         return aten::div_tensor(&sums_to_the_end(&w, dim)?, input);
     }

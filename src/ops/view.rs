@@ -396,15 +396,8 @@ pub(crate) fn as_strided(
             "as_strided: negative storage_offset {offset}"
         )));
     }
-    let need = size
-        .iter()
-        .zip(stride)
-        .try_fold(offset, |n, (size, stride)| {
-            (size - 1).max(0).checked_mul(*stride)?.checked_add(n)
-        })
-        .and_then(|n| n.checked_add(1))
-        .and_then(|n| n.checked_mul(t.dtype().size() as i64));
-    let fits = size.contains(&0) || need.is_some_and(|n| n as usize <= t.storage().bytes());
+    let need = layout::storage_bytes(t.dtype().size(), size, stride, offset);
+    let fits = need <= t.storage().bytes();
     if !fits {
         return Err(Error::runtime(format!(
             "setStorage: sizes {size:?}, strides {stride:?}, storage offset {offset}, and itemsize \

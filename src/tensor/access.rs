@@ -232,10 +232,7 @@ impl<'a> Operands<'a> {
 
 /// The elements of a tensor that a dimension of stride 0 repeats, each once: a view.
 pub(crate) fn distinct(t: &Tensor) -> Tensor {
-    let sizes = t.sizes().iter().zip(t.strides());
-    let once: Dims = sizes
-        .map(|(size, stride)| if *stride == 0 { (*size).min(1) } else { *size })
-        .collect();
+    let once = layout::once(t.sizes(), t.strides());
     if once.as_slice() == t.sizes() {
         return t.clone();
     }
@@ -244,12 +241,7 @@ pub(crate) fn distinct(t: &Tensor) -> Tensor {
 
 /// A written tensor must have each element at an address of its own.
 pub(crate) fn check_no_internal_overlap(out: &Tensor) -> Result<()> {
-    let overlaps = out
-        .sizes()
-        .iter()
-        .zip(out.strides())
-        .any(|(size, stride)| *size > 1 && *stride == 0);
-    if overlaps && out.numel() > 0 {
+    if layout::repeats(out.sizes(), out.strides()) {
         return Err(Error::runtime(
             "unsupported operation: more than one element of the written-to tensor refers to a \
              single memory location. Please clone() the tensor before performing the operation.",
@@ -284,14 +276,11 @@ pub(crate) fn overlap(a: &Tensor, b: &Tensor) -> Overlap {
         return Overlap::Full;
     }
     let range = |t: &Tensor| {
-        let size = t.dtype().size() as i64;
-        (
-            t.storage_offset() * size,
-            layout::storage_extent(t.sizes(), t.strides(), t.storage_offset()) * size,
-        )
+        let size = t.dtype().size();
+        layout::reached_bytes(size, t.sizes(), t.strides(), t.storage_offset())
     };
-    let ((a0, a1), (b0, b1)) = (range(a), range(b));
-    if a1 <= b0 || b1 <= a0 {
+    let (of_a, of_b) = (range(a), range(b));
+    if of_a.end <= of_b.start || of_b.end <= of_a.start {
         return Overlap::None;
     }
     let dense = |t: &Tensor| layout::is_non_overlapping_and_dense(t.sizes(), t.strides());

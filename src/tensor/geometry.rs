@@ -186,7 +186,7 @@ impl Tensor {
         offset: i64,
     ) -> Result<()> {
         debug_assert_eq!(sizes.len(), strides.len());
-        let bytes = checked_extent(sizes, strides, offset)
+        let bytes = layout::checked_extent(sizes, strides, offset)
             .and_then(|n| n.checked_mul(self.dtype().size()))
             .filter(|n| *n <= isize::MAX as usize)
             .ok_or_else(|| {
@@ -267,20 +267,6 @@ impl Tensor {
         }
         .into()
     }
-}
-
-/// [`layout::storage_extent`] of numbers that nobody has checked.
-fn checked_extent(sizes: &[i64], strides: &[i64], offset: i64) -> Option<usize> {
-    sizes
-        .iter()
-        .try_fold(1i64, |n, s| n.checked_mul((*s).max(1)))?;
-    if sizes.contains(&0) {
-        return Some(0);
-    }
-    let last = sizes.iter().zip(strides).try_fold(offset, |at, (n, s)| {
-        at.checked_add((n - 1).checked_mul(*s).filter(|n| *n >= 0)?)
-    })?;
-    usize::try_from(last.checked_add(1)?).ok()
 }
 
 #[cfg(test)]

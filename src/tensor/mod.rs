@@ -184,8 +184,7 @@ impl Tensor {
         extra: Option<Extra>,
     ) -> Tensor {
         let (sizes, strides) = (sizes.as_ref(), strides.as_ref());
-        let extent = layout::storage_extent(sizes, strides, offset);
-        let storage = match (extent as usize).saturating_mul(dtype.size()) {
+        let storage = match layout::storage_bytes(dtype.size(), sizes, strides, offset) {
             need if need <= storage.bytes() => storage,
             // a shape of which one half was seen before another thread changed it: no memory is behind that
             need => Storage::without_data(need),
@@ -214,21 +213,17 @@ impl Tensor {
         if dtype.is_quantized() {
             return Err(kind::quantized_memory(dtype));
         }
-        let elements = layout::storage_extent(&sizes, &strides, 0);
+        let bytes = layout::storage_bytes(dtype.size(), &sizes, &strides, 0);
         // sizes with a 0 among them need no memory, and still must not be too large to multiply
-        if elements == 0 {
+        if bytes == 0 {
             crate::ops::common::check_sizes(&sizes)?;
         }
-        let bytes = usize::try_from(elements)
-            .ok()
-            .and_then(|n| n.checked_mul(dtype.size()))
-            .filter(|n| *n <= isize::MAX as usize)
-            .ok_or_else(|| {
-                crate::Error::shape(format!(
-                    "a tensor of sizes {:?} has more bytes than can be addressed",
-                    sizes.as_slice()
-                ))
-            })?;
+        if bytes > isize::MAX as usize {
+            return Err(crate::Error::shape(format!(
+                "a tensor of sizes {:?} has more bytes than can be addressed",
+                sizes.as_slice()
+            )));
+        }
         let storage = match device.kind {
             DeviceType::Cpu => Storage::allocate(bytes)?,
             DeviceType::Meta => Storage::without_data(bytes),

@@ -84,7 +84,9 @@ impl OpaqueBuilder {
             Some(s) => s,
             None => layout::contiguous_strides(&self.sizes),
         };
-        let bytes = extent(&self.sizes, &strides)
+        let negative = strides.iter().any(|s| *s < 0);
+        let bytes = layout::checked_extent(&self.sizes, &strides, 0)
+            .filter(|_| !negative)
             .and_then(|n| n.checked_mul(self.dtype.size()))
             .ok_or_else(|| {
                 Error::shape(format!(
@@ -103,20 +105,6 @@ impl OpaqueBuilder {
             Some(self.payload),
         ))
     }
-}
-
-/// [`layout::storage_extent`] of strides that nobody has checked yet.
-fn extent(sizes: &[i64], strides: &[i64]) -> Option<usize> {
-    if sizes.contains(&0) {
-        return Some(0);
-    }
-    let last = sizes
-        .iter()
-        .zip(strides)
-        .try_fold(0i64, |at, (size, stride)| {
-            at.checked_add((size - 1).checked_mul(*stride).filter(|n| *n >= 0)?)
-        })?;
-    usize::try_from(last.checked_add(1)?).ok()
 }
 
 impl Tensor {

@@ -20,7 +20,9 @@ use smallvec::SmallVec;
 use std::cell::UnsafeCell;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use straightline_runtime::memory::{Block, allocate, asymmetric_fences, give_cell, take_cell};
+use straightline_runtime::memory::{
+    Block, allocate, asymmetric_fences, give_cell, guard, take_cell,
+};
 
 /// Reference-counted bytes.
 #[derive(Clone)]
@@ -120,14 +122,27 @@ impl Storage {
     /// Fresh memory; its contents are whatever was there.
     #[inline]
     pub(crate) fn allocate(bytes: usize) -> Result<Storage> {
-        if bytes > INLINE {
-            if let Some(placed) = placement::take(bytes) {
-                return Ok(placed);
-            }
-            let block = allocate(bytes)?;
-            let data = block.as_ptr();
-            return Storage::with(bytes, data, Some(block));
+        if bytes > INLINE || guard::is_on() {
+            return Storage::apart(bytes);
         }
+        Storage::inline(bytes)
+    }
+
+    /// Fresh data in a block of their own, or in the place that is offered to them.
+    fn apart(bytes: usize) -> Result<Storage> {
+        if bytes > INLINE
+            && let Some(placed) = placement::take(bytes)
+        {
+            return Ok(placed);
+        }
+        let block = allocate(bytes)?;
+        let data = block.as_ptr();
+        Storage::with(bytes, data, Some(block))
+    }
+
+    /// Fresh data behind the state, in one block.
+    #[inline(always)]
+    fn inline(bytes: usize) -> Result<Storage> {
         let (cell, _) = allocate(STATE + bytes)?.into_raw();
         // SAFETY: the block is ours and holds state and data.
         unsafe {

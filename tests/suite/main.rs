@@ -16,6 +16,7 @@ mod fused_gathers;
 mod fused_scatters;
 mod hostile;
 mod kinds;
+mod margins;
 mod minilm;
 mod natural;
 mod programs;

@@ -46,6 +46,11 @@ impl TensorMeta {
         layout::numel(&self.sizes)
     }
 
+    /// The bytes of a storage that such a tensor begins.
+    pub fn storage_bytes(&self) -> usize {
+        layout::storage_bytes(self.dtype.size(), &self.sizes, &self.strides, 0)
+    }
+
     /// Whether the strides are row-major.
     pub fn is_contiguous(&self) -> bool {
         layout::is_contiguous(&self.sizes, &self.strides)

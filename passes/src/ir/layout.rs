@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 use std::fmt;
+use std::ops::Range;
 
 /// Sizes or strides, in elements; up to five dimensions without allocating.
 pub type Dims = SmallVec<[i64; 5]>;
@@ -216,15 +217,152 @@ pub fn broadcast_strides(sizes: &[i64], strides: &[i64], target: &[i64]) -> Dims
     out
 }
 
-/// The number of elements that storage must hold for `(sizes, strides)` at `offset`; `i64::MAX` where it is more.
-pub fn storage_extent(sizes: &[i64], strides: &[i64], offset: i64) -> i64 {
-    if sizes.contains(&0) {
-        return 0;
+/// The elements of a storage that a geometry reaches: from its first to past its last, whatever the signs of the strides. None,
+/// so that the range is empty, where a dimension has size 0: whatever the strides and the offset say, there is nothing to read
+/// and nothing to write. `None` where a size is negative or a position is more than can be counted.
+///
+/// Whoever asks how much memory a tensor needs or which of two tensors meet asks here, or one of the functions below.
+///
+/// ```
+/// use straightline_passes::ir::layout::reach;
+/// assert_eq!(reach(&[2, 3], &[3, 1], 4), Some(4..10));
+/// assert_eq!(reach(&[2, 3], &[-3, 1], 4), Some(1..7));
+/// assert_eq!(reach(&[64, 0, 3], &[2, 0, 0], 4), Some(4..4));
+/// assert_eq!(reach(&[2, 2], &[i64::MAX, 1], 4), None);
+/// ```
+#[inline]
+pub fn reach(sizes: &[i64], strides: &[i64], offset: i64) -> Option<Range<i64>> {
+    let (mut first, mut last) = (Some(offset), Some(offset));
+    for (size, stride) in sizes.iter().zip(strides) {
+        match *size {
+            0 => return Some(offset..offset),
+            1 => {}
+            n => match (n - 1).checked_mul(*stride).filter(|_| n > 0) {
+                Some(along) if along < 0 => first = first.and_then(|at| at.checked_add(along)),
+                Some(along) => last = last.and_then(|at| at.checked_add(along)),
+                // another dimension may have no elements
+                None => last = None,
+            },
+        }
     }
+    Some(first?..last?.checked_add(1)?)
+}
+
+/// The number of elements that storage must hold for `(sizes, strides)` at `offset`; `i64::MAX` where it is more than can be
+/// counted.
+///
+/// ```
+/// use straightline_passes::ir::layout::storage_extent;
+/// assert_eq!(storage_extent(&[2, 3], &[3, 1], 4), 10);
+/// assert_eq!(storage_extent(&[2, 0], &[3, 1], 4), 0);
+/// assert_eq!(storage_extent(&[2, 3], &[i64::MAX, 1], 4), i64::MAX);
+/// ```
+pub fn storage_extent(sizes: &[i64], strides: &[i64], offset: i64) -> i64 {
+    match reach(sizes, strides, offset) {
+        Some(r) if r.is_empty() => 0,
+        Some(r) => r.end,
+        None => i64::MAX,
+    }
+}
+
+/// [`storage_extent`] in bytes, for elements of `size` bytes; `usize::MAX`, which no allocator has, where it is
+/// more than can be counted or an element lies before the storage.
+///
+/// ```
+/// use straightline_passes::ir::layout::storage_bytes;
+/// assert_eq!(storage_bytes(4, &[2, 3], &[3, 1], 1), 28);
+/// assert_eq!(storage_bytes(4, &[2, 3], &[i64::MAX, 1], 1), usize::MAX);
+/// ```
+pub fn storage_bytes(size: usize, sizes: &[i64], strides: &[i64], offset: i64) -> usize {
+    match reach(sizes, strides, offset) {
+        Some(r) if r.is_empty() => 0,
+        Some(r) if r.start >= 0 => (r.end as usize).saturating_mul(size),
+        _ => usize::MAX,
+    }
+}
+
+/// [`storage_extent`] of numbers that nobody has checked; `None` where they are none of a tensor in memory: a negative size, an
+/// element before the storage's first, more elements or a longer way to the last than can be counted.
+///
+/// ```
+/// use straightline_passes::ir::layout::checked_extent;
+/// assert_eq!(checked_extent(&[2, 3], &[3, 1], 4), Some(10));
+/// assert_eq!(checked_extent(&[2, 3], &[-3, 1], 4), Some(7));
+/// assert_eq!(checked_extent(&[2, 3], &[-5, 1], 4), None);
+/// assert_eq!(checked_extent(&[1 << 40, 1 << 40], &[0, 0], 4), None);
+/// ```
+pub fn checked_extent(sizes: &[i64], strides: &[i64], offset: i64) -> Option<usize> {
     sizes
         .iter()
-        .zip(strides)
-        .fold(offset.saturating_add(1), |n, (size, stride)| {
-            n.saturating_add((size - 1).saturating_mul(*stride))
-        })
+        .try_fold(1i64, |n, s| n.checked_mul((*s).max(1)))?;
+    let reach = reach(sizes, strides, offset)?;
+    match reach.is_empty() {
+        true => Some(0),
+        false if reach.start < 0 => None,
+        false => usize::try_from(reach.end).ok(),
+    }
+}
+
+/// The bytes of a storage that `(sizes, strides)` at `offset` reaches, for elements of `size` bytes. Numbers that are too large
+/// are the largest; there are no bytes where there are no elements.
+///
+/// ```
+/// use straightline_passes::ir::layout::reached_bytes;
+/// assert_eq!(reached_bytes(4, &[2, 3], &[3, 1], 1), 4..28);
+/// assert!(reached_bytes(4, &[2, 0], &[3, 1], 1).is_empty());
+/// ```
+pub fn reached_bytes(size: usize, sizes: &[i64], strides: &[i64], offset: i64) -> Range<i64> {
+    let reach = reach(sizes, strides, offset).unwrap_or(i64::MIN..i64::MAX);
+    let bytes = |n: i64| n.saturating_mul(size as i64);
+    bytes(reach.start)..bytes(reach.end)
+}
+
+/// Whether some element may lie where another one does. Dimensions that interleave without ever meeting count as if they did.
+///
+/// ```
+/// use straightline_passes::ir::layout::may_overlap;
+/// assert!(!may_overlap(&[2, 3], &[3, 1]));
+/// assert!(!may_overlap(&[2, 2], &[5, 2]));
+/// assert!(may_overlap(&[2, 3], &[2, 1]));
+/// assert!(may_overlap(&[2, 3], &[0, 1]));
+/// assert!(!may_overlap(&[1, 3], &[0, 1]));
+/// assert!(!may_overlap(&[0, 3], &[0, 0]));
+/// ```
+pub fn may_overlap(sizes: &[i64], strides: &[i64]) -> bool {
+    if sizes.contains(&0) {
+        return false;
+    }
+    let mut dims: SmallVec<[(u64, i64); 5]> = (strides.iter().map(|s| s.unsigned_abs()))
+        .zip(sizes.iter().copied())
+        .filter(|(_, size)| *size != 1)
+        .collect();
+    dims.sort_unstable();
+    let mut reach = 0u64;
+    for (stride, size) in dims {
+        if stride <= reach {
+            return true;
+        }
+        reach = reach.saturating_add(stride.saturating_mul(size.unsigned_abs() - 1));
+    }
+    false
+}
+
+/// Whether a dimension repeats its elements: it has several of them and stride 0. Not so where there are no elements at all.
+pub fn repeats(sizes: &[i64], strides: &[i64]) -> bool {
+    let repeated = |(size, stride): (&i64, &i64)| *size > 1 && *stride == 0;
+    sizes.iter().zip(strides).any(repeated) && !sizes.contains(&0)
+}
+
+/// The sizes under which each element of a tensor is met once, where dimensions of stride 0 repeat them.
+///
+/// ```
+/// use straightline_passes::ir::layout::once;
+/// assert_eq!(once(&[4, 3, 0], &[0, 1, 0])[..], [1, 3, 0]);
+/// ```
+pub fn once(sizes: &[i64], strides: &[i64]) -> Dims {
+    let cell = |(size, stride): (&i64, &i64)| match stride {
+        0 => (*size).min(1),
+        _ => *size,
+    };
+    sizes.iter().zip(strides).map(cell).collect()
 }

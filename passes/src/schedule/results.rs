@@ -88,29 +88,22 @@ fn is_computed(p: &Program, v: V) -> bool {
 }
 
 fn overlaps(meta: &TensorMeta) -> bool {
-    meta.sizes
-        .iter()
-        .zip(&meta.strides)
-        .any(|(n, s)| *n > 1 && *s == 0)
+    layout::repeats(&meta.sizes, &meta.strides)
 }
 
 /// A new value for a result, without the dimensions that it repeats.
 fn own_value(p: &mut Program, v: V, meta: &TensorMeta) -> V {
-    let mut sizes = p.get(v).sizes.clone();
     if !overlaps(meta) {
         return copied(p, v, meta);
     }
-    let mut map = Vec::new();
-    for d in 0..sizes.len() {
-        map.push(match meta.strides[d] == 0 && sizes[d] > 1 {
-            true => Affine::at(0),
-            false => Affine::dim(d),
-        });
-        if meta.strides[d] == 0 {
-            sizes[d] = 1;
-        }
-    }
-    let part = p.view(v, &sizes, map);
+    let once = layout::once(p.sizes(v), &meta.strides);
+    let map = (p.sizes(v).iter().zip(&once).enumerate())
+        .map(|(d, (n, once))| match n == once {
+            true => Affine::dim(d),
+            false => Affine::at(0),
+        })
+        .collect();
+    let part = p.view(v, &once, map);
     copied(p, part, meta)
 }
 

@@ -3,7 +3,7 @@
 mod scatter;
 
 use super::loops::*;
-use crate::ir::DType;
+use crate::ir::{DType, layout};
 use std::collections::HashMap;
 
 /// A rule of the loop IR that a schedule breaks.
@@ -236,16 +236,12 @@ fn verify_view(s: &Schedule, v: &BufferView) -> Result<(), String> {
     let b = s.buffers.get(v.buffer.0 as usize).ok_or("no such buffer")?;
     check(b.dtype == v.dtype, || format!("buffer holds {}", b.dtype))?;
     check(v.sizes.len() == v.strides.len(), || "ranks differ".into())?;
-    if v.sizes.contains(&0) {
-        return Ok(());
-    }
-    let (mut lo, mut hi) = (v.offset, v.offset);
-    for (n, st) in v.sizes.iter().zip(&v.strides) {
-        lo += ((n - 1) * st).min(0);
-        hi += ((n - 1) * st).max(0);
-    }
-    check(lo >= 0 && hi < b.len as i64, || {
-        format!("view {lo}..={hi} outside of {} elements", b.len)
+    let reach = layout::reach(&v.sizes, &v.strides, v.offset);
+    let inside = reach
+        .as_ref()
+        .is_some_and(|r| r.is_empty() || (r.start >= 0 && r.end <= b.len as i64));
+    check(inside, || {
+        format!("view {reach:?} outside of {} elements", b.len)
     })
 }
 

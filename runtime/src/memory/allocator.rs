@@ -1,5 +1,6 @@
 //! [`Block`], and the two paths that make and recycle one.
 
+use super::guard::guard;
 use super::large;
 use super::size_class::{SMALL_LIMIT, large_size, small_class, small_size};
 use super::stats::{Counts, Slot, bump, claim_slot, release_slot};
@@ -89,7 +90,7 @@ impl Drop for AtExit {
     }
 }
 
-/// This thread's slot; `None` while the thread ends.
+/// This thread's slot; `None` while the thread ends, and where blocks are guarded.
 #[inline(always)]
 pub(super) fn here() -> Option<&'static Slot> {
     match SLOT.get() {
@@ -100,6 +101,10 @@ pub(super) fn here() -> Option<&'static Slot> {
 
 #[cold]
 fn first_slot() -> Option<&'static Slot> {
+    if guard().is_some() {
+        // nothing is kept
+        return None;
+    }
     AT_EXIT
         .try_with(|_| {
             let slot = claim_slot();
@@ -177,8 +182,7 @@ pub fn allocate(bytes: usize) -> Result<Block, OutOfMemory> {
     let ptr = match here() {
         // SAFETY: the slot is this thread's.
         Some(slot) => unsafe { slot.blocks[class].take(system) },
-        // the thread is ending and its lists are gone: straight to the system, uncounted
-        None => system(),
+        None => unlisted(bytes, small_size(class)),
     };
     match ptr {
         Some(ptr) => Ok(Block { ptr, bytes }),
@@ -191,7 +195,7 @@ impl Drop for Block {
     fn drop(&mut self) {
         if self.bytes == 0 {
         } else if self.bytes <= SMALL_LIMIT {
-            free_small(self.ptr, small_class(self.bytes));
+            free_small(self.ptr, self.bytes);
         } else {
             free_large(self.ptr, self.bytes);
         }
@@ -199,18 +203,47 @@ impl Drop for Block {
 }
 
 #[inline]
-fn free_small(ptr: NonNull<u8>, class: usize) {
+fn free_small(ptr: NonNull<u8>, bytes: usize) {
+    let class = small_class(bytes);
     // SAFETY: the slot is this thread's, and the block's memory is free now.
     let kept = here().is_some_and(|slot| unsafe { slot.blocks[class].give(ptr) });
     if !kept {
-        // SAFETY: the block came from `system_allocate` with this size and nothing uses it any more.
-        unsafe { system_free(ptr, small_size(class)) };
+        // SAFETY: the block came from the system, as one of its class or as a guarded one, and nothing uses it any more.
+        unsafe { free_unlisted(ptr, bytes, small_size(class)) };
+    }
+}
+
+/// A block of no list: a guarded one; or the thread is ending and its lists are gone, so it comes straight from the system,
+/// uncounted.
+#[cold]
+fn unlisted(bytes: usize, size: usize) -> Option<NonNull<u8>> {
+    match guard() {
+        Some(mode) => mode.allocate(bytes),
+        None => system_allocate(size),
+    }
+}
+
+/// # Safety
+///
+/// The block was made for this many bytes, by `unlisted` or as one of `system_allocate(size)`, and nothing uses it any more.
+#[cold]
+unsafe fn free_unlisted(ptr: NonNull<u8>, bytes: usize, size: usize) {
+    // SAFETY: as promised by the caller; the mode does not change, so that a guarded block was made as one.
+    unsafe {
+        match guard() {
+            Some(mode) => mode.free(ptr, bytes),
+            None => system_free(ptr, size),
+        }
     }
 }
 
 #[cold]
 fn allocate_large(bytes: usize) -> Result<Block, OutOfMemory> {
     let size = large_size(bytes).ok_or(OutOfMemory { bytes })?;
+    if let Some(mode) = guard() {
+        let ptr = mode.allocate(bytes).ok_or(OutOfMemory { bytes })?;
+        return Ok(Block { ptr, bytes });
+    }
     let (ptr, fresh) = match large::take(size) {
         Some(ptr) => (ptr, 0),
         None => (system_allocate(size).ok_or(OutOfMemory { bytes })?, 1),
@@ -230,6 +263,11 @@ fn free_large(ptr: NonNull<u8>, bytes: usize) {
     let Some(size) = large_size(bytes) else {
         return;
     };
+    if let Some(mode) = guard() {
+        // SAFETY: the block was made so, and nothing uses it any more.
+        unsafe { mode.free(ptr, bytes) };
+        return;
+    }
     if let Some(slot) = here() {
         bump(&slot.large.live_bytes, -(size as i64));
         bump(&slot.large.live, -1);

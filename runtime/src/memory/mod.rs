@@ -11,10 +11,13 @@
 //! invalid bit patterns is defined (the values are just arbitrary). Under Miri, which cannot run assembly, the block is
 //! zeroed instead. Kernels still reach the memory through raw pointers only, never through a `&mut [T]` that outlives a
 //! call, and read `bool`s as bytes.
+//!
+//! Tests can have each block watched at its margins: see [`guard`].
 
 mod allocator;
 mod cell;
 mod fence;
+pub mod guard;
 mod large;
 mod list;
 mod size_class;

@@ -58,11 +58,12 @@ pub use externs::{ExternCtx, ExternFn, ExternRegistry, View, ViewMut};
 pub use timings::PassTimings;
 
 use crate::cpu::jit::{self, Compiled, JitOptions, RunContext, Status};
-use crate::memory::allocate;
+use crate::memory::{allocate, guard};
 use externs::{ExternStep, HostState};
 use smallvec::SmallVec;
+use std::ops::Range;
 use std::sync::Arc;
-use straightline_passes::schedule::loops::{Schedule, Step};
+use straightline_passes::schedule::loops::{Buffer, BufferKind, Schedule, Step};
 
 /// A tensor argument of one call.
 #[derive(Clone, Copy, Debug)]
@@ -97,6 +98,8 @@ pub struct PlanOptions {
 pub struct Plan {
     schedule: Schedule,
     code: Compiled,
+    /// What of an arena nobody may touch, where tests watch blocks.
+    closed: Vec<Range<usize>>,
     // the code calls these by address
     _externs: Vec<Option<Box<ExternStep>>>,
     timings: PassTimings,
@@ -117,6 +120,22 @@ const _: () = {
     shared_between_threads::<Plan>();
 };
 
+/// Where tests watch blocks, gives each intermediate pages of its own in the arena, instead of the place that the schedule has
+/// for it among the others; the parts of the arena that nobody may touch.
+fn watch_arena(schedule: &mut Schedule) -> Vec<Range<usize>> {
+    let in_arena = |b: &&mut Buffer| matches!(b.kind, BufferKind::Arena { .. }) && b.len > 0;
+    let mut buffers: Vec<&mut Buffer> = schedule.buffers.iter_mut().filter(in_arena).collect();
+    let parts: Vec<usize> = buffers.iter().map(|b| b.len * b.dtype.size()).collect();
+    let Some(places) = guard::spread(&parts).filter(|_| !parts.is_empty()) else {
+        return Vec::new();
+    };
+    for (buffer, offset) in buffers.iter_mut().zip(places.begins) {
+        buffer.kind = BufferKind::Arena { offset };
+    }
+    schedule.arena_bytes = places.bytes;
+    places.closed
+}
+
 impl Plan {
     /// Generates the code of a schedule.
     ///
@@ -124,8 +143,9 @@ impl Plan {
     ///
     /// [`PlanError::UnsupportedOperator`] where a step names an operator that the registry lacks; [`PlanError::Jit`] where
     /// code cannot be generated.
-    pub fn compile(schedule: Schedule, options: &PlanOptions) -> Result<Plan, PlanError> {
+    pub fn compile(mut schedule: Schedule, options: &PlanOptions) -> Result<Plan, PlanError> {
         let _span = tracing::debug_span!("plan", steps = schedule.steps.len()).entered();
+        let closed = watch_arena(&mut schedule);
         let mut timings = PassTimings::default();
         let externs = timings.time("externs", || externs::resolve(&schedule, &options.externs))?;
         let calls: Vec<_> = externs
@@ -141,6 +161,7 @@ impl Plan {
         Ok(Plan {
             schedule,
             code,
+            closed,
             _externs: externs,
             timings,
         })
@@ -201,6 +222,9 @@ impl Plan {
         args.extend(parameters[..p].iter().map(|a| a.ptr));
         args.extend_from_slice(&outputs[..o]);
         let arena = allocate(self.schedule.arena_bytes)?;
+        if !self.closed.is_empty() {
+            guard::close(&arena, &self.closed)?;
+        }
         let mut status = Status::default();
         let mut host = HostState {
             inputs,

@@ -85,10 +85,8 @@ pub(super) fn check_in_base(storage: &FunctionalStorage, layout: &Layout) -> Res
         )));
     }
     let at = layout.offset - base.offset;
-    let inside = layout.sizes.contains(&0)
-        || (at >= 0
-            && layout::storage_extent(&layout.sizes, &layout.strides, at)
-                <= layout::numel(&base.sizes));
+    let inside = layout::reach(&layout.sizes, &layout.strides, at)
+        .is_some_and(|r| r.is_empty() || (r.start >= 0 && r.end <= layout::numel(&base.sizes)));
     match storage.real {
         _ if base.is_dense() && inside => Ok(()),
         Some(real) => Err(retry_with_storage(real, layout)),

@@ -9,6 +9,7 @@ use crate::dispatch::{DispatchKey, IntoKernel, Kernel, OperatorHandle, Stack, Va
 use crate::error::{Error, Result};
 use crate::modes::tracer;
 use crate::tensor::{Tensor, access};
+use straightline_passes::ir;
 use straightline_passes::ir::schema::FunctionSchema;
 
 /// The fallback kernel at the `Functionalize` key.
@@ -328,11 +329,7 @@ fn filled_once(op: OperatorHandle, args: &[Value]) -> Result<Option<Tensor>> {
         return Ok(None);
     };
     let mut layout = Layout::of(t);
-    for (size, stride) in layout.sizes.iter_mut().zip(&layout.strides) {
-        if *stride == 0 {
-            *size = (*size).min(1);
-        }
-    }
+    layout.sizes = ir::layout::once(&layout.sizes, &layout.strides);
     match layout.sizes.as_slice() == t.sizes() {
         true => Ok(None),
         false => {

@@ -30,9 +30,7 @@ impl Layout {
 
     /// The bytes between the first element and the end of the last, in the storage.
     pub(super) fn bytes(&self) -> std::ops::Range<i64> {
-        let size = self.dtype.size() as i64;
-        let end = layout::storage_extent(&self.sizes, &self.strides, self.offset);
-        self.offset * size..end.max(self.offset) * size
+        layout::reached_bytes(self.dtype.size(), &self.sizes, &self.strides, self.offset)
     }
 
     /// Whether the elements fill their range, each place once.
@@ -42,22 +40,7 @@ impl Layout {
 
     /// Whether some element may lie where another one does.
     pub(super) fn overlaps_itself(&self) -> bool {
-        let mut dims: Vec<(i64, i64)> = (self.strides.iter().copied())
-            .zip(self.sizes.iter().copied())
-            .filter(|(_, size)| *size != 1)
-            .collect();
-        if self.sizes.contains(&0) {
-            return false;
-        }
-        dims.sort_unstable();
-        let mut reach = 0;
-        for (stride, size) in dims {
-            if stride <= reach {
-                return true;
-            }
-            reach += stride * (size - 1);
-        }
-        false
+        layout::may_overlap(&self.sizes, &self.strides)
     }
 }
 
@@ -190,30 +173,5 @@ impl FunctionalStorage {
         } else {
             aten::copy(old, &new, false)
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn overlap_of_a_layout_with_itself() {
-        let overlaps = |sizes: &[i64], strides: &[i64]| {
-            Layout {
-                dtype: DType::F32,
-                sizes: Dims::from_slice(sizes),
-                strides: Dims::from_slice(strides),
-                offset: 0,
-            }
-            .overlaps_itself()
-        };
-        assert!(!overlaps(&[2, 3], &[3, 1]));
-        assert!(!overlaps(&[3, 2], &[1, 3]));
-        assert!(!overlaps(&[2, 2], &[5, 2]));
-        assert!(overlaps(&[2, 3], &[2, 1]));
-        assert!(overlaps(&[2, 3], &[0, 1]));
-        assert!(!overlaps(&[1, 3], &[0, 1]));
-        assert!(!overlaps(&[0, 3], &[0, 0]));
     }
 }

@@ -135,8 +135,9 @@ pub(super) fn wrap(value: &Tensor) -> Tensor {
         offset: 0,
         ..Layout::of(value)
     };
-    let extent = layout::storage_extent(value.sizes(), value.strides(), 0);
-    let stand_in = Storage::without_data(extent as usize * value.dtype().size());
+    let size = value.dtype().size();
+    let bytes = layout::storage_bytes(size, value.sizes(), value.strides(), 0);
+    let stand_in = Storage::without_data(bytes);
     let storage = FunctionalStorage::new(value.clone(), layout.clone(), stand_in, None);
     let storage = Arc::new(storage);
     build(storage, Vec::new(), value, &layout, Some(value.clone()))

@@ -62,8 +62,10 @@ impl Lowerer<'_> {
     fn triangle(&mut self, c: &CallView, keep: CompareOp) -> Option<V> {
         let x = self.tensor(c, 0)?;
         let sizes = c.sizes();
-        let diagonal = c.int("diagonal", 1).unwrap_or(0);
         let row = sizes.len().checked_sub(2)?;
+        // beyond the corners nothing changes, and positions are to be added to it
+        let diagonal = c.int("diagonal", 1).unwrap_or(0);
+        let diagonal = diagonal.clamp(-sizes[row], sizes[row + 1]);
         let r = self.p.push(DType::I64, sizes, Def::Position(row));
         let col = self.p.push(DType::I64, sizes, Def::Position(row + 1));
         let k = self.p.constant(Scalar::Int(diagonal), DType::I64, sizes);

@@ -2,6 +2,7 @@
 
 use super::{CallView, Lowerer, wrap_dim};
 use crate::ir::Dims;
+use crate::ir::verify::shapes;
 use crate::schedule::layout::view_strides;
 use crate::schedule::program::{Affine, V};
 
@@ -12,10 +13,9 @@ pub(super) fn slice_range(
     end: Option<i64>,
     step: i64,
 ) -> (i64, i64) {
-    let clamp = |i: i64| if i < 0 { i + size } else { i }.clamp(0, size);
-    let start = clamp(start.unwrap_or(0));
-    let end = clamp(end.unwrap_or(size)).max(start);
-    (start, (end - start + step - 1) / step)
+    let range = shapes::slice_range(size, start.unwrap_or(0), end.unwrap_or(i64::MAX));
+    let covered = range.end - range.start;
+    (range.start, covered / step + i64::from(covered % step > 0))
 }
 
 impl Lowerer<'_> {
@@ -66,6 +66,8 @@ impl Lowerer<'_> {
                 let mut map = identity();
                 map[dim].base = start;
                 map[dim].terms[0].1 = step;
+                // a step to no other element may be as wide as numbers go
+                map[dim].terms.retain(|_| len > 1 || step == 1);
                 let mut out = sizes;
                 out[dim] = len;
                 Some(self.p.view(x, &out, map))
@@ -114,7 +116,7 @@ impl Lowerer<'_> {
                     .map(|d| {
                         let mut at = Affine::dim(last);
                         if d == a {
-                            at.base = (-offset).max(0);
+                            at.base = offset.saturating_neg().max(0);
                         } else if d == b {
                             at.base = offset.max(0);
                         } else {
@@ -134,6 +136,7 @@ impl Lowerer<'_> {
                     return Some(self.p.keep_dims(x, &[0])).filter(|_| c.sizes() == [1]);
                 }
                 map[dim].terms[0].1 = step;
+                map[dim].terms.retain(|_| c.sizes()[dim] > 1);
                 map[dim].terms.push((rank, 1));
                 Some(self.p.view(x, c.sizes(), map))
             }

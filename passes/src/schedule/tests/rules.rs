@@ -1,9 +1,9 @@
 //! The schedule verifier finds what is wrong; graphs that make no sense are errors.
 
 use super::build::{B, ints, s, t};
-use crate::ir::DType;
 use crate::ir::graph::Constant;
 use crate::ir::graph::TensorMeta;
+use crate::ir::{DType, Dims};
 use crate::schedule::loops::*;
 use crate::schedule::{ScheduleError, ScheduleOptions, schedule, verify_schedule};
 
@@ -109,6 +109,34 @@ fn results_may_be_views_of_inputs_and_of_each_other() {
         .collect();
     let y = Some(ViewSource::Output(0));
     assert_eq!(of, [Some(ViewSource::Input(0)), y, None, y]);
+}
+
+/// Whoever runs a plan makes room for a result by its sizes and strides: the buffer must not be longer.
+#[test]
+fn a_result_without_elements_has_no_bytes_whatever_its_strides() {
+    let geometries: [(&[i64], &[i64]); 4] = [
+        (&[64, 0, 3], &[2, 0, 0]),
+        (&[4, 0, 1, 3], &[3, 0, 1, 0]),
+        (&[2, 1, 0], &[0, 1, 0]),
+        (&[4, 3], &[0, 1]),
+    ];
+    for (sizes, strides) in geometries {
+        let mut b = B::default();
+        let meta = TensorMeta {
+            strides: Dims::from_slice(strides),
+            ..TensorMeta::contiguous(DType::F32, sizes)
+        };
+        let x = b.g.input("x", meta.clone());
+        let y = b.g.call("aten::exp", &[], vec![t(x)], vec![meta.clone()]);
+        let plan = b.schedule(&[y]);
+        for buffer in &plan.buffers {
+            let bytes = buffer.len * buffer.dtype.size();
+            assert!(
+                bytes <= meta.storage_bytes(),
+                "{sizes:?} {strides:?}: {bytes} bytes"
+            );
+        }
+    }
 }
 
 #[test]

@@ -88,7 +88,7 @@ impl Units {
         let (last, outer) = kernel.grid.split_last().expect("not empty");
         let rows: i64 = outer.iter().map(|a| a.extent).product();
         let ranges = if last.extent > LONG_ROW {
-            (last.extent + RANGE - 1) / RANGE
+            (last.extent - 1) / RANGE + 1
         } else {
             1
         };

@@ -3,11 +3,20 @@
 use super::JitError;
 use super::analyse::operands;
 use straightline_passes::ir::DType;
+use straightline_passes::ir::graph::TensorMeta;
 use straightline_passes::schedule::loops::{
-    BufferKind, Index, Kernel, Mem, Op, Schedule, Stage, Step, UnaryOp, Val,
+    BufferKind, Index, Kernel, Mem, Op, OutputBinding, Schedule, Stage, Step, UnaryOp, Val,
 };
 
-/// Checks the kernels of a schedule.
+/// The result that an output buffer is delivered as.
+fn fresh(schedule: &Schedule, output: u32) -> Option<&TensorMeta> {
+    schedule.outputs.iter().find_map(|o| match o {
+        OutputBinding::Fresh { index, meta } if *index == output => Some(meta),
+        _ => None,
+    })
+}
+
+/// Checks the buffers and the kernels of a schedule.
 pub(super) fn verify(schedule: &Schedule) -> Result<(), JitError> {
     for b in &schedule.buffers {
         let bytes = b.len * b.dtype.size();
@@ -16,6 +25,11 @@ pub(super) fn verify(schedule: &Schedule) -> Result<(), JitError> {
             BufferKind::Arena { offset } => {
                 (offset + bytes <= schedule.arena_bytes, schedule.arena_bytes)
             }
+            // whoever runs the plan makes room for the result that is delivered
+            BufferKind::Output(i) => match fresh(schedule, *i) {
+                Some(meta) => (bytes <= meta.storage_bytes(), meta.storage_bytes()),
+                None => continue,
+            },
             _ => continue,
         };
         if !fits {

@@ -196,7 +196,7 @@ unsafe fn moments_of<T: Real>(s: Channels, x: *const T) -> Vec<[f64; 2]> {
     let x = Shared(x.cast_mut().cast::<u8>());
     let at = move |i: usize| x.at(0).cast::<T>().wrapping_add(i).cast_const();
     let n = s.each() as f64;
-    if s.inner > 1 || s.channels == 1 {
+    if s.inner != 1 || s.channels == 1 {
         return per_channel(s, &|c| {
             let run = |o: usize| at((o * s.channels + c) * s.inner);
             // SAFETY: the runs of channel `c`.
@@ -247,7 +247,7 @@ unsafe fn dots_of<T: Real>(s: Channels, x: *const T, dy: *const T, mean: &[f64])
         Shared(dy.cast_mut().cast::<u8>()),
     );
     let at = move |p: Shared, i: usize| p.at(0).cast::<T>().wrapping_add(i).cast_const();
-    if s.inner > 1 || s.channels == 1 {
+    if s.inner != 1 || s.channels == 1 {
         return per_channel(s, &|c| {
             // SAFETY: the runs of channel `c`.
             wide(|| unsafe {

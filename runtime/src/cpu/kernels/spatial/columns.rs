@@ -27,7 +27,10 @@ impl Columns {
     /// The window `block`'s tap `k` along an axis: a position of the image, unless it is padding.
     #[inline]
     fn position(&self, axis: usize, block: usize, k: usize) -> Option<usize> {
-        let at = block * self.stride[axis] + k * self.dilation[axis];
+        // with one window, or one tap, the distance to the next may be as wide as numbers go
+        let at = block
+            .saturating_mul(self.stride[axis])
+            .saturating_add(k.saturating_mul(self.dilation[axis]));
         at.checked_sub(self.padding[axis])
             .filter(|at| *at < self.image[axis])
     }

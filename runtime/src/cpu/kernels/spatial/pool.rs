@@ -23,7 +23,7 @@ impl Divisor {
         let product = |count: fn(&super::window::Window) -> usize| -> i64 {
             (0..3)
                 .map(|d| count(&axes[d].windows[at[d]]) as i64)
-                .product()
+                .fold(1, i64::saturating_mul)
         };
         match self {
             Divisor::Inside => product(|w| w.taps),
@@ -86,9 +86,9 @@ fn avg_plane<A: Number>(out: &mut [A], x: &[A], axes: &[AxisWindows; 3], divisor
             let to = &mut out[at..at + width];
             for row in rows(axes, od, oh) {
                 let from = &x[row..row + w.input];
-                match w.regular {
-                    Some(r) => {
-                        for k in 0..r.kernel {
+                match w.by_taps() {
+                    Some((r, taps)) => {
+                        for k in taps {
                             let (low, high, offset) = w.tap_range(r, k);
                             if low == high {
                                 continue;
@@ -99,8 +99,8 @@ fn avg_plane<A: Number>(out: &mut [A], x: &[A], axes: &[AxisWindows; 3], divisor
                     }
                     None => {
                         for (y, window) in to.iter_mut().zip(&w.windows) {
-                            for v in &from[window.start..window.start + window.taps] {
-                                *y = y.plus(*v);
+                            for t in 0..window.taps {
+                                *y = y.plus(from[window.start + t * w.step]);
                             }
                         }
                     }
@@ -243,9 +243,9 @@ pub(super) fn max_plane<A: Number>(
                     first_row = false;
                 }
                 let from = &x[row..row + w.input];
-                match w.regular {
-                    Some(r) => {
-                        for k in 0..r.kernel {
+                match w.by_taps() {
+                    Some((r, taps)) => {
+                        for k in taps {
                             let (low, high, offset) = w.tap_range(r, k);
                             if low == high {
                                 continue;
@@ -263,9 +263,9 @@ pub(super) fn max_plane<A: Number>(
                     None => {
                         for ((y, i), window) in to.iter_mut().zip(which.iter_mut()).zip(&w.windows)
                         {
-                            let taps = &from[window.start..window.start + window.taps];
-                            for (t, v) in taps.iter().enumerate() {
-                                take(y, i, *v, (row + window.start + t) as i64);
+                            for t in 0..window.taps {
+                                let at = window.start + t * w.step;
+                                take(y, i, from[at], (row + at) as i64);
                             }
                         }
                     }

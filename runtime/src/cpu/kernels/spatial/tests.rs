@@ -41,6 +41,76 @@ fn windows_count_padding_apart_from_elements() {
     assert_eq!(ranges, [(0, 2), (1, 3), (3, 2)]);
 }
 
+/// A kernel may be as wide as its numbers go: the taps outside of the input are not walked.
+#[test]
+fn windows_far_wider_than_the_input() {
+    let wide = (1usize << 31) - 1;
+    for (kernel, stride, pad) in [(wide, wide, 0), (wide - 1, wide, wide / 2), (wide, 1, 0)] {
+        for walked in [true, false] {
+            let mut last = AxisWindows::regular(6, 2, kernel, stride, pad, 1);
+            let regular = last.regular.as_mut().unwrap();
+            assert!(
+                regular
+                    .taps
+                    .as_ref()
+                    .is_none_or(|t| t.len() <= 6 * 2 + 1024)
+            );
+            if !walked {
+                regular.taps = None;
+            }
+            let axes = [AxisWindows::none(), AxisWindows::none(), last];
+            let (mut x, mut y) = ([3f32, 1.0, 4.0, 1.0, 5.0, 9.0], [0f32; 2]);
+            let mut at = [0i64; 2];
+            let (to, from) = (planes(&mut y, DType::F32, 2), planes(&mut x, DType::F32, 6));
+            // SAFETY: arrays of these sizes.
+            unsafe { max_pool(1, to, at.as_mut_ptr(), from, &axes).unwrap() };
+            assert_eq!((y[0], at[0]), (9.0, 5));
+            // SAFETY: as above.
+            unsafe { avg_pool(1, to, from, &axes, Divisor::Inside).unwrap() };
+            assert_eq!(y[0], 23.0 / 6.0);
+        }
+    }
+    // all three divisors together are more than can be counted
+    let axis = || AxisWindows::regular(2, 1, wide, wide, wide / 2, 1);
+    let (mut x, mut y) = ([1f32; 8], [0f32; 1]);
+    let (to, from) = (planes(&mut y, DType::F32, 1), planes(&mut x, DType::F32, 8));
+    // SAFETY: arrays of these sizes.
+    unsafe { avg_pool(1, to, from, &[axis(), axis(), axis()], Divisor::Padded).unwrap() };
+    assert!(y[0] >= 0.0 && y[0] < 1e-17);
+}
+
+/// Walking all windows at once, tap by tap, gives what walking each by itself gives, to the bit.
+#[test]
+fn both_walks_of_windows_agree() {
+    for (kernel, stride, pad, dilation) in [(3, 2, 1, 1), (2, 3, 1, 2), (5, 1, 2, 1), (4, 2, 2, 3)]
+    {
+        let output = (12 + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1;
+        let mut results = Vec::new();
+        for walked in [true, false] {
+            let mut last = AxisWindows::regular(12, output, kernel, stride, pad, dilation);
+            if !walked {
+                last.regular.as_mut().unwrap().taps = None;
+            }
+            let axes = [AxisWindows::none(), AxisWindows::none(), last];
+            let mut x: Vec<f32> = (0..12).map(|i| ((i * 7) % 12) as f32 / 3.0).collect();
+            let (mut y, mut sums, mut at) =
+                (vec![0f32; output], vec![0f32; output], vec![0; output]);
+            let from = planes(&mut x, DType::F32, 12);
+            let (to, sum) = (
+                planes(&mut y, DType::F32, output),
+                planes(&mut sums, DType::F32, output),
+            );
+            // SAFETY: vectors of these sizes.
+            unsafe {
+                max_pool(1, to, at.as_mut_ptr(), from, &axes).unwrap();
+                avg_pool(1, sum, from, &axes, Divisor::Inside).unwrap();
+            }
+            results.push((y, sums, at));
+        }
+        assert_eq!(results[0], results[1]);
+    }
+}
+
 #[test]
 fn maximum_pools_take_nan_and_the_first_of_equals() {
     let mut x = [1f32, 1.0, f32::NAN, 0.0, 2.0, 2.0];

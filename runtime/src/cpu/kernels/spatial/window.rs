@@ -1,5 +1,7 @@
 //! Which input positions each output position of a pooling operator sees, along one axis.
 
+use std::ops::Range;
+
 /// One output position's window: the taps that lie inside of the input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Window {
@@ -12,9 +14,11 @@ pub(super) struct Window {
 }
 
 /// Windows at equal distances.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Regular {
-    pub(super) kernel: usize,
+    /// The taps that some window has inside of the input, as far as a walk by taps is worth it: of a kernel that is much larger
+    /// than the input most lie outside.
+    pub(super) taps: Option<Range<usize>>,
     pub(super) stride: usize,
     pub(super) pad: usize,
 }
@@ -59,16 +63,28 @@ impl AxisWindows {
                 padded: (padded_end - begin).max(0) as usize,
             }
         };
+        let windows: Vec<Window> = (0..output).map(window).collect();
+        // from the first tap of the last window that has one, to the last of the first
+        let first = pad.saturating_sub(output.saturating_sub(1) * stride) / dilation;
+        let end = (input + pad).div_ceil(dilation).min(kernel);
+        let work: usize = windows.iter().map(|w| w.taps).sum();
         AxisWindows {
             input,
-            windows: (0..output).map(window).collect(),
+            windows,
             step: dilation,
             regular: Some(Regular {
-                kernel,
+                taps: (end.saturating_sub(first) <= work.max(kernel.min(1 << 10)))
+                    .then_some(first..end),
                 stride,
                 pad,
             }),
         }
+    }
+
+    /// How to walk the windows tap after tap, all windows at once, where they allow it.
+    pub(super) fn by_taps(&self) -> Option<(&Regular, Range<usize>)> {
+        let regular = self.regular.as_ref()?;
+        Some((regular, regular.taps.clone()?))
     }
 
     /// Windows that share the input out among `output` positions: from `o * input / output`, rounded down, to
@@ -126,7 +142,7 @@ impl AxisWindows {
 
     /// For tap `k` of regular windows: the output positions that have it inside of the input, and the input position
     /// that it would have for output 0.
-    pub(super) fn tap_range(&self, r: Regular, k: usize) -> (usize, usize, i64) {
+    pub(super) fn tap_range(&self, r: &Regular, k: usize) -> (usize, usize, i64) {
         let offset = (k * self.step) as i64 - r.pad as i64;
         let low = if offset < 0 {
             (-offset as usize).div_ceil(r.stride)

@@ -1,0 +1,286 @@
+//! Tensors without elements in memory of any kind, and attributes at the ends of what numbers hold: compiled code does what eager
+//! code does.
+
+use straightline::dispatch::{Value, call_count, operator};
+use straightline::ops::aten;
+use straightline::{DType, Result, Scalar, Tensor, compile};
+
+/// A tensor with these sizes and strides, over no more memory than it needs.
+fn strided(sizes: &[i64], strides: &[i64], dtype: DType) -> Tensor {
+    let base = aten::zeros(&[0], Some(dtype), None, None, None).unwrap();
+    aten::as_strided(&base, sizes, strides, Some(0)).unwrap()
+}
+
+/// Calls an operator by its name, with tensors first.
+fn call(op: &str, tensors: &[Tensor], rest: &[Value]) -> Result<Vec<Tensor>> {
+    let mut stack: Vec<Value> = tensors.iter().cloned().map(Value::Tensor).collect();
+    stack.extend(rest.iter().cloned());
+    operator(op)?.call_boxed(&mut stack)?;
+    Ok(stack.iter().flat_map(Value::tensors).cloned().collect())
+}
+
+/// The call eagerly, and compiled and replayed: both fail, or both give the same.
+fn both(op: &'static str, tensors: &[Tensor], rest: &[Value]) {
+    let eager = call(op, tensors, rest);
+    let rest: Vec<Value> = rest.to_vec();
+    let said = format!("{op} {rest:?}");
+    let f = compile(move |ts: &Vec<Tensor>| call(op, ts, &rest));
+    let inputs = tensors.to_vec();
+    let first = f.call(&inputs);
+    let entered = call_count();
+    let compiled = f.call(&inputs);
+    match (&eager, &first) {
+        (Err(_), Err(_)) => return,
+        (Ok(_), Ok(_)) => assert_eq!(call_count(), entered, "{said}"),
+        _ => panic!("{said}: eager {eager:?}, compiled {first:?}"),
+    }
+    for (e, c) in eager.unwrap().iter().zip(&compiled.unwrap()) {
+        let shape = |t: &Tensor| (t.dtype(), t.sizes().to_vec());
+        assert_eq!(shape(e), shape(c), "{said}");
+        let numbers = |t: &Tensor| t.to_dtype(DType::F64)?.to_vec::<f64>();
+        if !e.dtype().is_complex() {
+            assert_eq!(numbers(e).unwrap(), numbers(c).unwrap(), "{said}");
+        }
+    }
+}
+
+#[test]
+fn writes_to_tensors_without_elements_touch_nothing() {
+    let geometries: [(&[i64], &[i64]); 8] = [
+        (&[64, 0, 3], &[2, 0, 0]),
+        (&[4, 0, 3], &[2, 0, 0]),
+        (&[4, 0, 3], &[0, 1, 0]),
+        (&[4, 0, 1, 3], &[3, 0, 1, 0]),
+        (&[2, 1, 0], &[0, 1, 0]),
+        (&[0, 1000], &[0, 0]),
+        (&[1000, 0], &[7, 0]),
+        (&[3, 0], &[1 << 40, 5]),
+    ];
+    for (sizes, strides) in geometries {
+        for dtype in [DType::F32, DType::F64, DType::I64, DType::C128, DType::Bool] {
+            let x = strided(sizes, strides, dtype);
+            let two = [Value::Int(2)];
+            both("aten::mul_.Scalar", &[x.clone()], &two);
+            both("aten::fill_.Scalar", &[x.clone()], &two);
+            both("aten::zero_", &[x.clone()], &[]);
+            both("aten::div_.Tensor", &[x.clone(), x.clone()], &[]);
+            both(
+                "aten::copy_",
+                &[x.clone(), x.clone()],
+                &[Value::Bool(false)],
+            );
+            both("aten::mul.Tensor", &[x.clone(), x.clone()], &[]);
+            both("aten::clone", &[x.clone()], &[Value::None]);
+            if dtype != DType::C128 {
+                let random = [Value::Double(0.5), Value::None];
+                both("aten::bernoulli_.float", &[x], &random);
+            }
+        }
+    }
+}
+
+/// Channels without elements: sums over them are zero, whatever lies where their elements would.
+#[test]
+fn sums_over_channels_without_elements_read_nothing() {
+    let base = Tensor::full(&[64], 77.0, DType::F32, straightline::Device::CPU).unwrap();
+    let view =
+        |sizes: &[i64], strides: &[i64]| aten::as_strided(&base, sizes, strides, Some(0)).unwrap();
+    let (v, g) = (view(&[3, 0], &[1, 1]), view(&[3, 1], &[1, 1]));
+    let (_, norms) = aten::_weight_norm_interface(&v, &g, 0).unwrap();
+    assert_eq!(norms.to_vec::<f32>().unwrap(), [0.0; 3]);
+    both("aten::_weight_norm_interface", &[v, g], &[Value::Int(0)]);
+
+    let (x, c) = (view(&[1, 6, 0, 4], &[24, 4, 4, 1]), view(&[6], &[1]));
+    let zeros = Tensor::full(&[6], 0.0, DType::F32, straightline::Device::CPU).unwrap();
+    let stack = [&x, &x, &c, &c, &c, &zeros, &c].map(|t| Value::Tensor(t.clone()));
+    let rest = [
+        Value::Bool(true),
+        Value::Double(1e-5),
+        Value::BoolList(vec![true; 3]),
+    ];
+    let all = call(
+        "aten::native_batch_norm_backward",
+        &[],
+        &[&stack[..], &rest].concat(),
+    );
+    assert_eq!(all.unwrap()[2].to_vec::<f32>().unwrap(), [0.0; 6]);
+}
+
+fn counted(sizes: &[i64]) -> Tensor {
+    let n: i64 = sizes.iter().product();
+    let x = Tensor::arange(1, n + 1, 1, DType::F32, straightline::Device::CPU).unwrap();
+    x.reshape(sizes).unwrap()
+}
+
+/// Integers at the ends, and a little before them.
+const ENDS: [i64; 9] = [
+    i64::MIN,
+    i64::MIN + 1,
+    i64::MIN + 5,
+    -1 << 40,
+    1 << 40,
+    1 << 62,
+    i64::MAX - 5,
+    i64::MAX - 1,
+    i64::MAX,
+];
+
+#[test]
+fn diagonals_and_steps_at_the_ends_of_integers() {
+    let x = counted(&[3, 4]);
+    let ints = |v: &[i64]| Value::IntList(v.to_vec());
+    for n in ENDS {
+        let k = Value::Int(n);
+        for op in ["aten::tril", "aten::triu"] {
+            both(op, &[x.clone()], &[k.clone()]);
+        }
+        let dims = [k.clone(), Value::Int(0), Value::Int(1)];
+        both("aten::diagonal", &[x.clone()], &dims);
+        both("aten::diagonal_copy", &[x.clone()], &dims);
+        for (start, end, step) in [(0, i64::MAX, n), (n, i64::MAX, 1), (0, n, 1), (n, n, n)] {
+            let range = [Value::Int(1), start.into(), end.into(), step.into()];
+            both("aten::slice.Tensor", &[x.clone()], &range);
+            let mut scatter = range.to_vec();
+            let part = call("aten::slice.Tensor", &[x.clone()], &range);
+            if let Ok(part) = part {
+                both(
+                    "aten::slice_scatter",
+                    &[x.clone(), part[0].clone()],
+                    &scatter,
+                );
+                scatter[0] = Value::Int(n);
+                both(
+                    "aten::slice_scatter",
+                    &[x.clone(), part[0].clone()],
+                    &scatter,
+                );
+            }
+        }
+        let range = [0, 1, 4, n].map(Value::Int);
+        let sizes = [&[ints(&[3, 4])], &range[..]].concat();
+        both("aten::slice_backward", &[counted(&[1, 4])], &sizes);
+        both(
+            "aten::select.int",
+            &[x.clone()],
+            &[Value::Int(0), k.clone()],
+        );
+        both(
+            "aten::unfold",
+            &[x.clone()],
+            &[Value::Int(1), Value::Int(4), k.clone()],
+        );
+        both(
+            "aten::unfold",
+            &[x.clone()],
+            &[Value::Int(1), k.clone(), Value::Int(1)],
+        );
+        both("aten::roll", &[x.clone()], &[ints(&[n]), ints(&[1])]);
+        both(
+            "aten::narrow",
+            &[x.clone()],
+            &[Value::Int(1), k.clone(), Value::Int(1)],
+        );
+        both(
+            "aten::constant_pad_nd",
+            &[x.clone()],
+            &[ints(&[n, i64::MAX]), Value::Int(0)],
+        );
+        both(
+            "aten::constant_pad_nd",
+            &[x.clone()],
+            &[ints(&[n, 1]), Value::Int(0)],
+        );
+        both("aten::squeeze.dim", &[x.clone()], &[k.clone()]);
+        both("aten::softmax.int", &[x.clone()], &[k.clone(), Value::None]);
+        both("aten::cumsum", &[x.clone()], &[k.clone(), Value::None]);
+        both("aten::flip", &[x.clone()], &[ints(&[n])]);
+        both(
+            "aten::split.Tensor",
+            &[x.clone()],
+            &[k.clone(), Value::Int(1)],
+        );
+        both(
+            "aten::as_strided",
+            &[x.clone()],
+            &[ints(&[1]), ints(&[n]), Value::Int(0)],
+        );
+        both(
+            "aten::as_strided",
+            &[x.clone()],
+            &[ints(&[2]), ints(&[1]), k.clone()],
+        );
+    }
+}
+
+#[test]
+fn windows_far_larger_than_the_input() {
+    let x = counted(&[1, 2, 3, 4]);
+    let ints = |v: &[i64]| Value::IntList(v.to_vec());
+    let large = i64::from(i32::MAX);
+    let (zero, one) = (ints(&[0]), ints(&[1]));
+    let pools = [
+        (vec![large], vec![large], 0),
+        (vec![1, large], vec![1, large], 0),
+        (vec![large, 1], vec![1, 1], 0),
+        (vec![large - 1], vec![large], large / 2),
+        (vec![large - 1], vec![large / 2], large / 2),
+    ];
+    for (kernel, stride, pad) in pools {
+        let (kernel, stride, pad) = (ints(&kernel), ints(&stride), ints(&[pad]));
+        let rest = [
+            kernel.clone(),
+            stride.clone(),
+            pad.clone(),
+            one.clone(),
+            Value::Bool(true),
+        ];
+        both("aten::max_pool2d_with_indices", &[x.clone()], &rest);
+        both("aten::max_pool2d", &[x.clone()], &rest);
+        let rest = [
+            kernel,
+            stride,
+            pad,
+            Value::Bool(true),
+            Value::Bool(true),
+            Value::None,
+        ];
+        both("aten::avg_pool2d", &[x.clone()], &rest);
+    }
+    let rest = [
+        ints(&[2]),
+        ints(&[large]),
+        zero,
+        ints(&[large]),
+        Value::Bool(true),
+    ];
+    both("aten::max_pool2d", &[x.clone()], &rest);
+    let all = call(
+        "aten::max_pool2d",
+        &[x],
+        &[
+            ints(&[large]),
+            ints(&[large]),
+            ints(&[0]),
+            one,
+            Value::Bool(true),
+        ],
+    );
+    assert_eq!(all.unwrap()[0].to_vec::<f32>().unwrap(), [12.0, 24.0]);
+}
+
+/// The derivative of a running product of integers is one of floats where there is no zero, and of integers where there is: its
+/// dtype depends on the data, which a function that is being captured does not have.
+#[test]
+fn the_gradient_of_a_running_product_of_integers_needs_data() {
+    let x = Tensor::from_vec([1i64, 2, 3]).unwrap();
+    let product = aten::cumprod(&x, 0, None).unwrap();
+    let f = compile(move |x: &Tensor| aten::cumprod_backward(x, x, 0, &product));
+    let e = f.call(&x).unwrap_err().to_string();
+    assert!(e.contains("item"), "{e}");
+    let wide = aten::mul_scalar(&x, Scalar::Float(1.0)).unwrap();
+    both(
+        "aten::cumprod_backward",
+        &[wide.clone(), wide.clone()],
+        &[Value::Int(0), Value::Tensor(wide)],
+    );
+}
