@@ -127,10 +127,24 @@ fn finish<I: TensorTree, O: TensorTree>(output: &O, inputs: &I) -> Result<Traced
     let outputs = results::sources(&given, &leaves, &mut values)?;
     let mut mutations = Vec::new();
     for target in written(&leaves) {
-        values.push(functional_value(&target.wrapper)?);
+        let memory = match target.wrapper.is_reshaped() {
+            true => functionalize::whole_memory(&target.wrapper)?,
+            false => None,
+        };
+        let memory = match memory {
+            Some((value, meta, behind)) => {
+                values.push(own_value(&value)?);
+                Some((meta, behind))
+            }
+            None => {
+                values.push(functional_value(&target.wrapper)?);
+                None
+            }
+        };
         mutations.push(Mutation {
             target: target.owner.clone(),
             output: values.len() - 1,
+            memory,
         });
     }
     let reshapes = (leaves.iter())

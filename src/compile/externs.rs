@@ -48,6 +48,8 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
         let aliased = schema.args.iter().any(|a| a.alias.is_some())
             || schema.returns.iter().any(|r| r.alias.is_some());
         let lend = kernel.is_own() && !aliased && derived.is_none();
+        // rewriting keeps values, not their strides, and elements of another size are made of neighbours
+        let row_major = &*name == "aten::view.dtype";
         registry.register(name.clone(), move |ctx: &ExternCtx<'_>| {
             // dropped last: whatever happens below, nobody has the plan's memory afterwards
             let mut loans = Loans(Vec::new());
@@ -56,7 +58,7 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
                 .iter()
                 .map(|view| {
                     let lent = if lend { loans.tensor(view)? } else { None };
-                    lent.map_or_else(|| to_tensor(view), Ok)
+                    lent.map_or_else(|| to_tensor(view, row_major), Ok)
                 })
                 .collect::<Result<Vec<_>>>()?;
             let operands: Vec<&Tensor> = inputs.iter().collect();
@@ -193,8 +195,12 @@ impl Drop for Loans {
     }
 }
 
-fn to_tensor(view: &View<'_>) -> Result<Tensor> {
-    let strides = layout::preserved_strides(view.sizes, view.strides);
+/// A copy of an operand, laid out as the operand is where it is not to be row-major.
+fn to_tensor(view: &View<'_>, row_major: bool) -> Result<Tensor> {
+    let strides = match row_major {
+        true => layout::contiguous_strides(view.sizes),
+        false => layout::preserved_strides(view.sizes, view.strides),
+    };
     let sizes = Dims::from_slice(view.sizes);
     let t = Tensor::allocate(view.dtype, Device::CPU, sizes, strides)?;
     let source = Strided {

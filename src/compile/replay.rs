@@ -96,7 +96,15 @@ impl Executable {
         }
         for m in &traced.mutations {
             let target = owned(&m.target, arguments, inputs);
-            copy_back(target, &values[m.output], &held)?;
+            let value = &values[m.output];
+            match &m.memory {
+                None => copy_back(target, value, &held)?,
+                Some((meta, behind)) => {
+                    let at = results::position(target);
+                    let written = results::view_of(target, at, *behind, meta)?;
+                    copy_back(&written, value, &held)?;
+                }
+            }
         }
         let mut delivered = Results::new();
         for source in &traced.outputs {

@@ -13,8 +13,8 @@ use straightline_passes::ir::layout;
 ///
 /// - A result that is an argument, a closed-over tensor or an earlier result is that tensor itself.
 /// - A result that lies in the memory of one is made from the real tensor, after the plan has run.
-/// - Results that share the memory of an intermediate are views of that intermediate, which becomes
-///   an output of the graph of its own.
+/// - Results that share the memory of an intermediate, or that begin behind its first element, are views of that
+///   intermediate, which becomes an output of the graph of its own.
 pub(super) fn sources(
     results: &[Tensor],
     leaves: &[Leaf],
@@ -46,7 +46,8 @@ pub(super) fn sources(
                 meta: place.meta.clone(),
                 start: place.at - at,
             }
-        } else if let Some(place) = place.as_ref().filter(|p| sharing[&p.memory] > 1) {
+        } else if let Some(place) = (place.as_ref()).filter(|p| sharing[&p.memory] > 1 || p.at != 0)
+        {
             let (value, at) = match bases.get(&place.memory) {
                 Some(found) => *found,
                 None => {

@@ -68,6 +68,9 @@ pub(super) struct Mutation {
     pub(super) target: Owner,
     /// The graph output that holds its new value.
     pub(super) output: usize,
+    /// Where a leaf changes its shape: the geometry that the value has in its memory, and how many bytes that begins behind
+    /// the leaf's new place. What the leaf no longer covers may have been written before.
+    pub(super) memory: Option<(TensorMeta, i64)>,
 }
 
 /// A leaf whose shape the function changes in place, at each call.

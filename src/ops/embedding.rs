@@ -42,6 +42,13 @@ pub(crate) fn embedding_dense_backward(
         DType::Bool => DType::I64,
         other => other.opmath(),
     };
+    let n = indices.numel();
+    if n.checked_mul(width) != Some(grad.numel()) {
+        return Err(Error::runtime(format!(
+            "embedding_dense_backward: {n} indices and a gradient of sizes {:?}",
+            grad.sizes()
+        )));
+    }
     let out = Tensor::allocate_contiguous(wide, grad.device(), &sizes)?;
     if out.storage().has_data() {
         copy::zero_(&out)?;
@@ -51,13 +58,6 @@ pub(crate) fn embedding_dense_backward(
             false => padding_idx,
         };
         let rows: Vec<i64> = numbers(indices)?.into_iter().map(there).collect();
-        let n = rows.len() as i64;
-        if n * width != grad.numel() {
-            return Err(Error::runtime(format!(
-                "embedding_dense_backward: {n} indices and a gradient of sizes {:?}",
-                grad.sizes()
-            )));
-        }
         let grad = copy::to_contiguous(&copy::to_dtype(grad, wide)?)?;
         let (grad_sizes, strides) = ([n, width], [width, 1]);
         let _read = access::read(&[&grad])?;

@@ -8,11 +8,20 @@ use crate::tensor::Tensor;
 use straightline_passes::formula::{Attribute, Builder, activation as f, backward, clamp};
 use straightline_passes::ir::{DType, Scalar};
 
+/// The type that an operator's numbers must fit: some are kept in the tensor's own, the others in that of the arithmetic.
+fn number_dtype(name: &str, dtype: DType) -> DType {
+    match name.trim_end_matches('_') {
+        "hardtanh" | "hardshrink" | "hardshrink_backward" | "softshrink_backward" => dtype,
+        _ => dtype.opmath(),
+    }
+}
+
 /// Functions of one tensor and numbers, with their in-place forms: `dtypes: name in_place formula(numbers)`.
 macro_rules! activations {
     ($($dtypes:ident: $name:ident $inplace:ident $formula:path, ($($number:ident),*);)*) => {$(
         pub(crate) fn $name(x: &Tensor, $($number: Scalar),*) -> Result<Tensor> {
             let dtype = $dtypes(stringify!($name), &[x])?;
+            $(check_fits($number, number_dtype(stringify!($name), dtype))?;)*
             let attributes = [$((stringify!($number), Attribute::from($number))),*];
             Call { name: stringify!($name), operands: &[(0, x)], attributes: &attributes, dtype }
                 .run($formula)
@@ -20,6 +29,7 @@ macro_rules! activations {
         #[allow(dead_code, reason = "some have no in-place form in PyTorch")]
         pub(crate) fn $inplace(x: &Tensor, $($number: Scalar),*) -> Result<Tensor> {
             let dtype = $dtypes(stringify!($inplace), &[x])?;
+            $(check_fits($number, number_dtype(stringify!($inplace), dtype))?;)*
             let attributes = [$((stringify!($number), Attribute::from($number))),*];
             Call { name: stringify!($inplace), operands: &[(0, x)], attributes: &attributes, dtype }
                 .run_inplace($formula)
@@ -32,6 +42,7 @@ macro_rules! backwards {
     ($($dtypes:ident: $name:ident $formula:path, ($($number:ident),*);)*) => {$(
         pub(crate) fn $name(grad: &Tensor, x: &Tensor, $($number: Scalar),*) -> Result<Tensor> {
             let dtype = $dtypes(stringify!($name), &[grad, x])?;
+            $(check_fits($number, number_dtype(stringify!($name), dtype))?;)*
             let attributes = [$((stringify!($number), Attribute::from($number))),*];
             Call { name: stringify!($name), operands: &[(0, grad), (1, x)], attributes: &attributes, dtype }
                 .run($formula)

@@ -1,6 +1,6 @@
 //! Pointwise arithmetic of several steps: `addcmul`, `lerp`, `xlogy`, `floor_divide`, shifts, clamps in place, tests.
 
-use super::common::{check_can_cast, float_of, promote, promote_scalar};
+use super::common::{check_can_cast, check_fits, float_of, promote, promote_scalar};
 use super::formula::{Call, floats, numbers};
 use super::{copy, pointwise};
 use crate::error::{Error, Result};
@@ -113,6 +113,7 @@ pub(crate) fn lerp_scalar(x: &Tensor, end: &Tensor, weight: Scalar) -> Result<Te
     if dtype.is_complex() {
         return lerp_complex(x, end, weight);
     }
+    check_fits(weight, dtype.opmath())?;
     lerp_call(&[(0, x), (1, end)], &[("weight", weight.into())], dtype).run(f::lerp_scalar)
 }
 
@@ -121,6 +122,7 @@ pub(crate) fn lerp_scalar_(x: &Tensor, end: &Tensor, weight: Scalar) -> Result<T
     if dtype.is_complex() {
         return copy::copy_(x, &lerp_complex(x, end, weight)?, false);
     }
+    check_fits(weight, dtype.opmath())?;
     lerp_call(&[(0, x), (1, end)], &[("weight", weight.into())], dtype).run_inplace(f::lerp_scalar)
 }
 

@@ -72,7 +72,7 @@ pub(crate) fn nonzero_static(x: &Tensor, size: i64, fill: i64) -> Result<Tensor>
     Ok(out)
 }
 
-fn check_mask(mask: &Tensor, name: &str) -> Result<()> {
+pub(crate) fn check_mask(mask: &Tensor, name: &str) -> Result<()> {
     if mask.dtype() == DType::Bool {
         return Ok(());
     }

@@ -5,6 +5,7 @@ use super::copy;
 use super::norm_memory::{Dense, Output, check_float, numbers, parameter_dtype, tensor_of};
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
+use straightline_passes::ir::DType;
 use straightline_runtime::cpu::kernels::norm::{self, Channels};
 
 /// What a batch norm gives: the result, the statistics for the backward, those that the running ones move to.
@@ -22,6 +23,39 @@ pub(super) fn invstd(variance: f64, eps: f64) -> f64 {
         0.0
     } else {
         1.0 / (variance + eps).sqrt()
+    }
+}
+
+/// Arithmetic in the type that a kernel computes in, `f32` or `f64`.
+#[derive(Clone, Copy)]
+struct Arithmetic(DType);
+
+impl Arithmetic {
+    fn round(self, x: f64) -> f64 {
+        if self.0 == DType::F32 {
+            f64::from(x as f32)
+        } else {
+            x
+        }
+    }
+
+    /// What a channel with these statistics is multiplied by, and what is then added. Each step is rounded, as PyTorch and
+    /// compiled code do: of few or nearly equal elements the result is what rounding leaves of a difference.
+    fn scale_and_shift(
+        self,
+        [mean, rstd]: [f64; 2],
+        weight: Option<f64>,
+        bias: Option<f64>,
+    ) -> [f64; 3] {
+        let scale = self.round(self.round(rstd) * weight.unwrap_or(1.0));
+        let moved = self.round(self.round(mean) * scale);
+        [0.0, scale, self.round(bias.unwrap_or(0.0) - moved)]
+    }
+
+    /// `1 / sqrt(variance + eps)`, of a sum of squares that may not fit the type.
+    fn rstd(self, variance: f64, count: usize, eps: f64) -> f64 {
+        let variance = self.round(variance * count as f64) / count as f64;
+        1.0 / self.round(self.round(variance) + eps).sqrt()
     }
 }
 
@@ -115,11 +149,11 @@ fn normalize_batch(
         };
         let weight = weight.map(numbers).transpose()?;
         let bias = bias.map(numbers).transpose()?;
-        let factors: Vec<[f64; 2]> = (means.iter().zip(&scales).enumerate())
+        let wide = dense.tensor.dtype();
+        let factors: Vec<[f64; 3]> = (means.iter().zip(&scales).enumerate())
             .map(|(c, (mean, scale)): (usize, (&f64, &f64))| {
-                let scale = scale * weight.as_ref().map_or(1.0, |w| w[c]);
-                let shift = bias.as_ref().map_or(0.0, |b| b[c]) - mean * scale;
-                [scale, shift]
+                let of = |t: &Option<Vec<f64>>| t.as_ref().map(|t| t[c]);
+                Arithmetic(wide).scale_and_shift([*mean, *scale], of(&weight), of(&bias))
             })
             .collect();
         batch = (means.iter().zip(&found))
@@ -127,7 +161,6 @@ fn normalize_batch(
             .collect();
         let _read = access::read(&[&dense.tensor])?;
         let to = out.computed.data_ptr()?;
-        let wide = dense.tensor.dtype();
         // SAFETY: dense memory of these sizes, held shared; the result is fresh.
         unsafe { norm::affine(wide, dense.channels, dense.ptr()?, &factors, to)? };
     }
@@ -329,16 +362,26 @@ pub(crate) fn native_group_norm(
         let _read = access::read(&[&dense.tensor])?;
         let wide = dense.tensor.dtype();
         // SAFETY: dense memory of these sizes, held shared.
-        found = unsafe { norm::moments(wide, dense.channels, dense.ptr()?)? };
+        let moments = unsafe { norm::moments(wide, dense.channels, dense.ptr()?)? };
+        let (c, per_group) = (c as usize, (c / group) as usize);
+        let arithmetic = Arithmetic(wide);
+        found = (moments.into_iter())
+            .map(|[mean, var]| {
+                let count = per_group * hw as usize;
+                [arithmetic.round(mean), arithmetic.rstd(var, count, eps)]
+            })
+            .collect();
         let weight = weight.map(numbers).transpose()?;
         let bias = bias.map(numbers).transpose()?;
-        let (c, per_group) = (c as usize, (c / group) as usize);
-        let factors: Vec<[f64; 2]> = (0..n as usize * c)
+        let factors: Vec<[f64; 3]> = (0..n as usize * c)
             .map(|i| {
-                let [mean, var] = found[i / per_group];
-                let scale = invstd(var, eps) * weight.as_ref().map_or(1.0, |w| w[i % c]);
-                let shift = bias.as_ref().map_or(0.0, |b| b[i % c]) - mean * scale;
-                [scale, shift]
+                let [mean, rstd] = found[i / per_group];
+                if weight.is_none() && bias.is_none() {
+                    // minus zero: what is added to nothing changes nothing
+                    return [mean, rstd, -0.0];
+                }
+                let of = |t: &Option<Vec<f64>>| t.as_ref().map(|t| t[i % c]);
+                arithmetic.scale_and_shift([mean, rstd], of(&weight), of(&bias))
             })
             .collect();
         let s = Channels {
@@ -352,8 +395,7 @@ pub(crate) fn native_group_norm(
     }
     let sizes = [n, group];
     let mean = tensor_of(found.iter().map(|[m, _]| *m), &sizes, dtype, x.device())?;
-    let rstd = found.iter().map(|[_, v]| invstd(*v, eps));
-    let rstd = tensor_of(rstd, &sizes, dtype, x.device())?;
+    let rstd = tensor_of(found.iter().map(|[_, r]| *r), &sizes, dtype, x.device())?;
     Ok((out.finish()?, mean, rstd))
 }
 
@@ -452,8 +494,8 @@ pub(crate) fn weight_norm_interface(v: &Tensor, g: &Tensor, dim: i64) -> Result<
                 .into_iter()
                 .map(|[_, squares]| squares.sqrt())
                 .collect();
-            let factors: Vec<[f64; 2]> = (numbers(g)?.iter().zip(&norms))
-                .map(|(g, n): (&f64, &f64)| [g / n, 0.0])
+            let factors: Vec<[f64; 3]> = (numbers(g)?.iter().zip(&norms))
+                .map(|(g, n): (&f64, &f64)| [0.0, g / n, -0.0])
                 .collect();
             norm::affine(wide, s, p, &factors, out.computed.data_ptr()?)?;
         }

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::{Generator, Tensor};
 use smallvec::SmallVec;
-use straightline_passes::ir::Dims;
+use straightline_passes::ir::{DType, Device, Dims, MemoryFormat, Scalar};
 
 /// The dimensions from the one with the largest steps in memory to the one with the smallest.
 fn memory_order(t: &Tensor) -> SmallVec<[i64; 6]> {
@@ -22,11 +22,16 @@ fn in_order(t: &Tensor, order: &[i64]) -> Dims {
 
 /// Row-major memory for the elements of a tensor in the order of its own, or a view of such memory that has gaps.
 fn row_major(t: &Tensor, order: &[i64], gaps: bool) -> Result<Tensor> {
-    let mut sizes = in_order(t, order);
+    dense(&in_order(t, order), t.dtype(), t.device(), gaps)
+}
+
+/// Row-major memory of these sizes, or a view of such memory that has gaps.
+fn dense(sizes: &[i64], dtype: DType, device: Device, gaps: bool) -> Result<Tensor> {
+    let mut sizes = Dims::from_slice(sizes);
     if gaps {
         sizes.push(2);
     }
-    let (dtype, device) = (Some(t.dtype()), Some(t.device()));
+    let (dtype, device) = (Some(dtype), Some(device));
     let like = aten::empty_memory_format(&sizes, dtype, None, device, None, None)?;
     if gaps {
         aten::select_int(&like, -1, 0)
@@ -79,9 +84,33 @@ pub(crate) fn normal_(
     std: f64,
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
+    if t.dtype().is_complex() {
+        return complex_normal_(t, [mean, std], generator);
+    }
     let order = memory_order(t);
     let like = row_major(t, &order, !t.is_contiguous())?;
     let drawn = aten::normal_functional(&like, mean, std, generator)?;
+    put(t, &order, &drawn)
+}
+
+/// Both parts of each number one after the other: a graph has gaps, which say how to draw, in real memory only.
+fn complex_normal_(
+    t: &Tensor,
+    [mean, std]: [f64; 2],
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    let order = memory_order(t);
+    let mut sizes = in_order(t, &order);
+    sizes.push(2);
+    let parts = t.dtype().to_real();
+    let like = dense(&sizes, parts, t.device(), !t.is_contiguous())?;
+    let std = std / std::f64::consts::SQRT_2;
+    let drawn = aten::normal_functional(&like, 0.0, std, generator)?;
+    let dense = aten::contiguous(&drawn, MemoryFormat::Contiguous)?;
+    let mut drawn = aten::view_as_complex(&dense)?;
+    if mean != 0.0 {
+        drawn = aten::add_scalar(&drawn, Scalar::Float(mean), Scalar::Int(1))?;
+    }
     put(t, &order, &drawn)
 }
 

@@ -24,3 +24,4 @@ mod random_stream;
 mod shape_inplace;
 mod support;
 mod threads;
+mod values;

@@ -16,14 +16,23 @@ fn number_or_operand<B: Builder>(b: &mut B, name: &str, at: usize) -> Option<B::
     }
 }
 
-/// y - alpha x.
+/// y - alpha x, numbers and the product rounded to the result's type as `sub` rounds them.
 pub fn rsub<B: Builder>(b: &mut B) -> Option<B::Value> {
-    let x = b.lifted(0)?;
+    let dtype = b.result_dtype();
+    let x = b.operand(0)?;
+    let mut x = b.converted(x, dtype);
     let alpha = b.number("alpha").unwrap_or(1.into());
-    let x = b.times_n(x, alpha);
-    let y = number_or_operand(b, "other", 1)?;
-    let d = b.minus(y, x);
-    b.rounded(d)
+    if alpha.as_f64() != 1.0 {
+        x = b.binary_number(BinaryOp::Mul, x, alpha.cast(dtype));
+    }
+    let y = match b.number("other") {
+        Some(y) => b.constant_value(y.cast(dtype), dtype),
+        None => {
+            let y = b.operand(1)?;
+            b.converted(y, dtype)
+        }
+    };
+    Some(b.minus(y, x))
 }
 
 /// x + value a b.
@@ -235,7 +244,7 @@ pub fn shift_left<B: Builder>(b: &mut B) -> Option<B::Value> {
     shift(b, BinaryOp::ShiftLeft)
 }
 
-/// floor(x / 2^y), of integers.
+/// floor(x / 2^y), of integers; what a shift by all bits leaves where y is negative or larger.
 pub fn shift_right<B: Builder>(b: &mut B) -> Option<B::Value> {
     shift(b, BinaryOp::ShiftRight)
 }

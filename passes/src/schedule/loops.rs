@@ -203,7 +203,9 @@ pub enum BinaryOp {
     LogicalOr,
     /// `bool` operands.
     LogicalXor,
+    /// By a negative amount, or by one no less than the number of bits: 0.
     ShiftLeft,
+    /// By a negative amount, or by one no less than the number of bits: 0, or -1 of a negative number.
     ShiftRight,
 }
 

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::ops::view::view_strides;
 use crate::tensor::Tensor;
-use straightline_passes::ir::layout;
+use straightline_passes::ir::{DType, MemoryFormat, layout};
 
 /// One result of a view operator with several, as a view of its own: the step that is replayed.
 ///
@@ -108,6 +108,7 @@ fn has_inverse(op: &str) -> bool {
             | "aten::view_as_real"
             | "aten::view_as_complex"
             | "aten::_conj"
+            | "aten::_neg_view"
             | "aten::squeeze"
             | "aten::squeeze.dim"
             | "aten::squeeze.dims"
@@ -125,15 +126,29 @@ fn has_inverse(op: &str) -> bool {
 
 /// The value of `base` after its view by `op(.., base, ..)` has become `new`.
 fn inverse_view(op: &str, args: &[Value], base: &Tensor, new: &Tensor) -> Result<Tensor> {
+    // nothing has been written
+    if base.numel() == 0 {
+        return Ok(base.clone());
+    }
     match (op, &args[1..]) {
         ("aten::alias" | "aten::detach" | "aten::lift_fresh", _) => Ok(new.clone()),
+        // of a truth value every byte but 0 is true
+        ("aten::view.dtype", _) if base.dtype() == DType::Bool => {
+            let new = aten::contiguous(new, MemoryFormat::Contiguous)?;
+            aten::ne_scalar(&aten::view_dtype(&new, DType::U8)?, 0.into())
+        }
+        // elements of another size are parts of one, or have parts: these must be neighbours
+        ("aten::view.dtype", _) if new.dtype().size() != base.dtype().size() => aten::view_dtype(
+            &aten::contiguous(new, MemoryFormat::Contiguous)?,
+            base.dtype(),
+        ),
         ("aten::view.dtype", _) => aten::view_dtype(new, base.dtype()),
         ("aten::view_as_real", _) => {
-            let dense = straightline_passes::ir::MemoryFormat::Contiguous;
-            aten::view_as_complex(&aten::contiguous(new, dense)?)
+            aten::view_as_complex(&aten::contiguous(new, MemoryFormat::Contiguous)?)
         }
         ("aten::view_as_complex", _) => aten::view_as_real(new),
         ("aten::_conj", _) => aten::_conj_physical(new),
+        ("aten::_neg_view", _) => aten::neg(new),
         ("aten::squeeze.dim", [Value::Int(dim)]) if base.dim() == new.dim() + 1 => {
             aten::unsqueeze(new, *dim)
         }

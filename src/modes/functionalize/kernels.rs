@@ -206,15 +206,20 @@ pub(super) fn as_strided(source: &Tensor, layout: &Layout) -> Result<Tensor> {
     let w = wrapper_of(source).expect("the caller wrapped it");
     inverse::check_in_base(&w.storage, layout)?;
     let step = as_strided_step(&w.storage, &layout.sizes, &layout.strides, layout.offset)?;
+    // what the source's elements are beside their memory is so of other elements as well
+    let mut chain = vec![step];
+    for op in ["aten::_conj", "aten::_neg_view"] {
+        let steps = w.chain.iter().filter(|s| s.is(op));
+        let held = steps.clone().count() % 2 == 1;
+        if held && (op != "aten::_conj" || layout.dtype.is_complex()) {
+            chain.extend(steps.take(1).cloned());
+        }
+    }
     let (base, _) = w.storage.apply_updates()?;
-    let value = step.apply(&base)?;
-    Ok(build(
-        w.storage.clone(),
-        vec![step],
-        source,
-        layout,
-        Some(value),
-    ))
+    let value = chain
+        .iter()
+        .try_fold(base, |value, step| step.apply(&value))?;
+    Ok(build(w.storage.clone(), chain, source, layout, Some(value)))
 }
 
 /// An operator that writes: its functional variant, and new values for what it writes.

@@ -41,7 +41,7 @@ pub(crate) use leaves::{
     take_leaves, wrap_argument,
 };
 pub(crate) use wrapper::{
-    Place, covers, is_wrapper, is_written, made_inside, place, unwrap, whole_base,
+    Place, covers, is_wrapper, is_written, made_inside, place, unwrap, whole_base, whole_memory,
 };
 
 use crate::dispatch::{DispatchKey, ExcludeGuard};

@@ -57,6 +57,11 @@ pub(super) struct ViewStep {
 }
 
 impl ViewStep {
+    /// Whether it is `op`.
+    pub(super) fn is(&self, op: &str) -> bool {
+        self.op.name().to_string() == op
+    }
+
     /// The view of `value`.
     pub(super) fn apply(&self, value: &Tensor) -> Result<Tensor> {
         let mut stack = self.args.clone();

@@ -250,13 +250,9 @@ pub(crate) struct Place {
 /// Where a wrapper lies. Values that differ from the memory they were made from, by a conjugation or a sign, lie nowhere.
 pub(crate) fn place(t: &Tensor) -> Option<Place> {
     let w = wrapper_of(t)?;
-    let another_value = |step: &ViewStep| {
-        matches!(
-            step.op.name().to_string().as_str(),
-            "aten::_conj" | "aten::_neg_view"
-        )
-    };
-    if w.chain.iter().any(another_value) {
+    // twice is not at all
+    let odd = |op: &str| w.chain.iter().filter(|step| step.is(op)).count() % 2 == 1;
+    if odd("aten::_conj") || odd("aten::_neg_view") {
         return None;
     }
     Some(Place {
@@ -265,6 +261,28 @@ pub(crate) fn place(t: &Tensor) -> Option<Place> {
         meta: t.meta(),
         at: t.storage_offset() * t.dtype().size() as i64,
     })
+}
+
+/// The value of all the memory that a wrapper lies in, the geometry that it has there, and how many bytes it begins behind the
+/// wrapper's first element; nothing of a value that lies nowhere.
+pub(crate) fn whole_memory(t: &Tensor) -> Result<Option<(Tensor, TensorMeta, i64)>> {
+    let Some(w) = wrapper_of(t) else {
+        return Err(Error::compile("a tensor that is not functional"));
+    };
+    let of = &w.storage.layout;
+    let Some(place) = place(t) else {
+        return Ok(None);
+    };
+    let meta = TensorMeta {
+        dtype: of.dtype,
+        sizes: of.sizes.clone(),
+        strides: of.strides.clone(),
+        device: t.device(),
+    };
+    let behind = of.bytes().start - place.at;
+    let _guard = below();
+    let (base, _) = w.storage.apply_updates()?;
+    Ok(Some((base, meta, behind)))
 }
 
 /// Whether all elements of `b` are elements of `a`, as far as their layouts show: `a` fills a range of

@@ -3,7 +3,7 @@
 use super::{ScalarCell, cast, result, strides_as, zeros};
 use crate::error::{Error, Result};
 use crate::ops::common::{
-    broadcast, check_can_cast, check_devices, float_of, promote, promote_scalar,
+    broadcast, check_can_cast, check_devices, check_fits, float_of, promote, promote_scalar,
 };
 use crate::ops::copy;
 use crate::tensor::{Tensor, access};
@@ -70,7 +70,18 @@ fn binary_slow(op: BinaryOp, a: &Tensor, b: &Tensor, dtype: DType) -> Result<Ten
     Ok(out)
 }
 
+/// Whether the operator takes the number as the type of arithmetic has it, although the half type of the result would round
+/// it: products and quotients do, as in PyTorch.
+fn keeps_number(op: BinaryOp, s: Scalar, dtype: DType) -> bool {
+    matches!(op, BinaryOp::Mul | BinaryOp::Div)
+        && dtype.is_half()
+        && s.cast(dtype).as_f64() != s.cast(dtype.opmath()).as_f64()
+}
+
 pub(super) fn binary_scalar(op: BinaryOp, a: &Tensor, s: Scalar, dtype: DType) -> Result<Tensor> {
+    if keeps_number(op, s, dtype) {
+        return copy::to_dtype(&binary_scalar(op, a, s, dtype.opmath())?, dtype);
+    }
     let out = result(Dims::from_slice(a.sizes()), dtype, &[a])?;
     if out.storage().has_data() {
         let a = cast(a, dtype)?;
@@ -122,7 +133,7 @@ pub(crate) fn check_inplace_shape(a: &Tensor, b: &Tensor) -> Result<()> {
 pub(super) fn scalar_inplace(op: BinaryOp, a: &Tensor, s: Scalar, dtype: DType) -> Result<Tensor> {
     check_can_cast(dtype, a.dtype())?;
     access::check_no_internal_overlap(a)?;
-    if a.dtype() != dtype {
+    if a.dtype() != dtype || keeps_number(op, s, dtype) {
         return copy::copy_(a, &binary_scalar(op, a, s, dtype)?, false);
     }
     if a.storage().has_data() {
@@ -164,13 +175,13 @@ fn check_alpha(dtype: DType, alpha: Scalar) -> Result<()> {
             "Boolean alpha only supported for Boolean results.",
         ));
     }
-    Ok(())
+    check_fits(alpha, dtype)
 }
 
-/// `b * alpha` in the result's dtype.
+/// `b * alpha` in the result's dtype, which `alpha` is rounded to.
 pub(super) fn scaled(b: &Tensor, alpha: Scalar, dtype: DType) -> Result<Tensor> {
     check_alpha(dtype, alpha)?;
-    binary_scalar(BinaryOp::Mul, b, alpha, dtype)
+    binary_scalar(BinaryOp::Mul, b, alpha.cast(dtype), dtype)
 }
 
 pub(crate) fn add(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {

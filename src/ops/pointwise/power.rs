@@ -4,7 +4,7 @@ use super::binary::{binary, binary_inplace, binary_scalar, scalar_inplace, scale
 use super::result;
 use super::unary::unary;
 use crate::error::{Error, Result};
-use crate::ops::common::{check_can_cast, promote, promote_scalar};
+use crate::ops::common::{check_can_cast, check_fits, promote, promote_scalar};
 use crate::ops::copy;
 use crate::tensor::Tensor;
 use straightline_passes::ir::{DType, Dims, Scalar};
@@ -66,11 +66,20 @@ fn trivial_power(a: &Tensor, exponent: Scalar) -> Option<Result<Tensor>> {
     })
 }
 
+/// The dtype of a power with this exponent, which must fit it; only of wide floats the exponent is a wide number.
+fn power_dtype(a: &Tensor, exponent: Scalar) -> Result<DType> {
+    let dtype = check_pow(promote_scalar(a, exponent), exponent.as_f64() < 0.0)?;
+    if dtype != DType::F32 {
+        check_fits(exponent, dtype)?;
+    }
+    Ok(dtype)
+}
+
 pub(crate) fn pow_scalar(a: &Tensor, exponent: Scalar) -> Result<Tensor> {
     if let Some(r) = trivial_power(a, exponent) {
         return r;
     }
-    let dtype = check_pow(promote_scalar(a, exponent), exponent.as_f64() < 0.0)?;
+    let dtype = power_dtype(a, exponent)?;
     special_power(a, exponent, dtype)
         .unwrap_or_else(|| binary_scalar(BinaryOp::Pow, a, exponent, dtype))
 }
@@ -81,7 +90,7 @@ pub(crate) fn pow_scalar_(a: &Tensor, exponent: Scalar) -> Result<Tensor> {
         check_can_cast(r.dtype(), a.dtype())?;
         return copy::copy_(a, &r, false);
     }
-    let dtype = check_pow(promote_scalar(a, exponent), exponent.as_f64() < 0.0)?;
+    let dtype = power_dtype(a, exponent)?;
     check_can_cast(dtype, a.dtype())?;
     match special_power(a, exponent, dtype) {
         Some(r) => copy::copy_(a, &r?, false),
@@ -118,6 +127,7 @@ pub(crate) fn square(x: &Tensor) -> Result<Tensor> {
 pub(crate) fn addcmul(x: &Tensor, a: &Tensor, b: &Tensor, value: Scalar) -> Result<Tensor> {
     let dtype = promote(&[x, a, b])?;
     if !dtype.is_complex() {
+        check_fits(value, dtype.opmath())?;
         return crate::ops::formula_arithmetic::addcmul(x, a, b, value);
     }
     let product = binary(
@@ -132,6 +142,7 @@ pub(crate) fn addcmul(x: &Tensor, a: &Tensor, b: &Tensor, value: Scalar) -> Resu
 pub(crate) fn addcdiv(x: &Tensor, a: &Tensor, b: &Tensor, value: Scalar) -> Result<Tensor> {
     let dtype = promote(&[x, a, b])?;
     if !dtype.is_complex() {
+        check_fits(value, dtype.opmath())?;
         return crate::ops::formula_arithmetic::addcdiv(x, a, b, value);
     }
     let quotient = binary(

@@ -139,6 +139,7 @@ pub(crate) fn masked_fill(x: &Tensor, mask: &Tensor, value: Scalar) -> Result<Te
 }
 
 pub(crate) fn masked_fill_(x: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
+    crate::ops::masked::check_mask(mask, "masked_fill_")?;
     check_inplace_shape(x, mask)?;
     let cells = access::distinct(x);
     if cells.sizes() == x.sizes() {
@@ -188,6 +189,12 @@ fn clamp_dtype(x: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<D
         }
         if let Some(max) = max.filter(|s| s.as_i64() < least) {
             return Err(refused("max", max));
+        }
+    }
+    // integers saturate instead
+    if dtype.is_floating() {
+        for bound in [min, max].into_iter().flatten() {
+            check_fits(bound, dtype)?;
         }
     }
     numbers(dtype, "clamp")

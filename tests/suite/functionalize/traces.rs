@@ -233,6 +233,17 @@ fn bytes_seen_as_another_dtype() {
         Ok(y)
     });
     assert_eq!(numbers(&f.call(&counting(3)).unwrap()), [2.0, 2.0, 2.0]);
+    // parts of elements that lie apart once a diagonal of them has been written
+    let write = |x: &Tensor| -> Result<Tensor> {
+        let y = aten::view_dtype(&x.copied()?.view(&[4, 1])?, DType::U8)?;
+        aten::diagonal(&y, -1, 1, 0)?.fill_(7)?;
+        Ok(y)
+    };
+    let eager = write(&counting(4)).unwrap().to_vec::<u8>().unwrap();
+    let f = compile(write);
+    for _ in 0..2 {
+        assert_eq!(f.call(&counting(4)).unwrap().to_vec::<u8>().unwrap(), eager);
+    }
     let f = compile(|x: &Tensor| aten::view_dtype(x, DType::F64)?.mul(1));
     let eager = aten::view_dtype(&counting(4), DType::F64).unwrap();
     let got = f.call(&counting(4)).unwrap();
@@ -266,4 +277,44 @@ fn a_tensor_is_given_the_memory_of_another() {
         err.to_string().contains("gives a tensor other memory"),
         "{err}"
     );
+}
+
+#[test]
+fn a_write_through_a_negated_view_is_negated() {
+    let write = |x: &Tensor| -> Result<Tensor> {
+        aten::_neg_view(x)?.fill_(2.0)?;
+        Ok(x.clone())
+    };
+    let f = compile(|x: &Tensor| aten::as_strided(&aten::_neg_view(x)?, &[2], &[1], Some(1)));
+    assert_eq!(numbers(&f.call(&counting(3)).unwrap()), [-1.0, -2.0]);
+    let f = compile(write);
+    for _ in 0..2 {
+        let (eager, compiled) = (counting(3), counting(3));
+        write(&eager).unwrap();
+        f.call(&compiled).unwrap();
+        assert_eq!(numbers(&eager), [-2.0, -2.0, -2.0]);
+        assert_eq!(numbers(&compiled), numbers(&eager));
+    }
+}
+
+#[test]
+fn a_write_stays_where_a_smaller_out_no_longer_reaches() {
+    let whole = |x: &Tensor| aten::as_strided(x, &[6], &[1], Some(0)).unwrap();
+    let write = |x: &Tensor| -> Result<()> {
+        x.add_scalar_(10)?;
+        let two = x.slice(0, 0, 2, 1)?.copied()?;
+        aten::neg_out(&two, x).map(drop)
+    };
+    let f = compile(move |x: &Tensor| write(x));
+    for _ in 0..2 {
+        let (eager, compiled) = (counting(6), counting(6));
+        write(&eager).unwrap();
+        f.call(&compiled).unwrap();
+        assert_eq!(compiled.sizes(), [2]);
+        assert_eq!(
+            numbers(&whole(&eager)),
+            [-10.0, -11.0, 12.0, 13.0, 14.0, 15.0]
+        );
+        assert_eq!(numbers(&whole(&compiled)), numbers(&whole(&eager)));
+    }
 }

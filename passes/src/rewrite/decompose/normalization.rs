@@ -95,15 +95,40 @@ fn native_group_norm(s: &mut Site<'_>) -> Option<Replacements> {
         return None;
     }
     let x = s.lift(x);
-    let grouped = s.reshape(x, &[n, group, c / group * inner]);
+    let per_group = c / group;
+    let grouped = s.reshape(x, &[n, group, per_group * inner]);
     let eps = s.float("eps", 1e-5);
     let (mean, rstd, y) = standardized(s, grouped, &[2], eps);
+    let (weight, bias) = (s.tensor(1), s.tensor(2));
+    if weight.is_none() && bias.is_none() {
+        let y = s.reshape(y, &sizes);
+        return Some(converted(s, [y, mean, rstd]));
+    }
+    // as the eager kernel does: one factor and one summand for each channel
+    let mut scale = rstd;
+    if let Some(w) = weight {
+        let w = s.lift(w);
+        let w = s.reshape(w, &[1, group, per_group]);
+        scale = s.mul(scale, w);
+    }
+    let moved = s.mul(mean, scale);
+    let shift = match bias {
+        Some(b) => {
+            let b = s.lift(b);
+            let b = s.reshape(b, &[1, group, per_group]);
+            s.sub(b, moved)
+        }
+        None => s.unary("aten::neg", moved),
+    };
+    let x = s.reshape(x, &[n, group, per_group, inner]);
+    let each = |s: &mut Site<'_>, t: Id| {
+        let channels = *s.meta(t).sizes.last().expect("three dimensions");
+        s.reshape(t, &[s.meta(t).sizes[0], group, channels, 1])
+    };
+    let (scale, shift) = (each(s, scale), each(s, shift));
+    let scaled = s.mul(x, scale);
+    let y = s.add(scaled, shift);
     let y = s.reshape(y, &sizes);
-    let mut per_channel = vec![1; sizes.len() - 1];
-    per_channel[0] = c;
-    let weight = s.tensor(1).map(|w| s.reshape(w, &per_channel));
-    let bias = s.tensor(2).map(|b| s.reshape(b, &per_channel));
-    let y = affine(s, y, weight, bias);
     Some(converted(s, [y, mean, rstd]))
 }
 

@@ -232,9 +232,7 @@ impl Lowerer<'_> {
                     Some("trunc") => (common, BinaryOp::TruncDiv),
                     Some(_) => return None,
                 };
-                let a = self.operand(c, 0, dtype)?;
-                let b = self.operand(c, 1, dtype)?;
-                Some(self.p.binary(op, a, b))
+                self.with_number(c, op, dtype)
             }
             "pow" => {
                 if let Some(v) = self.small_power(c, common) {
@@ -265,6 +263,7 @@ impl Lowerer<'_> {
                 }
                 Some(self.p.binary(binary_op(name, common)?, a, b))
             }
+            "mul" => self.with_number(c, binary_op(name, common)?, common),
             _ => {
                 let op = binary_op(name, common)?;
                 let a = self.operand(c, 0, common)?;
@@ -272,6 +271,23 @@ impl Lowerer<'_> {
                 Some(self.p.binary(op, a, b))
             }
         }
+    }
+
+    /// A product or quotient takes a number as the type of arithmetic has it, although the half type of the result would
+    /// round it; others round it.
+    fn with_number(&mut self, c: &CallView, op: BinaryOp, dtype: DType) -> Option<V> {
+        let number = match c.args.get(1)? {
+            Arg::Scalar(s) if dtype.is_half() => Some(*s),
+            _ => None,
+        };
+        let wide = dtype.opmath();
+        let kept = matches!(op, BinaryOp::Mul | BinaryOp::Div)
+            && number.is_some_and(|s| s.cast(dtype).as_f64() != s.cast(wide).as_f64());
+        let within = if kept { wide } else { dtype };
+        let a = self.operand(c, 0, within)?;
+        let b = self.operand(c, 1, within)?;
+        let result = self.p.binary(op, a, b);
+        Some(self.p.cast(result, dtype))
     }
 
     /// The exponents that PyTorch computes without `pow`.

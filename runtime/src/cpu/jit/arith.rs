@@ -249,8 +249,7 @@ impl<'a, 'f> Emit<'a, 'f> {
                 self.scalarize(&[a, b], kind, |e, x| e.int_divide(op, x[0], x[1], on_zero))
             }
             BinaryOp::ShiftLeft | BinaryOp::ShiftRight => {
-                let width = dtype.size() as i64 * 8;
-                self.scalarize(&[a, b], kind, |e, x| e.int_shift(op, x[0], x[1], width))
+                self.scalarize(&[a, b], kind, |e, x| e.int_shift(op, x[0], x[1], dtype))
             }
             BinaryOp::Pow => {
                 let (wide_a, wide_b) = (self.convert(a, Kind::I64), self.convert(b, Kind::I64));
@@ -354,16 +353,22 @@ impl<'a, 'f> Emit<'a, 'f> {
         }
     }
 
-    fn int_shift(&mut self, op: BinaryOp, a: Value, n: Value, width: i64) -> Value {
+    /// A shift by any amount, as [`BinaryOp::ShiftLeft`] and [`BinaryOp::ShiftRight`] define it.
+    fn int_shift(&mut self, op: BinaryOp, a: Value, n: Value, dtype: DType) -> Value {
         let ty = self.ty(a);
+        let width = dtype.size() as i64 * 8;
         // unsigned: a negative amount is too large as well
         let inside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, n, width);
-        let max = self.b.ins().iconst(ty, width - 1);
-        let amount = self.b.ins().select(inside, n, max);
-        if matches!(op, BinaryOp::ShiftRight) {
+        if matches!(op, BinaryOp::ShiftRight) && dtype != DType::U8 {
+            let max = self.b.ins().iconst(ty, width - 1);
+            let amount = self.b.ins().select(inside, n, max);
             return self.b.ins().sshr(a, amount);
         }
-        let shifted = self.b.ins().ishl(a, amount);
+        // nothing is left, and an unsigned number has no sign that could stay
+        let shifted = match op {
+            BinaryOp::ShiftRight => self.b.ins().ushr(a, n),
+            _ => self.b.ins().ishl(a, n),
+        };
         let zero = self.b.ins().iconst(ty, 0);
         self.b.ins().select(inside, shifted, zero)
     }

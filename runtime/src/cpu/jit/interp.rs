@@ -454,6 +454,7 @@ fn binary(op: BinaryOp, a: Scalar, b: Scalar, d: DType) -> Result<Scalar, Stop> 
                 BinaryOp::ShiftLeft if (0..width).contains(&y) => x << y,
                 BinaryOp::ShiftLeft => 0,
                 BinaryOp::ShiftRight if (0..width).contains(&y) => x >> y,
+                BinaryOp::ShiftRight if d == DType::U8 => 0,
                 BinaryOp::ShiftRight => x >> (width - 1),
                 _ => panic!("{op:?} on integers"),
             })

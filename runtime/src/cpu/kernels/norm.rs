@@ -120,7 +120,7 @@ pub unsafe fn dots(
     Ok(unsafe { real_dtype!(dtype, dots_of(s, x.cast(), dy.cast(), mean)) })
 }
 
-/// `out = x * scale + shift`, one pair of them for each channel.
+/// `out = (x - centre) * scale + shift`, these three numbers for each channel.
 ///
 /// # Safety
 ///
@@ -129,7 +129,7 @@ pub unsafe fn affine(
     dtype: DType,
     s: Channels,
     x: *const u8,
-    factors: &[[f64; 2]],
+    factors: &[[f64; 3]],
     out: *mut u8,
 ) -> Result<(), KernelError> {
     debug_assert_eq!(factors.len(), s.channels);
@@ -298,8 +298,8 @@ fn runs(s: Channels, f: &(dyn Fn(usize, usize) + Sync)) {
     });
 }
 
-unsafe fn affine_of<T: Real>(s: Channels, x: *const T, factors: &[[f64; 2]], out: *mut T) {
-    let factors: Vec<[T; 2]> = factors.iter().map(|f| f.map(T::narrow)).collect();
+unsafe fn affine_of<T: Real>(s: Channels, x: *const T, factors: &[[f64; 3]], out: *mut T) {
+    let factors: Vec<[T; 3]> = factors.iter().map(|f| f.map(T::narrow)).collect();
     let (x, out) = (Shared(x.cast_mut().cast::<u8>()), Shared(out.cast::<u8>()));
     runs(s, &|c, begin| {
         let p = x.at(0).cast::<T>().wrapping_add(begin).cast_const();
@@ -307,13 +307,13 @@ unsafe fn affine_of<T: Real>(s: Channels, x: *const T, factors: &[[f64; 2]], out
         // SAFETY: this run, of the channel or of all channels.
         wide(|| unsafe {
             if s.inner == 1 {
-                for (i, [a, b]) in factors.iter().enumerate() {
-                    *to.add(i) = (*p.add(i)).times(*a).plus(*b);
+                for (i, [m, a, b]) in factors.iter().enumerate() {
+                    *to.add(i) = (*p.add(i)).minus(*m).times(*a).plus(*b);
                 }
             } else {
-                let [a, b] = factors[c];
+                let [m, a, b] = factors[c];
                 for i in 0..s.inner {
-                    *to.add(i) = (*p.add(i)).times(a).plus(b);
+                    *to.add(i) = (*p.add(i)).minus(m).times(a).plus(b);
                 }
             }
         });
@@ -491,7 +491,7 @@ mod tests {
                     channels: 2,
                     inner: 2,
                 },
-                [3.0, 5.0, 30.0, 40.0],
+                [3.0, 5.0, 20.0, 30.0],
             ),
             (
                 Channels {
@@ -499,11 +499,11 @@ mod tests {
                     channels: 2,
                     inner: 1,
                 },
-                [3.0, 20.0, 7.0, 40.0],
+                [3.0, 10.0, 7.0, 30.0],
             ),
         ] {
             let mut out = [0f64; 4];
-            let factors = [[2.0, 1.0], [10.0, 0.0]];
+            let factors = [[0.0, 2.0, 1.0], [1.0, 10.0, 0.0]];
             // SAFETY: four elements each.
             unsafe {
                 affine(

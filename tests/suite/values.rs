@@ -1,0 +1,366 @@
+//! Numbers at the margins, eager and compiled, against PyTorch's.
+
+use straightline::dispatch::{Value, operator};
+use straightline::ops::aten;
+use straightline::{DType, Result, Tensor, compile};
+
+/// What the function gives eagerly and compiled, called twice.
+fn both(f: impl Fn(&Tensor) -> Result<Tensor> + Send + Sync + 'static, x: &Tensor) -> [Tensor; 3] {
+    let eager = f(x).unwrap();
+    let compiled = compile(f);
+    [eager, compiled.call(x).unwrap(), compiled.call(x).unwrap()]
+}
+
+fn numbers(t: &Tensor) -> Vec<f64> {
+    t.to_dtype(DType::F64).unwrap().to_vec().unwrap()
+}
+
+/// PyTorch's rule, in wide integers: a negative amount, or one that reaches all bits, leaves nothing of a number but its sign.
+fn shifted(x: i64, by: i64, bits: u32, signed: bool, left: bool) -> i64 {
+    let inside = (0..i64::from(bits)).contains(&by);
+    let wide = match (left, inside) {
+        (true, true) => i128::from(x) << by,
+        (true, false) => 0,
+        (false, true) => i128::from(x) >> by,
+        (false, false) => i128::from(x) >> 127,
+    };
+    let kept = wide & ((1i128 << bits) - 1);
+    let negative = signed && kept >> (bits - 1) == 1;
+    (kept - if negative { 1i128 << bits } else { 0 }) as i64
+}
+
+#[test]
+fn shifts_by_any_amount() {
+    for dtype in [DType::U8, DType::I8, DType::I16, DType::I32, DType::I64] {
+        let (bits, signed) = (dtype.size() as u32 * 8, dtype != DType::U8);
+        let values = [
+            0,
+            1,
+            100,
+            127,
+            128,
+            200,
+            255,
+            -1,
+            -100,
+            -128,
+            i64::MAX,
+            i64::MIN,
+        ];
+        let mut amounts = vec![-128, -9, -1, 0, 1, 6, 127];
+        amounts.extend((3..=6).flat_map(|p| [(1 << p) - 1, 1 << p, (1 << p) + 1]));
+        let n = values.len() * amounts.len();
+        let x: Vec<i64> = (0..n).map(|i| values[i / amounts.len()]).collect();
+        let by: Vec<i64> = (0..n).map(|i| amounts[i % amounts.len()]).collect();
+        let make = |v: &[i64]| {
+            Tensor::from_vec(v.to_vec())
+                .unwrap()
+                .to_dtype(dtype)
+                .unwrap()
+        };
+        let (x, by) = (make(&x), make(&by));
+        for left in [false, true] {
+            let want: Vec<f64> = (numbers(&x).iter().zip(numbers(&by)))
+                .map(|(x, by)| shifted(*x as i64, by as i64, bits, signed, left) as f64)
+                .collect();
+            // i64 does not fit f64 to the last bit, but these powers of two and their neighbours do for the shorter ones
+            let close = |t: &Tensor| numbers(t) == want;
+            let amounts = by.clone();
+            let f = move |x: &Tensor| match left {
+                true => aten::bitwise_left_shift_tensor(x, &amounts),
+                false => aten::bitwise_right_shift_tensor(x, &amounts),
+            };
+            for (i, got) in both(f, &x).iter().enumerate() {
+                if dtype == DType::I64 {
+                    let want: Vec<i64> = (x.to_vec::<i64>().unwrap().iter())
+                        .zip(by.to_vec::<i64>().unwrap())
+                        .map(|(x, by)| shifted(*x, by, bits, signed, left))
+                        .collect();
+                    assert_eq!(got.to_vec::<i64>().unwrap(), want, "left: {left}, {i}");
+                } else {
+                    assert!(
+                        close(got),
+                        "{dtype}, left: {left}, {i}: {got}, want {want:?}"
+                    );
+                }
+            }
+        }
+        // by a number
+        for n in amounts.iter().copied().filter(|n| signed || *n >= 0) {
+            let f = move |x: &Tensor| aten::bitwise_right_shift_tensor_scalar(x, n.into());
+            let want: Vec<f64> = (numbers(&x).iter())
+                .map(|x| shifted(*x as i64, n, bits, signed, false) as f64)
+                .collect();
+            for got in both(f, &x) {
+                if dtype != DType::I64 {
+                    assert_eq!(numbers(&got), want, "{dtype} >> {n}");
+                }
+            }
+        }
+    }
+}
+
+/// `out, mean, rstd` of a group norm, one after the other.
+fn group_norm(
+    x: &Tensor,
+    affine: Option<(&Tensor, &Tensor)>,
+    groups: i64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let (n, c) = (x.sizes()[0], x.sizes()[1]);
+    let (w, b) = affine.unzip();
+    aten::native_group_norm(x, w, b, n, c, x.numel() / (n * c), groups, 1e-5)
+}
+
+#[test]
+fn group_norms_of_large_and_of_few_elements() {
+    // the sum of squares does not fit f32, as in PyTorch: nothing is left of the differences, and none is infinite
+    let mut large = vec![1e30f32; 24];
+    large[0] = -1e30;
+    let large = Tensor::from_slice(&large, &[2, 4, 3]).unwrap();
+    for got in both(|x| Ok(group_norm(x, None, 2)?.0), &large) {
+        assert!(numbers(&got).iter().all(|x| *x == 0.0), "{got}");
+    }
+    for got in both(|x| Ok(group_norm(x, None, 2)?.2), &large) {
+        assert_eq!(numbers(&got)[0], 0.0);
+    }
+    // one element for each group: PyTorch's own numbers
+    let one = Tensor::from_slice(&[3.7f32, 1e3], &[1, 2]).unwrap();
+    for got in both(|x| Ok(group_norm(x, None, 2)?.0), &one) {
+        assert_eq!(numbers(&got), [0.0, 0.0]);
+    }
+    let (w, b) = (
+        Tensor::from_vec([2f32, 3.0]).unwrap(),
+        Tensor::from_vec([0f32, 1.0]).unwrap(),
+    );
+    let [eager, first, again] = both(move |x| Ok(group_norm(x, Some((&w, &b)), 2)?.0), &one);
+    assert_eq!(numbers(&eager), numbers(&first));
+    assert_eq!(numbers(&eager), numbers(&again));
+}
+
+#[test]
+fn results_begin_where_eager_ones_do() {
+    let z = Tensor::from_vec([
+        num_complex::Complex::new(1f32, 2.0),
+        num_complex::Complex::new(3.0, 4.0),
+    ]);
+    let z = z.unwrap();
+    type F = fn(&Tensor) -> Result<Tensor>;
+    let all: [(F, i64); 6] = [
+        (aten::imag, 1),
+        (aten::real, 0),
+        (|z| aten::imag(&z.slice(0, 1, 2, 1)?), 3),
+        (|z| aten::imag(&z.mul(z)?), 1),
+        (|z| aten::view_as_real(&z.mul(z)?.slice(0, 1, 2, 1)?), 2),
+        (|z| aten::real(&z.mul(z)?.slice(0, 1, 2, 1)?), 2),
+    ];
+    for (i, (f, offset)) in all.into_iter().enumerate() {
+        for t in both(f, &z) {
+            assert_eq!((i, t.storage_offset()), (i, offset));
+        }
+    }
+}
+
+/// A boxed call.
+fn call(op: &str, stack: Vec<Value>) -> Result<Tensor> {
+    let mut stack = stack;
+    operator(op)?.call_boxed(&mut stack)?;
+    Ok(stack[0].as_tensor().expect("one result").clone())
+}
+
+/// `op(x, number)` eagerly and compiled, all elements as they are printed, or the error without the operands.
+fn with_number(op: &'static str, dtype: DType, number: f64, alpha: Option<f64>) -> String {
+    let f = move |x: &Tensor| {
+        let (x, s) = (Value::Tensor(x.clone()), Value::Double(number));
+        let stack = match op {
+            "aten::add.Tensor" => vec![x.clone(), x, s],
+            "aten::hardtanh" => vec![x, Value::Double(-number), s],
+            "aten::elu" => vec![x, s, Value::Int(1), Value::Int(1)],
+            "aten::softplus" => vec![x, s, Value::Int(20)],
+            "aten::lerp.Scalar" => vec![x.clone(), x, s],
+            "aten::addcmul" => vec![x.clone(), x.clone(), x, s],
+            _ if op.contains("add.") || op.contains("sub") => {
+                vec![x, s, Value::Double(alpha.unwrap_or(1.0))]
+            }
+            _ => vec![x, s],
+        };
+        call(op, stack)
+    };
+    // anew for each call, which may write it
+    let x = || {
+        let x = Tensor::from_vec([1.5f64, -2.0, 60000.0]).unwrap();
+        x.to_dtype(dtype).unwrap()
+    };
+    let show = |r: Result<Tensor>| match r {
+        Ok(t) => format!("{:?}", numbers(&t)),
+        Err(e) => e.kind().to_string(),
+    };
+    let eager = show(f(&x()));
+    let compiled = compile(f);
+    for again in 0..2 {
+        assert_eq!(
+            show(compiled.call(&x())),
+            eager,
+            "{op} {dtype} {number}, call {again}"
+        );
+    }
+    eager
+}
+
+#[test]
+fn numbers_beside_halves_are_rounded_where_pytorch_rounds_them() {
+    use DType::{BF16, F16, F32};
+    let results = [
+        ("aten::rsub.Scalar", F16, 1e5, "[inf, inf, inf]"),
+        ("aten::sub.Scalar", F16, 65520.0, "[-inf, -inf, -inf]"),
+        (
+            "aten::rsub.Scalar",
+            BF16,
+            1e5,
+            "[99840.0, 99840.0, 39936.0]",
+        ),
+        (
+            "aten::mul.Scalar",
+            F16,
+            1e-9,
+            "[0.0, -0.0, 6.002187728881836e-5]",
+        ),
+        (
+            "aten::div.Scalar",
+            F16,
+            1e5,
+            "[1.5020370483398438e-5, -2.002716064453125e-5, 0.60009765625]",
+        ),
+        (
+            "aten::mul.Scalar",
+            BF16,
+            1e5,
+            "[149504.0, -199680.0, 6006243328.0]",
+        ),
+        (
+            "aten::div.Scalar",
+            BF16,
+            1e5,
+            "[1.5020370483398438e-5, -2.002716064453125e-5, 0.59765625]",
+        ),
+        (
+            "aten::mul_.Scalar",
+            F16,
+            1e-9,
+            "[0.0, -0.0, 6.002187728881836e-5]",
+        ),
+        ("aten::remainder.Scalar", F16, 1e5, "[1.5, inf, 60000.0]"),
+        ("aten::mul.Scalar", F32, 1e300, "[inf, -inf, inf]"),
+    ];
+    for (op, dtype, number, want) in results {
+        assert_eq!(
+            with_number(op, dtype, number, None),
+            want,
+            "{op} {dtype} {number}"
+        );
+    }
+    let alpha = with_number("aten::rsub.Scalar", BF16, 1.0, Some(1e5));
+    assert_eq!(alpha, "[-149504.0, 199680.0, -5972688896.0]");
+}
+
+#[test]
+fn numbers_that_do_not_fit_are_refused() {
+    use DType::{BF16, F16, F32, I8};
+    for (op, dtype, number) in [
+        ("aten::pow.Tensor_Scalar", F16, 1e5),
+        ("aten::clamp_max", F16, 1e5),
+        ("aten::clamp_min", F16, 1e5),
+        ("aten::clamp_max", F32, 1e39),
+        ("aten::hardtanh", F16, 1e5),
+        ("aten::add.Tensor", F16, 1e5),
+        ("aten::add.Tensor", F32, 1e300),
+        ("aten::leaky_relu", F16, 1e39),
+        ("aten::leaky_relu", F32, 1e300),
+        ("aten::elu", BF16, 1e39),
+        ("aten::celu", BF16, 1e39),
+        ("aten::softplus", F32, 1e300),
+        ("aten::lerp.Scalar", F16, 1e39),
+        ("aten::addcmul", BF16, 1e39),
+        ("aten::hardshrink", F16, 1e5),
+    ] {
+        let text = with_number(op, dtype, number, None);
+        assert!(
+            text.contains("without overflow"),
+            "{op} {dtype} {number}: {text}"
+        );
+    }
+    let wide = call(
+        "aten::pow.Tensor_Scalar",
+        vec![
+            Value::Tensor(Tensor::from_vec([5i8]).unwrap()),
+            Value::Int(300),
+        ],
+    );
+    assert!(
+        wide.unwrap_err().to_string().contains("without overflow"),
+        "{I8}"
+    );
+}
+
+#[test]
+fn a_gradient_without_a_row_for_each_index_is_refused_when_captured() {
+    let grad = Tensor::from_slice(&[1f32; 24], &[2, 3, 4]).unwrap();
+    let indices = Tensor::from_slice(&[0i64; 12], &[12]).unwrap();
+    let f = move |g: &Tensor| aten::embedding_dense_backward(g, &indices, 5, -1, false);
+    let eager = f(&grad).unwrap_err();
+    let compiled = compile(f).call(&grad).unwrap_err();
+    assert_eq!(compiled.kind().to_string(), eager.kind().to_string());
+}
+
+#[test]
+fn complex_normal_numbers_are_drawn_as_eagerly_in_every_layout() {
+    let _seeded = crate::support::seeded();
+    let z = Tensor::zeros(&[3, 2, 4], DType::C64, straightline::Device::CPU).unwrap();
+    for x in [z.clone(), z.transpose(0, 2).unwrap()] {
+        let f = |x: &Tensor| aten::randn_like(x, None, None, None, None, None);
+        let compiled = compile(f);
+        let drawn = |run: &dyn Fn() -> Result<Tensor>| {
+            straightline::manual_seed(3);
+            let t = aten::view_as_real(&run().unwrap()).unwrap();
+            (
+                numbers(&t),
+                aten::rand(&[2], None, None, None, None)
+                    .unwrap()
+                    .to_vec::<f32>()
+                    .unwrap(),
+            )
+        };
+        let eager = drawn(&|| f(&x));
+        for _ in 0..2 {
+            assert_eq!(drawn(&|| compiled.call(&x)), eager);
+        }
+    }
+}
+
+#[test]
+fn a_mask_of_numbers_is_refused_for_repeated_elements_too() {
+    let x = Tensor::from_vec([1f32, 2.0]).unwrap();
+    let repeated = x.expand(&[3, 2]).unwrap();
+    let f = |x: &Tensor| aten::masked_fill_scalar_(x, x, 1.into());
+    assert!(
+        f(&repeated)
+            .unwrap_err()
+            .to_string()
+            .contains("boolean masks")
+    );
+    assert!(
+        compile(f)
+            .call(&repeated)
+            .unwrap_err()
+            .to_string()
+            .contains("boolean masks")
+    );
+}
+
+#[test]
+fn a_tensor_conjugated_twice_is_a_view_of_it() {
+    let z = Tensor::zeros(&[4], DType::C64, straightline::Device::CPU).unwrap();
+    for t in both(|z| aten::_conj(&aten::_conj(&z.slice(0, 1, 3, 1)?)?), &z) {
+        assert!(t.shares_storage_with(&z));
+        assert_eq!(t.storage_offset(), 1);
+    }
+}
