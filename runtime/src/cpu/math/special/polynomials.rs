@@ -74,7 +74,7 @@ impl Chebyshev {
         if n > self.beyond && x.abs() < 1.0 {
             return (self.by_angle)(degree, x.acos(), x);
         }
-        recurrence(n, (self.first)(x), |_, here, before| {
+        recurrence(n, (self.first)(x), p, |_, here, before| {
             (x + x) * here - before
         })
     }
