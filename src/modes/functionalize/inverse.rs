@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::ops::view::view_strides;
 use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, MemoryFormat, layout};
+use straightline_passes::ir::{MemoryFormat, layout};
 
 /// One result of a view operator with several, as a view of its own: the step that is replayed.
 ///
@@ -66,7 +66,16 @@ pub(super) fn updated_base(
         check_in_base(storage, &update.layout)?;
         let l = &update.layout;
         let at = l.offset - storage.layout.offset;
-        return aten::as_strided_scatter(base, &update.new, &l.sizes, &l.strides, Some(at));
+        // and what the elements are beside their memory
+        let odd = |op: &str| names.iter().filter(|n| n.as_str() == op).count() % 2 == 1;
+        let mut new = update.new.clone();
+        if odd("aten::_neg_view") {
+            new = aten::neg(&new)?;
+        }
+        if odd("aten::_conj") && l.dtype.is_complex() {
+            new = aten::_conj_physical(&new)?;
+        }
+        return aten::as_strided_scatter(base, &new, &l.sizes, &l.strides, Some(at));
     }
     let mut value = update.new.clone();
     for ((step, name), base) in update.chain.iter().zip(&names).zip(&values).rev() {
@@ -132,11 +141,6 @@ fn inverse_view(op: &str, args: &[Value], base: &Tensor, new: &Tensor) -> Result
     }
     match (op, &args[1..]) {
         ("aten::alias" | "aten::detach" | "aten::lift_fresh", _) => Ok(new.clone()),
-        // of a truth value every byte but 0 is true
-        ("aten::view.dtype", _) if base.dtype() == DType::Bool => {
-            let new = aten::contiguous(new, MemoryFormat::Contiguous)?;
-            aten::ne_scalar(&aten::view_dtype(&new, DType::U8)?, 0.into())
-        }
         // elements of another size are parts of one, or have parts: these must be neighbours
         ("aten::view.dtype", _) if new.dtype().size() != base.dtype().size() => aten::view_dtype(
             &aten::contiguous(new, MemoryFormat::Contiguous)?,

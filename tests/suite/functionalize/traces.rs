@@ -285,6 +285,12 @@ fn a_write_through_a_negated_view_is_negated() {
         aten::_neg_view(x)?.fill_(2.0)?;
         Ok(x.clone())
     };
+    let windows = |x: &Tensor| aten::unfold(&aten::_neg_view(x)?, 0, 1, 2)?.add_scalar_(1);
+    let f = compile(windows);
+    let (eager, compiled) = (counting(3), counting(3));
+    windows(&eager).unwrap();
+    f.call(&compiled).unwrap();
+    assert_eq!(numbers(&compiled), numbers(&eager));
     let f = compile(|x: &Tensor| aten::as_strided(&aten::_neg_view(x)?, &[2], &[1], Some(1)));
     assert_eq!(numbers(&f.call(&counting(3)).unwrap()), [-1.0, -2.0]);
     let f = compile(write);

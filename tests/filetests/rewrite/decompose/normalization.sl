@@ -33,7 +33,7 @@ graph(%x: f32[2,6,5], %w: f32[6], %b: f32[6], %n: f32[5]) {
   return %l, %g, %gm, %gr, %n0, %n1
 }
 // check: aten::view(%x, size=[2, 3, 10])
-// check: aten::view(%w, size=[6, 1])
+// check: aten::view(%w, size=[1, 3, 2])
 // not: norm
 
 // statistics of the batch itself are another matter, and so is what has no elements
