@@ -213,6 +213,9 @@ impl<'a> Op<'a> {
                 (SchemaType::Tensor, _) => "One",
                 (SchemaType::Optional(_), SchemaType::Tensor) => "Maybe",
                 (SchemaType::List(t, _), _) if **t == SchemaType::Tensor => "List",
+                (SchemaType::List(t, _), _) if *t.unwrap_optional() == SchemaType::Tensor => {
+                    "Holes"
+                }
                 _ => return None,
             };
             Some(format!("Given::{kind}({})", p.name))

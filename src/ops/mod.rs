@@ -207,6 +207,7 @@ pub mod aten {
         One(&'a Tensor),
         Maybe(Option<&'a Tensor>),
         List(&'a [Tensor]),
+        Holes(&'a [Option<Tensor>]),
     }
 
     /// Adds the operator, its operands and the caller's line to an error on its way out.
@@ -219,12 +220,13 @@ pub mod aten {
         at: &'static Location<'static>,
     ) -> Error {
         let tensors = given.iter().flat_map(|g| {
-            let (one, list): (_, &[Tensor]) = match g {
-                Given::One(t) => (Some(*t), &[]),
-                Given::Maybe(t) => (*t, &[]),
-                Given::List(list) => (None, list),
+            let (one, list, holes): (_, &[Tensor], &[Option<Tensor>]) = match g {
+                Given::One(t) => (Some(*t), &[], &[]),
+                Given::Maybe(t) => (*t, &[], &[]),
+                Given::List(list) => (None, list, &[]),
+                Given::Holes(list) => (None, &[], list),
             };
-            one.into_iter().chain(list)
+            one.into_iter().chain(list).chain(holes.iter().flatten())
         });
         e.with_call(op, tensors).with_location(at)
     }

@@ -1,6 +1,7 @@
 //! Checks that kernels make on data: each fails compiled as it fails eagerly, in the first call and in a replay on
 //! data that went bad later, whether its result is used, used in part or not used at all.
 
+use crate::support::seeded;
 use straightline::ops::aten;
 use straightline::{DType, Error, Result, Tensor, compile, manual_seed};
 
@@ -188,12 +189,6 @@ fn cases() -> Vec<Case> {
         [v.narrow(0, 0, 3).unwrap(), mask[0], f(&[1.0, 2.0], &[2])],
         [v.narrow(0, 0, 3).unwrap(), mask[1], f(&[1.0, 2.0], &[2])],
         |a| { aten::masked_scatter(&a[0], &a[1], &a[2]) }
-    );
-    with!(
-        "embedding_dense_backward",
-        [source, good],
-        [source, i(&[0, 1, 9], &[3])],
-        |a| { aten::embedding_dense_backward(&a[0], &a[1], 4, -1, false) }
     );
 
     // classes and targets
@@ -439,6 +434,7 @@ fn used(case: &Case, how: &str) -> impl Fn(&Operands) -> Result<Tensor> + Send +
 
 #[test]
 fn every_check_on_data_fails_compiled_as_it_does_eagerly() {
+    let _seeded = seeded();
     let mut wrong = Vec::new();
     for case in cases() {
         for how in USES {

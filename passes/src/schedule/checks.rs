@@ -126,6 +126,9 @@ fn shows_all(p: &Program, v: V) -> bool {
     }
 }
 
+/// The dimensions of a value, a bit each.
+type Dimensions = u64;
+
 /// Checks of values that are not computed whole, where these are the values that must be there.
 pub(super) fn lost(graph: &Graph, p: &mut Program, roots: &BTreeSet<V>) -> Vec<V> {
     let known = p.values.len();
@@ -133,8 +136,21 @@ pub(super) fn lost(graph: &Graph, p: &mut Program, roots: &BTreeSet<V>) -> Vec<V
     if failing.is_empty() {
         return Vec::new();
     }
-    let whole = whole(p, roots);
-    let lost = failing.into_iter().filter(|v| !whole[v.i()]);
+    // with more dimensions than there are bits, everything is checked
+    let countable = (p.values.iter()).all(|v| v.sizes.len() < Dimensions::BITS as usize);
+    let open = match countable {
+        true => open_dimensions(p, roots),
+        false => vec![None; known],
+    };
+    let lost = failing
+        .into_iter()
+        .filter(|v| match (open[v.i()], p.def(*v)) {
+            (None, _) => true,
+            (Some(open), Def::Gather { index: by, .. } | Def::Binary(_, _, by)) => {
+                depends_on(p, *by) & open != 0
+            }
+            (Some(_), _) => false,
+        });
     let mut made = Vec::new();
     for v in lost.collect::<Vec<_>>() {
         made.extend(check(p, v));
@@ -142,37 +158,89 @@ pub(super) fn lost(graph: &Graph, p: &mut Program, roots: &BTreeSet<V>) -> Vec<V
     made
 }
 
-/// Which values are computed element by element, all of them: those that must be there, and what these need all of.
-fn whole(p: &Program, roots: &BTreeSet<V>) -> Vec<bool> {
-    let mut whole = vec![false; p.values.len()];
-    let mut live = vec![false; p.values.len()];
+/// The dimensions along which a value's elements may differ.
+fn depends_on(p: &Program, v: V) -> Dimensions {
+    let sizes = p.sizes(v);
+    let bits = |dims: &mut dyn Iterator<Item = usize>| {
+        dims.fold(0, |bits: Dimensions, d| bits | Dimensions::from(true) << d)
+    };
+    match p.def(v) {
+        Def::Const(_) => 0,
+        Def::View { map, .. } => bits(&mut map.iter().flat_map(|m| &m.terms).map(|t| t.0)),
+        _ => bits(&mut (0..sizes.len()).filter(|d| sizes[*d] != 1)),
+    }
+}
+
+/// Of each value that is needed, the dimensions along which maybe not all positions are: none of a value that must be
+/// there, or is needed element by element.
+fn open_dimensions(p: &Program, roots: &BTreeSet<V>) -> Vec<Option<Dimensions>> {
+    let mut open: Vec<Option<Dimensions>> = vec![None; p.values.len()];
     for v in roots {
-        whole[v.i()] = true;
-        live[v.i()] = true;
+        open[v.i()] = Some(0);
     }
     // operands have smaller numbers than their users
     for i in (0..p.values.len()).rev() {
-        if !live[i] {
-            continue;
-        }
+        let Some(mut mine) = open[i] else { continue };
         let v = V(i as u32);
-        let def = p.def(v);
         // what no kernel computes in place is in memory from end to end
-        let stored = match def {
+        let stored = match p.def(v) {
             Def::Pieces { element, .. } => element.is_none(),
             Def::Matmul(_) | Def::Extern { .. } | Def::Scatter(_) => true,
-            _ => false,
+            _ => p.get(v).barrier,
         };
-        whole[i] |= stored || p.get(v).barrier;
-        for o in p.operands(v) {
-            live[o.i()] = true;
-            let needs_all = match def {
-                Def::View { .. } | Def::Reshape(_) => shows_all(p, v),
-                Def::Gather { index, .. } => o == *index,
-                _ => true,
-            };
-            whole[o.i()] |= whole[i] && needs_all;
+        if stored {
+            mine = 0;
+        }
+        for (position, o) in p.operands(v).into_iter().enumerate() {
+            let theirs = of_operand(p, v, position, o, mine);
+            let known = &mut open[o.i()];
+            // each user by itself says what is computed
+            if known.is_none_or(|k| theirs.count_ones() < k.count_ones()) {
+                *known = Some(theirs);
+            }
         }
     }
-    whole
+    open
+}
+
+/// The open dimensions of an operand of a value whose own are these.
+fn of_operand(p: &Program, v: V, position: usize, o: V, open: Dimensions) -> Dimensions {
+    let is_open = |d: usize| open >> d & 1 == 1;
+    let mut theirs = 0;
+    match p.def(v) {
+        Def::View { map, .. } => {
+            let mut used: Dimensions = 0;
+            for (d, (m, n)) in map.iter().zip(p.sizes(o)).enumerate() {
+                let all = match &m.terms[..] {
+                    [] => *n == 1,
+                    [(k, step)] => {
+                        let runs = (*step == 1 && m.base == 0) || (*step == -1 && m.base == n - 1);
+                        let fresh = used >> *k & 1 == 0 && !is_open(*k);
+                        used |= Dimensions::from(true) << *k;
+                        runs && fresh && p.sizes(v)[*k] == *n
+                    }
+                    _ => false,
+                };
+                theirs |= Dimensions::from(!all) << d;
+            }
+        }
+        Def::Gather { dims, .. } if position == 0 => {
+            for (d, from) in dims.iter().enumerate() {
+                theirs |= Dimensions::from(from.is_none_or(is_open)) << d;
+            }
+        }
+        Def::Reduce { dims, .. } | Def::ArgReduce { dims, .. } => {
+            let kept = (0..p.sizes(o).len()).filter(|d| !dims.contains(d));
+            for (k, d) in kept.enumerate() {
+                theirs |= Dimensions::from(is_open(k)) << d;
+            }
+        }
+        Def::Matmul(_) | Def::Extern { .. } | Def::Scatter(_) => {}
+        // elements in another order, or of other sizes
+        Def::Reshape(_) | Def::Pieces { .. } if p.sizes(o) != p.sizes(v) => {
+            theirs = if open == 0 { 0 } else { Dimensions::MAX };
+        }
+        _ => theirs = open,
+    }
+    theirs
 }

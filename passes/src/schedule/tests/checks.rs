@@ -80,6 +80,13 @@ fn what_is_computed_in_part_or_not_at_all_is_checked_all_the_same() {
         found, ["aten::gather"; 2],
         "one for the part, one for the rest: {plan}"
     );
+    // a part along a dimension that the indices do not depend on reads all of them
+    let plan = planned(
+        "  %0: f32[4,3,3] = aten::embedding(%x, %i, padding_idx=-1)
+  %1: f32[4,3] = aten::select.int(%0, dim=2, index=1)
+  return %1",
+    );
+    assert_eq!(all_blamed(&plan), ["aten::embedding"], "{plan}");
 }
 
 #[test]
