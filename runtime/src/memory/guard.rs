@@ -355,13 +355,12 @@ mod tests {
     #[test]
     fn what_oversteps_a_block_ends_the_process() {
         const STEP: &str = "STRAIGHTLINE_GUARD_TEST";
-        if let (Some(mode), Ok(step)) = (guard(), std::env::var(STEP)) {
+        if let (Some(_), Ok(step)) = (guard(), std::env::var(STEP)) {
             let block = super::super::allocate(20).unwrap();
             let at = block.as_ptr().wrapping_offset(step.parse().unwrap());
             // SAFETY: none; the test holds that it does not come to pass, or is seen when the block is dropped.
             unsafe { at.write_volatile(1) };
             drop(block);
-            assert_eq!(mode, Guard::Exact, "the mode saw nothing");
             return;
         }
         let run = |mode: &str, step: &str| {
