@@ -3,7 +3,6 @@
 use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::{Ints, Tensor, Tensors};
-use straightline_passes::ir::DType;
 
 impl Tensor {
     /// The inverses of square matrices. See [`aten::inverse`].
@@ -20,31 +19,6 @@ impl Tensor {
     #[track_caller]
     pub fn inverse(&self) -> Result<Tensor> {
         aten::inverse(self)
-    }
-
-    /// The pseudoinverses of matrices of any shape (Moore and Penrose), by singular values; those that are
-    /// smaller than the greatest one times the dtype's precision and the longer side count as 0.
-    ///
-    /// ```
-    /// use straightline::tensor;
-    /// let a = tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])?;
-    /// straightline::assert_close(&a.matmul(&a.pinv()?)?.matmul(&a)?, &a)?;
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn pinv(&self) -> Result<Tensor> {
-        let (u, s, vh) = self.svd()?;
-        let eps = match self.dtype() {
-            DType::F64 | DType::C128 => f64::EPSILON,
-            _ => f64::from(f32::EPSILON),
-        };
-        let rows_or_columns = self.sizes().iter().rev().take(2).max();
-        let least = s
-            .amax(-1, true)?
-            .mul(eps * rows_or_columns.copied().unwrap_or(0) as f64)?;
-        let inverse = s.gt(&least)?.where_cond(s.reciprocal()?, 0.0)?;
-        let v = aten::m_h(&vh)?.mul(inverse.unsqueeze(-2)?)?;
-        v.matmul(&aten::m_h(&u)?)
     }
 
     /// The determinants of square matrices. See [`aten::det`].
@@ -135,21 +109,6 @@ impl Tensor {
     #[track_caller]
     pub fn qr(&self) -> Result<(Tensor, Tensor)> {
         aten::linalg_qr(self, "reduced")
-    }
-
-    /// Singular values, greatest first, and vectors: `(u, s, vh)` with `u @ diag(s) @ vh = self`, where `u` and
-    /// `vh` have no more columns and rows than there are values. See [`aten::_linalg_svd`].
-    ///
-    /// ```
-    /// use straightline::tensor;
-    /// let a = tensor([[4.0, 2.0], [2.0, 3.0]])?;
-    /// let (u, s, vh) = a.svd()?;
-    /// straightline::assert_close(&(u * s).matmul(&vh)?, &a)?;
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn svd(&self) -> Result<(Tensor, Tensor, Tensor)> {
-        aten::_linalg_svd(self, false, true, None)
     }
 
     /// Singular values, greatest first. See [`aten::linalg_svdvals`].

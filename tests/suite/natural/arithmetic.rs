@@ -112,9 +112,6 @@ fn functions() -> Result<()> {
     );
     let (q, r) = a.qr()?;
     near(&q.matmul(&r)?, [4.0, 2.0, 2.0, 3.0]);
-    let (u, s, vh) = a.svd()?;
-    near(&(u * s).matmul(&vh)?, [4.0, 2.0, 2.0, 3.0]);
-    near(&a.pinv()?.matmul(&a)?, [1.0, 0.0, 0.0, 1.0]);
     let l = a.cholesky()?;
     near(&l.matmul(&l.t()?)?, [4.0, 2.0, 2.0, 3.0]);
     let (values, indices) = x.topk(2, -1, true)?;
