@@ -40,7 +40,7 @@ struct Options {
     /// One JSON object on standard output instead of the table.
     #[arg(long)]
     json: bool,
-    /// Cases not to run: lines of modes, prefix of the id and reason, separated by tabs. Without it, the list of the
+    /// Cases that are known to differ: lines of modes, operator or id, and reason, separated by tabs. Without it, the list of the
     /// project's own tests.
     #[arg(long, value_name = "FILE")]
     skips: Option<PathBuf>,

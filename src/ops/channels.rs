@@ -48,6 +48,19 @@ pub(crate) fn is_channels_last_like(sizes: &[i64], strides: &[i64]) -> bool {
     true
 }
 
+/// Whether a tensor of four or five dimensions is dense with its channels innermost, dimensions of size 1 not counting:
+/// PyTorch's `is_contiguous(torch.channels_last)`.
+pub(crate) fn is_channels_last_contiguous(sizes: &[i64], strides: &[i64]) -> bool {
+    let mut want = 1;
+    let mut order = [1].into_iter().chain((2..sizes.len()).rev()).chain([0]);
+    matches!(sizes.len(), 4 | 5)
+        && order.all(|d| {
+            let fits = sizes[d] == 1 || strides[d] == want;
+            want *= sizes[d];
+            fits
+        })
+}
+
 /// PyTorch's `suggest_memory_format`.
 pub(crate) fn suggested(t: &Tensor) -> Order {
     if is_channels_last_like(t.sizes(), t.strides()) {

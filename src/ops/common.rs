@@ -1,5 +1,6 @@
 //! What operator kernels share: promotion, result layout, dimensions.
 
+use super::channels::{Order, is_channels_last_contiguous};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use smallvec::SmallVec;
@@ -70,58 +71,70 @@ pub(crate) fn broadcast(tensors: &[&Tensor]) -> Result<Dims> {
 /// The strides that an element-wise result of `sizes` gets: row-major when the operands are, else
 /// the operands' own order of dimensions (PyTorch's TensorIterator).
 pub(crate) fn result_strides(sizes: &[i64], operands: &[&Tensor]) -> Dims {
-    let same = |t: &&Tensor| t.sizes() == sizes;
-    if operands.iter().all(|t| same(t) && t.is_contiguous()) || sizes.len() <= 1 {
+    if sizes.len() <= 1 {
         return layout::contiguous_strides(sizes);
     }
-    let first = operands[0];
-    if operands
-        .iter()
-        .all(|t| same(t) && t.strides() == first.strides())
-        && layout::is_non_overlapping_and_dense(sizes, first.strides())
-    {
-        return Dims::from_slice(first.strides());
+    let all = |holds: &dyn Fn(&Tensor) -> bool| operands.iter().all(|t| holds(t));
+    if all(&|t| t.sizes() == sizes) {
+        if all(&|t| t.is_contiguous()) {
+            return layout::contiguous_strides(sizes);
+        }
+        if sizes.len() == 4 && all(&|t| is_channels_last_contiguous(sizes, t.strides())) {
+            return Order::ChannelsLast.strides(sizes);
+        }
+        let first = operands[0].strides();
+        if all(&|t| t.strides() == first) && layout::is_non_overlapping_and_dense(sizes, first) {
+            return Dims::from_slice(first);
+        }
     }
+    sorted_strides(sizes, operands)
+}
+
+/// [`result_strides`] of tensors and a number. PyTorch's iterator takes a number as a tensor without dimensions, an operand of
+/// other sizes than the result, and then does not ask whether the tensors are row-major or dense.
+pub(crate) fn result_strides_with_number(sizes: &[i64], operands: &[&Tensor]) -> Dims {
+    let row_major = layout::contiguous_strides(sizes);
+    let plain = |t: &&Tensor| t.sizes() == sizes && t.strides() == row_major.as_slice();
+    if sizes.len() <= 1 || (!sizes.contains(&0) && operands.iter().all(plain)) {
+        return row_major;
+    }
+    sorted_strides(sizes, operands)
+}
+
+/// A fresh result of an operator on `x`, dense in x's order of dimensions, in the very layout that `empty_like` gives: many
+/// of PyTorch's operators allocate so, and the strides of dimensions of size 1 and of tensors without elements tell.
+pub(crate) fn laid_out_like(result: Tensor, x: &Tensor) -> Tensor {
+    let strides = layout::preserved_strides(x.sizes(), x.strides());
+    restrided(result, strides)
+}
+
+/// A tensor under strides that reach the same elements: others for dimensions of size 1, or where there are no elements.
+pub(crate) fn restrided(t: Tensor, strides: Dims) -> Tensor {
+    debug_assert!(
+        t.numel() == 0 || (0..t.dim()).all(|d| t.sizes()[d] == 1 || t.strides()[d] == strides[d])
+    );
+    if t.strides() == strides.as_slice() {
+        return t;
+    }
+    t.view_as(Dims::from_slice(t.sizes()), strides, t.storage_offset())
+}
+
+/// Dense strides in the operands' order of dimensions in memory, as PyTorch's iterator sorts them.
+pub(crate) fn sorted_strides(sizes: &[i64], operands: &[&Tensor]) -> Dims {
     let strides: SmallVec<[Dims; 4]> = operands
         .iter()
         .map(|t| layout::broadcast_strides(t.sizes(), t.strides(), sizes))
         .collect();
-    // Insertion sort of the dimensions, fastest first; ambiguous pairs keep their order.
-    let rank = sizes.len();
-    let mut perm: SmallVec<[usize; 5]> = (0..rank).rev().collect();
-    let compare = |d0: usize, d1: usize| -> i32 {
-        for s in &strides {
-            let (s0, s1) = (s[d0], s[d1]);
-            if s0 == 0 || s1 == 0 {
-                continue;
-            }
-            if s0 != s1 {
-                return if s0 < s1 { -1 } else { 1 };
-            }
-            if sizes[d0] > sizes[d1] {
-                return 1;
-            }
-        }
-        0
-    };
-    for i in 1..rank {
-        let mut at = i;
-        for j in (0..i).rev() {
-            match compare(perm[j], perm[at]) {
-                1 => {
-                    perm.swap(j, at);
-                    at = j;
-                }
-                -1 => break,
-                _ => {}
-            }
-        }
+    let order = layout::memory_order(sizes, &strides);
+    if order.iter().copied().eq((0..sizes.len()).rev()) {
+        return layout::contiguous_strides(sizes);
     }
-    let mut out = Dims::from_elem(0, rank);
-    let mut next = 1;
-    for d in perm {
+    let mut out = Dims::from_elem(0, sizes.len());
+    let mut next: i64 = 1;
+    for d in order {
         out[d] = next;
-        next *= sizes[d].max(1);
+        // a dimension without elements leaves strides of 0 behind it
+        next = next.saturating_mul(sizes[d]);
     }
     out
 }

@@ -1,6 +1,6 @@
 //! Complex tensors: their parts as real tensors and back, angles, signs, inner products.
 
-use super::common::{broadcast, check_devices, float_of, result_strides};
+use super::common::{broadcast, check_devices, float_of, laid_out_like, result_strides};
 use super::{aten, copy, math_bits, matmul, pointwise};
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
@@ -181,7 +181,7 @@ pub(crate) fn sgn_(t: &Tensor) -> Result<Tensor> {
 
 /// The conjugate in fresh memory, of a tensor without bits.
 pub(crate) fn conjugated(t: &Tensor) -> Result<Tensor> {
-    apply(Function::Conj, t, t.dtype())
+    Ok(laid_out_like(apply(Function::Conj, t, t.dtype())?, t))
 }
 
 /// Conjugates memory in place.

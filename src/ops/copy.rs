@@ -1,6 +1,6 @@
 //! Copies: `copy_`, `clone`, `contiguous`, conversion, `fill_`.
 
-use super::channels::{Order, suggested, suggested_format};
+use super::channels::{Order, is_channels_last_contiguous, suggested, suggested_format};
 use super::common::{check_devices, wrap_dim};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ops::aten;
@@ -52,19 +52,10 @@ pub(crate) fn to_dtype(t: &Tensor, dtype: DType) -> Result<Tensor> {
 /// The strides of a fresh tensor in a memory format.
 pub(crate) fn format_strides(t: &Tensor, format: Option<MemoryFormat>) -> Result<Dims> {
     match format.unwrap_or(MemoryFormat::Preserve) {
-        MemoryFormat::Preserve => Ok(preserved(t)),
+        MemoryFormat::Preserve => Ok(layout::preserved_strides(t.sizes(), t.strides())),
         MemoryFormat::Contiguous => Ok(layout::contiguous_strides(t.sizes())),
         MemoryFormat::ChannelsLast => channels_last(t.sizes(), 4),
         MemoryFormat::ChannelsLast3d => channels_last(t.sizes(), 5),
-    }
-}
-
-/// `preserve_format`: the strides where they are dense, else the order of the dimensions.
-fn preserved(t: &Tensor) -> Dims {
-    if layout::is_non_overlapping_and_dense(t.sizes(), t.strides()) {
-        Dims::from_slice(t.strides())
-    } else {
-        super::common::result_strides(t.sizes(), &[t])
     }
 }
 
@@ -106,6 +97,8 @@ pub(crate) fn contiguous(t: &Tensor, format: MemoryFormat) -> Result<Tensor> {
     }
     if t.strides() == format_strides(t, Some(format))?.as_slice()
         || (format == MemoryFormat::Contiguous && t.is_contiguous())
+        || (format != MemoryFormat::Contiguous
+            && is_channels_last_contiguous(t.sizes(), t.strides()))
     {
         return Ok(t.clone());
     }
@@ -172,14 +165,21 @@ pub(crate) fn copy(dst: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Ten
     copy_(&like_with_strides(dst)?, src, non_blocking)
 }
 
-/// Fresh memory with the very strides of a tensor, gaps included, unless its elements overlap.
+/// Fresh memory with the very strides and offset of a tensor, gaps included, unless its elements overlap.
 fn like_with_strides(t: &Tensor) -> Result<Tensor> {
-    let strides = if layout::repeats(t.sizes(), t.strides()) {
-        preserved(t)
-    } else {
-        Dims::from_slice(t.strides())
-    };
-    Tensor::allocate(t.dtype(), t.device(), Dims::from_slice(t.sizes()), strides)
+    let sizes = Dims::from_slice(t.sizes());
+    if layout::repeats(t.sizes(), t.strides()) {
+        let strides = layout::preserved_strides(t.sizes(), t.strides());
+        return Tensor::allocate(t.dtype(), t.device(), sizes, strides);
+    }
+    let strides = Dims::from_slice(t.strides());
+    let offset = t.storage_offset();
+    if offset == 0 {
+        return Tensor::allocate(t.dtype(), t.device(), sizes, strides);
+    }
+    let reach = layout::storage_extent(t.sizes(), t.strides(), offset);
+    let row = Tensor::allocate_contiguous(t.dtype(), t.device(), &[reach])?;
+    Ok(row.view_as(sizes, strides, offset))
 }
 
 /// A copy that a scatter writes into.
@@ -306,7 +306,7 @@ pub(crate) fn fill(t: &Tensor, value: Scalar) -> Result<Tensor> {
         t.dtype(),
         t.device(),
         Dims::from_slice(t.sizes()),
-        preserved(t),
+        layout::preserved_strides(t.sizes(), t.strides()),
     )?;
     fill_(&out, value)
 }

@@ -180,7 +180,7 @@ pub(crate) fn pdist_forward(x: &Tensor, p: f64) -> Result<Tensor> {
     if !x.is_contiguous() {
         return Err(Error::runtime("_pdist_forward requires contiguous input"));
     }
-    check_pdist(x, p)?;
+    super::dense::check_kernel("pdist", x)?;
     let (n, width) = rows_of(x);
     let pairs = if n <= 1 { 0 } else { n * (n - 1) / 2 };
     let out = Tensor::allocate_contiguous(x.dtype(), x.device(), &[pairs])?;

@@ -268,8 +268,9 @@ pub(crate) fn einsum(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -
     let mut out = ops.swap_remove(0);
     let summed: Vec<i64> = (plan.kept..plan.rank).map(|d| d as i64).collect();
     if !summed.is_empty() {
-        out = if summed.iter().all(|d| out.sizes()[*d as usize] == 1) {
-            aten::squeeze_dims(&out, &summed)?
+        // products have summed these dimensions already; a sum of one operand alone is fresh, never a view of it
+        out = if tensors.len() > 1 {
+            aten::view(&out, &out.sizes()[..plan.kept])?
         } else {
             aten::sum_dim_int_list(&out, Some(&summed), false, None)?
         };

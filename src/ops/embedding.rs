@@ -119,17 +119,34 @@ fn same_dtype(indices: &Tensor, offsets: &Tensor) -> Result<(Tensor, Tensor)> {
 
 type BagResults = (Tensor, Tensor, Tensor, Tensor);
 
-#[allow(clippy::too_many_arguments, reason = "the schema's")]
-pub(crate) fn embedding_bag_impl(
+macro_rules! embedding_bags {
+    ($($name:ident $for_backward:literal),*) => {$(
+        #[allow(clippy::too_many_arguments, reason = "the schema's")]
+        pub(crate) fn $name(
+            weight: &Tensor,
+            indices: &Tensor,
+            offsets: &Tensor,
+            _scale_grad_by_freq: bool,
+            mode: i64,
+            _sparse: bool,
+            per_sample: Option<&Tensor>,
+            include_last_offset: bool,
+            padding_idx: i64,
+        ) -> Result<BagResults> {
+            let bags = (per_sample, include_last_offset, padding_idx);
+            bags_of(weight, indices, offsets, mode, bags, $for_backward)
+        }
+    )*};
+}
+embedding_bags!(embedding_bag_impl true, embedding_bag_forward_only false);
+
+fn bags_of(
     weight: &Tensor,
     indices: &Tensor,
     offsets: &Tensor,
-    _scale_grad_by_freq: bool,
     mode: i64,
-    _sparse: bool,
-    per_sample: Option<&Tensor>,
-    include_last_offset: bool,
-    padding_idx: i64,
+    (per_sample, include_last_offset, padding_idx): (Option<&Tensor>, bool, i64),
+    for_backward: bool,
 ) -> Result<BagResults> {
     let mode = mode_of(mode)?;
     for (t, rank, name) in [
@@ -190,10 +207,15 @@ pub(crate) fn embedding_bag_impl(
         && padding_idx < 0
         && per_sample.is_none_or(|s| s.strides()[0] == 1);
     let bag_of = Tensor::allocate_contiguous(offsets.dtype(), device, &[if fast { 0 } else { n }])?;
-    let bag_sizes = Tensor::allocate_contiguous(offsets.dtype(), device, &[bags])?;
+    // sums need no sizes of bags but for a backward pass, and PyTorch then leaves as many as there are offsets
+    let told = match mode {
+        Mode::Sum if !for_backward => offsets.numel(),
+        _ => bags,
+    };
+    let bag_sizes = Tensor::allocate_contiguous(offsets.dtype(), device, &[told])?;
     let maximum_sizes = match mode {
         Mode::Max => [bags, width].to_vec(),
-        _ => [bags].to_vec(),
+        _ => [told].to_vec(),
     };
     let maxima = Tensor::allocate_contiguous(offsets.dtype(), device, &maximum_sizes)?;
     if !out.storage().has_data() {
@@ -236,7 +258,9 @@ pub(crate) fn embedding_bag_impl(
     };
     copy::copy_(&out, &sums, false)?;
     let put = |to: &Tensor, from: &[i64]| -> Result<()> {
-        copy::copy_(to, &Tensor::from_slice(from, to.sizes())?, false).map(drop)
+        let mut from = from.to_vec();
+        from.resize(to.numel() as usize, 0);
+        copy::copy_(to, &Tensor::from_slice(&from, to.sizes())?, false).map(drop)
     };
     if !fast {
         put(&bag_of, &bags::bag_of_each(&starts, rows.len()))?;

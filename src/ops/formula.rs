@@ -5,7 +5,7 @@
 
 use super::common::{broadcast, check_can_cast, check_devices, promote};
 use super::copy;
-use super::pointwise::{result, strides_as};
+use super::pointwise::{result, result_with_number, strides_as};
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
 use smallvec::SmallVec;
@@ -72,6 +72,15 @@ impl Call<'_> {
         let out = result(broadcast(&tensors)?, self.dtype, &tensors)?;
         self.execute(&program, &[&out])?;
         Ok(out)
+    }
+
+    /// [`Call::run`] of one tensor and a number that is an operand like it.
+    pub(crate) fn run_with_number(
+        &self,
+        a: &Tensor,
+        formula: impl FnOnce(&mut Recorder) -> Option<Val>,
+    ) -> Result<Tensor> {
+        self.run_into(result_with_number(a, self.dtype)?, formula)
     }
 
     /// [`Call::run`] where the layout follows the operands in another order: PyTorch's iterator takes some operators' operands

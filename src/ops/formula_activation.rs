@@ -1,6 +1,6 @@
 //! Activation functions and their backward operators.
 
-use super::common::{check_can_cast, check_fits, wrap_dim};
+use super::common::{check_can_cast, check_fits, laid_out_like, wrap_dim};
 use super::formula::{Call, floats, numbers};
 use crate::error::{Error, Result};
 use crate::ops::aten;
@@ -53,7 +53,7 @@ macro_rules! backwards {
 activations! {
     floats: elu elu_ f::elu, (alpha, scale, input_scale);
     floats: leaky_relu leaky_relu_ f::leaky_relu, (negative_slope);
-    numbers: hardtanh hardtanh_ clamp::hardtanh, (min_val, max_val);
+    numbers: hardtanh_any hardtanh_ clamp::hardtanh, (min_val, max_val);
     floats: hardsigmoid hardsigmoid_ f::hardsigmoid, ();
     floats: hardswish hardswish_ f::hardswish, ();
     floats: mish mish_ f::mish, ();
@@ -136,6 +136,10 @@ pub(crate) fn selu(x: &Tensor) -> Result<Tensor> {
 
 pub(crate) fn selu_(x: &Tensor) -> Result<Tensor> {
     aten::elu_(x, f::SELU_ALPHA.into(), f::SELU_SCALE.into(), 1.0.into())
+}
+
+pub(crate) fn hardtanh(x: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<Tensor> {
+    Ok(laid_out_like(hardtanh_any(x, min_val, max_val)?, x))
 }
 
 pub(crate) fn relu6(x: &Tensor) -> Result<Tensor> {
@@ -331,7 +335,7 @@ pub(crate) fn prelu_kernel(x: &Tensor, weight: &Tensor) -> Result<Tensor> {
         attributes: &[],
         dtype,
     };
-    call.run(f::prelu)
+    Ok(laid_out_like(call.run(f::prelu)?, x))
 }
 
 pub(crate) fn prelu_kernel_backward(

@@ -178,7 +178,7 @@ impl Two {
         if inplace {
             call.run_inplace(self.formula)
         } else {
-            call.run(self.formula)
+            call.run_with_number(a, self.formula)
         }
     }
 
@@ -189,7 +189,7 @@ impl Two {
             attributes: &[("self", a.into())],
             dtype: (self.dtype)(promote_scalar(b, a))?,
         };
-        call.run(self.formula)
+        call.run_with_number(b, self.formula)
     }
 }
 

@@ -530,5 +530,10 @@ pub(crate) fn take_along_dim(x: &Tensor, indices: &Tensor, dim: Option<i64>) -> 
     let index_sizes = spread(indices, x)?;
     let x = aten::expand(x, &x_sizes, false)?;
     let indices = aten::expand(indices, &index_sizes, false)?;
+    // PyTorch takes indices modulo the size, and so counts negative ones from the end
+    let indices = match x.sizes().get(d) {
+        Some(size) => aten::remainder_scalar(&indices, Scalar::Int(*size))?,
+        None => indices,
+    };
     aten::gather(&x, d as i64, &indices, false)
 }

@@ -17,7 +17,17 @@ pub(crate) fn select_backward(
     dim: i64,
     index: i64,
 ) -> Result<Tensor> {
-    aten::select_scatter(&zeros(grad, sizes)?, grad, dim, index)
+    let zeros = zeros(grad, sizes)?;
+    let part = aten::select_int(&zeros, dim, index)?;
+    aten::select_scatter(&zeros, &spread(grad, &part)?, dim, index)
+}
+
+/// A gradient in the shape of the part that it goes to: PyTorch copies it there, and copies broadcast.
+fn spread(grad: &Tensor, part: &Tensor) -> Result<Tensor> {
+    if grad.sizes() == part.sizes() {
+        return Ok(grad.clone());
+    }
+    aten::expand(grad, part.sizes(), false)
 }
 
 pub(crate) fn slice_backward(
@@ -28,14 +38,10 @@ pub(crate) fn slice_backward(
     end: i64,
     step: i64,
 ) -> Result<Tensor> {
-    aten::slice_scatter(
-        &zeros(grad, sizes)?,
-        grad,
-        dim,
-        Some(start),
-        Some(end),
-        step,
-    )
+    let zeros = zeros(grad, sizes)?;
+    let part = aten::slice_tensor(&zeros, dim, Some(start), Some(end), step)?;
+    let grad = spread(grad, &part)?;
+    aten::slice_scatter(&zeros, &grad, dim, Some(start), Some(end), step)
 }
 
 pub(crate) fn diagonal_backward(
@@ -45,7 +51,9 @@ pub(crate) fn diagonal_backward(
     dim1: i64,
     dim2: i64,
 ) -> Result<Tensor> {
-    aten::diagonal_scatter(&zeros(grad, sizes)?, grad, offset, dim1, dim2)
+    let zeros = zeros(grad, sizes)?;
+    let part = aten::diagonal(&zeros, offset, dim1, dim2)?;
+    aten::diagonal_scatter(&zeros, &spread(grad, &part)?, offset, dim1, dim2)
 }
 
 pub(crate) fn index_select_backward(

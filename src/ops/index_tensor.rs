@@ -1,6 +1,6 @@
 //! Indexing with tensors: `index`, `index_put` and their variants.
 
-use super::common::{needs_data, result_strides};
+use super::common::{needs_data, sorted_strides};
 use super::copy;
 use super::view::view_strides;
 use crate::error::{Error, Result};
@@ -181,7 +181,8 @@ impl Indexed {
             let strides = self.spread(index.strides());
             operands.push(index.view_as(self.sizes.clone(), strides, index.storage_offset()));
         }
-        result_strides(&self.sizes, &operands.iter().collect::<Vec<_>>())
+        // to PyTorch's iterator the tensor has the result's shape by decree, and it does not ask whether it is row-major
+        sorted_strides(&self.sizes, &operands.iter().collect::<Vec<_>>())
     }
 
     /// The offset of each place, and its strides for the dimensions of the result.

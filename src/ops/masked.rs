@@ -30,7 +30,9 @@ fn coordinates(places: &[i64], sizes: &[i64]) -> Result<Tensor> {
         }
     }
     let columns = Tensor::from_slice(&data, &[rank as i64, n as i64])?;
-    super::view::transpose(&columns, 0, 1)
+    // of no places, too, the step from one to the next coordinate is their number
+    let sizes = Dims::from_slice(&[n as i64, rank as i64]);
+    Ok(columns.view_as(sizes, Dims::from_slice(&[1, n as i64]), 0))
 }
 
 pub(crate) fn nonzero(x: &Tensor) -> Result<Tensor> {

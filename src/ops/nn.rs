@@ -174,26 +174,8 @@ pub(crate) fn rms_norm(
     weight: Option<&Tensor>,
     eps: Option<f64>,
 ) -> Result<Tensor> {
-    let axis = check_normalized(x, shape, &[("weight", weight)])?;
-    let dims: Vec<i64> = (axis as i64..x.dim() as i64).collect();
-    let eps = eps.unwrap_or(match x.dtype() {
-        DType::F64 => f64::EPSILON,
-        _ => f64::from(f32::EPSILON),
-    });
-    let wide = x.dtype().opmath();
-    let xw = aten::to_dtype(x, wide, false, false, None)?;
-    let ms = aten::mean_dim(
-        &aten::pow_tensor_scalar(&xw, Scalar::Int(2))?,
-        Some(&dims),
-        true,
-        None,
-    )?;
-    let r = aten::rsqrt(&aten::add_scalar(&ms, Scalar::Float(eps), Scalar::Int(1))?)?;
-    let mut out = aten::mul_tensor(&xw, &r)?;
-    if let Some(w) = weight {
-        out = aten::mul_tensor(&out, w)?;
-    }
-    aten::to_dtype(&out, x.dtype(), false, false, None)
+    check_normalized(x, shape, &[("weight", weight)])?;
+    Ok(super::norm_composite::fused_rms_norm(x, shape, weight, eps)?.0)
 }
 
 fn check_backward(grad: &Tensor, out: &Tensor, dim: i64, input: DType) -> Result<()> {

@@ -1,6 +1,7 @@
 //! Batch and group normalisation, and weight normalisation; what they share with their gradients.
 
 use super::channels::{Order, suggested};
+use super::common::laid_out_like;
 use super::copy;
 use super::norm_memory::{Dense, Output, check_float, numbers, parameter_dtype, tensor_of};
 use crate::error::{Error, Result};
@@ -502,5 +503,5 @@ pub(crate) fn weight_norm_interface(v: &Tensor, g: &Tensor, dim: i64) -> Result<
     }
     let dtype = v.dtype().opmath();
     let norms = tensor_of(norms.into_iter(), g.sizes(), dtype, v.device())?;
-    Ok((out.finish()?, norms))
+    Ok((out.finish()?, laid_out_like(norms, g)))
 }

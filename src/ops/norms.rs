@@ -233,7 +233,10 @@ pub(crate) fn matrix_norm(
     let p = ord.as_f64();
     if p.abs() == 2.0 {
         let values = singular_values(x, (a, b), dtype)?;
-        let out = if p > 0.0 {
+        let out = if p > 0.0 && values.sizes().last() == Some(&0) {
+            // the largest of no singular values is 0, as their sum is
+            aten::sum_dim_int_list(&values, Some(&[-1]), false, None)?
+        } else if p > 0.0 {
             aten::amax(&values, &[-1], false)?
         } else {
             aten::amin(&values, &[-1], false)?

@@ -175,12 +175,9 @@ pub(crate) fn addbmm_(
     alpha: Scalar,
 ) -> Result<Tensor> {
     let result = addbmm(x, a, b, beta, alpha)?;
+    // as in PyTorch, a tensor that broadcasts to the result becomes as large
     if x.sizes() != result.sizes() {
-        return Err(Error::shape(format!(
-            "addbmm_: a result of sizes {:?} does not fit into {:?}",
-            result.sizes(),
-            x.sizes()
-        )));
+        aten::resize_(x, result.sizes(), None)?;
     }
     aten::copy_(x, &result, false)
 }

@@ -14,7 +14,7 @@ pub(crate) fn native_dropout(x: &Tensor, p: f64, train: Option<bool>) -> Result<
     }
     let bools = Some(DType::Bool);
     if !train.unwrap_or(true) {
-        let mask = aten::ones(x.sizes(), bools, None, Some(x.device()), None)?;
+        let mask = aten::ones_like(x, bools, None, None, None, None)?;
         return Ok((aten::clone(x, None)?, mask));
     }
     if !x.dtype().is_floating() {
@@ -28,7 +28,8 @@ pub(crate) fn native_dropout(x: &Tensor, p: f64, train: Option<bool>) -> Result<
     let mask = aten::empty_like(x, bools, None, None, None, None)?;
     aten::bernoulli_float_(&mask, keep, None)?;
     let out = aten::mul_tensor(x, &mask)?;
-    Ok((aten::mul_scalar(&out, Scalar::Float(scale))?, mask))
+    // in place: the product's layout is the result's
+    Ok((aten::mul_scalar_(&out, Scalar::Float(scale))?, mask))
 }
 
 pub(crate) fn native_dropout_backward(grad: &Tensor, mask: &Tensor, scale: f64) -> Result<Tensor> {

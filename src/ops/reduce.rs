@@ -92,7 +92,8 @@ pub(crate) fn mean_dim(
     // half types: the sum keeps f32 precision until the division is done
     let wide = dtype.opmath();
     let total = reduce(ReduceOp::Sum, x, &dims, keepdim, wide)?;
-    let mean = super::pointwise::div_scalar(&total, Scalar::Float(n as f64))?;
+    // in place: the total's layout is the mean's
+    let mean = super::pointwise::div_scalar_(&total, Scalar::Float(n as f64))?;
     copy::to_dtype(&mean, dtype)
 }
 

@@ -291,7 +291,12 @@ fn unique_slices(x: &Tensor, dim: i64, consecutive: bool) -> Result<(Tensor, Ten
         unsafe { kernels::row_groups(matrix.strided()?, consecutive)? }
     };
     let n = groups.first.len() as i64;
-    let out = super::index::index_select(x, d as i64, &vector(&groups.first, &[n])?)?;
+    // the slices lie one after the other in memory, whatever the dimension
+    let out = super::index::index_select(&front, 0, &vector(&groups.first, &[n])?)?;
+    let out = match x.dim() {
+        0 => out,
+        _ => super::alias::movedim_int(&out, 0, d as i64)?,
+    };
     Ok((
         out,
         vector(&groups.of, &[rows])?,

@@ -131,6 +131,10 @@ pub(crate) fn repeat(t: &Tensor, repeats: &[i64]) -> Result<Tensor> {
         *size = size.saturating_mul(*n);
     }
     super::common::check_sizes(&target)?;
+    if target.contains(&0) {
+        // of a dimension without elements any number of copies has none, a negative one as well
+        return aten::new_zeros(t, &target, None, None, None, None);
+    }
     // each dimension as (copies, elements); a dimension of 1 is its own copies
     let mut x = t.clone();
     let mut expanded = Dims::new();

@@ -23,7 +23,7 @@ pub(crate) fn std_dim(
 }
 
 fn check(x: &Tensor, op: &str) -> Result<()> {
-    if x.dtype().is_floating() {
+    if x.dtype().is_floating() || x.dtype().is_complex() {
         return Ok(());
     }
     Err(Error::not_implemented(format!(

@@ -1,11 +1,11 @@
 //! Special functions: gamma and its kin, Bessel functions, inverses of error functions; and rare functions of two operands.
 
-use super::common::{broadcast, check_can_cast, check_devices, float_of, promote};
+use super::common::{broadcast, check_can_cast, check_devices, float_of, laid_out_like, promote};
 use super::{copy, pointwise};
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Dims, Scalar};
+use straightline_passes::ir::{DType, Dims, Scalar, layout};
 use straightline_runtime::cpu::kernels::special as kernels;
 use straightline_runtime::cpu::math::special as math;
 
@@ -189,6 +189,11 @@ pub(crate) fn polygamma(n: i64, x: &Tensor) -> Result<Tensor> {
     unary(x, &|x| math::polygamma(n, x))
 }
 
+/// [`polygamma_`] for capture: the functional operator takes its arguments in another order.
+pub(crate) fn polygamma_composed(x: &Tensor, n: i64) -> Result<Tensor> {
+    aten::copy_(x, &aten::polygamma(n, x)?, false)
+}
+
 pub(crate) fn polygamma_(x: &Tensor, n: i64) -> Result<Tensor> {
     in_place(x, &polygamma(n, x)?)
 }
@@ -208,7 +213,7 @@ pub(crate) fn frexp(x: &Tensor) -> Result<(Tensor, Tensor)> {
         // SAFETY: the results are fresh and have x's sizes; x is held shared.
         unsafe { kernels::frexp(mantissa.strided()?, exponent.strided()?, x.strided()?)? };
     }
-    Ok((mantissa, exponent))
+    Ok((laid_out_like(mantissa, x), laid_out_like(exponent, x)))
 }
 
 // ---- two operands -----------------------------------------------------------------------------
@@ -279,8 +284,20 @@ pub(crate) fn zeta_self_scalar(a: Scalar, b: &Tensor) -> Result<Tensor> {
 
 // ---- made of others ---------------------------------------------------------------------------
 
+/// A result that PyTorch allocates as `empty_like` does.
+fn like(x: &Tensor, result: Tensor) -> Result<Tensor> {
+    let strides = layout::preserved_strides(x.sizes(), x.strides());
+    if result.strides() == strides.as_slice() {
+        return Ok(result);
+    }
+    aten::as_strided(&result, x.sizes(), &strides, None)
+}
+
 pub(crate) fn deg2rad(x: &Tensor) -> Result<Tensor> {
-    aten::mul_scalar(x, Scalar::Float(std::f64::consts::PI / 180.0))
+    like(
+        x,
+        aten::mul_scalar(x, Scalar::Float(std::f64::consts::PI / 180.0))?,
+    )
 }
 
 pub(crate) fn deg2rad_(x: &Tensor) -> Result<Tensor> {
@@ -288,7 +305,10 @@ pub(crate) fn deg2rad_(x: &Tensor) -> Result<Tensor> {
 }
 
 pub(crate) fn rad2deg(x: &Tensor) -> Result<Tensor> {
-    aten::mul_scalar(x, Scalar::Float(180.0 / std::f64::consts::PI))
+    like(
+        x,
+        aten::mul_scalar(x, Scalar::Float(180.0 / std::f64::consts::PI))?,
+    )
 }
 
 pub(crate) fn rad2deg_(x: &Tensor) -> Result<Tensor> {

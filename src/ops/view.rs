@@ -189,8 +189,9 @@ pub(crate) fn expand(t: &Tensor, size: &[i64], _implicit: bool) -> Result<Tensor
         )));
     }
     let lead = size.len() - t.dim();
-    let (mut sizes, mut strides) = (Dims::new(), Dims::new());
-    for (i, want) in size.iter().enumerate() {
+    let rank = size.len();
+    let (mut sizes, mut strides) = (Dims::from_elem(0, rank), Dims::from_elem(0, rank));
+    for (i, want) in size.iter().enumerate().rev() {
         let own = i.checked_sub(lead).map(|k| (t.sizes()[k], t.strides()[k]));
         let (size, stride) = match (own, *want) {
             (None, -1) => {
@@ -201,6 +202,8 @@ pub(crate) fn expand(t: &Tensor, size: &[i64], _implicit: bool) -> Result<Tensor
             (_, w) if w < -1 => {
                 return Err(Error::runtime(format!("expand: invalid size {w}")));
             }
+            // a new dimension of size 1 steps over the ones behind it, as if it had been there
+            (None, 1) if t.dim() > 0 => (1, i64::saturating_mul(sizes[i + 1], strides[i + 1])),
             (None, w) => (w, 0),
             (Some((s, st)), -1) => (s, st),
             (Some((s, st)), w) if s == w => (s, st),
@@ -213,8 +216,8 @@ pub(crate) fn expand(t: &Tensor, size: &[i64], _implicit: bool) -> Result<Tensor
                 )));
             }
         };
-        sizes.push(size);
-        strides.push(stride);
+        sizes[i] = size;
+        strides[i] = if t.dim() == 0 { 0 } else { stride };
     }
     super::common::check_sizes(&sizes)?;
     Ok(t.view_as(sizes, strides, t.storage_offset()))

@@ -216,7 +216,10 @@ for op, groups in sorted(by_op.items()):
                     for p, t in paths.items():
                         now = storage_tensor(t)
                         same = now.numel() == before[p].numel() and torch.equal(now.view(torch.uint8) if now.numel() else now, before[p].view(torch.uint8) if now.numel() else before[p])
-                        if not same:
+                        first = {"args": jargs, "kwargs": jk}
+                        for k2 in p.split("."):
+                            first = first[int(k2)] if isinstance(first, list) else first["list"][int(k2)] if isinstance(first, dict) and "list" in first else first[k2]
+                        if not same or [list(t.shape), list(t.stride()), t.storage_offset()] != [first["size"], first["stride"], first["offset"]]:
                             mut[p] = {"t": NAME[t.dtype], "size": list(t.shape), "stride": list(t.stride()), "offset": t.storage_offset()}
                             seen = now[:reach(t)] if now.numel() > before[p].numel() else now
                             if not rand: mut[p]["data"] = raw(seen)

@@ -135,6 +135,8 @@ def encode(v, kind, path, seen):
         return None
     if kind.startswith("List[") and isinstance(v, (bool, int, float)):
         raise Skip("a number for a list")
+    if isinstance(v, torch.Tensor) and "Tensor" not in kind:
+        raise Skip("a tensor for a number")
     if isinstance(v, torch.Tensor):
         d = {"t": NAME[v.dtype], "size": list(v.shape), "stride": list(v.stride()), "offset": v.storage_offset()}
         key = v.untyped_storage().data_ptr() if v.untyped_storage().nbytes() else None
@@ -274,6 +276,9 @@ def record(op, args, kwargs, ident, source, memory=None):
     try:
         args, kwargs = full(op, args, kwargs)
         args0, kwargs0 = copied([args, kwargs])
+        for a, v in [*zip(op._schema.arguments, args0), *((a, kwargs0[a.name]) for a in op._schema.arguments if a.kwarg_only)]:
+            if a.name in ("memory_format", "dtype", "layout") and isinstance(v, (bool, int)):
+                return None
         seen = {}
         pos_s = [a for a in op._schema.arguments if not a.kwarg_only]
         kw_s = [a for a in op._schema.arguments if a.kwarg_only]

@@ -172,14 +172,69 @@ pub fn is_non_overlapping_and_dense(sizes: &[i64], strides: &[i64]) -> bool {
     true
 }
 
+/// The dimensions from the fastest to the slowest in memory, as PyTorch's TensorIterator sorts them: `operands` are the
+/// strides of what is read as `sizes`, 0 where a dimension is repeated. Pairs about which they say nothing stay as they are
+/// in row-major order.
+///
+/// ```
+/// use straightline_passes::ir::layout::memory_order;
+/// assert_eq!(memory_order(&[2, 3], &[[1, 2]])[..], [0, 1]);
+/// assert_eq!(memory_order(&[2, 3], &[[0, 5]])[..], [1, 0]);
+/// ```
+pub fn memory_order(sizes: &[i64], operands: &[impl AsRef<[i64]>]) -> SmallVec<[usize; 5]> {
+    let rank = sizes.len();
+    let mut order: SmallVec<[usize; 5]> = (0..rank).rev().collect();
+    let slower = |d0: usize, d1: usize| -> Option<bool> {
+        for strides in operands {
+            let (s0, s1) = (strides.as_ref()[d0], strides.as_ref()[d1]);
+            if s0 == 0 || s1 == 0 {
+                continue;
+            }
+            if s0 != s1 {
+                return Some(s0 > s1);
+            }
+            if sizes[d0] > sizes[d1] {
+                return Some(true);
+            }
+        }
+        None
+    };
+    // an insertion sort that passes over ambiguous pairs
+    for i in 1..rank {
+        let mut at = i;
+        for j in (0..i).rev() {
+            match slower(order[j], order[at]) {
+                Some(true) => {
+                    order.swap(j, at);
+                    at = j;
+                }
+                Some(false) => break,
+                None => {}
+            }
+        }
+    }
+    order
+}
+
 /// The strides of a fresh tensor that keeps the dimension order of `(sizes, strides)`: the strides
-/// themselves where they are dense, row-major otherwise (PyTorch's `preserve_format`).
+/// themselves where they are dense, else dense ones in the same order (PyTorch's `preserve_format`).
+///
+/// ```
+/// use straightline_passes::ir::layout::preserved_strides;
+/// assert_eq!(preserved_strides(&[3, 2], &[1, 3])[..], [1, 3]);
+/// assert_eq!(preserved_strides(&[3, 2], &[2, 9])[..], [1, 3]);
+/// ```
 pub fn preserved_strides(sizes: &[i64], strides: &[i64]) -> Dims {
     if is_non_overlapping_and_dense(sizes, strides) {
-        Dims::from_slice(strides)
-    } else {
-        contiguous_strides(sizes)
+        return Dims::from_slice(strides);
     }
+    let mut out = Dims::from_elem(0, sizes.len());
+    let mut next: i64 = 1;
+    for d in memory_order(sizes, &[strides]) {
+        out[d] = next;
+        next = next.saturating_mul(sizes[d].max(1));
+    }
+    out
 }
 
 /// The shape that two shapes broadcast to, or `None` where they do not.

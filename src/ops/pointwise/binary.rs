@@ -1,6 +1,6 @@
 //! Arithmetic and bits of two operands.
 
-use super::{ScalarCell, cast, result, strides_as, zeros};
+use super::{ScalarCell, cast, result, result_with_number, strides_as, zeros};
 use crate::error::{Error, Result};
 use crate::ops::common::{
     broadcast, check_can_cast, check_devices, check_fits, float_of, promote, promote_scalar,
@@ -55,13 +55,19 @@ pub(super) fn binary(op: BinaryOp, a: &Tensor, b: &Tensor, dtype: DType) -> Resu
             return Ok(out);
         }
     }
-    binary_slow(op, a, b, dtype)
+    binary_laid_out(op, a, b, dtype, &[a, b])
 }
 
-fn binary_slow(op: BinaryOp, a: &Tensor, b: &Tensor, dtype: DType) -> Result<Tensor> {
+/// [`binary`] whose result is laid out as these operands say.
+fn binary_laid_out(
+    op: BinaryOp,
+    a: &Tensor,
+    b: &Tensor,
+    dtype: DType,
+    order: &[&Tensor],
+) -> Result<Tensor> {
     check_devices(&[a, b])?;
-    let sizes = broadcast(&[a, b])?;
-    let out = result(sizes, dtype, &[a, b])?;
+    let out = result(broadcast(order)?, dtype, order)?;
     if out.storage().has_data() {
         let (a, b) = (cast(a, dtype)?, cast(b, dtype)?);
         let _reads = access::read(&[&a, &b])?;
@@ -78,11 +84,24 @@ fn keeps_number(op: BinaryOp, s: Scalar, dtype: DType) -> bool {
         && s.cast(dtype).as_f64() != s.cast(dtype.opmath()).as_f64()
 }
 
+/// `op` on a tensor and a number that is an operand like the tensor: it counts in the result's layout.
 pub(super) fn binary_scalar(op: BinaryOp, a: &Tensor, s: Scalar, dtype: DType) -> Result<Tensor> {
     if keeps_number(op, s, dtype) {
         return copy::to_dtype(&binary_scalar(op, a, s, dtype.opmath())?, dtype);
     }
+    scalar_into(op, result_with_number(a, dtype)?, a, s, dtype)
+}
+
+/// `op` on a tensor and a number that is a parameter of the operator, which to PyTorch's iterator has one operand.
+pub(super) fn unary_scalar(op: BinaryOp, a: &Tensor, s: Scalar, dtype: DType) -> Result<Tensor> {
+    if keeps_number(op, s, dtype) {
+        return copy::to_dtype(&unary_scalar(op, a, s, dtype.opmath())?, dtype);
+    }
     let out = result(Dims::from_slice(a.sizes()), dtype, &[a])?;
+    scalar_into(op, out, a, s, dtype)
+}
+
+fn scalar_into(op: BinaryOp, out: Tensor, a: &Tensor, s: Scalar, dtype: DType) -> Result<Tensor> {
     if out.storage().has_data() {
         let a = cast(a, dtype)?;
         let cell = ScalarCell::new(s, dtype);
@@ -181,15 +200,26 @@ fn check_alpha(dtype: DType, alpha: Scalar) -> Result<()> {
 /// `b * alpha` in the result's dtype, which `alpha` is rounded to.
 pub(super) fn scaled(b: &Tensor, alpha: Scalar, dtype: DType) -> Result<Tensor> {
     check_alpha(dtype, alpha)?;
-    binary_scalar(BinaryOp::Mul, b, alpha.cast(dtype), dtype)
+    unary_scalar(BinaryOp::Mul, b, alpha.cast(dtype), dtype)
+}
+
+/// `op` on a tensor and `alpha` times another.
+fn binary_scaled(
+    op: BinaryOp,
+    a: &Tensor,
+    b: &Tensor,
+    alpha: Scalar,
+    dtype: DType,
+) -> Result<Tensor> {
+    if is_one(alpha) {
+        return binary(op, a, b, dtype);
+    }
+    binary_laid_out(op, a, &scaled(b, alpha, dtype)?, dtype, &[a, b])
 }
 
 pub(crate) fn add(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let dtype = promote(&[a, b])?;
-    if is_one(alpha) {
-        return binary(BinaryOp::Add, a, b, dtype);
-    }
-    binary(BinaryOp::Add, a, &scaled(b, alpha, dtype)?, dtype)
+    binary_scaled(BinaryOp::Add, a, b, alpha, dtype)
 }
 
 pub(crate) fn add_(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {
@@ -242,10 +272,7 @@ fn check_sub(a: DType, b: DType) -> Result<()> {
 pub(crate) fn sub(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {
     check_sub(a.dtype(), b.dtype())?;
     let dtype = promote(&[a, b])?;
-    if is_one(alpha) {
-        return binary(BinaryOp::Sub, a, b, dtype);
-    }
-    binary(BinaryOp::Sub, a, &scaled(b, alpha, dtype)?, dtype)
+    binary_scaled(BinaryOp::Sub, a, b, alpha, dtype)
 }
 
 pub(crate) fn sub_(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {

@@ -23,7 +23,7 @@ pub(crate) use power::*;
 pub(crate) use select::*;
 pub(crate) use unary::*;
 
-use super::common::result_strides;
+use super::common::{result_strides, result_strides_with_number};
 use super::copy;
 use crate::error::Result;
 use crate::tensor::Tensor;
@@ -76,6 +76,21 @@ impl ScalarCell {
 /// A result tensor for element-wise operands, in PyTorch's layout.
 pub(super) fn result(sizes: Dims, dtype: DType, operands: &[&Tensor]) -> Result<Tensor> {
     let strides = result_strides(&sizes, operands);
+    result_with_strides(sizes, strides, dtype, operands)
+}
+
+/// [`result`] of a tensor and a number.
+pub(super) fn result_with_number(a: &Tensor, dtype: DType) -> Result<Tensor> {
+    let strides = result_strides_with_number(a.sizes(), &[a]);
+    result_with_strides(Dims::from_slice(a.sizes()), strides, dtype, &[a])
+}
+
+fn result_with_strides(
+    sizes: Dims,
+    strides: Dims,
+    dtype: DType,
+    operands: &[&Tensor],
+) -> Result<Tensor> {
     let device = operands
         .iter()
         .find(|t| t.dim() > 0 || !t.device().is_cpu())

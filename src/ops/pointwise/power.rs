@@ -1,13 +1,13 @@
 //! Powers, logic, and what is composed of arithmetic.
 
-use super::binary::{binary, binary_inplace, binary_scalar, scalar_inplace, scaled};
+use super::binary::{binary, binary_inplace, scalar_inplace, scaled, unary_scalar};
 use super::result;
 use super::unary::unary;
 use crate::error::{Error, Result};
-use crate::ops::common::{check_can_cast, check_fits, promote, promote_scalar};
+use crate::ops::common::{check_can_cast, check_fits, promote, promote_scalar, restrided};
 use crate::ops::copy;
 use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, Dims, Scalar};
+use straightline_passes::ir::{DType, Dims, Scalar, layout};
 use straightline_passes::schedule::loops::{BinaryOp, UnaryOp};
 
 fn check_pow(dtype: DType, negative_exponent: bool) -> Result<DType> {
@@ -81,7 +81,7 @@ pub(crate) fn pow_scalar(a: &Tensor, exponent: Scalar) -> Result<Tensor> {
     }
     let dtype = power_dtype(a, exponent)?;
     special_power(a, exponent, dtype)
-        .unwrap_or_else(|| binary_scalar(BinaryOp::Pow, a, exponent, dtype))
+        .unwrap_or_else(|| unary_scalar(BinaryOp::Pow, a, exponent, dtype))
 }
 
 pub(crate) fn pow_scalar_(a: &Tensor, exponent: Scalar) -> Result<Tensor> {
@@ -108,7 +108,9 @@ pub(crate) fn pow_base(base: Scalar, exponent: &Tensor) -> Result<Tensor> {
     let base = Tensor::scalar_of(base, dtype)?.into_wrapped_number();
     let base = crate::ops::factory::on_device_of(&base, exponent)?;
     // PyTorch gives this overload a row-major result, whatever the exponent's layout
-    copy::to_contiguous(&binary(BinaryOp::Pow, &base, exponent, dtype)?)
+    let power = copy::to_contiguous(&binary(BinaryOp::Pow, &base, exponent, dtype)?)?;
+    let strides = layout::contiguous_strides(power.sizes());
+    Ok(restrided(power, strides))
 }
 
 macro_rules! logical_functions {

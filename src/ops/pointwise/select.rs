@@ -1,14 +1,14 @@
 //! Comparison, `where`, masks, clamping.
 
-use super::binary::{binary, binary_scalar, check_inplace_shape, numbers};
-use super::{ScalarCell, cast, result, strides_as, zeros};
+use super::binary::{binary, check_inplace_shape, numbers, unary_scalar};
+use super::{ScalarCell, cast, result, result_with_number, strides_as, zeros};
 use crate::error::{Error, Result};
 use crate::ops::common::{
     broadcast, check_can_cast, check_devices, check_fits, promote, promote_scalar,
 };
 use crate::ops::{aten, copy};
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Dims, Scalar};
+use straightline_passes::ir::{DType, Scalar};
 use straightline_passes::schedule::loops::{BinaryOp, CompareOp};
 use straightline_runtime::cpu::kernels;
 
@@ -36,7 +36,7 @@ pub(super) fn compare(op: CompareOp, a: &Tensor, b: &Tensor) -> Result<Tensor> {
 
 fn compare_scalar(op: CompareOp, a: &Tensor, s: Scalar) -> Result<Tensor> {
     let dtype = promote_scalar(a, s);
-    let out = result(Dims::from_slice(a.sizes()), DType::Bool, &[a])?;
+    let out = result_with_number(a, DType::Bool)?;
     if out.storage().has_data() {
         let a = cast(a, dtype)?;
         let cell = ScalarCell::new(s, dtype);
@@ -204,10 +204,10 @@ pub(crate) fn clamp(x: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Res
     let dtype = clamp_dtype(x, min, max)?;
     let mut out = cast(x, dtype)?;
     if let Some(min) = min {
-        out = binary_scalar(BinaryOp::Maximum, &out, min.saturate(dtype), dtype)?;
+        out = unary_scalar(BinaryOp::Maximum, &out, min.saturate(dtype), dtype)?;
     }
     if let Some(max) = max {
-        out = binary_scalar(BinaryOp::Minimum, &out, max.saturate(dtype), dtype)?;
+        out = unary_scalar(BinaryOp::Minimum, &out, max.saturate(dtype), dtype)?;
     }
     Ok(out)
 }

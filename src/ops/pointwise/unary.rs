@@ -2,7 +2,9 @@
 
 use super::{cast, result};
 use crate::error::{Error, Result};
-use crate::ops::common::{check_can_cast, float_of};
+use crate::ops::common::{
+    check_can_cast, float_of, laid_out_like, restrided, result_strides, result_strides_with_number,
+};
 use crate::ops::copy;
 use crate::tensor::{Tensor, access};
 use straightline_passes::ir::{DType, Dims};
@@ -98,7 +100,7 @@ pub(crate) fn abs(x: &Tensor) -> Result<Tensor> {
     }
     let out = result(Dims::from_slice(x.sizes()), x.dtype().to_real(), &[x])?;
     unary_into(UnaryOp::Abs, &out, x)?;
-    Ok(out)
+    Ok(laid_out_like(out, x))
 }
 
 pub(crate) fn abs_(x: &Tensor) -> Result<Tensor> {
@@ -135,9 +137,13 @@ pub(crate) fn isnan(x: &Tensor) -> Result<Tensor> {
 
 pub(crate) fn isinf(x: &Tensor) -> Result<Tensor> {
     if x.dtype().is_floating() || x.dtype().is_complex() {
-        unary_bool(UnaryOp::IsInf, x)
+        // PyTorch compares the absolute value with a number
+        let strides = result_strides(x.sizes(), &[x]);
+        let size = x.view_as(Dims::from_slice(x.sizes()), strides, x.storage_offset());
+        let strides = result_strides_with_number(x.sizes(), &[&size]);
+        Ok(restrided(unary_bool(UnaryOp::IsInf, x)?, strides))
     } else {
-        super::select::compare(CompareOp::Ne, x, x)
+        super::select::compare(CompareOp::Ne, x, x).map(|out| laid_out_like(out, x))
     }
 }
 

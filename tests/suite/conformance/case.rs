@@ -9,6 +9,28 @@ use straightline::{DType, Device, MemoryFormat, Scalar, Tensor};
 /// Why a case is not run.
 pub(crate) type Skip = String;
 
+/// Sizes, strides and offset.
+pub(crate) type Geometry = (Vec<i64>, Vec<i64>, i64);
+
+/// Where a tensor lies in its storage.
+pub(crate) fn geometry(t: &Tensor) -> Geometry {
+    (t.sizes().to_vec(), t.strides().to_vec(), t.storage_offset())
+}
+
+/// A tensor among the arguments, as it was given.
+pub(crate) struct Given {
+    pub(crate) path: String,
+    pub(crate) tensor: Tensor,
+    /// Sizes, strides and offset before the call.
+    pub(crate) geometry: Geometry,
+    /// The path of the argument whose storage it is: its own, unless it shares an earlier one's.
+    pub(crate) owner: String,
+    /// The whole storage as one row.
+    pub(crate) row: Tensor,
+    /// What the storage held, as [`bytes`] has it.
+    pub(crate) held: Vec<u8>,
+}
+
 /// A call with what PyTorch made of it.
 pub(crate) struct Case {
     pub(crate) op: String,
@@ -17,8 +39,10 @@ pub(crate) struct Case {
     pub(crate) stack: Vec<Value>,
     /// The path of each argument: `args.0`, `kwargs.dtype`.
     pub(crate) paths: Vec<String>,
-    /// The list that is being read: its later tensors may share storage with earlier ones.
-    list: Vec<Value>,
+    /// The tensors among the arguments, those of lists too; numbers that stand for tensors are none.
+    pub(crate) given: Vec<Given>,
+    /// Whether storages hold the recorded elements in reverse.
+    reversed: bool,
     pub(crate) json: Json,
 }
 
@@ -54,6 +78,47 @@ fn part(bytes: &[u8]) -> f32 {
 
 fn wide(bytes: &[u8]) -> f64 {
     f64::from_le_bytes(bytes.try_into().expect("eight bytes"))
+}
+
+/// The elements of a tensor in row-major order, little endian.
+pub(crate) fn bytes(t: &Tensor) -> straightline::Result<Vec<u8>> {
+    macro_rules! read {
+        ($t:ty) => {
+            t.to_vec::<$t>()?
+                .into_iter()
+                .flat_map(<$t>::to_le_bytes)
+                .collect()
+        };
+    }
+    Ok(match t.dtype() {
+        DType::F32 => read!(f32),
+        DType::F64 => read!(f64),
+        DType::F16 => read!(half::f16),
+        DType::BF16 => read!(half::bf16),
+        DType::I64 => read!(i64),
+        DType::I32 => read!(i32),
+        DType::I16 => read!(i16),
+        DType::I8 => read!(i8),
+        DType::U8 => read!(u8),
+        DType::Bool => t.to_vec::<bool>()?.into_iter().map(u8::from).collect(),
+        DType::C64 => t
+            .to_vec::<num_complex::Complex<f32>>()?
+            .into_iter()
+            .flat_map(|c| [c.re, c.im])
+            .flat_map(f32::to_le_bytes)
+            .collect(),
+        DType::C128 => t
+            .to_vec::<num_complex::Complex<f64>>()?
+            .into_iter()
+            .flat_map(|c| [c.re, c.im])
+            .flat_map(f64::to_le_bytes)
+            .collect(),
+        DType::QInt8 | DType::QUInt8 | DType::QInt32 => {
+            return Err(straightline::Error::new(straightline::ErrorKind::DType(
+                "the cases have no quantized tensors".to_string(),
+            )));
+        }
+    })
 }
 
 /// A contiguous tensor of the bytes.
@@ -108,14 +173,25 @@ pub(crate) fn text<'a>(j: &'a Json, key: &str) -> &'a str {
 
 impl Case {
     pub(crate) fn parse(line: &str) -> Result<Case, Skip> {
-        let json: Json = serde_json::from_str(line).map_err(|e| e.to_string())?;
+        let json = serde_json::from_str(line).map_err(|e| e.to_string())?;
+        Case::read(json, false)
+    }
+
+    /// The same call on tensors of their own, which hold what was recorded; or, `reversed`, each storage the recorded
+    /// elements from the last to the first.
+    pub(crate) fn again(&self, reversed: bool) -> Result<Case, Skip> {
+        Case::read(self.json.clone(), reversed)
+    }
+
+    fn read(json: Json, reversed: bool) -> Result<Case, Skip> {
         let schema = FunctionSchema::parse(text(&json, "schema")).map_err(|e| e.to_string())?;
         let mut case = Case {
             op: text(&json, "op").to_string(),
             id: text(&json, "id").to_string(),
             stack: Vec::new(),
             paths: Vec::new(),
-            list: Vec::new(),
+            given: Vec::new(),
+            reversed,
             json: Json::Null,
         };
         let positional = json["args"].as_array().cloned().unwrap_or_default();
@@ -124,10 +200,9 @@ impl Case {
                 Some(j) => (j, format!("args.{i}")),
                 None => (&json["kwargs"][&arg.name], format!("kwargs.{}", arg.name)),
             };
+            let value = case.value(j, &arg.ty, &path)?;
             case.paths.push(path);
-            let value = case.value(j, &arg.ty)?;
             case.stack.push(value);
-            case.list.clear();
         }
         case.json = json;
         Ok(case)
@@ -142,45 +217,50 @@ impl Case {
             .collect()
     }
 
-    /// The tensor at a path of an argument met so far: `args.0`, `args.1.2`.
-    pub(crate) fn at(&self, path: &str) -> Option<&Tensor> {
-        if let Some(i) = self.paths.iter().position(|p| p == path) {
-            return self.stack.get(i)?.as_tensor();
-        }
-        let (list, k) = path.rsplit_once('.')?;
-        let i = self.paths.iter().position(|p| p == list)?;
-        if i == self.stack.len() {
-            return self.list.get(k.parse::<usize>().ok()?)?.as_tensor();
-        }
-        match &self.stack[i] {
-            Value::TensorList(l) => l.get(k.parse::<usize>().ok()?),
-            Value::OptionalTensorList(l) => l.get(k.parse::<usize>().ok()?)?.as_ref(),
-            _ => None,
-        }
-    }
-
-    fn tensor(&self, j: &Json) -> Result<Tensor, Skip> {
+    fn tensor(&mut self, j: &Json, path: &str) -> Result<Tensor, Skip> {
         let (size, stride) = (ints(&j["size"]), ints(&j["stride"]));
         let offset = j["offset"].as_i64();
-        let base = match j["storage_of"].as_str() {
-            Some(path) => self
-                .at(path)
-                .cloned()
-                .ok_or_else(|| format!("storage of {path}"))?,
+        let (owner, row, held) = match j["storage_of"].as_str() {
+            Some(of) => self
+                .given
+                .iter()
+                .find(|g| g.path == of)
+                .map(|g| (g.owner.clone(), g.row.clone(), g.held.clone()))
+                .ok_or_else(|| format!("storage of {of}"))?,
             None => {
                 let dtype = dtype(text(j, "t"))?;
-                storage(dtype, &decode_base64(text(j, "data"))).map_err(|e| e.to_string())?
+                let mut data = decode_base64(text(j, "data"));
+                if self.reversed {
+                    data = data
+                        .chunks_exact(dtype.size())
+                        .rev()
+                        .flatten()
+                        .copied()
+                        .collect();
+                }
+                let row = storage(dtype, &data).map_err(|e| e.to_string())?;
+                let held = bytes(&row).map_err(|e| e.to_string())?;
+                (path.to_string(), row, held)
             }
         };
-        aten::as_strided(&base, &size, &stride, offset).map_err(|e| e.to_string())
+        let tensor = aten::as_strided(&row, &size, &stride, offset).map_err(|e| e.to_string())?;
+        self.given.push(Given {
+            path: path.to_string(),
+            geometry: geometry(&tensor),
+            tensor: tensor.clone(),
+            owner,
+            row,
+            held,
+        });
+        Ok(tensor)
     }
 
-    fn value(&mut self, j: &Json, ty: &SchemaType) -> Result<Value, Skip> {
+    fn value(&mut self, j: &Json, ty: &SchemaType, path: &str) -> Result<Value, Skip> {
         if j.is_null() {
             return Ok(Value::None);
         }
         if j["t"].is_string() {
-            return self.tensor(j).map(Value::Tensor);
+            return self.tensor(j, path).map(Value::Tensor);
         }
         let object = j.as_object().ok_or("not an object")?;
         let (kind, v) = object.iter().next().ok_or("an empty object")?;
@@ -201,27 +281,25 @@ impl Case {
                 other => return Err(format!("memory format {other:?}")),
             }),
             "wrapped_number" => {
-                let Some(s) = self.value(v, &SchemaType::Scalar)?.as_scalar() else {
+                let Some(s) = self.value(v, &SchemaType::Scalar, path)?.as_scalar() else {
                     return Err("a wrapped number that is not a number".into());
                 };
                 Value::Tensor(Tensor::wrapped_number(s).map_err(|e| e.to_string())?)
             }
-            "list" => self.list(v, ty)?,
+            "list" => self.list(v, ty, path)?,
             other => return Err(format!("a value of kind {other}")),
         })
     }
 
-    fn list(&mut self, v: &Json, ty: &SchemaType) -> Result<Value, Skip> {
+    fn list(&mut self, v: &Json, ty: &SchemaType, path: &str) -> Result<Value, Skip> {
         let items = v.as_array().ok_or("list")?;
         let element = match ty.unwrap_optional() {
             SchemaType::List(t, _) => (**t).clone(),
             other => return Err(format!("a list where the schema says {other}")),
         };
         let mut values = Vec::new();
-        for j in items {
-            let value = self.value(j, &element)?;
-            self.list.push(value.clone());
-            values.push(value);
+        for (i, j) in items.iter().enumerate() {
+            values.push(self.value(j, &element, &format!("{path}.{i}"))?);
         }
         let scalars = || values.iter().filter_map(Value::as_scalar);
         Ok(match &element {

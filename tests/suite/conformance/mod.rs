@@ -8,6 +8,7 @@ pub(crate) mod case;
 mod compare;
 mod report;
 mod run;
+mod self_test;
 
 use report::{Report, Skips};
 use run::Mode;
@@ -99,6 +100,22 @@ fn forms() {
     }
 }
 
+/// Results whose layout, sizes or memory are easily mistaken: `tests/data/layout_cases.py`.
+#[test]
+fn layouts() {
+    for mode in [Mode::Eager, Mode::Meta, Mode::Compiled] {
+        run_file("layout.jsonl.gz", mode);
+    }
+}
+
+/// What once failed of samples that had been held out: `tests/data/opinfo_cases.py` and `derived.py` with other seeds.
+#[test]
+fn held_out() {
+    for mode in [Mode::Eager, Mode::Meta, Mode::Compiled] {
+        run_file("held_out.jsonl.gz", mode);
+    }
+}
+
 /// Every dtype of `out` that PyTorch takes: `tests/data/out_dtypes.py`.
 #[test]
 fn out_dtypes() {
@@ -115,10 +132,14 @@ fn errors() {
         "public_errors.jsonl.gz",
         "samples_errors.jsonl.gz",
         "out_dtypes_errors.jsonl.gz",
+        "layout_errors.jsonl.gz",
         "bad.jsonl.gz",
         "overloads_errors.jsonl.gz",
         "forms_errors.jsonl.gz",
     ] {
         run_file(file, Mode::Eager);
+    }
+    for file in ["public_errors.jsonl.gz", "samples_errors.jsonl.gz"] {
+        run_file(file, Mode::Compiled);
     }
 }

@@ -8,8 +8,8 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use straightline::dispatch::operator;
 
-/// Cases that are known to differ: lines of modes, prefix of the id, reason and perhaps a part of the error with which the
-/// case then ends, separated by tabs. The prefix may leave the set (`public/`) out.
+/// Cases that are known to differ: lines of modes, of what (an operator, or the id of one case without the name of its set),
+/// reason and perhaps a part of the error with which the case then ends, separated by tabs.
 pub(crate) struct Skips(String);
 
 impl Skips {
@@ -18,25 +18,23 @@ impl Skips {
     }
 
     /// Why this case is not run in this mode; or, given the error that it ended with, why that one is expected.
-    pub(crate) fn reason(&self, id: &str, mode: Mode, error: Option<&str>) -> Option<&str> {
+    pub(crate) fn reason(&self, case: &Case, mode: Mode, error: Option<&str>) -> Option<&str> {
         let mode = format!("{mode:?}").to_lowercase();
         self.0
             .lines()
             .filter(|l| !l.starts_with('#') && !l.trim().is_empty())
             .find_map(|l| {
                 let mut parts = l.splitn(4, '\t');
-                let (modes, prefix, reason) = (parts.next()?, parts.next()?, parts.next()?);
+                let (modes, what, reason) = (parts.next()?, parts.next()?, parts.next()?);
                 let expected = match (parts.next(), error) {
                     (None, None) => true,
                     (Some(text), Some(error)) => error.contains(text),
                     _ => false,
                 };
                 // whichever set of vectors it is of: `public/`, `held_out/`
-                let of_set = id
-                    .split_once('/')
-                    .is_some_and(|(_, id)| id.starts_with(prefix));
+                let of_set = case.id.split_once('/').is_some_and(|(_, id)| id == what);
                 let modes = modes.split(',').any(|m| m == mode || m == "all");
-                (modes && expected && (of_set || id.starts_with(prefix))).then_some(reason)
+                (modes && expected && (of_set || case.op == what)).then_some(reason)
             })
     }
 }
@@ -90,8 +88,8 @@ impl Report {
                 return;
             }
         };
-        if let Some(reason) = skips.reason(&case.id, mode, None) {
-            tally.skipped.push((case.id, reason.to_string()));
+        if let Some(reason) = skips.reason(&case, mode, None).map(str::to_string) {
+            tally.skipped.push((case.id, reason));
         } else if case.json["grads"].is_object() {
             let reason = "gradients are not computed yet";
             tally.skipped.push((case.id, reason.to_string()));
@@ -99,7 +97,7 @@ impl Report {
             tally.failures.push((case.id, e.to_string()));
         } else {
             let outcome = run_case(&case, mode);
-            let expected = |e: &String| skips.reason(&case.id, mode, Some(e)).map(str::to_string);
+            let expected = |e: &String| skips.reason(&case, mode, Some(e)).map(str::to_string);
             if let Some(reason) = outcome.as_ref().err().and_then(expected) {
                 tally.skipped.push((case.id, reason));
                 return;

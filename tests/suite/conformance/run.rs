@@ -1,7 +1,7 @@
 //! One case in one mode.
 
-use super::case::{Case, text};
-use super::compare::{self, Level};
+use super::case::{Case, geometry, text};
+use super::compare::{self, Level, Tolerance};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use straightline::dispatch::{Value, call_count, operator};
@@ -14,38 +14,37 @@ pub(crate) enum Mode {
     Eager,
     /// The boxed call on tensors that have shapes only.
     Meta,
-    /// Captured and compiled; called twice.
+    /// Captured and compiled; called three times.
     Compiled,
 }
 
-fn to_meta(v: &Value) -> straightline::Result<Value> {
-    let tensor = |t: &Tensor| -> straightline::Result<Tensor> {
-        if t.is_wrapped_number() {
-            return Ok(t.clone());
+/// The arguments without data, and the tensors among them in the order of [`Case::given`].
+fn on_meta(case: &Case) -> straightline::Result<(Vec<Value>, Vec<Tensor>)> {
+    let mut rows: Vec<(&str, Tensor)> = Vec::new();
+    let mut tensors = Vec::new();
+    for g in &case.given {
+        let row = match rows.iter().find(|(owner, _)| *owner == g.owner) {
+            Some((_, row)) => row.clone(),
+            None => {
+                let row = Tensor::with((g.row.dtype(), Device::META)).empty([g.row.numel()])?;
+                rows.push((&g.owner, row.clone()));
+                row
+            }
+        };
+        let (sizes, strides, offset) = &g.geometry;
+        tensors.push(aten::as_strided(&row, sizes, strides, Some(*offset))?);
+    }
+    let mut next = tensors.iter().cloned();
+    let mut stack = with_tensors(&case.stack, &mut |t| match t.is_wrapped_number() {
+        true => t.clone(),
+        false => next.next().expect("as many as there were"),
+    });
+    for v in &mut stack {
+        if matches!(v, Value::Device(_)) {
+            *v = Value::Device(Device::META);
         }
-        let reach: i64 = t
-            .sizes()
-            .iter()
-            .zip(t.strides())
-            .map(|(n, s)| (n - 1).max(0) * s)
-            .sum();
-        let base =
-            Tensor::with((t.dtype(), Device::META)).empty([reach + t.storage_offset() + 1])?;
-        aten::as_strided(&base, t.sizes(), t.strides(), Some(t.storage_offset()))
-    };
-    Ok(match v {
-        Value::Tensor(t) => Value::Tensor(tensor(t)?),
-        Value::TensorList(l) => {
-            Value::TensorList(l.iter().map(tensor).collect::<straightline::Result<_>>()?)
-        }
-        Value::OptionalTensorList(l) => Value::OptionalTensorList(
-            l.iter()
-                .map(|t| t.as_ref().map(tensor).transpose())
-                .collect::<straightline::Result<_>>()?,
-        ),
-        Value::Device(_) => Value::Device(Device::META),
-        other => other.clone(),
-    })
+    }
+    Ok((stack, tensors))
 }
 
 /// Calls the operator and compares with what PyTorch recorded.
@@ -60,123 +59,170 @@ pub(crate) fn run(case: &Case, mode: Mode) -> Result<(), String> {
     }
     match mode {
         Mode::Eager => {
-            let mut stack = case.stack.clone();
-            op.call_boxed(&mut stack).map_err(|e| e.to_string())?;
-            compare::results(case, &stack, Level::Values)?;
-            compare::mutations(case)
+            let outs = eager(case).map_err(|e| e.to_string())?;
+            recorded(case, &outs)
         }
         Mode::Meta => {
-            let mut stack = case
-                .stack
-                .iter()
-                .map(to_meta)
-                .collect::<straightline::Result<Vec<_>>>()
-                .map_err(|e| e.to_string())?;
+            let (mut stack, args) = on_meta(case).map_err(|e| e.to_string())?;
             op.call_boxed(&mut stack).map_err(|e| e.to_string())?;
-            compare::results(case, &stack, Level::Shape)
+            let (outs, level) = (&stack[..], Level::Shape);
+            compare::Call {
+                case,
+                args,
+                outs,
+                level,
+            }
+            .check()
         }
         Mode::Compiled => compiled(case),
     }
 }
 
+fn eager(case: &Case) -> straightline::Result<Vec<Value>> {
+    let mut stack = case.stack.clone();
+    operator(&case.op)?.call_boxed(&mut stack)?;
+    Ok(stack)
+}
+
+/// Compares a call on the case's own tensors with what PyTorch recorded.
+fn recorded(case: &Case, outs: &[Value]) -> Result<(), String> {
+    let args = case.given.iter().map(|g| g.tensor.clone()).collect();
+    let level = Level::Values;
+    compare::Call {
+        case,
+        args,
+        outs,
+        level,
+    }
+    .check()
+}
+
 /// The tensors of the stack replaced, in order.
-fn with_tensors(stack: &[Value], tensors: &mut dyn Iterator<Item = Tensor>) -> Vec<Value> {
-    let mut next = |_: &Tensor| tensors.next().expect("as many as there were");
+fn with_tensors(stack: &[Value], next: &mut dyn FnMut(&Tensor) -> Tensor) -> Vec<Value> {
     stack
         .iter()
         .map(|v| match v {
             Value::Tensor(t) => Value::Tensor(next(t)),
-            Value::TensorList(l) => Value::TensorList(l.iter().map(&mut next).collect()),
+            Value::TensorList(l) => Value::TensorList(l.iter().map(&mut *next).collect()),
             Value::OptionalTensorList(l) => {
-                Value::OptionalTensorList(l.iter().map(|t| t.as_ref().map(&mut next)).collect())
+                Value::OptionalTensorList(l.iter().map(|t| t.as_ref().map(&mut *next)).collect())
             }
             other => other.clone(),
         })
         .collect()
 }
 
-fn compiled(case: &Case) -> Result<(), String> {
-    let op = operator(&case.op).map_err(|e| e.to_string())?;
+/// A function that calls the operator of the case, compiled, and the results that are no tensors: they are known while
+/// capturing.
+#[allow(clippy::type_complexity, reason = "the type of a closure has no name")]
+fn function(
+    case: &Case,
+) -> straightline::Result<impl Fn(&Vec<Tensor>) -> straightline::Result<Vec<Value>> + use<>> {
+    let op = operator(&case.op)?;
     let template = case.stack.clone();
-    let inputs = case.tensors();
-    let shape = |t: &Tensor| (t.sizes().to_vec(), t.strides().to_vec(), t.storage_offset());
-    let shapes: Vec<_> = inputs.iter().map(shape).collect();
-    // what is no tensor is known while capturing
     let known = Arc::new(Mutex::new(Vec::new()));
     let returns = known.clone();
     let f = compile(move |ts: &Vec<Tensor>| {
-        let mut stack = with_tensors(&template, &mut ts.iter().cloned());
+        let mut tensors = ts.iter();
+        let mut stack = with_tensors(&template, &mut |_| {
+            tensors.next().expect("as many as there were").clone()
+        });
         op.call_boxed(&mut stack)?;
-        *returns.lock().expect("no panic holds it") = stack.clone();
+        returns
+            .lock()
+            .expect("no panic holds it")
+            .clone_from(&stack);
         Ok(stack
             .iter()
             .map(|v| v.tensors().cloned().collect())
             .collect::<Vec<Vec<Tensor>>>())
     });
-    let out = f.call(&inputs).map_err(|e| e.to_string())?;
-    let known = known.lock().expect("no panic holds it");
-    let stack: Vec<Value> = out
-        .into_iter()
-        .zip(known.iter())
-        .map(|(mut l, known)| match known {
-            Value::Tensor(_) => Value::Tensor(l.remove(0)),
-            Value::TensorList(_) => Value::TensorList(l),
-            other => other.clone(),
-        })
-        .collect();
-    compare::results(case, &stack, Level::Values)?;
-    compare::mutations(case)?;
-    drop(known); // a replay that captured again would wait for it
-    let inputs = match inputs.iter().map(shape).eq(shapes) {
-        true => inputs,
-        // a call that changes the shape of an argument finds another one at the next
-        false => Case::parse(&case.json.to_string())?.tensors(),
-    };
+    Ok(move |tensors: &Vec<Tensor>| {
+        let out = f.call(tensors)?;
+        let known = known.lock().expect("no panic holds it");
+        let mut values = Vec::new();
+        for (list, known) in out.into_iter().zip(known.iter()) {
+            values.push(match known {
+                Value::Tensor(_) => Value::Tensor(list.into_iter().next().expect("one tensor")),
+                Value::TensorList(_) => Value::TensorList(list),
+                other => other.clone(),
+            });
+        }
+        Ok(values)
+    })
+}
+
+/// Captures and compares; replays on tensors with other elements and compares with eager execution; replays on fresh
+/// tensors with the recorded elements and compares with PyTorch again.
+fn compiled(case: &Case) -> Result<(), String> {
+    let f = function(case).map_err(|e| e.to_string())?;
+    let outs = f(&case.tensors()).map_err(|e| e.to_string())?;
+    recorded(case, &outs)?;
+    other_elements(case, &f).map_err(|e| format!("a replay on other elements: {e}"))?;
+    let again = case.again(false)?;
+    replay(|| f(&again.tensors()))
+        .and_then(|outs| recorded(&again, &outs?))
+        .map_err(|e| format!("a replay: {e}"))
+}
+
+/// What a call of a compiled function gives; an error where it is no replay.
+fn replay(
+    call: impl FnOnce() -> straightline::Result<Vec<Value>>,
+) -> Result<Result<Vec<Value>, String>, String> {
     let before = call_count();
-    f.call(&inputs).map_err(|e| format!("a replay: {e}"))?;
+    let outs = call();
     match call_count() - before {
-        0 => Ok(()),
-        n => Err(format!("a replay entered the dispatcher {n} times")),
+        0 => Ok(outs.map_err(|e| e.to_string())),
+        n => Err(format!("it entered the dispatcher {n} times")),
     }
 }
 
-/// A call that must fail, and must not panic; eagerly it fails with the exception class that PyTorch raises.
+fn other_elements(
+    case: &Case,
+    f: &impl Fn(&Vec<Tensor>) -> straightline::Result<Vec<Value>>,
+) -> Result<(), String> {
+    let (eagerly, compiled) = (case.again(true)?, case.again(true)?);
+    // elements that the operator does not take are not what is looked at
+    let Ok(want) = eager(&eagerly) else {
+        return Ok(());
+    };
+    let got = replay(|| f(&compiled.tensors()))??;
+    if case.json["nondeterministic"] == true {
+        return Ok(());
+    }
+    let pairs = |got: &[Value], want: &[Value]| -> Vec<(Tensor, Tensor)> {
+        let tensors = |v: &[Value]| v.iter().flat_map(Value::tensors).cloned().collect();
+        let (got, want): (Vec<_>, Vec<_>) = (tensors(got), tensors(want));
+        got.into_iter().zip(want).collect()
+    };
+    for (i, (got, want)) in pairs(&got, &want).iter().enumerate() {
+        compare::same_geometry(&geometry(got), &geometry(want))
+            .and_then(|()| compare::same_values(got, want, Tolerance::coarse(want)))
+            .map_err(|e| format!("result tensor {i}: {e}"))?;
+    }
+    for (got, want) in compiled.given.iter().zip(&eagerly.given) {
+        compare::same_geometry(&geometry(&got.tensor), &geometry(&want.tensor))
+            .and_then(|()| {
+                let tolerance = Tolerance::coarse(&want.row);
+                compare::same_values(&got.row, &want.row, tolerance)
+            })
+            .map_err(|e| format!("{} after the call: {e}", got.path))?;
+    }
+    Ok(())
+}
+
+/// A call that must fail with the exception class that PyTorch raises, and must not panic.
 pub(crate) fn run_error(case: &Case, mode: Mode) -> Result<(), String> {
-    let op = operator(&case.op).map_err(|e| e.to_string())?;
-    let template = case.stack.clone();
     let outcome = catch_unwind(AssertUnwindSafe(|| match mode {
-        Mode::Eager => op.call_boxed(&mut case.stack.clone()).err(),
-        Mode::Meta => match case
-            .stack
-            .iter()
-            .map(to_meta)
-            .collect::<Result<Vec<_>, _>>()
-        {
-            Ok(mut stack) => op.call_boxed(&mut stack).err(),
-            Err(e) => Some(e),
-        },
-        Mode::Compiled => {
-            let inputs: Vec<Tensor> = case
-                .stack
-                .iter()
-                .flat_map(Value::tensors)
-                .cloned()
-                .collect();
-            let f = compile(move |ts: &Vec<Tensor>| {
-                let mut stack = with_tensors(&template, &mut ts.iter().cloned());
-                op.call_boxed(&mut stack)?;
-                Ok(stack
-                    .iter()
-                    .flat_map(Value::tensors)
-                    .cloned()
-                    .collect::<Vec<_>>())
-            });
-            f.call(&inputs).err()
-        }
+        Mode::Eager => eager(case).err(),
+        Mode::Meta => on_meta(case)
+            .and_then(|(mut stack, _)| operator(&case.op)?.call_boxed(&mut stack))
+            .err(),
+        Mode::Compiled => function(case).and_then(|f| f(&case.tensors())).err(),
     }));
     match outcome {
         Ok(Some(e)) => match case.json["error"]["type"].as_str() {
-            Some(class) if mode == Mode::Eager && class != e.python_class() => Err(format!(
+            Some(class) if class != e.python_class() => Err(format!(
                 "{}, should be {class} ({}): {e}",
                 e.python_class(),
                 case.json["error"]["message"]
