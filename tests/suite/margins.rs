@@ -12,20 +12,23 @@ fn strided(sizes: &[i64], strides: &[i64], dtype: DType) -> Tensor {
 }
 
 /// Calls an operator by its name, with tensors first.
-fn call(op: &str, tensors: &[Tensor], rest: &[Value]) -> Result<Vec<Tensor>> {
-    let mut stack: Vec<Value> = tensors.iter().cloned().map(Value::Tensor).collect();
+fn call(op: &str, tensors: &[&Tensor], rest: &[Value]) -> Result<Vec<Tensor>> {
+    let mut stack: Vec<Value> = tensors
+        .iter()
+        .map(|t| Value::Tensor((*t).clone()))
+        .collect();
     stack.extend(rest.iter().cloned());
     operator(op)?.call_boxed(&mut stack)?;
     Ok(stack.iter().flat_map(Value::tensors).cloned().collect())
 }
 
 /// The call eagerly, and compiled and replayed: both fail, or both give the same.
-fn both(op: &'static str, tensors: &[Tensor], rest: &[Value]) {
+fn both(op: &'static str, tensors: &[&Tensor], rest: &[Value]) {
     let eager = call(op, tensors, rest);
     let rest: Vec<Value> = rest.to_vec();
     let said = format!("{op} {rest:?}");
-    let f = compile(move |ts: &Vec<Tensor>| call(op, ts, &rest));
-    let inputs = tensors.to_vec();
+    let f = compile(move |ts: &Vec<Tensor>| call(op, &ts.iter().collect::<Vec<_>>(), &rest));
+    let inputs: Vec<Tensor> = tensors.iter().map(|t| (*t).clone()).collect();
     let first = f.call(&inputs);
     let entered = call_count();
     let compiled = f.call(&inputs);
@@ -60,20 +63,16 @@ fn writes_to_tensors_without_elements_touch_nothing() {
         for dtype in [DType::F32, DType::F64, DType::I64, DType::C128, DType::Bool] {
             let x = strided(sizes, strides, dtype);
             let two = [Value::Int(2)];
-            both("aten::mul_.Scalar", &[x.clone()], &two);
-            both("aten::fill_.Scalar", &[x.clone()], &two);
-            both("aten::zero_", &[x.clone()], &[]);
-            both("aten::div_.Tensor", &[x.clone(), x.clone()], &[]);
-            both(
-                "aten::copy_",
-                &[x.clone(), x.clone()],
-                &[Value::Bool(false)],
-            );
-            both("aten::mul.Tensor", &[x.clone(), x.clone()], &[]);
-            both("aten::clone", &[x.clone()], &[Value::None]);
+            both("aten::mul_.Scalar", &[&x], &two);
+            both("aten::fill_.Scalar", &[&x], &two);
+            both("aten::zero_", &[&x], &[]);
+            both("aten::div_.Tensor", &[&x, &x], &[]);
+            both("aten::copy_", &[&x, &x], &[Value::Bool(false)]);
+            both("aten::mul.Tensor", &[&x, &x], &[]);
+            both("aten::clone", &[&x], &[Value::None]);
             if dtype != DType::C128 {
                 let random = [Value::Double(0.5), Value::None];
-                both("aten::bernoulli_.float", &[x], &random);
+                both("aten::bernoulli_.float", &[&x], &random);
             }
         }
     }
@@ -88,7 +87,7 @@ fn sums_over_channels_without_elements_read_nothing() {
     let (v, g) = (view(&[3, 0], &[1, 1]), view(&[3, 1], &[1, 1]));
     let (_, norms) = aten::_weight_norm_interface(&v, &g, 0).unwrap();
     assert_eq!(norms.to_vec::<f32>().unwrap(), [0.0; 3]);
-    both("aten::_weight_norm_interface", &[v, g], &[Value::Int(0)]);
+    both("aten::_weight_norm_interface", &[&v, &g], &[Value::Int(0)]);
 
     let (x, c) = (view(&[1, 6, 0, 4], &[24, 4, 4, 1]), view(&[6], &[1]));
     let zeros = Tensor::full(&[6], 0.0, DType::F32, straightline::Device::CPU).unwrap();
@@ -132,81 +131,65 @@ fn diagonals_and_steps_at_the_ends_of_integers() {
     for n in ENDS {
         let k = Value::Int(n);
         for op in ["aten::tril", "aten::triu"] {
-            both(op, &[x.clone()], &[k.clone()]);
+            both(op, &[&x], std::slice::from_ref(&k));
         }
         let dims = [k.clone(), Value::Int(0), Value::Int(1)];
-        both("aten::diagonal", &[x.clone()], &dims);
-        both("aten::diagonal_copy", &[x.clone()], &dims);
+        both("aten::diagonal", &[&x], &dims);
+        both("aten::diagonal_copy", &[&x], &dims);
         for (start, end, step) in [(0, i64::MAX, n), (n, i64::MAX, 1), (0, n, 1), (n, n, n)] {
             let range = [Value::Int(1), start.into(), end.into(), step.into()];
-            both("aten::slice.Tensor", &[x.clone()], &range);
+            both("aten::slice.Tensor", &[&x], &range);
             let mut scatter = range.to_vec();
-            let part = call("aten::slice.Tensor", &[x.clone()], &range);
+            let part = call("aten::slice.Tensor", &[&x], &range);
             if let Ok(part) = part {
-                both(
-                    "aten::slice_scatter",
-                    &[x.clone(), part[0].clone()],
-                    &scatter,
-                );
+                both("aten::slice_scatter", &[&x, &part[0]], &scatter);
                 scatter[0] = Value::Int(n);
-                both(
-                    "aten::slice_scatter",
-                    &[x.clone(), part[0].clone()],
-                    &scatter,
-                );
+                both("aten::slice_scatter", &[&x, &part[0]], &scatter);
             }
         }
         let range = [0, 1, 4, n].map(Value::Int);
-        let sizes = [&[ints(&[3, 4])], &range[..]].concat();
-        both("aten::slice_backward", &[counted(&[1, 4])], &sizes);
-        both(
-            "aten::select.int",
-            &[x.clone()],
-            &[Value::Int(0), k.clone()],
-        );
+        let sizes = [&[ints(&[3, 4])][..], &range].concat();
+        both("aten::slice_backward", &[&counted(&[1, 4])], &sizes);
+        both("aten::select.int", &[&x], &[Value::Int(0), k.clone()]);
         both(
             "aten::unfold",
-            &[x.clone()],
+            &[&x],
             &[Value::Int(1), Value::Int(4), k.clone()],
         );
         both(
             "aten::unfold",
-            &[x.clone()],
+            &[&x],
             &[Value::Int(1), k.clone(), Value::Int(1)],
         );
-        both("aten::roll", &[x.clone()], &[ints(&[n]), ints(&[1])]);
+        both("aten::roll", &[&x], &[ints(&[n]), ints(&[1])]);
         both(
             "aten::narrow",
-            &[x.clone()],
+            &[&x],
             &[Value::Int(1), k.clone(), Value::Int(1)],
         );
         both(
             "aten::constant_pad_nd",
-            &[x.clone()],
+            &[&x],
             &[ints(&[n, i64::MAX]), Value::Int(0)],
         );
         both(
             "aten::constant_pad_nd",
-            &[x.clone()],
+            &[&x],
             &[ints(&[n, 1]), Value::Int(0)],
         );
-        both("aten::squeeze.dim", &[x.clone()], &[k.clone()]);
-        both("aten::softmax.int", &[x.clone()], &[k.clone(), Value::None]);
-        both("aten::cumsum", &[x.clone()], &[k.clone(), Value::None]);
-        both("aten::flip", &[x.clone()], &[ints(&[n])]);
-        both(
-            "aten::split.Tensor",
-            &[x.clone()],
-            &[k.clone(), Value::Int(1)],
-        );
+        both("aten::squeeze.dim", &[&x], std::slice::from_ref(&k));
+        both("aten::softmax.int", &[&x], &[k.clone(), Value::None]);
+        both("aten::cumsum", &[&x], &[k.clone(), Value::None]);
+        both("aten::flip", &[&x], &[ints(&[n])]);
+        both("aten::split.Tensor", &[&x], &[k.clone(), Value::Int(1)]);
         both(
             "aten::as_strided",
-            &[x.clone()],
+            &[&x],
             &[ints(&[1]), ints(&[n]), Value::Int(0)],
         );
         both(
             "aten::as_strided",
-            &[x.clone()],
+            &[&x],
             &[ints(&[2]), ints(&[1]), k.clone()],
         );
     }
@@ -234,8 +217,8 @@ fn windows_far_larger_than_the_input() {
             one.clone(),
             Value::Bool(true),
         ];
-        both("aten::max_pool2d_with_indices", &[x.clone()], &rest);
-        both("aten::max_pool2d", &[x.clone()], &rest);
+        both("aten::max_pool2d_with_indices", &[&x], &rest);
+        both("aten::max_pool2d", &[&x], &rest);
         let rest = [
             kernel,
             stride,
@@ -244,7 +227,7 @@ fn windows_far_larger_than_the_input() {
             Value::Bool(true),
             Value::None,
         ];
-        both("aten::avg_pool2d", &[x.clone()], &rest);
+        both("aten::avg_pool2d", &[&x], &rest);
     }
     let rest = [
         ints(&[2]),
@@ -253,10 +236,10 @@ fn windows_far_larger_than_the_input() {
         ints(&[large]),
         Value::Bool(true),
     ];
-    both("aten::max_pool2d", &[x.clone()], &rest);
+    both("aten::max_pool2d", &[&x], &rest);
     let all = call(
         "aten::max_pool2d",
-        &[x],
+        &[&x],
         &[
             ints(&[large]),
             ints(&[large]),
@@ -280,7 +263,7 @@ fn the_gradient_of_a_running_product_of_integers_needs_data() {
     let wide = aten::mul_scalar(&x, Scalar::Float(1.0)).unwrap();
     both(
         "aten::cumprod_backward",
-        &[wide.clone(), wide.clone()],
-        &[Value::Int(0), Value::Tensor(wide)],
+        &[&wide, &wide],
+        &[Value::Int(0), Value::Tensor(wide.clone())],
     );
 }
