@@ -32,10 +32,10 @@ use straightline_passes::ir::Device;
 /// }
 ///
 /// let inner = |t: &Tensor| t.payload::<Memory>().map(|m| m.0.clone());
-/// let _views = wrapped_views(DispatchKey::PrivateUse3, inner, wrap)?;
+/// let _views = wrapped_views(DispatchKey::Lazy, inner, wrap)?;
 ///
 /// let cpu = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0], &[2, 2])?;
-/// let x = wrap(cpu.clone(), Device::new(DeviceType::PrivateUse3))?;
+/// let x = wrap(cpu.clone(), Device::new(DeviceType::Lazy))?;
 /// let last = x.select(0, 1)?.narrow(0, 1, 1)?;
 /// assert_eq!((last.device(), last.sizes()), (x.device(), &[1][..]));
 /// // a write through it is seen in the tensor that all of this is

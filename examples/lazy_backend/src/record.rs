@@ -121,8 +121,15 @@ fn to_meta(op: OperatorHandle, value: &Value) -> Result<Value> {
             .build()
     };
     Ok(match value {
+        Value::Tensor(t) => meta(t)?.into(),
+        Value::TensorList(l) => l.iter().map(meta).collect::<Result<Vec<_>>>()?.into(),
+        Value::OptionalTensorList(l) => l
+            .iter()
+            .map(|t| t.as_ref().map(meta).transpose())
+            .collect::<Result<Vec<_>>>()?
+            .into(),
         Value::Device(_) => Value::Device(Device::META),
-        other => other.map_tensors(meta)?,
+        other => other.clone(),
     })
 }
 
@@ -191,7 +198,7 @@ fn call(
     for (r, shape) in shapes.iter().enumerate() {
         returns.push(match written_argument(op, r) {
             Some(i) => args[i].clone(),
-            None => shape.map_tensors(&mut fresh)?,
+            None => rebuild(shape, &mut fresh)?,
         });
     }
     for storage in written {
@@ -199,6 +206,15 @@ fn call(
         result += 1;
     }
     Ok(returns)
+}
+
+/// A value of the same form with other tensors.
+fn rebuild(value: &Value, f: &mut impl FnMut(&Tensor) -> Result<Tensor>) -> Result<Value> {
+    Ok(match value {
+        Value::Tensor(t) => f(t)?.into(),
+        Value::TensorList(l) => l.iter().map(f).collect::<Result<Vec<_>>>()?.into(),
+        other => other.clone(),
+    })
 }
 
 fn operand(value: &Value, written: bool) -> Result<Operand<Content>> {
