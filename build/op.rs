@@ -254,7 +254,7 @@ impl<'a> Op<'a> {
              #[allow(clippy::too_many_arguments)]\n\
              pub fn {function}({signature}) -> Result<{returns}> {{\n\
              \x20   let at = std::panic::Location::caller();\n\
-             \x20   match {handle}.call(({values})) {{\n\
+             \x20   match {handle}.call_from(at, ({values})) {{\n\
              \x20       Ok(r) => Ok(r),\n\
              \x20       Err(e) => Err(annotate(e, {name:?}, &[{given}], at)),\n\
              \x20   }}\n}}\n\n",

@@ -128,6 +128,31 @@ pub enum ErrorKind {
         /// What wanted the data.
         what: String,
     },
+    /// A function that was being captured did something besides calling tensor operators, which a
+    /// compiled call would not do again.
+    #[error(
+        "{what} cannot be captured by `compile()`: {why}; or allow `CompileOptions::eager_fallback`"
+    )]
+    NotCaptured {
+        /// What it did.
+        what: String,
+        /// Why that does not go, and what to do instead.
+        why: String,
+    },
+    /// A function that was being captured left a tensor behind (in a `Mutex`, a `static`) that has no
+    /// data, since it stands for a value of the graph. Whoever kept it must give it up.
+    #[error(
+        "{tensor}, made by {}, is kept by something outside of the function that was captured, where it stands \
+         for a value and has none: return it from the function, or write into a tensor that is there already with \
+         `copy_`, and put a tensor with data where this one is kept now",
+        .made_by.as_deref().unwrap_or("the capture")
+    )]
+    Escaped {
+        /// The tensor's dtype and sizes.
+        tensor: String,
+        /// The operator that made it.
+        made_by: Option<String>,
+    },
     /// A tensor that is not plain memory was given to something that reads memory.
     #[error("{what} reads plain memory, and this is {tensor}: {instead}")]
     Opaque {

@@ -44,6 +44,7 @@ pub mod ops;
 mod sync;
 pub mod tensor;
 pub mod testing;
+mod threads;
 
 #[cfg(feature = "compile")]
 pub use compile::{
@@ -57,13 +58,13 @@ pub use straightline_passes::ir::graph::Graph;
 pub use straightline_passes::ir::{
     DType, Device, DeviceType, Layout, MemoryFormat, QScheme, Scalar,
 };
-pub use straightline_runtime::cpu::threads::{num_threads, set_num_threads};
 pub use tensor::{
     BorrowScope, Bounds, Busy, BusyReason, Element, Ellipsis, Generator, Index, Indices, Int, Ints,
     Item, Literal, NewAxis, Number, Other, Progression, Tensor, TensorOptions, Tensors,
     borrows_wait, load_safetensors, manual_seed, save_safetensors, step, tensor, try_borrows,
 };
 pub use testing::assert_close;
+pub use threads::{num_threads, set_num_threads};
 
 /// The README's code, as a test.
 #[cfg(doctest)]

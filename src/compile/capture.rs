@@ -2,16 +2,19 @@
 
 use super::flat::{self, Handed};
 use super::results;
-use super::stages::{LeafUse, Mutation, Reshape, Traced};
+use super::stages::{LeafUse, Mutation, Reshape, Surroundings, Traced};
 use super::tree::TensorTree;
-use crate::dispatch::{DispatchKey, DispatchKeySet, IncludeGuard, TlsKeySets, operator};
-use crate::error::{Error, Result};
-use crate::modes::functionalize::{self, InputSlot, Leaf, MergedStorages};
-use crate::modes::tracer;
-use crate::tensor::{Tensor, operators};
+use crate::dispatch::{
+    DispatchKey, DispatchKeySet, IncludeGuard, TlsKeySets, fallback_epochs, operator,
+};
+use crate::error::{Error, ErrorKind, Result};
+use crate::modes::functionalize::{self, InputSlot, Leaf, MergedStorages, Owner};
+use crate::modes::{outside, subclass, tracer};
+use crate::tensor::{Held, Tensor, operators};
 use straightline_passes::ir::MemoryFormat;
 use straightline_passes::ir::graph::{Graph, NodeKind, ValueRef};
 use straightline_passes::ir::schema::FunctionSchema;
+use straightline_passes::ir::{DeviceType, MemoryFormat};
 
 /// What capture gives: the graph with its surroundings, and the structure of the result.
 pub(super) struct Captured<O> {
@@ -30,6 +33,7 @@ impl Drop for Scope {
     fn drop(&mut self) {
         tracer::stop();
         functionalize::take_leaves();
+        outside::end();
     }
 }
 
@@ -44,11 +48,11 @@ pub(super) fn capture<I: TensorTree, O: TensorTree>(
     f: &dyn Fn(&I) -> Result<O>,
     inputs: &I,
 ) -> Result<Captured<O>> {
-    let mut merge = MergedStorages::new();
+    let (mut merge, mut remains) = (MergedStorages::new(), Remains::default());
     for _ in 0..ATTEMPTS {
-        match attempt(f, inputs, &merge)? {
+        match attempt(f, inputs, &merge, remains)? {
             Ok(captured) => return Ok(captured),
-            Err(more) => merge = more,
+            Err(more) => (merge, remains) = more,
         }
     }
     Err(Error::compile(
@@ -61,10 +65,13 @@ fn attempt<I: TensorTree, O: TensorTree>(
     f: &dyn Fn(&I) -> Result<O>,
     inputs: &I,
     merge: &MergedStorages,
-) -> Result<Result<Captured<O>, MergedStorages>> {
+    before: Remains,
+) -> Result<Result<Captured<O>, (MergedStorages, Remains)>> {
     let tls = TlsKeySets::current();
     tracer::start()?;
     functionalize::begin(merge.clone());
+    outside::begin();
+    let fallbacks = reached_fallbacks(inputs, tls);
     let scope = Scope;
     let (mut failed, mut index) = (None, 0);
     let stand_ins = flat::map(inputs, &mut |t| {
@@ -79,20 +86,77 @@ fn attempt<I: TensorTree, O: TensorTree>(
     }
     let output = {
         let _on = recording();
-        operators::returned(|| f(&stand_ins))
+        outside::run(|| operators::returned(|| f(&stand_ins)))
     };
-    if let Some(more) = functionalize::conflicts() {
-        return Ok(Err(more));
-    }
-    let output = output?;
-    let traced = finish(&output, inputs)?;
-    let handed = flat::handed_through(&stand_ins, &output);
+    let done = match functionalize::conflicts() {
+        Some(more) => {
+            drop(output);
+            Err(more)
+        }
+        None => Ok(output.and_then(|output| {
+            let traced = finish(&output, inputs)?;
+            let handed = flat::handed_through(&stand_ins, &output);
+            Ok((traced, output, handed))
+        })),
+    };
+    let remains = outside::remains().after(before);
+    drop(stand_ins);
     drop(scope);
+    let done = match done {
+        Err(more) => return Ok(Err((more, remains))),
+        Ok(done) => done.map(|(traced, output, handed)| (traced, template(&output), handed)),
+    };
+    // what is kept outside is no tensor that anybody could use, whatever came of the capture
+    let mut held = Vec::new();
+    if let Ok((_, structure, _)) = &done {
+        flat::visit(structure, &mut |t| held.push(t));
+    }
+    let kept = remains.check(&held)?;
+    let (mut traced, structure, handed) = done?;
+    traced.surroundings.fallbacks = fallbacks;
+    traced.surroundings.kept = kept.into_iter().map(Held::new).collect();
+    check_held(&traced)?;
     Ok(Ok(Captured {
         traced,
-        output,
+        output: structure,
         handed,
         tls,
+    }))
+}
+
+/// The fallbacks that calls of the function may reach.
+fn reached_fallbacks<I: TensorTree>(inputs: &I, tls: TlsKeySets) -> Vec<(DispatchKey, u64)> {
+    let cpu = DispatchKeySet::for_device(DeviceType::Cpu);
+    let mut keys =
+        tls.included | cpu | DispatchKeySet::of(&[DispatchKey::BackendSelect, DispatchKey::Meta]);
+    flat::visit(inputs, &mut |t| keys |= t.key_set());
+    fallback_epochs(keys)
+}
+
+/// The structure of the result, without the tensors in it; wrapper tensors stay, since they may be handed out.
+fn template<O: TensorTree>(output: &O) -> O {
+    output.map(&mut |t| match subclass::is_subclass(t) {
+        true => t.clone(),
+        false => tracer::to_meta(t),
+    })
+}
+
+/// Every tensor that the function uses and did not make must be somebody's: the function's itself, or that of
+/// the state it looks into. Of others a later call would have another one.
+fn check_held(traced: &Traced) -> Result<()> {
+    let flat = |t: &Held| {
+        (traced.leaves.iter())
+            .any(|l| l.flat && matches!(&l.owner, Owner::Tensor(o) if o.same_handle(t)))
+    };
+    let of_nobody = |t: &&Held| t.outside_handles() == 0 && !flat(t);
+    let Some(t) = traced.closed_over().find(of_nobody) else {
+        return Ok(());
+    };
+    Err(Error::new(ErrorKind::NotCaptured {
+        what: format!("the use of a {}{:?} that nobody else holds", t.dtype(), t.sizes()),
+        why: "the function took it out of its state, or made it on another thread or past the dispatch keys of \
+              capture, so that a later call would have another one: close over it, or pass it as an argument"
+            .into(),
     }))
 }
 
@@ -153,7 +217,7 @@ fn finish<I: TensorTree, O: TensorTree>(output: &O, inputs: &I) -> Result<Traced
             target: leaf.owner.clone(),
             sizes: leaf.wrapper.sizes().to_vec(),
             strides: leaf.wrapper.strides().to_vec(),
-            moved: leaf.wrapper.storage_offset() - leaf.real.storage_offset(),
+            moved: leaf.wrapper.offset() - leaf.real.offset(),
         })
         .collect();
     let sources = functionalize::sources();
@@ -178,12 +242,19 @@ fn finish<I: TensorTree, O: TensorTree>(output: &O, inputs: &I) -> Result<Traced
         mutations,
         reshapes,
         roots,
+        surroundings: Surroundings {
+            asked: outside::asked(),
+            operators: outside::operators(),
+            fallbacks: Vec::new(),
+            kept: Vec::new(),
+        },
         leaves: leaves
             .into_iter()
             .filter(|leaf| !leaf.made_inside)
             .map(|leaf| LeafUse {
                 written: functionalize::is_written(&leaf.wrapper),
                 merged: functionalize::is_merged(&leaf),
+                flat: leaf.flat,
                 owner: leaf.owner,
             })
             .collect(),

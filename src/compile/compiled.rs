@@ -1,7 +1,7 @@
 //! The compiled function: guards, variants, capture on a miss.
 
 use super::arguments::{Arguments, TensorFunction};
-use super::capture::capture;
+use super::capture::{Captured, capture};
 use super::devices;
 use super::explain::{Explanation, VariantExplanation};
 use super::flat::{self, Handed};
@@ -14,9 +14,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::modes::{interception, tracer};
 use crate::tensor::Tensor;
 use smallvec::SmallVec;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::panic::Location;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+
+/// Variants of all kinds there may be, for each that may serve.
+const RETIRED_FACTOR: usize = 8;
 
 type Function<I, O> = Box<dyn Fn(&I) -> Result<O> + Send + Sync>;
 
@@ -27,8 +31,8 @@ const EVENTS_KEPT: usize = 256;
 ///
 /// The function takes references to [`TensorTree`]s, one to six of them (a tensor, a tuple, an array, a `Vec`, a
 /// struct with `#[derive(TensorTree)]`), and returns a `Result` of one. It must be deterministic in everything
-/// but its tensors: it runs once for each set of shapes, and what it does besides calling tensor
-/// operators is not repeated. Tensors that it closes over are read again at each call.
+/// but its tensors: it runs once or a few times for each set of shapes, and what it does besides calling
+/// tensor operators is not repeated. Tensors that it closes over are read again at each call.
 ///
 /// # What is kept
 ///
@@ -83,20 +87,55 @@ const EVENTS_KEPT: usize = 256;
 ///
 /// The types of the arguments have to be written, since Rust looks for the methods of an argument before it knows
 /// what the function will be called with.
+///
+/// # What is noticed
+///
+/// What the function can learn of tensors besides computing with them is compared at each call,
+/// or refused with an error that names the line ([`ErrorKind::DataDependent`],
+/// [`ErrorKind::NotCaptured`]), even if the function swallows the error;
+/// [`CompileOptions::eager_fallback`] lets such a function run eagerly instead.
+///
+/// - *Compared* for arguments: dtype, device, sizes, strides, dispatch keys; how those that are
+///   written lie to others in memory; and, if the function asks, [`storage_offset`](Tensor::storage_offset),
+///   [`shares_storage_with`](Tensor::shares_storage_with), [`is_same`](Tensor::is_same).
+/// - *Compared* for the tensors it closes over and uses: sizes, strides, and in which memory they lie (`set_`, `resize_`).
+/// - *Compared* besides: the thread's dispatch keys, autocast, the number of threads if it asks, and the
+///   registrations of the operators that its calls went through: a kernel that is registered or taken back makes a
+///   new variant ([`CompileEvent::Outdated`]), and one that is not this crate's is called as it is.
+/// - *Refused*: reading data (`to_vec`, `item`, printing, saving), [`version`](Tensor::version), seeding
+///   generators or asking for their state, setting the number of threads, leaving the thread's
+///   settings changed, and going on after an operator that fails in capture alone.
+///
+/// Of state that the function looks into (a `Mutex<Tensor>`, a `static`) this holds:
+///
+/// - Writes by operators (`copy_`, `add_`) are part of the function, as for other closed-over tensors.
+/// - A tensor that the function computes and leaves there is refused ([`ErrorKind::Escaped`]).
+/// - *Another tensor in the place of the old one* is noticed when the handle that lay there is dropped, as an
+///   assignment (`*state = new`) does. As long as somebody keeps that very handle
+///   (`std::mem::replace`, `swap`), or has taken further ones since the first call, the old tensor is what a compiled
+///   call reads. Writing into it with `copy_`, or passing it as an argument, is always seen.
+///
+/// What is no tensor is not seen at all: numbers, files, clocks, and tensors made from them with
+/// [`Tensor::from_slice`] are constants of the variant; so are the sizes of a closed-over tensor
+/// that no operator gets.
+#[track_caller]
 pub fn compile<S, F: TensorFunction<S>>(f: F) -> Compiled<F::Input, F::Output> {
     compile_with(CompileOptions::default(), f)
 }
 
 /// [`compile()`] with options.
+#[track_caller]
 pub fn compile_with<S, F: TensorFunction<S>>(
     options: CompileOptions,
     f: F,
 ) -> Compiled<F::Input, F::Output> {
     Compiled(Arc::new(Inner {
         function: Box::new(move |input| f.apply(input)),
+        at: Location::caller(),
         options,
         head: AtomicPtr::new(std::ptr::null_mut()),
         count: AtomicUsize::new(0),
+        retired: AtomicUsize::new(0),
         slow: Mutex::new(Vec::new()),
     }))
 }
@@ -118,11 +157,16 @@ impl<I, O> Clone for Compiled<I, O> {
 
 struct Inner<I, O> {
     function: Function<I, O>,
+    /// Where `compile` was called.
+    at: &'static Location<'static>,
     options: CompileOptions,
     /// The newest variant; each leads to the one before. Variants are only ever added, so that
     /// calls walk the list without a lock.
     head: AtomicPtr<Variant<I, O>>,
     count: AtomicUsize,
+    /// How many of them will not serve again: an operator has other registrations, a closed-over
+    /// tensor was replaced.
+    retired: AtomicUsize,
     /// Taken while a variant is made; holds the events.
     slow: Mutex<Vec<CompileEvent>>,
 }
@@ -140,10 +184,20 @@ struct Variant<I, O> {
     handed: Vec<Option<Handed>>,
     /// `None`: runs eagerly.
     code: Option<Executable>,
+    /// Whether it will not serve again.
+    retired: AtomicBool,
     next: *const Variant<I, O>,
 }
 
-// SAFETY: a variant is never written after it is published; `next` points to another one that
+impl<I: TensorTree, O> Variant<I, O> {
+    /// Whether all that keeps it from serving these inputs is that handles to closed-over tensors have gone.
+    fn is_doubtful(&self, inputs: &I, leaves: &[&Tensor], tls: TlsKeySets) -> bool {
+        self.guards.hold_but_for_handles(leaves, tls)
+            && flat::difference(inputs, &self.input).is_none()
+    }
+}
+
+// SAFETY: a published variant changes by its atomics alone; `next` points to another one that
 // lives as long.
 unsafe impl<I: Send, O: Send> Send for Variant<I, O> {}
 // SAFETY: as above.
@@ -305,7 +359,16 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
             return self.replay(variant, inputs, leaves);
         }
         let misses = self.misses(inputs, leaves, tls);
-        if self.count.load(Ordering::Relaxed) >= self.options.max_variants {
+        self.retire_outdated(&mut events);
+        // one that turns out to serve still needs no place
+        let doubtful = self
+            .variants_from_newest()
+            .any(|v| v.is_doubtful(inputs, leaves, tls));
+        let built = match self.is_full() && !doubtful {
+            true => None,
+            false => self.build(inputs, leaves, wrapped, &misses, &mut events)?,
+        };
+        let Some(variant) = built else {
             let event = CompileEvent::VariantLimit {
                 limit: self.options.max_variants,
                 misses,
@@ -314,10 +377,73 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
             record(&mut events, event);
             drop(events);
             return (self.function)(inputs);
-        }
-        let variant = self.build(inputs, leaves, wrapped, misses, &mut events)?;
+        };
         drop(events);
         self.replay(variant, inputs, leaves)
+    }
+
+    /// Notes the variants whose operators have other registrations now.
+    fn retire_outdated(&self, events: &mut Vec<CompileEvent>) {
+        for v in self.variants_from_newest() {
+            if let Some(op) = v.guards.outdated()
+                && self.retire(v)
+            {
+                let event = CompileEvent::Outdated {
+                    variant: v.number,
+                    operator: op.name().to_string(),
+                };
+                tracing::debug!("{event}");
+                record(events, event);
+            }
+        }
+    }
+
+    /// Whether that is news.
+    fn retire(&self, v: &Variant<I, O>) -> bool {
+        let news = !v.retired.swap(true, Ordering::Relaxed);
+        if news {
+            self.retired.fetch_add(1, Ordering::Relaxed);
+        }
+        news
+    }
+
+    /// Whether there are as many variants as may be. Those that will not serve again keep their memory,
+    /// since another thread may be in them, so that they are not without bound either.
+    fn is_full(&self) -> bool {
+        let all = self.count.load(Ordering::Relaxed);
+        let serving = all - self.retired.load(Ordering::Relaxed);
+        serving >= self.options.max_variants || all >= RETIRED_FACTOR * self.options.max_variants
+    }
+
+    fn capture(&self, inputs: &I) -> Result<Captured<O>> {
+        capture(&*self.function, inputs).map_err(|e| match e.location() {
+            Some(_) => e,
+            // what has no line of its own is somewhere in this function
+            None => e.with_location(self.at),
+        })
+    }
+
+    /// The variant that turns out to serve still, although handles to closed-over tensors have gone. Those that
+    /// read others than the function does now are retired.
+    fn accepted(
+        &self,
+        captured: &Captured<O>,
+        inputs: &I,
+        leaves: &[&Tensor],
+    ) -> Option<&Variant<I, O>> {
+        let doubtful = self
+            .variants_from_newest()
+            .filter(|v| v.is_doubtful(inputs, leaves, captured.tls));
+        for v in doubtful {
+            let Some(code) = &v.code else { continue };
+            if code.traced.is_same_as(&captured.traced) {
+                v.guards.accept_handles();
+                return Some(v);
+            }
+            v.guards.retire();
+            self.retire(v);
+        }
+        None
     }
 
     fn misses(&self, inputs: &I, leaves: &[&Tensor], tls: TlsKeySets) -> Vec<GuardMiss> {
@@ -330,14 +456,15 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
             .collect()
     }
 
+    /// Captures and compiles; `None` where another variant is one too many.
     fn build(
         &self,
         inputs: &I,
         leaves: &[&Tensor],
         wrapped: bool,
-        misses: Vec<GuardMiss>,
+        misses: &[GuardMiss],
         events: &mut Vec<CompileEvent>,
-    ) -> Result<&Variant<I, O>> {
+    ) -> Result<Option<&Variant<I, O>>> {
         devices::check_inputs(leaves)?;
         let begin = Instant::now();
         let number = self.count.load(Ordering::Relaxed);
@@ -346,8 +473,16 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         let _range = record_lazily(|| format!("compile variant {number}"));
         let captured = {
             let _range = record_function("capture");
-            capture(&*self.function, inputs)
+            self.capture(inputs)
         };
+        if let Ok(captured) = &captured
+            && let Some(variant) = self.accepted(captured, inputs, leaves)
+        {
+            return Ok(Some(variant));
+        }
+        if self.is_full() {
+            return Ok(None);
+        }
         let made = captured.and_then(|captured| {
             devices::check_captured(&captured.traced)?;
             let lowered = captured.traced.lower_with(&self.options)?;
@@ -357,7 +492,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
             Ok((captured, code)) => {
                 let event = CompileEvent::Compiled {
                     variant: number,
-                    misses,
+                    misses: misses.to_vec(),
                     took: begin.elapsed(),
                 };
                 tracing::debug!("{event}");
@@ -370,6 +505,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
                     output: Some(captured.output),
                     handed: captured.handed,
                     code: Some(code),
+                    retired: AtomicBool::new(false),
                     next: std::ptr::null(),
                 }
             }
@@ -387,19 +523,22 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
                     output: None,
                     handed: Vec::new(),
                     code: None,
+                    retired: AtomicBool::new(false),
                     next: std::ptr::null(),
                 }
             }
             Err(e) => return Err(e),
         };
-        Ok(self.publish(variant))
+        Ok(Some(self.publish(variant)))
     }
 
     fn falls_back(&self, e: &Error) -> bool {
         self.options.eager_fallback
             && matches!(
                 e.kind(),
-                ErrorKind::DataDependent { .. } | ErrorKind::Opaque { .. }
+                ErrorKind::DataDependent { .. }
+                    | ErrorKind::NotCaptured { .. }
+                    | ErrorKind::Opaque { .. }
             )
     }
 

@@ -41,10 +41,11 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
             ))
         })?;
         let derived = functionalize::derived(op);
-        let kernel = derived
-            .as_ref()
-            .map_or(op, |d| d.original)
-            .kernel_for(DispatchKey::CPU)?;
+        let kernel = match &derived {
+            Some(d) => d.original.kernel_for(DispatchKey::CPU),
+            // the name came out of rewriting, or is not replaced: what it stands for is our kernel
+            None => op.own_kernel_for(DispatchKey::CPU),
+        }?;
         let aliased = schema.args.iter().any(|a| a.alias.is_some())
             || schema.returns.iter().any(|r| r.alias.is_some());
         let lend = kernel.is_own() && !aliased && derived.is_none();

@@ -1,8 +1,9 @@
 //! What must be true of a call for a variant to serve it.
 
 use super::results::position;
-use super::stages::{LeafUse, Traced};
-use crate::dispatch::{DispatchKeySet, TlsKeySets};
+use super::stages::{LeafUse, Surroundings, Traced};
+use super::surroundings::{Answer, Closed, Operators};
+use crate::dispatch::{DispatchKeySet, OperatorHandle, TlsKeySets};
 use crate::modes::autocast;
 use crate::modes::functionalize::{InputSlot, Owner};
 use crate::tensor::Tensor;
@@ -11,7 +12,7 @@ use std::fmt;
 use straightline_passes::ir::graph::TensorMeta;
 
 /// Everything that capture took for granted.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Guards {
     inputs: Vec<InputGuard>,
     tls: TlsKeySets,
@@ -21,8 +22,11 @@ pub(super) struct Guards {
     aliases: Vec<AliasGuard>,
     /// Merged memory must be there: an argument, and the bytes from its first element on.
     reaches: Vec<(usize, std::ops::Range<i64>)>,
-    /// The closed-over tensors and their shapes, which may change in place.
-    closed: Vec<(Tensor, TensorMeta)>,
+    /// The closed-over tensors: their shapes and memory, which may change in place, and who has them.
+    closed: Vec<Closed>,
+    /// What the function asked.
+    answers: Vec<Answer>,
+    operators: Operators,
 }
 
 /// What was true of an argument and another tensor, one of which is written.
@@ -48,7 +52,7 @@ impl AliasGuard {
         let (a, Some(b)) = (inputs[self.argument], self.other(inputs)) else {
             return true;
         };
-        let shared = a.shares_storage_with(b);
+        let shared = a.storage().same(b.storage());
         match self.distance {
             Some(d) => shared && position(b) - position(a) == d,
             None => !shared || access::overlap(a, b) == Overlap::None,
@@ -79,7 +83,7 @@ fn alias_guards(inputs: &[&Tensor], leaves: &[LeafUse]) -> Vec<AliasGuard> {
             let (t, Some(other)) = (inputs[argument], guard.other(inputs)) else {
                 continue;
             };
-            if a.merged && b.merged && t.shares_storage_with(other) {
+            if a.merged && b.merged && t.storage().same(other.storage()) {
                 guard.distance = Some(position(other) - position(t));
             }
             out.push(guard);
@@ -136,6 +140,13 @@ impl fmt::Display for GuardMiss {
 impl Guards {
     /// The guards of a captured function; of one that runs eagerly, without `traced`.
     pub(super) fn new(inputs: &[&Tensor], tls: TlsKeySets, traced: Option<&Traced>) -> Guards {
+        let asked = traced.map_or(&[][..], |t| &t.surroundings.asked);
+        let mut closed: Vec<Closed> = Vec::new();
+        for t in traced.iter().flat_map(|t| t.closed_over()) {
+            if !closed.iter().any(|c| c.is_of(t)) {
+                closed.push(Closed::of(t));
+            }
+        }
         let reaches = |slot: &InputSlot| match slot {
             InputSlot::Argument(_) => None,
             InputSlot::Merged {
@@ -153,12 +164,9 @@ impl Guards {
             autocast: autocast::fingerprint(tls),
             aliases: traced.map_or(Vec::new(), |t| alias_guards(inputs, &t.leaves)),
             reaches: traced.map_or(Vec::new(), |t| t.slots.iter().filter_map(reaches).collect()),
-            closed: (traced.iter().flat_map(|t| &t.leaves))
-                .filter_map(|leaf| match &leaf.owner {
-                    Owner::Tensor(t) => Some((t.clone(), t.meta())),
-                    _ => None,
-                })
-                .collect(),
+            closed,
+            answers: asked.iter().map(|a| Answer::new(a, inputs)).collect(),
+            operators: Operators::new(traced.map_or(&Surroundings::default(), |t| &t.surroundings)),
         }
     }
 
@@ -171,13 +179,40 @@ impl Guards {
             && self.inputs.iter().zip(inputs).all(|(g, t)| g.holds(t))
             && self.aliases.iter().all(|g| g.holds(inputs))
             && self.unreachable(inputs).is_none()
-            && self.reshaped().is_none()
+            && self.closed.iter().all(Closed::holds)
+            && self.answers.iter().all(|a| a.holds(inputs))
+            && self.operators.hold()
     }
 
-    /// A closed-over tensor that has another shape now.
-    fn reshaped(&self) -> Option<&Tensor> {
-        let other = |(t, meta): &&(Tensor, TensorMeta)| t.is_reshaped() && t.meta() != *meta;
-        self.closed.iter().find(other).map(|(t, _)| t)
+    /// Whether all that keeps the variant from serving these inputs is that handles to closed-over
+    /// tensors have gone.
+    pub(super) fn hold_but_for_handles(&self, inputs: &[&Tensor], tls: TlsKeySets) -> bool {
+        self.inputs.len() == inputs.len()
+            && self.tls == tls
+            && self.autocast == autocast::fingerprint(tls)
+            && self.inputs.iter().zip(inputs).all(|(g, t)| g.holds(t))
+            && self.aliases.iter().all(|g| g.holds(inputs))
+            && self.unreachable(inputs).is_none()
+            && self.closed.iter().any(Closed::given_up)
+            && self.closed.iter().all(Closed::lies_as_before)
+            && self.answers.iter().all(|a| a.holds(inputs))
+            && self.operators.hold()
+    }
+
+    /// The closed-over tensors have been seen to be in use still.
+    pub(super) fn accept_handles(&self) {
+        self.closed.iter().for_each(Closed::accept);
+    }
+
+    /// The function uses other tensors now than those whose handles have gone.
+    pub(super) fn retire(&self) {
+        let gone = self.closed.iter().filter(|c| c.given_up());
+        gone.for_each(Closed::retire);
+    }
+
+    /// An operator that the variant uses and that has other registrations now.
+    pub(super) fn outdated(&self) -> Option<OperatorHandle> {
+        self.operators.changed()
     }
 
     /// An argument whose storage does not have the bytes that the function reaches.
@@ -200,8 +235,11 @@ impl Guards {
                 tls.included, tls.excluded, self.tls.included, self.tls.excluded
             );
         }
-        if let Some(t) = self.reshaped() {
-            return format!("a closed-over tensor has sizes {:?} now", t.sizes());
+        if let Some(op) = self.outdated() {
+            return format!("the operator `{}` is registered otherwise now", op.name());
+        }
+        if let Some(why) = self.closed.iter().find_map(Closed::miss) {
+            return why;
         }
         if self.autocast != autocast::fingerprint(tls) {
             return "autocast has another low precision".to_string();
@@ -260,6 +298,9 @@ impl Guards {
                     g.argument
                 ),
             };
+        }
+        if let Some(answer) = self.answers.iter().find(|a| !a.holds(inputs)) {
+            return answer.miss(inputs);
         }
         match self.unreachable(inputs) {
             Some(i) => format!("the storage of input {i} lacks memory that the function reaches"),

@@ -10,6 +10,7 @@
 //! | `devices` | refusing what is not on the CPU |
 //! | `results` | what the results alias: arguments, closed-over tensors, each other |
 //! | `guards` | what must be true of a call for a variant to serve it |
+//! | `surroundings` | guards on closed-over tensors, on what the function asked, on registrations |
 //! | `stages` | `Traced`, `Lowered`, `Executable`: each stage as an object that prints |
 //! | `replay` | calling the plan: borrows, outputs, copy-back |
 //! | `failure` | what an error of a replay says |
@@ -30,6 +31,9 @@ mod options;
 mod replay;
 mod results;
 mod stages;
+mod surroundings;
+#[cfg(test)]
+mod tests;
 mod tree;
 
 pub use arguments::{Arguments, TensorFunction};

@@ -50,6 +50,14 @@ pub enum CompileEvent {
         /// Capture, rewriting, scheduling and code generation together.
         took: Duration,
     },
+    /// An operator that the variant was compiled with has other registrations now (a kernel was registered or
+    /// taken back, a fallback, its schema): the variant serves no call any more.
+    Outdated {
+        /// The variant.
+        variant: usize,
+        /// The operator, `aten::relu`.
+        operator: String,
+    },
     /// The bound on variants was reached: the call ran eagerly, as will others like it.
     VariantLimit {
         /// The bound.
@@ -84,6 +92,12 @@ impl fmt::Display for CompileEvent {
                     took.as_secs_f64() * 1e3
                 )?;
                 write_misses(f, misses)
+            }
+            CompileEvent::Outdated { variant, operator } => {
+                write!(
+                    f,
+                    "variant {variant} is outdated: `{operator}` is registered otherwise now"
+                )
             }
             CompileEvent::VariantLimit { limit, misses } => {
                 write!(

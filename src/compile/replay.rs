@@ -19,7 +19,7 @@ pub(super) type Results = SmallVec<[Tensor; 4]>;
 fn argument(t: &Tensor) -> Result<ArgPtr> {
     Ok(ArgPtr {
         ptr: t.data_ptr()?,
-        version: t.version(),
+        version: t.storage().version(),
     })
 }
 
@@ -92,7 +92,7 @@ impl Executable {
         }
         for r in &traced.reshapes {
             let target = owned(&r.target, arguments, inputs);
-            target.set_geometry(&r.sizes, &r.strides, target.storage_offset() + r.moved)?;
+            target.set_geometry(&r.sizes, &r.strides, target.offset() + r.moved)?;
         }
         for m in &traced.mutations {
             let target = owned(&m.target, arguments, inputs);
@@ -111,7 +111,7 @@ impl Executable {
             let result = match source {
                 OutputSource::Value(i) => values[*i].clone(),
                 OutputSource::Input(i) => arguments[*i].clone(),
-                OutputSource::Tensor(t) => t.clone(),
+                OutputSource::Tensor(t) => (**t).clone(),
                 OutputSource::Same(i) => delivered[*i].clone(),
                 OutputSource::View { of, meta, start } => {
                     let of = match of {
@@ -196,11 +196,11 @@ impl Executable {
                     let (storage, base) = match of {
                         ViewSource::Input(i) => {
                             let t = inputs[*i as usize];
-                            (t.storage().clone(), t.storage_offset())
+                            (t.storage().clone(), t.offset())
                         }
                         ViewSource::Parameter(i) => {
                             let t = &self.traced.parameters[*i as usize];
-                            (t.storage().clone(), t.storage_offset())
+                            (t.storage().clone(), t.offset())
                         }
                         ViewSource::Output(i) => (fresh[*i as usize].clone(), 0),
                     };
@@ -290,11 +290,7 @@ fn own_copy(value: &Tensor, meta: &TensorMeta, held: &Borrows<'_>) -> Result<Ten
     // along a dimension with stride 0 all elements are the first one
     let once = layout::once(&meta.sizes, &meta.strides);
     let out = Tensor::allocate(meta.dtype, meta.device, once.clone(), meta.strides.clone())?;
-    let source = value.view_as(
-        once,
-        Dims::from_slice(value.strides()),
-        value.storage_offset(),
-    );
+    let source = value.view_as(once, Dims::from_slice(value.strides()), value.offset());
     copy_back(&out, &source, held)?;
     Ok(tensor(out.storage().clone(), meta, 0))
 }

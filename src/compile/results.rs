@@ -4,7 +4,7 @@ use super::capture::{functional_value, own_value};
 use super::stages::{OutputSource, ViewOf};
 use crate::error::{Error, Result};
 use crate::modes::functionalize::{self, Leaf, Owner, Place};
-use crate::tensor::Tensor;
+use crate::tensor::{Held, Tensor};
 use std::collections::HashMap;
 use straightline_passes::ir::graph::{TensorMeta, ValueRef};
 use straightline_passes::ir::layout;
@@ -29,7 +29,7 @@ pub(super) fn sources(
     // distinct results by the memory that they lie in
     let mut sharing: HashMap<usize, usize> = HashMap::new();
     for (i, place) in places.iter().enumerate() {
-        let repeated = results[..i].iter().any(|t| t.is_same(&results[i]));
+        let repeated = results[..i].iter().any(|t| t.same_handle(&results[i]));
         if let (Some(place), false) = (place, repeated) {
             *sharing.entry(place.memory).or_default() += 1;
         }
@@ -73,11 +73,11 @@ pub(super) fn sources(
 /// A result that is an earlier one, an argument or a closed-over tensor itself, handed through.
 fn identity(results: &[Tensor], leaves: &[Leaf], i: usize) -> Option<OutputSource> {
     let t = &results[i];
-    if let Some(k) = results[..i].iter().position(|r| r.is_same(t)) {
+    if let Some(k) = results[..i].iter().position(|r| r.same_handle(t)) {
         return Some(OutputSource::Same(k));
     }
     // an argument first: the function may close over the same tensor
-    if let Some(leaf) = leaves.iter().find(|leaf| leaf.wrapper.is_same(t)) {
+    if let Some(leaf) = leaves.iter().find(|leaf| leaf.wrapper.same_handle(t)) {
         return match &leaf.owner {
             _ if leaf.made_inside => None,
             Owner::Input(i) => Some(OutputSource::Input(*i)),
@@ -86,7 +86,7 @@ fn identity(results: &[Tensor], leaves: &[Leaf], i: usize) -> Option<OutputSourc
         };
     }
     let plain = !functionalize::is_wrapper(t) && t.made_during_capture().is_none();
-    plain.then(|| OutputSource::Tensor(t.clone()))
+    plain.then(|| OutputSource::Tensor(Held::new(t.clone())))
 }
 
 /// The leaf in whose memory a result lies, and the leaf's position.
@@ -108,7 +108,7 @@ fn outside(leaves: &[Leaf], place: Option<&Place>) -> Option<(ViewOf, i64)> {
 
 /// The position of the first element in the storage, in bytes.
 pub(super) fn position(t: &Tensor) -> i64 {
-    t.storage_offset() * t.dtype().size() as i64
+    t.offset() * t.dtype().size() as i64
 }
 
 /// The tensor that lies `start` bytes after `at` bytes in the storage of `of`.

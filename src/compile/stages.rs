@@ -5,10 +5,12 @@
 
 use super::externs;
 use super::options::CompileOptions;
-use crate::dispatch::record_function;
+use super::surroundings::closed_over;
+use crate::dispatch::{DispatchKey, OperatorHandle, record_function};
 use crate::error::{Error, Result};
 use crate::modes::functionalize::{InputSlot, Owner};
-use crate::tensor::Tensor;
+use crate::modes::outside::Asked;
+use crate::tensor::{Held, Tensor};
 use std::fmt;
 use std::time::{Duration, Instant};
 use straightline_passes::ir::graph::{Graph, TensorMeta, ValueRef};
@@ -25,7 +27,7 @@ pub(super) enum OutputSource {
     /// The argument itself.
     Input(usize),
     /// A closed-over tensor itself.
-    Tensor(Tensor),
+    Tensor(Held),
     /// An earlier result itself.
     Same(usize),
     /// A view of memory that others see too.
@@ -47,7 +49,7 @@ pub(super) enum ViewOf {
     /// An argument.
     Input(usize),
     /// A closed-over tensor.
-    Tensor(Tensor),
+    Tensor(Held),
 }
 
 /// A tensor from outside that the function met.
@@ -59,6 +61,21 @@ pub(super) struct LeafUse {
     pub(super) written: bool,
     /// Whether it is a view of an input or parameter of the graph that others are views of too.
     pub(super) merged: bool,
+    /// Whether it stands for memory that several tensors lie in.
+    pub(super) flat: bool,
+}
+
+/// What the function met that is no operator call.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Surroundings {
+    /// What it asked of tensors and the thread.
+    pub(super) asked: Vec<Asked>,
+    /// The operators that its calls went through, as they were registered.
+    pub(super) operators: Vec<(OperatorHandle, u64)>,
+    /// The fallbacks of the keys that these calls may have reached, as they were when capture began.
+    pub(super) fallbacks: Vec<(DispatchKey, u64)>,
+    /// Tensors that it made from data and that something else has kept.
+    pub(super) kept: Vec<Held>,
 }
 
 /// A leaf that the function writes: its new value is copied into it after each call.
@@ -103,7 +120,7 @@ pub struct Traced {
     pub(super) inputs: Vec<TensorMeta>,
     /// What the graph's inputs are, where they are not the arguments one by one.
     pub(super) slots: Vec<InputSlot>,
-    pub(super) parameters: Vec<Tensor>,
+    pub(super) parameters: Vec<Held>,
     pub(super) outputs: Vec<OutputSource>,
     pub(super) mutations: Vec<Mutation>,
     pub(super) reshapes: Vec<Reshape>,
@@ -111,9 +128,38 @@ pub struct Traced {
     pub(super) roots: Vec<ValueRef>,
     /// The tensors from outside that the function met.
     pub(super) leaves: Vec<LeafUse>,
+    /// What else it met.
+    pub(super) surroundings: Surroundings,
 }
 
 impl Traced {
+    /// The tensors from outside that the function met and that are no arguments.
+    pub(super) fn closed_over(&self) -> impl Iterator<Item = &Held> {
+        let of_leaves = self.leaves.iter().filter_map(|leaf| match &leaf.owner {
+            Owner::Tensor(t) => Some(t),
+            _ => None,
+        });
+        let of_outputs = self.outputs.iter().filter_map(|output| match output {
+            OutputSource::Tensor(t) => Some(t),
+            _ => None,
+        });
+        let of_questions = self.surroundings.asked.iter().flat_map(closed_over);
+        let all = of_leaves.chain(of_outputs).chain(of_questions);
+        all.chain(&self.surroundings.kept)
+    }
+
+    /// Whether another capture of the function gave the same program on the same tensors.
+    pub(super) fn is_same_as(&self, other: &Traced) -> bool {
+        let tensors = |t: &Traced| t.closed_over().map(|t| t.id()).collect::<Vec<_>>();
+        let rest = |t: &Traced| {
+            format!(
+                "{}{:?}{:?}{:?}{:?}",
+                t.graph, t.slots, t.outputs, t.mutations, t.reshapes
+            )
+        };
+        tensors(self) == tensors(other) && rest(self) == rest(other)
+    }
+
     /// A graph that was read or built instead of captured, to look at its later stages: there are
     /// no tensors for its parameters.
     ///
@@ -136,6 +182,7 @@ impl Traced {
             mutations: Vec::new(),
             reshapes: Vec::new(),
             leaves: Vec::new(),
+            surroundings: Surroundings::default(),
             roots: graph.outputs().to_vec(),
             graph,
         }
@@ -152,8 +199,8 @@ impl Traced {
     }
 
     /// The closed-over tensors, in the order of the graph's parameters.
-    pub fn parameters(&self) -> &[Tensor] {
-        &self.parameters
+    pub fn parameters(&self) -> impl ExactSizeIterator<Item = &Tensor> {
+        self.parameters.iter().map(|t| &**t)
     }
 
     /// Rewrites the graph and schedules it, with default options.

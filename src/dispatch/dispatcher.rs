@@ -2,7 +2,7 @@
 
 use super::error::{DispatchError, Site};
 use super::kernel::Kernel;
-use super::key::DispatchKey;
+use super::key::{BackendComponent, DispatchKey};
 use super::keyset::{DispatchKeySet, NUM_RUNTIME_ENTRIES};
 use super::listener::{self, Listener, Listeners, RegistrationEvent};
 use super::operator::{Definition, OperatorEntry, OperatorHandle, Record, not_found};
@@ -10,6 +10,7 @@ use super::table::Layouts;
 use crate::error::Result;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Once, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use straightline_passes::ir::schema::{FunctionSchema, OperatorName};
 
@@ -20,6 +21,8 @@ struct State {
     operators: HashMap<OperatorName, OperatorHandle>,
     libraries: HashMap<String, Site>,
     fallbacks: Fallbacks,
+    /// How often the fallback of each slot has changed.
+    fallback_epochs: [u64; NUM_RUNTIME_ENTRIES],
     layouts: Layouts,
     /// Operators whose tables wait for the end of a batch.
     dirty: Option<HashSet<OperatorHandle>>,
@@ -36,12 +39,30 @@ static DISPATCHER: LazyLock<Dispatcher> = LazyLock::new(|| {
         operators: HashMap::new(),
         libraries: HashMap::new(),
         fallbacks: [None; NUM_RUNTIME_ENTRIES],
+        fallback_epochs: [0; NUM_RUNTIME_ENTRIES],
         layouts: Layouts::default(),
         dirty: None,
         graveyard: Vec::new(),
         listeners: Listeners::new(),
     }))
 });
+
+/// Counts the registrations of the process.
+static GENERATION: AtomicU64 = AtomicU64::new(1);
+
+/// Another number after each registration: who remembers it knows by one load that no operator has changed, and
+/// looks at [`OperatorHandle::epoch`] otherwise.
+#[inline]
+pub(crate) fn generation(order: Ordering) -> u64 {
+    GENERATION.load(order)
+}
+
+/// How often the fallbacks of these keys have changed.
+pub(crate) fn fallback_epochs(keys: DispatchKeySet) -> Vec<(DispatchKey, u64)> {
+    let state = dispatcher().read();
+    let epoch = |key: DispatchKey| state.fallback_epochs[DispatchKeySet::from(key).table_index()];
+    keys.iter().map(|key| (key, epoch(key))).collect()
+}
 
 thread_local! {
     /// This thread is registering the operators of the crate itself.
@@ -58,7 +79,7 @@ pub(super) fn dispatcher() -> &'static Dispatcher {
             super::builtin::register();
             let mut state = DISPATCHER.write();
             for op in state.dirty.take().unwrap_or_default() {
-                state.settle(op);
+                state.settle(op, None);
             }
             drop(state);
             // outside the batch, so that their operators can be called at once
@@ -227,7 +248,7 @@ impl Dispatcher {
             op.0.set_definition(Some(Box::leak(Box::new(definition))));
             Ok(())
         })();
-        state.settle(op);
+        state.settle(op, None);
         let listeners = state.listeners.clone();
         drop(state);
         result.map(|()| {
@@ -242,7 +263,7 @@ impl Dispatcher {
         listener::tell(&listeners, RegistrationEvent::Removed(op));
         let mut state = self.write();
         op.0.set_definition(None);
-        state.settle(op);
+        state.settle(op, None);
     }
 
     pub(super) fn implement(
@@ -279,7 +300,7 @@ impl Dispatcher {
             list.insert(0, record);
             Ok(())
         })();
-        state.settle(op);
+        state.settle(op, Some(key));
         if result.is_err() {
             state.graveyard.push(record);
         }
@@ -303,7 +324,7 @@ impl Dispatcher {
             }
         }
         state.graveyard.push(record);
-        state.settle(op);
+        state.settle(op, Some(key));
     }
 
     pub(super) fn add_fallback(
@@ -327,7 +348,9 @@ impl Dispatcher {
         }
         let record = Record::new(kernel, site);
         for key in keys {
-            state.fallbacks[DispatchKeySet::from(key).table_index()] = Some(record);
+            let slot = DispatchKeySet::from(key).table_index();
+            state.fallbacks[slot] = Some(record);
+            state.fallback_epochs[slot] += 1;
         }
         state.settle_all();
         Ok(record)
@@ -335,9 +358,10 @@ impl Dispatcher {
 
     pub(super) fn remove_fallback(&self, record: &'static Record) {
         let mut state = self.write();
-        for slot in &mut state.fallbacks {
-            if slot.is_some_and(|r| std::ptr::eq(r, record)) {
-                *slot = None;
+        for slot in 0..NUM_RUNTIME_ENTRIES {
+            if state.fallbacks[slot].is_some_and(|r| std::ptr::eq(r, record)) {
+                state.fallbacks[slot] = None;
+                state.fallback_epochs[slot] += 1;
             }
         }
         state.graveyard.push(record);
@@ -363,7 +387,15 @@ impl State {
     }
 
     /// Brings an operator's table up to date, and forgets the operator when nothing of it is left.
-    fn settle(&mut self, op: OperatorHandle) {
+    ///
+    /// `key` is the one of the kernel that came or went, if it was a kernel. Plans are for CPU tensors: they do not
+    /// know of kernels for other backends.
+    fn settle(&mut self, op: OperatorHandle, key: Option<DispatchKey>) {
+        let backend = key.map_or(BackendComponent::Invalid, DispatchKey::backend);
+        let concerns_plans = matches!(
+            backend,
+            BackendComponent::Invalid | BackendComponent::CPU | BackendComponent::Meta
+        );
         if op.0.is_unused() {
             self.operators.remove(op.name());
         }
@@ -371,7 +403,13 @@ impl State {
             Some(dirty) => {
                 dirty.insert(op);
             }
-            None => op.0.recompute(&self.fallbacks, &mut self.layouts),
+            None => {
+                op.0.recompute(&self.fallbacks, &mut self.layouts);
+                if concerns_plans {
+                    op.0.changed();
+                    GENERATION.fetch_add(1, Ordering::Release);
+                }
+            }
         }
     }
 
@@ -379,9 +417,15 @@ impl State {
     fn settle_all(&mut self) {
         self.layouts.forget();
         let all: Vec<OperatorHandle> = self.operators.values().copied().collect();
-        for op in all {
-            self.settle(op);
+        match &mut self.dirty {
+            Some(dirty) => dirty.extend(all),
+            None => {
+                for op in all {
+                    op.0.recompute(&self.fallbacks, &mut self.layouts);
+                }
+            }
         }
+        GENERATION.fetch_add(1, Ordering::Release);
     }
 }
 

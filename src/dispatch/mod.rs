@@ -70,6 +70,7 @@ pub use custom_op::{
 pub use dispatcher::{
     all_operators, dangling_impls, default_overload, find, find_schema, operator,
 };
+pub(crate) use dispatcher::{fallback_epochs, generation};
 pub use dump::{dump, dump_registrations, dump_table};
 pub use error::{DispatchError, MissingKernel, Site};
 pub use kernel::{Args, IntoKernel, Kernel, WithKeySet};
@@ -92,8 +93,8 @@ pub use similar::similar_operators;
 pub use straightline_passes::ir::effects::Effects;
 pub use straightline_passes::ir::schema;
 pub use table::{Provenance, rule_for};
-pub(crate) use tls::take_caller;
 pub use tls::{ExcludeGuard, ForceKeySetGuard, IncludeGuard, TlsKeySets, call_count, set_excluded};
+pub(crate) use tls::{Lines, line};
 pub use trace::{TRACE_VARIABLE, TraceGuard, capture};
 pub use value::{Stack, Value};
 pub use wrapped_views::wrapped_views;

@@ -18,6 +18,8 @@ const FRESH: u8 = 1;
 pub(super) const TRACED: u8 = 1 << 1;
 /// The thread has observers of its own.
 pub(super) const OBSERVED: u8 = 1 << 2;
+/// The thread captures a function and wants to know the lines that call operators.
+const LINES: u8 = 1 << 3;
 
 /// The dispatcher's thread-local state. A spare bit of the excluded word says whether there is any
 /// reason for a call to take the slow road, so that a call tests a word that it needs anyway.
@@ -28,6 +30,7 @@ struct Local {
     /// Calls take the slow road where the stack lies below this address (`recursion`).
     deep: Cell<usize>,
     reasons: Cell<u8>,
+    line: Cell<Option<&'static Location<'static>>>,
 }
 
 thread_local! {
@@ -38,33 +41,9 @@ thread_local! {
             calls: Cell::new(0),
             deep: Cell::new(0),
             reasons: Cell::new(FRESH),
+            line: Cell::new(None),
         }
     };
-}
-
-thread_local! {
-    static CALLER: Cell<Option<&'static Location<'static>>> = const { Cell::new(None) };
-}
-
-/// Notes the line of a call that a function being captured makes.
-#[cold]
-#[inline(never)]
-fn note(at: &'static Location<'static>) {
-    CALLER.set(Some(at));
-}
-
-/// Notes the caller's line for the tracer, where that sees the call next.
-#[inline]
-#[track_caller]
-pub(super) fn note_caller(keys: DispatchKeySet) {
-    if keys.has(DispatchKey::Tracer) {
-        note(Location::caller());
-    }
-}
-
-/// The line that the call comes from which reaches the tracer now.
-pub(crate) fn take_caller() -> Option<&'static Location<'static>> {
-    CALLER.take()
 }
 
 /// The key sets of a thread.
@@ -148,6 +127,37 @@ pub(super) fn reasons() -> u8 {
 pub(super) fn set_reason(reason: u8, on: bool) {
     let others = reasons() & !reason;
     LOCAL.with(|l| l.set_reasons(if on { others | reason } else { others }));
+}
+
+/// The lines that call operators are noted on this thread while this lives.
+pub(crate) struct Lines {
+    on_this_thread: PhantomData<*const ()>,
+}
+
+impl Lines {
+    pub(crate) fn noted() -> Lines {
+        set_reason(LINES, true);
+        Lines {
+            on_this_thread: PhantomData,
+        }
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        set_reason(LINES, false);
+        LOCAL.with(|l| l.line.set(None));
+    }
+}
+
+/// The line of the call that begins.
+pub(super) fn set_line(at: &'static Location<'static>) {
+    LOCAL.with(|l| l.line.set(Some(at)));
+}
+
+/// The line of the operator call that began last, while [`Lines`] are noted.
+pub(crate) fn line() -> Option<&'static Location<'static>> {
+    LOCAL.with(|l| l.line.get())
 }
 
 impl Local {

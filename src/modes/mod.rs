@@ -24,6 +24,7 @@
 //! | `math_bits` | `Negative`, `Conjugate` | tensors that stand for the negation or conjugate of their memory |
 //! | `zero_tensor` | `ZeroTensor` | zeros without memory |
 //! | `tracer` | `Tracer` | records the functional calls into a graph |
+//! | `outside` | none: asked by what reads data and settings | what a captured function does besides calling operators |
 //! | `profiler` | none: an observer of calls | times operators |
 
 pub mod autocast;
@@ -36,6 +37,7 @@ mod flop_counter;
 pub(crate) mod functionalize;
 pub(crate) mod math_bits;
 mod nan_finder;
+pub(crate) mod outside;
 mod per_operator;
 pub mod profiler;
 pub mod python_dispatcher;

@@ -7,9 +7,10 @@
 //! reach the tracer again, and these it records: their results come from the operator's Meta
 //! kernel, and stand for values of the graph.
 
-use crate::dispatch::take_caller;
+use super::outside::{self, Line};
 use crate::dispatch::{
-    DispatchKey, DispatchKeySet, ExcludeGuard, Kernel, OperatorHandle, Stack, TlsKeySets, Value,
+    DispatchKey, DispatchKeySet, ExcludeGuard, Kernel, Lines, OperatorHandle, Stack, TlsKeySets,
+    Value,
 };
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
@@ -28,12 +29,14 @@ pub(crate) struct Recording {
     pub(crate) graph: Graph,
     /// Argument names per operator, shared among the calls.
     names: HashMap<Arc<str>, Arc<[Arc<str>]>>,
-    /// The operator that the user called, while it runs.
+    /// The operator that the user called, while it runs, and the line.
     outer_op: Option<Arc<str>>,
-    /// The user's line of that call.
-    line: Option<SourceLine>,
+    /// The line that called it.
+    line: Option<Line>,
     /// The call that eager code makes in place of the one that is recorded next.
     eager: Option<Arc<EagerCall>>,
+    /// Has calls note their lines.
+    _lines: Lines,
     /// Tells captures apart: a value of another capture must not be used.
     id: u64,
 }
@@ -72,6 +75,7 @@ pub(crate) fn start() -> Result<u64> {
             outer_op: None,
             line: None,
             eager: None,
+            _lines: Lines::noted(),
             id,
         });
         Ok(id)
@@ -86,6 +90,21 @@ pub(crate) fn stop() -> Option<Recording> {
 /// The capture that runs on this thread.
 pub(crate) fn current() -> Option<u64> {
     RECORDING.with_borrow(|r| r.as_ref().map(|r| r.id))
+}
+
+/// Whether an operator that the captured function called is running.
+pub(crate) fn in_operator() -> bool {
+    RECORDING.with_borrow(|r| r.as_ref().is_some_and(|r| r.outer_op.is_some()))
+}
+
+/// The operator that the captured function called and that is running.
+pub(crate) fn operator_name() -> Option<Arc<str>> {
+    RECORDING.with_borrow(|r| r.as_ref()?.outer_op.clone())
+}
+
+/// The line that called it.
+pub(crate) fn operator_line() -> Option<Line> {
+    RECORDING.with_borrow(|r| r.as_ref()?.line)
 }
 
 /// Works on the graph being recorded.
@@ -130,6 +149,7 @@ pub(crate) fn value_of(t: &Tensor) -> Result<ValueRef> {
 /// The fallback kernel at the `Tracer` key.
 pub(crate) fn kernel() -> Kernel {
     Kernel::boxed(|op, keys, stack| {
+        outside::used(op);
         let below = TlsKeySets::current();
         if below.excluded.has(DispatchKey::Functionalize) {
             return record(op, stack);
@@ -138,6 +158,9 @@ pub(crate) fn kernel() -> Kernel {
         let rest = keys & DispatchKeySet::full_after(DispatchKey::Tracer);
         let result = op.redispatch_boxed(rest, stack);
         if outermost {
+            if let Err(e) = &result {
+                outside::failed(op, e);
+            }
             leave();
         }
         result
@@ -146,11 +169,10 @@ pub(crate) fn kernel() -> Kernel {
 
 /// Notes the user's operator; `false` inside another one.
 fn enter(op: OperatorHandle) -> bool {
-    let line = take_caller();
     RECORDING.with_borrow_mut(|r| match r {
         Some(r) if r.outer_op.is_none() => {
             r.outer_op = Some(op.name().to_string().into());
-            r.line = line.map(SourceLine::Caller);
+            r.line = crate::dispatch::line();
             true
         }
         _ => false,
@@ -297,6 +319,11 @@ fn record(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
     for t in results.iter().flat_map(Value::tensors) {
         metas.push(TensorMeta { device, ..t.meta() });
     }
+    // the kernel that eager execution runs is not the one that is known by the name
+    let op = match op.is_replaced_at(DispatchKey::CPU) {
+        true => super::functionalize::called(op, schema)?,
+        false => op,
+    };
     let (capture, first) = with_recording(|r| {
         let name: Arc<str> = op.name().to_string().into();
         let names = r
@@ -311,7 +338,7 @@ fn record(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
             .call_shared(name, names, graph_args, metas.iter().cloned().collect());
         r.graph.set_effects(first.node, effects);
         r.graph.node_mut(first.node).provenance = Provenance {
-            location: r.line.clone(),
+            location: r.line.map(SourceLine::Caller),
             outer_op,
             eager: r.eager.clone(),
         };

@@ -115,7 +115,7 @@ pub(crate) fn copy_(dst: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Te
     if dst.has_math_bits() || src.has_math_bits() {
         return super::math_bits::copy_(dst, src, non_blocking);
     }
-    if dst.is_same(src) {
+    if dst.same_handle(src) {
         return Ok(dst.clone());
     }
     let fits = layout::broadcast(dst.sizes(), src.sizes()).is_some_and(|s| s[..] == *dst.sizes());

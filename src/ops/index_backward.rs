@@ -122,7 +122,9 @@ pub(crate) fn one_hot(x: &Tensor, num_classes: i64) -> Result<Tensor> {
     } else if classes < 1 {
         return Err(Error::runtime("num_classes should be positive"));
     }
-    if x.storage().has_data() && x.numel() > 0 {
+    // one that a captured function closes over is no more read than one that it is given
+    let read = classes == -1 || !crate::modes::outside::is_capturing();
+    if read && x.storage().has_data() && x.numel() > 0 {
         let (low, high) = (
             super::reduce::min(x)?.read_item()?.as_i64(),
             super::reduce::max(x)?.read_item()?.as_i64(),

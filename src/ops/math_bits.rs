@@ -158,7 +158,7 @@ pub(super) fn copy_(dst: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Te
     if dst.is_zerotensor() {
         return Err(Error::runtime(IMMUTABLE));
     }
-    if dst.is_same(src) {
+    if dst.same_handle(src) {
         return Ok(dst.clone());
     }
     let raw = dst.without_math_bits();

@@ -166,7 +166,7 @@ impl Output {
     }
 
     pub(super) fn finish(self) -> Result<Tensor> {
-        if !self.computed.is_same(&self.result) {
+        if !self.computed.same_handle(&self.result) {
             copy_into(&self.result, &self.computed)?;
         }
         Ok(self.result)

@@ -125,7 +125,7 @@ pub(crate) fn set_source_tensor_(t: &Tensor, source: &Tensor) -> Result<Tensor> 
             t.device()
         )));
     }
-    if !t.is_same(source) {
+    if !t.same_handle(source) {
         t.replace_geometry(
             source.storage().clone(),
             source.sizes(),

@@ -23,9 +23,7 @@ impl Tensor {
             }
             Some(p) => {
                 // wrapping_add: a zero-element view may point past the end, and is never read
-                Ok(p.wrapping_add(
-                    (self.storage_offset() as usize).wrapping_mul(self.dtype().size()),
-                ))
+                Ok(p.wrapping_add((self.offset() as usize).wrapping_mul(self.dtype().size())))
             }
             None => Err(self.no_memory_error("this operation")),
         }
@@ -236,7 +234,7 @@ pub(crate) fn distinct(t: &Tensor) -> Tensor {
     if once.as_slice() == t.sizes() {
         return t.clone();
     }
-    t.view_as(once, Dims::from_slice(t.strides()), t.storage_offset())
+    t.view_as(once, Dims::from_slice(t.strides()), t.offset())
 }
 
 /// A written tensor must have each element at an address of its own.
@@ -268,7 +266,7 @@ pub(crate) fn overlap(a: &Tensor, b: &Tensor) -> Overlap {
     if !a.shares_storage_with(b) || a.numel() == 0 || b.numel() == 0 {
         return Overlap::None;
     }
-    if a.storage_offset() == b.storage_offset()
+    if a.offset() == b.offset()
         && a.sizes() == b.sizes()
         && a.strides() == b.strides()
         && a.dtype() == b.dtype()
@@ -277,7 +275,7 @@ pub(crate) fn overlap(a: &Tensor, b: &Tensor) -> Overlap {
     }
     let range = |t: &Tensor| {
         let size = t.dtype().size();
-        layout::reached_bytes(size, t.sizes(), t.strides(), t.storage_offset())
+        layout::reached_bytes(size, t.sizes(), t.strides(), t.offset())
     };
     let (of_a, of_b) = (range(a), range(b));
     if of_a.end <= of_b.start || of_b.end <= of_a.start {

@@ -2,6 +2,7 @@
 
 use super::{Element, Ints, Tensor, access};
 use crate::error::{Error, Result};
+use crate::modes::outside::{self, Line};
 use num_complex::Complex;
 use straightline_passes::ir::{DType, Device, Scalar, layout};
 
@@ -102,15 +103,17 @@ impl Tensor {
     ///
     /// # Errors
     /// `T` must be the tensor's own element type (use [`Tensor::to_dtype`] first), and the tensor
-    /// must have data.
+    /// must have data. [`ErrorKind::DataDependent`](crate::ErrorKind::DataDependent) while a function
+    /// is being captured, for a tensor that it closes over, too.
     #[track_caller]
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         let at = std::panic::Location::caller();
-        self.read_elements("to_vec()")
+        self.read_elements("to_vec()", at)
             .map_err(|e| e.with_location(at))
     }
 
-    fn read_elements<T: Element>(&self, what: &str) -> Result<Vec<T>> {
+    fn read_elements<T: Element>(&self, what: &str, at: Line) -> Result<Vec<T>> {
+        outside::check_read(self, what, Some(at))?;
         if T::DTYPE != self.dtype() {
             return Err(Error::dtype(format!(
                 "the tensor's elements are {}, not {}: convert with `to_dtype` first",
@@ -120,10 +123,10 @@ impl Tensor {
         }
         if !self.device().is_cpu() && !self.device().is_meta() {
             let on_cpu = self.to_device(Device::CPU)?;
-            return on_cpu.read_elements(what);
+            return on_cpu.read_elements(what, at);
         }
         if self.has_math_bits() {
-            return self.resolved()?.read_elements(what);
+            return self.resolved()?.read_elements(what, at);
         }
         self.check_has_data(what)?;
         let t = if self.is_contiguous() {
@@ -152,7 +155,9 @@ impl Tensor {
     }
 
     /// The only element, of a tensor in memory.
+    #[track_caller]
     pub(crate) fn read_item(&self) -> Result<Scalar> {
+        let at = std::panic::Location::caller();
         if self.numel() != 1 {
             return Err(Error::runtime(format!(
                 "a Tensor with {} elements cannot be converted to Scalar",
@@ -161,7 +166,7 @@ impl Tensor {
         }
         macro_rules! get {
             ($t:ty, $wrap:expr) => {
-                self.read_elements::<$t>("item()").map(|v| $wrap(v[0]))
+                self.read_elements::<$t>("item()", at).map(|v| $wrap(v[0]))
             };
         }
         match self.dtype() {

@@ -2,6 +2,7 @@
 
 use super::Tensor;
 use crate::error::{Error, Result};
+use crate::modes::outside;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use straightline_passes::ir::DType;
@@ -64,13 +65,22 @@ impl Generator {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The seed that the numbers began with.
+    /// The seed that the numbers began with. As all that follows, it cannot be captured by `compile()`.
+    #[track_caller]
     pub fn initial_seed(&self) -> u64 {
+        let _ = captured("initial_seed() of a generator");
         self.lock().seed()
     }
 
     /// Starts the numbers of a seed from the beginning (PyTorch's `Generator.manual_seed`).
+    #[track_caller]
     pub fn set_seed(&self, seed: u64) {
+        if captured("seeding a generator").is_ok() {
+            self.reseed(seed);
+        }
+    }
+
+    fn reseed(&self, seed: u64) {
         self.lock().reseed(seed);
     }
 
@@ -82,10 +92,14 @@ impl Generator {
     /// let seed = g.seed();
     /// assert_eq!(g.initial_seed(), seed);
     /// ```
+    #[track_caller]
     pub fn seed(&self) -> u64 {
+        if captured("seeding a generator").is_err() {
+            return self.lock().seed();
+        }
         // the standard library keys its hashes with randomness of the system
         let seed = std::hash::RandomState::new().build_hasher().finish();
-        self.set_seed(seed);
+        self.reseed(seed);
         seed
     }
 
@@ -104,8 +118,10 @@ impl Generator {
     /// ```
     ///
     /// # Errors
-    /// There is no memory for it.
+    /// There is no memory for it; a function is being captured.
+    #[track_caller]
     pub fn state(&self) -> Result<Tensor> {
+        captured("state() of a generator")?;
         let bytes = self.lock().state();
         Tensor::from_vec(bytes)
     }
@@ -113,8 +129,10 @@ impl Generator {
     /// Goes on where a saved state was.
     ///
     /// # Errors
-    /// The bytes are not a state of a generator with this engine; the generator is as it was then.
+    /// The bytes are not a state of a generator with this engine; the generator is as it was then. A function is being captured.
+    #[track_caller]
     pub fn set_state(&self, state: &Tensor) -> Result<()> {
+        captured("set_state() of a generator")?;
         if state.dtype() != DType::U8 {
             return Err(Error::dtype(format!(
                 "a generator's state is a tensor of bytes, not of {}",
@@ -137,6 +155,18 @@ impl Generator {
 /// assert_eq!(a.to_vec::<f32>()?, [0.4962566, 0.7682218, 0.08847743]);
 /// # Ok::<(), straightline::Error>(())
 /// ```
+///
+/// A function that does so cannot be captured by [`compile()`](crate::compile()): seed before the call.
+#[track_caller]
 pub fn manual_seed(seed: u64) {
     Generator::default_cpu().set_seed(seed);
+}
+
+/// Fails while a function is captured, which also ends the capture.
+#[track_caller]
+fn captured(what: &str) -> Result<()> {
+    outside::check(
+        what,
+        "a compiled call draws numbers and does not seed: do it before the call",
+    )
 }

@@ -8,6 +8,7 @@
 //! | `waiting` | the queue of calls that want storages which others use |
 //! | `busy` | whether calls wait, and the error of those that do not get a storage |
 //! | `counted` | the shared handle behind tensors and storages |
+//! | `handles` | the handles of plans, which are not counted among others |
 //! | `access` | taking operands for the length of a kernel call |
 //! | `factory` | tensors from data, and data from tensors |
 //! | `methods` | the hand-written part of `Tensor`'s interface; operators add the rest |
@@ -39,6 +40,7 @@ mod element;
 mod factory;
 mod generator;
 mod geometry;
+mod handles;
 mod held;
 mod index;
 mod ints;
@@ -75,12 +77,14 @@ pub use tensors::Tensors;
 
 use crate::dispatch::DispatchKeySet;
 use crate::error::Result;
+use crate::modes::outside;
 use counted::Counted;
 use geometry::Replaced;
+pub(crate) use handles::Held;
 use shape::{Parts, Shape, keys_of};
 use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use storage::Storage;
 use straightline_passes::ir::graph::TensorMeta;
 use straightline_passes::ir::{DType, Device, DeviceType, Dims, layout};
@@ -147,6 +151,8 @@ pub(crate) struct TensorImpl {
     contiguous: bool,
     wrapped_number: bool,
     requires_grad: AtomicBool,
+    /// How many of the handles are [`Held`].
+    held: AtomicU32,
     offset: i64,
     numel: i64,
     shape: Shape,
@@ -298,7 +304,7 @@ impl Tensor {
             dtype: i.dtype,
             device: i.device,
             keys: i.keys,
-            offset: self.storage_offset(),
+            offset: self.offset(),
             numel: self.numel(),
             contiguous: self.is_contiguous(),
             wrapped_number: true,
@@ -352,6 +358,15 @@ impl Tensor {
     /// The position of the first element in the storage, in elements.
     #[inline]
     pub fn storage_offset(&self) -> i64 {
+        if self.0.extra.is_some() {
+            outside::asks_offset(self);
+        }
+        self.offset()
+    }
+
+    /// [`Tensor::storage_offset`] of the crate's own, which is no question of a captured function.
+    #[inline]
+    pub(crate) fn offset(&self) -> i64 {
         match self.0.replaced.current() {
             None => self.0.offset,
             Some(g) => g.offset,
@@ -408,18 +423,41 @@ impl Tensor {
         self.0.handles()
     }
 
-    /// The number of writes that the storage has seen.
+    /// The number of writes that the storage has seen. A function that is being captured is refused it:
+    /// a compiled call writes when all is computed.
+    #[track_caller]
     pub fn version(&self) -> u64 {
+        let why = "a compiled function writes its tensors when all is computed, not one operator after the other; \
+                   move the question outside";
+        // the error waits for the end of the capture
+        let _ = outside::check("version() of a tensor", why);
         self.storage().version()
     }
 
-    /// Whether two tensors share their storage.
+    /// Whether two tensors share their storage. What a function that is being captured is answered
+    /// must hold at later calls, too, or it is captured anew.
     pub fn shares_storage_with(&self, other: &Tensor) -> bool {
-        self.storage().same(other.storage())
+        let same = self.storage().same(other.storage());
+        match self.0.extra.is_some() || other.0.extra.is_some() {
+            true => outside::asks_shared(self, other).unwrap_or(same),
+            false => same,
+        }
     }
 
-    /// Whether two handles are the same tensor.
+    /// Whether two handles are the same tensor. What a function that is being captured is answered
+    /// must hold at later calls, too, or it is captured anew.
     pub fn is_same(&self, other: &Tensor) -> bool {
+        let stand_in = self.0.extra.is_some() || other.0.extra.is_some();
+        let same = self.same_handle(other);
+        match stand_in && !same {
+            true => outside::asks_same(self, other).unwrap_or(same),
+            false => same,
+        }
+    }
+
+    /// [`Tensor::is_same`] of the crate's own, which is no question of a captured function.
+    #[inline]
+    pub(crate) fn same_handle(&self, other: &Tensor) -> bool {
         self.0.same(&other.0)
     }
 
@@ -448,16 +486,18 @@ impl Tensor {
             return self;
         };
         let i = &*self.0;
-        Tensor::build_with(
+        let marked = Tensor::build_with(
             self.storage().clone(),
             i.dtype,
             i.device,
             self.sizes(),
             self.strides(),
-            self.storage_offset(),
+            self.offset(),
             i.keys,
             Some(Arc::new(MadeDuringCapture(capture))),
-        )
+        );
+        outside::made_from_data(&marked);
+        marked
     }
 
     pub(crate) fn extra(&self) -> Option<&Extra> {

@@ -2,6 +2,7 @@
 
 use super::{Tensor, access};
 use crate::error::{Error, Result};
+use crate::modes::outside;
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -46,13 +47,19 @@ fn dtype_to(d: DType) -> Option<Dtype> {
 /// # Errors
 /// [`crate::ErrorKind::File`] with the path and the reason: no such file, a damaged header, a
 /// truncated body, a dtype that is not supported (the tensor is named).
+/// [`NotCaptured`](crate::ErrorKind::NotCaptured) while a function is being captured.
 ///
 /// ```no_run
 /// let weights = straightline::load_safetensors("model.safetensors")?;
 /// println!("{}", weights["wte.weight"]);
 /// # Ok::<(), straightline::Error>(())
 /// ```
+#[track_caller]
 pub fn load_safetensors(path: impl AsRef<Path>) -> Result<BTreeMap<String, Tensor>> {
+    outside::check(
+        "load_safetensors()",
+        "load the tensors before and close over them",
+    )?;
     let path = path.as_ref();
     let file = std::fs::File::open(path).map_err(|e| Error::file(path, e))?;
     // SAFETY: the map is read once below and dropped; another process that truncates the file
@@ -97,7 +104,7 @@ fn parse(bytes: &[u8]) -> std::result::Result<BTreeMap<String, Tensor>, String> 
         // SAFETY: the storage is fresh, ours alone, and as long as the data (the crate has
         // checked the data's length against the shape).
         unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), p, data.len()) };
-        out.insert(name, t);
+        out.insert(name, t.mark_made_during_capture());
     }
     Ok(out)
 }
@@ -116,10 +123,15 @@ fn parse(bytes: &[u8]) -> std::result::Result<BTreeMap<String, Tensor>, String> 
 /// assert_eq!(load_safetensors(&path)?["w"].to_vec::<f32>()?, [1.0, 2.0]);
 /// # Ok::<(), straightline::Error>(())
 /// ```
+#[track_caller]
 pub fn save_safetensors<'a, N: AsRef<str>>(
     path: impl AsRef<Path>,
     tensors: impl IntoIterator<Item = (N, &'a Tensor)>,
 ) -> Result<()> {
+    outside::check(
+        "save_safetensors()",
+        "return the tensors and save them outside",
+    )?;
     let path = path.as_ref();
     let mut data: Vec<(String, DType, Vec<usize>, Vec<u8>)> = Vec::new();
     for (name, t) in tensors {

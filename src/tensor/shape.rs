@@ -11,7 +11,7 @@ use crate::dispatch::DispatchKeySet;
 use crate::tensor::storage::Storage;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use straightline_passes::ir::{DType, Device, DeviceType};
 use straightline_runtime::memory::{give_cell, take_cell};
 
@@ -127,6 +127,7 @@ impl Tensor {
             (&raw mut (*p).contiguous).write(parts.contiguous);
             (&raw mut (*p).wrapped_number).write(parts.wrapped_number);
             (&raw mut (*p).requires_grad).write(AtomicBool::new(false));
+            (&raw mut (*p).held).write(AtomicU32::new(0));
             (&raw mut (*p).offset).write(parts.offset);
             (&raw mut (*p).numel).write(parts.numel);
             (&raw mut (*p).storage).write(parts.storage);

@@ -2,5 +2,6 @@
 //! what the tests of `tests/suite` see in the same process.
 
 mod backends;
+mod compiled;
 mod seeds;
 mod structured;

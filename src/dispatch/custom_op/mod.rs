@@ -106,11 +106,11 @@ impl CustomOp {
                         .flat_map(Value::tensors)
                         .cloned()
                         .collect();
-                    let before: Vec<u64> = tensors.iter().map(Tensor::version).collect();
+                    let before: Vec<u64> = tensors.iter().map(|t| t.storage().version()).collect();
                     op.redispatch_boxed(keys & DispatchKeySet::AFTER_AD_INPLACE_OR_VIEW, stack)?;
                     for (t, before) in tensors.iter().zip(before) {
                         // a kernel that wrote through operators has raised it already
-                        if t.version() == before {
+                        if t.storage().version() == before {
                             drop(t.write()?);
                         }
                     }

@@ -12,7 +12,7 @@ use crate::dispatch::slots::Slots;
 use crate::dispatch::table::{Layouts, Provenance, Registered, SLOTS};
 use std::collections::BTreeMap;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use straightline_passes::ir::schema::OperatorName;
 
@@ -25,6 +25,8 @@ pub(in crate::dispatch) struct OperatorEntry {
     slots: Table,
     definition: AtomicPtr<Definition>,
     pub(super) name: OperatorName,
+    /// Counts what registrations have changed of it.
+    epoch: AtomicU64,
     /// Whether calls are shown to observers.
     pub(super) observed: bool,
     /// The types of the typed kernels, remembered for good by the first kernel or handle.
@@ -42,6 +44,7 @@ impl OperatorEntry {
         Box::leak(Box::new(OperatorEntry {
             slots: Slots::new(*MISSING, DispatchKeySet::FULL.raw()),
             definition: AtomicPtr::new(ptr::null_mut()),
+            epoch: AtomicU64::new(0),
             observed: record::is_observed(&name),
             name,
             signature: OnceLock::new(),
@@ -76,6 +79,16 @@ impl OperatorEntry {
     ) -> Option<&(Signature, Site)> {
         let kept = self.signature.get_or_init(|| (signature.clone(), site));
         (kept.0.id != signature.id).then_some(kept)
+    }
+
+    /// How often registrations have changed the operator.
+    pub(in crate::dispatch) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// A registration has changed the operator, and its table is up to date.
+    pub(in crate::dispatch) fn changed(&self) {
+        self.epoch.fetch_add(1, Ordering::Release);
     }
 
     /// Makes table and masks what the registrations say.

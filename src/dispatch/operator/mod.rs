@@ -29,6 +29,7 @@ use entry::Table;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::BitOr;
+use std::panic::Location;
 use std::ptr;
 use std::sync::{Arc, PoisonError};
 use straightline_passes::ir::DType;
@@ -152,6 +153,45 @@ impl OperatorHandle {
         Ok(self.0.lookup(key.into()).kernel.clone())
     }
 
+    /// How often registrations have changed the operator: schema, kernels, fallbacks that serve it.
+    pub(crate) fn epoch(self) -> u64 {
+        self.0.epoch()
+    }
+
+    /// Whether this is one of PyTorch's operators and calls at a backend's key reach a kernel that is not
+    /// this crate's: then what is known of the operator by its name does not hold. Composites that
+    /// are made of other operators are none of these, whoever wrote them.
+    pub(crate) fn is_replaced_at(self, key: DispatchKey) -> bool {
+        let ours = matches!(self.name().namespace(), Some("aten" | "prims"));
+        if !ours || !self.has_computed_kernel(key) {
+            return false;
+        }
+        let record = self.0.lookup(key.into());
+        let composite = || {
+            let kernels = self.0.kernels();
+            let list = kernels.get(&DispatchKey::CompositeImplicitAutograd);
+            list.is_some_and(|list| ptr::eq(list[0], record))
+        };
+        !record.kernel.is_own() && !record.kernel.is_fallthrough() && !composite()
+    }
+
+    /// The kernel of this crate that serves a key, whoever has registered others since.
+    pub(crate) fn own_kernel_for(self, key: DispatchKey) -> Result<Kernel> {
+        let served = self.kernel_for(key)?;
+        if served.is_own() || !self.is_replaced_at(key) {
+            return Ok(served);
+        }
+        let kernels = self.0.kernels();
+        let places = [
+            key,
+            DispatchKey::CompositeExplicitAutogradNonFunctional,
+            DispatchKey::CompositeExplicitAutograd,
+        ];
+        let mut own = (places.iter().filter_map(|k| kernels.get(k)).flatten())
+            .filter(|record| record.kernel.is_own());
+        own.next().map_or(Ok(served), |r| Ok(r.kernel.clone()))
+    }
+
     /// The set without the keys that this operator falls through.
     pub fn masked(self, keys: DispatchKeySet) -> DispatchKeySet {
         self.0.masked(keys)
@@ -185,8 +225,8 @@ impl OperatorHandle {
         if record.standing != Standing::Kernel {
             (keys, record) = self.0.look_again(full);
         }
-        tls::note_caller(keys);
         if special {
+            tls::set_line(Location::caller());
             return self.call_boxed_special(keys, record, stack);
         }
         record.kernel.call_boxed(self, keys, stack)

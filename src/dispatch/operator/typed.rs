@@ -17,6 +17,7 @@ use crate::dispatch::value::{Stack, Value};
 use crate::error::Result;
 use std::fmt;
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use straightline_passes::ir::schema::OperatorName;
@@ -67,9 +68,15 @@ impl<A: Args + 'static, R: Ret> TypedHandle<A, R> {
     #[inline]
     #[track_caller]
     pub fn call(self, args: A::Items<'_>) -> Result<R> {
+        self.call_from(Location::caller(), args)
+    }
+
+    /// [`TypedHandle::call`] by a line of the user's, which capture remembers.
+    #[inline]
+    pub(crate) fn call_from(self, at: &'static Location<'static>, args: A::Items<'_>) -> Result<R> {
         let (full, special) = tls::enter(A::keys(&args));
         if special {
-            return self.call_special(full, args);
+            return self.call_special(at, full, args);
         }
         let keys = self.entry.masked(full);
         let record = self.entry.lookup(keys);
@@ -109,8 +116,13 @@ impl<A: Args + 'static, R: Ret> TypedHandle<A, R> {
 
     #[cold]
     #[inline(never)]
-    #[track_caller]
-    fn call_special(self, full: DispatchKeySet, args: A::Items<'_>) -> Result<R> {
+    fn call_special(
+        self,
+        at: &'static Location<'static>,
+        full: DispatchKeySet,
+        args: A::Items<'_>,
+    ) -> Result<R> {
+        tls::set_line(at);
         let keys = self.entry.masked(full);
         let _step = recursion::step(self.handle(), keys)?;
         let _scope = self.handle().scope(true, Entry::Call, keys);
@@ -157,7 +169,6 @@ impl<A: Args + 'static, R: Ret> TypedHandle<A, R> {
                 // SAFETY: as in `call`.
                 return unsafe { A::invoke(f, record.functor, keys, args) };
             }
-            tls::note_caller(keys);
         }
         self.boxed(args, &mut |op, stack| {
             record.kernel.call_boxed(op, keys, stack)
@@ -262,6 +273,16 @@ impl<A: Args + 'static, R: Ret> TypedOp<A, R> {
     #[track_caller]
     pub fn call(&self, args: A::Items<'_>) -> Result<R> {
         self.get()?.call(args)
+    }
+
+    /// [`TypedHandle::call_from`].
+    #[inline]
+    pub(crate) fn call_from(
+        &self,
+        at: &'static Location<'static>,
+        args: A::Items<'_>,
+    ) -> Result<R> {
+        self.get()?.call_from(at, args)
     }
 
     /// [`TypedHandle::redispatch`].

@@ -62,7 +62,9 @@ pub(super) fn cached(
     }
     let key = (t.id(), dtype);
     let found = CASTS.with_borrow(|casts| {
-        let found = casts.get(&key).filter(|c| c.version == t.version());
+        let found = casts
+            .get(&key)
+            .filter(|c| c.version == t.storage().version());
         found.map(|c| c.cast.clone())
     });
     if let Some(found) = found {
@@ -71,7 +73,7 @@ pub(super) fn cached(
     let made = cast(t)?;
     let entry = Cast {
         source: t.clone(),
-        version: t.version(),
+        version: t.storage().version(),
         cast: made.clone(),
     };
     // dropped after the borrow ends

@@ -24,6 +24,7 @@ use crate::dispatch::{
     BackendComponent, DispatchKey, DispatchKeySet, Kernel, TlsKeySets, set_excluded,
 };
 use crate::error::{Error, Result};
+use crate::modes::outside;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::marker::PhantomData;
@@ -148,6 +149,9 @@ pub fn autocast_with(device: DeviceType, options: AutocastOptions) -> Result<Aut
             "autocast to {dtype} makes no sense: the low precision is `f16` or `bf16`"
         )));
     }
+    if options.dtype.is_none() {
+        outside::asks_autocast();
+    }
     let dtype_before = STATE.with(|s| s.set_dtype(key, |before| options.dtype.or(before)));
     let (excluded_before, cache_before) = (
         set_excluded(key, !options.enabled),
@@ -235,7 +239,16 @@ pub fn is_autocast_enabled(device: DeviceType) -> bool {
 ///
 /// The device has no autocast.
 pub fn autocast_dtype(device: DeviceType) -> Result<DType> {
+    outside::asks_autocast();
     key_of(device).map(dtype_at)
+}
+
+/// The low precision of each autocast key, where one was chosen.
+pub(crate) type LowPrecisions = [Option<DType>; KEYS];
+
+/// The low precisions of this thread, autocast being on or not.
+pub(crate) fn low_precisions() -> LowPrecisions {
+    STATE.with(|s| s.dtypes.get())
 }
 
 /// The settings that matter to a captured function, as a number: 0 where autocast is off.

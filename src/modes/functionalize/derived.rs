@@ -19,6 +19,9 @@ use straightline_passes::ir::schema::{FunctionSchema, OperatorName, Return, Sche
 /// What stands after the name of the original.
 const SUFFIX: &str = "_auto_functionalized";
 
+/// The namespace for operators of ours with kernels of others.
+const REPLACED: &str = "replaced";
+
 /// What stands after its overload: by the naming rule of ATen, one that is `out` or ends so would write.
 const OVERLOAD_SUFFIX: &str = "_functional";
 
@@ -94,6 +97,14 @@ fn check(schema: &FunctionSchema, results: &[Target]) -> Result<()> {
     )))
 }
 
+/// The operator that stands in a graph for a call of this one's kernel: rewriting and scheduling know the
+/// name of the original and would put in its place what they know.
+pub(crate) fn called(op: OperatorHandle, schema: &FunctionSchema) -> Result<OperatorHandle> {
+    let results = vec![Target::Fresh; schema.returns.len()];
+    check(schema, &results)?;
+    Ok(define(op, schema, &results)?.op)
+}
+
 /// The derived operator, defined now unless it is there.
 fn define(op: OperatorHandle, schema: &FunctionSchema, results: &[Target]) -> Result<Derived> {
     forget_with_the_original();
@@ -102,7 +113,7 @@ fn define(op: OperatorHandle, schema: &FunctionSchema, results: &[Target]) -> Re
         return Ok(k.derived.clone());
     }
     let functional = functional_schema(schema, results);
-    let mut library = Library::fragment(schema.name.namespace().unwrap_or_default())?;
+    let mut library = Library::fragment(functional.name.namespace().unwrap_or_default())?;
     let tags: Vec<&str> = op.tags().iter().map(String::as_str).collect();
     let derived = Derived {
         original: op,
@@ -125,6 +136,17 @@ fn define(op: OperatorHandle, schema: &FunctionSchema, results: &[Target]) -> Re
     Ok(derived)
 }
 
+/// The name of the derived operator. Of operators of ours it is in a namespace of its own: it runs a kernel that is
+/// not ours, of which nothing is known.
+fn derived_name(name: &OperatorName) -> String {
+    match name.name.split_once("::") {
+        Some((namespace @ ("aten" | "prims"), base)) => {
+            format!("{REPLACED}::{namespace}_{base}{SUFFIX}")
+        }
+        _ => format!("{}{SUFFIX}", name.name),
+    }
+}
+
 fn functional_schema(schema: &FunctionSchema, results: &[Target]) -> FunctionSchema {
     let name = &schema.name;
     let overload = match &*name.overload {
@@ -132,7 +154,7 @@ fn functional_schema(schema: &FunctionSchema, results: &[Target]) -> FunctionSch
         of => format!("{of}{OVERLOAD_SUFFIX}"),
     };
     let mut functional = FunctionSchema {
-        name: OperatorName::new(format!("{}{SUFFIX}", name.name), overload),
+        name: OperatorName::new(derived_name(name), overload),
         ..schema.clone()
     };
     for a in &mut functional.args {

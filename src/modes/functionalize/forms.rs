@@ -7,7 +7,7 @@
 //! arguments, and then the new values of written arguments that the operator does not return.
 
 use super::derived;
-use crate::dispatch::{OperatorHandle, all_operators};
+use crate::dispatch::{DispatchKey, OperatorHandle, all_operators};
 use crate::error::{Error, Result};
 use straightline_passes::ir::schema::{Argument, FunctionSchema, OperatorName};
 
@@ -60,6 +60,10 @@ pub(super) fn functional_form(op: OperatorHandle, schema: &FunctionSchema) -> Re
         if schema.args[i].is_write() && !results.contains(&Target::Written(i)) {
             results.push(Target::Written(i));
         }
+    }
+    if op.is_replaced_at(DispatchKey::CPU) {
+        // eager execution runs that kernel, and not the one of the functional variant
+        return derived::form(op, schema, results);
     }
     let names = candidates(&schema.name);
     let fits = |f: &FunctionSchema, same_names: bool| {

@@ -7,7 +7,7 @@ use super::wrapper::{build, covers, replace, unwrap, wrap, wrapped, wrapper_of};
 use super::{below, inverse, reshape};
 use crate::dispatch::{DispatchKey, IntoKernel, Kernel, OperatorHandle, Stack, Value};
 use crate::error::{Error, Result};
-use crate::modes::tracer;
+use crate::modes::{outside, tracer};
 use crate::tensor::{Tensor, access};
 use straightline_passes::ir;
 use straightline_passes::ir::schema::FunctionSchema;
@@ -21,6 +21,9 @@ pub(crate) fn kernel() -> Kernel {
             return Ok(());
         }
         let schema = op.schema().ok_or_else(|| no_schema(op))?;
+        if op.is_replaced_at(DispatchKey::CPU) {
+            return replaced(op, schema, stack);
+        }
         if is_composite(op) {
             // without tensor arguments no autograd key has taken it apart yet
             op.call_boxed_for_key(DispatchKey::CompositeImplicitAutograd, stack)
@@ -46,7 +49,10 @@ pub(crate) fn composite<M>(kernel: impl IntoKernel<M>) -> Kernel {
         if crate::modes::handle_captured(op, keys, stack)? {
             return Ok(());
         }
-        kernel.call_boxed(op, keys, stack)
+        match op.schema() {
+            Some(schema) if op.is_replaced_at(DispatchKey::CPU) => replaced(op, schema, stack),
+            _ => kernel.call_boxed(op, keys, stack),
+        }
     })
 }
 
@@ -77,6 +83,22 @@ fn no_schema(op: OperatorHandle) -> Error {
         "`{}` has no schema, so it cannot be functionalised",
         op.name()
     ))
+}
+
+/// An operator of ours for which somebody else has registered a kernel: that one is called, and nothing that
+/// is known of the operator counts.
+fn replaced(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Result<()> {
+    if schema.is_view() || reshape::change(op).is_some() {
+        let what = format!("`{}` with a kernel that is not this crate's", op.name());
+        let why = "the operator returns or makes a view, and what another kernel's result lies in is not known: \
+                   take the kernel back, or register it for an operator of your own";
+        return Err(outside::refuse(&what, why, None));
+    }
+    if schema.is_mutable() {
+        write(op, schema, stack)
+    } else {
+        functional(op, schema, stack)
+    }
 }
 
 /// The key with the kernel that takes the operator apart, if there is one.
@@ -114,12 +136,14 @@ fn is_complex_factory(op: OperatorHandle, schema: &FunctionSchema, stack: &Stack
 /// Whether the operator is defined by calls of other operators only.
 fn is_composite(op: OperatorHandle) -> bool {
     op.has_kernel(DispatchKey::CompositeImplicitAutograd)
+        && !op.is_replaced_at(DispatchKey::CPU)
         && !op.has_kernel(DispatchKey::CPU)
         && !op.has_kernel(DispatchKey::Meta)
 }
 
 fn functional(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Result<()> {
-    let args = stack.split_off(stack.len() - schema.args.len());
+    let mut args = stack.split_off(stack.len() - schema.args.len());
+    place_in_value(op, &mut args)?;
     let _guard = below();
     let mut inner = args
         .iter()
@@ -128,6 +152,19 @@ fn functional(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) ->
     op.call_boxed(&mut inner)?;
     for v in &inner {
         stack.push(v.map_tensors(|t| Ok(wrap(t)))?);
+    }
+    Ok(())
+}
+
+/// A place in the storage of the argument becomes one in its value, which begins where its storage does.
+fn place_in_value(op: OperatorHandle, args: &mut Stack) -> Result<()> {
+    if op.name().name != "aten::as_strided_scatter" {
+        return Ok(());
+    }
+    if let [Value::Tensor(of), .., Value::Int(at)] = &mut args[..] {
+        let of = wrapped(of)?;
+        outside::matters_where(&of);
+        *at -= of.offset();
     }
     Ok(())
 }
@@ -146,6 +183,10 @@ fn view(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resul
     };
     let source = wrapped(of)?;
     let w = wrapper_of(&source).expect("`wrapped` gives wrappers");
+    if op.name().name == "aten::as_strided" && args.last().is_some_and(|offset| !offset.is_none()) {
+        // a place in the storage, which does not go along with the argument
+        outside::matters_where(&source);
+    }
     let _guard = below();
     // what eager execution would give: the errors, and where the views lie
     let (shapes, _) = tracer::run_meta(op, &args)?;
@@ -233,7 +274,7 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
     }
     if let ([Value::Tensor(to), Value::Tensor(from), ..], "aten::copy_") =
         (&args[..], op.name().to_string().as_str())
-        && to.is_same(from)
+        && to.same_handle(from)
     {
         // onto itself: nothing is written, whatever the strides
         stack.push(args.swap_remove(0));

@@ -10,8 +10,8 @@ use super::wrapper::{build, is_written, wrapper_of};
 use crate::dispatch::{Value, operator};
 use crate::error::{Error, ErrorKind, Result};
 use crate::modes::tracer;
-use crate::tensor::Tensor;
 use crate::tensor::storage::Storage;
+use crate::tensor::{Held, Tensor};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -25,7 +25,7 @@ pub(crate) enum Owner {
     /// This argument.
     Input(usize),
     /// A closed-over tensor.
-    Tensor(Tensor),
+    Tensor(Held),
     /// This input of the graph, which stands for merged memory.
     Merged(usize),
 }
@@ -57,6 +57,8 @@ pub(crate) struct Leaf {
     pub(crate) owner: Owner,
     /// Made from data while capturing: writes to it are not seen by later calls.
     pub(crate) made_inside: bool,
+    /// Made by capture, for memory that several tensors lie in.
+    pub(crate) flat: bool,
 }
 
 /// The bytes of a storage that one flat node stands for.
@@ -74,7 +76,7 @@ pub(crate) type MergedStorages = HashMap<usize, Merged>;
 #[derive(Clone, Default)]
 pub(crate) struct Sources {
     pub(crate) inputs: Vec<InputSlot>,
-    pub(crate) parameters: Vec<Tensor>,
+    pub(crate) parameters: Vec<Held>,
 }
 
 /// The leaves of the capture on this thread, in the order of their nodes.
@@ -118,13 +120,69 @@ pub(crate) fn sources() -> Sources {
     LEAVES.with_borrow(|l| l.sources.clone())
 }
 
+/// Whether operators have written a tensor that the function made from data: its own memory does not
+/// have the new values.
+pub(crate) fn is_written_constant(t: &Tensor) -> bool {
+    let wrapper = |l: &Leaves| Some(l.list[*l.by_id.get(&t.id())?].wrapper.clone());
+    LEAVES.with_borrow(wrapper).is_some_and(|w| is_written(&w))
+}
+
+/// The arguments that lie in the storage behind a wrapper.
+pub(crate) fn arguments_behind(t: &Tensor) -> Vec<usize> {
+    let Some(real) = wrapper_of(t).and_then(|w| w.storage.real) else {
+        return Vec::new();
+    };
+    let of = |leaf: &Leaf| match leaf.owner {
+        Owner::Input(i) if leaf.real.storage().id() == real => Some(i),
+        _ => None,
+    };
+    LEAVES.with_borrow(|l| l.list.iter().filter_map(of).collect())
+}
+
+/// The storage that a tensor lies in, if it is one from outside, and a tensor that has it.
+pub(crate) fn source(t: &Tensor) -> Option<(usize, Owner)> {
+    let Some(w) = wrapper_of(t) else {
+        let outside = t.made_during_capture().is_none() && t.storage().has_data();
+        return outside.then(|| (t.storage().id(), Owner::Tensor(Held::new(t.clone()))));
+    };
+    let id = w.storage.real?;
+    LEAVES.with_borrow(|l| {
+        let of_storage = |leaf: &&Leaf| {
+            let merged = matches!(leaf.owner, Owner::Merged(_));
+            leaf.real.storage().id() == id && !leaf.made_inside && !merged
+        };
+        let leaves = || l.list.iter().filter(of_storage);
+        let viewed = |leaf: &&Leaf| {
+            wrapper_of(&leaf.wrapper).is_some_and(|of| Arc::ptr_eq(&of.storage, &w.storage))
+        };
+        // itself, or the one that it is a view of
+        let leaf = (leaves().find(|leaf| leaf.wrapper.same_handle(t)))
+            .or_else(|| leaves().find(viewed))
+            .or_else(|| leaves().next())?;
+        Some((id, leaf.owner.clone()))
+    })
+}
+
+/// The tensor from outside that a stand-in or the tensor itself is.
+pub(crate) fn original(t: &Tensor) -> Option<(Tensor, Owner)> {
+    if wrapper_of(t).is_none() {
+        let outside = t.made_during_capture().is_none();
+        return outside.then(|| (t.clone(), Owner::Tensor(Held::new(t.clone()))));
+    }
+    let of = |leaf: &&Leaf| leaf.wrapper.same_handle(t) && !leaf.made_inside;
+    LEAVES.with_borrow(|l| {
+        let leaf = l.list.iter().find(of)?;
+        Some((leaf.real.clone(), leaf.owner.clone()))
+    })
+}
+
 /// The wrapper of a tensor that the function closes over.
 pub(super) fn wrap_closed_over(real: &Tensor) -> Result<Tensor> {
     let known = |l: &Leaves| Some(l.list[*l.by_id.get(&real.id())?].wrapper.clone());
     if let Some(found) = LEAVES.with_borrow(known) {
         return Ok(found);
     }
-    let wrapper = wrap_leaf(real, Owner::Tensor(real.clone()))?;
+    let wrapper = wrap_leaf(real, Owner::Tensor(Held::new(real.clone())))?;
     LEAVES.with_borrow_mut(|l| l.by_id.insert(real.id(), l.list.len() - 1));
     Ok(wrapper)
 }
@@ -163,6 +221,7 @@ fn wrap_leaf(real: &Tensor, owner: Owner) -> Result<Tensor> {
             wrapper: wrapper.clone(),
             owner,
             made_inside,
+            flat: false,
         });
     });
     Ok(wrapper)
@@ -210,6 +269,7 @@ fn wrap_merged(real: &Tensor, owner: &Owner, merged: Merged) -> Result<Tensor> {
                         wrapper,
                         owner: source,
                         made_inside: false,
+                        flat: true,
                     });
                 });
             }
@@ -224,12 +284,7 @@ fn wrap_merged(real: &Tensor, owner: &Owner, merged: Merged) -> Result<Tensor> {
             real.dtype()
         )));
     }
-    let step = as_strided_step(
-        &storage,
-        real.sizes(),
-        real.strides(),
-        real.storage_offset(),
-    )?;
+    let step = as_strided_step(&storage, real.sizes(), real.strides(), real.offset())?;
     Ok(build(storage, vec![step], real, &Layout::of(real), None))
 }
 
@@ -285,14 +340,17 @@ fn flat(
         Owner::Input(i) => {
             let slot = InputSlot::Merged {
                 argument: *i,
-                start: range.start - real.storage_offset() * size,
+                start: range.start - real.offset() * size,
                 meta: whole.meta(),
             };
             let at = LEAVES.with_borrow(|l| l.sources.inputs.len());
             let value = input_node(&format!("base{i}"), &whole, slot)?;
             (value, Owner::Merged(at))
         }
-        _ => (parameter_node(&whole)?, Owner::Tensor(whole.clone())),
+        _ => (
+            parameter_node(&whole)?,
+            Owner::Tensor(Held::new(whole.clone())),
+        ),
     };
     let id = Some(real.storage().id());
     let storage = FunctionalStorage::new(value, layout, stand_in(real), id);
@@ -306,7 +364,7 @@ fn input_node(name: &str, t: &Tensor, slot: InputSlot) -> Result<Tensor> {
 
 fn parameter_node(t: &Tensor) -> Result<Tensor> {
     let at = LEAVES.with_borrow_mut(|l| {
-        l.sources.parameters.push(t.clone());
+        l.sources.parameters.push(Held::new(t.clone()));
         l.sources.parameters.len() - 1
     });
     tracer::with_recording(|r| Ok(r.leaf(&format!("p{at}"), t, false)))

@@ -34,11 +34,11 @@ mod reshape;
 mod storage;
 mod wrapper;
 
-pub(crate) use derived::derived;
+pub(crate) use derived::{called, derived};
 pub(crate) use kernels::{checked, composite, kernel, require};
 pub(crate) use leaves::{
-    InputSlot, Leaf, MergedStorages, Owner, begin, conflicts, is_merged, leaves, sources,
-    take_leaves, wrap_argument,
+    InputSlot, Leaf, MergedStorages, Owner, arguments_behind, begin, conflicts, is_merged,
+    is_written_constant, leaves, original, source, sources, take_leaves, wrap_argument,
 };
 pub(crate) use wrapper::{
     Place, covers, is_wrapper, is_written, made_inside, place, unwrap, whole_base, whole_memory,

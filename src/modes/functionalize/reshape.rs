@@ -96,7 +96,7 @@ pub(super) fn reshape(
 /// `set_`: the tensor lies where another one does from now on. The caller's tensors would have to be given
 /// other memory after each call, so it is only for those that the function makes.
 fn other_memory(op: OperatorHandle, t: &Tensor, args: &[Value]) -> Result<()> {
-    let of_caller = leaves().iter().any(|leaf| leaf.wrapper.is_same(t));
+    let of_caller = leaves().iter().any(|leaf| leaf.wrapper.same_handle(t));
     match args {
         [_, Value::Tensor(source)] if !of_caller => {
             let source = wrapped(source)?;
@@ -179,7 +179,7 @@ pub(super) fn resize_out(t: &Tensor, new: Tensor, shape: Option<&Tensor>) -> Res
         dtype: t.dtype(),
         sizes: Dims::from_slice(new.sizes()),
         strides,
-        offset: t.storage_offset(),
+        offset: t.offset(),
     };
     if fits(t, &to) {
         take_place(t, &as_strided(t, &to)?)?;

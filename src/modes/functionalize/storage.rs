@@ -24,7 +24,7 @@ impl Layout {
             dtype: t.dtype(),
             sizes: Dims::from_slice(t.sizes()),
             strides: Dims::from_slice(t.strides()),
-            offset: t.storage_offset(),
+            offset: t.offset(),
         }
     }
 

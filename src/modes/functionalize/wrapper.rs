@@ -5,7 +5,7 @@ use super::leaves;
 use super::storage::{FunctionalStorage, Layout, Update, ViewStep, lock, replay};
 use crate::dispatch::{DispatchKey, DispatchKeySet};
 use crate::error::{Error, Result};
-use crate::modes::tracer;
+use crate::modes::{outside, tracer};
 use crate::ops::aten;
 use crate::tensor::Tensor;
 use crate::tensor::storage::Storage;
@@ -67,7 +67,7 @@ pub(super) fn take_place(t: &Tensor, view: &Tensor) -> Result<()> {
             "the shape of a tensor changes that is not functional",
         ));
     };
-    t.set_geometry(view.sizes(), view.strides(), view.storage_offset())?;
+    t.set_geometry(view.sizes(), view.strides(), view.offset())?;
     *lock(&to.behind) = from;
     Ok(())
 }
@@ -80,7 +80,7 @@ pub(super) fn take_memory(t: &Tensor, of: &Tensor) -> Result<()> {
         ));
     };
     let storage = of.storage().clone();
-    t.replace_geometry(storage, of.sizes(), of.strides(), of.storage_offset())?;
+    t.replace_geometry(storage, of.sizes(), of.strides(), of.offset())?;
     *lock(&to.behind) = from;
     Ok(())
 }
@@ -122,11 +122,13 @@ pub(super) fn build(
         keys,
         Some(Arc::new(wrapper)),
     );
-    if like.is_wrapped_number() {
+    let t = if like.is_wrapped_number() {
         t.into_wrapped_number()
     } else {
         t
-    }
+    };
+    outside::made(&t);
+    t
 }
 
 /// A wrapper that is a base of its own.
@@ -259,7 +261,7 @@ pub(crate) fn place(t: &Tensor) -> Option<Place> {
         memory: Arc::as_ptr(&w.storage) as usize,
         real: w.storage.real,
         meta: t.meta(),
-        at: t.storage_offset() * t.dtype().size() as i64,
+        at: t.offset() * t.dtype().size() as i64,
     })
 }
 

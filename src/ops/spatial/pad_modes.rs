@@ -117,7 +117,7 @@ pub(crate) fn pad_circular(x: &Tensor, pad: &[i64]) -> Result<Tensor> {
         }
         out = aten::cat(&parts, d)?;
     }
-    if out.is_same(x) || !out.is_contiguous() || pad.iter().all(|p| *p <= 0) {
+    if out.same_handle(x) || !out.is_contiguous() || pad.iter().all(|p| *p <= 0) {
         return aten::clone(&out, Some(MemoryFormat::Contiguous));
     }
     Ok(out)

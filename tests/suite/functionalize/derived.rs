@@ -243,7 +243,7 @@ fn what_cannot_be_derived_is_refused_by_name() {
 }
 
 #[test]
-fn it_goes_with_the_original_and_plans_keep_the_kernel() {
+fn it_goes_with_the_original_and_so_do_plans() {
     let names = || -> Vec<String> {
         let all = all_operators().into_iter().map(|op| op.name().to_string());
         all.filter(|n| n.starts_with("derived_gone::")).collect()
@@ -264,7 +264,7 @@ fn it_goes_with_the_original_and_plans_keep_the_kernel() {
     );
     drop(op);
     assert_eq!(names(), Vec::<String>::new());
-    assert_eq!(numbers(&f.call(&x()).unwrap()), [2.0, 3.0]);
+    assert!(f.eager(&x()).is_err() && f.call(&x()).is_err());
     // another operator of that name has a form of its own
     let _op = custom_op("derived_gone::bump", |x: &Tensor| x.mul_(7).map(drop))
         .args(["x"])

@@ -1,0 +1,242 @@
+//! Guards on what is no argument: closed-over tensors, what the function asked, operators used.
+
+use super::stages::Surroundings;
+use crate::dispatch::{DispatchKey, DispatchKeySet, OperatorHandle, fallback_epochs, generation};
+use crate::modes::autocast;
+use crate::modes::functionalize::Owner;
+use crate::modes::outside::Asked;
+use crate::tensor::{Held, Tensor};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use straightline_passes::ir::graph::TensorMeta;
+
+/// What was true of a closed-over tensor.
+#[derive(Debug)]
+pub(super) struct Closed {
+    tensor: Held,
+    meta: TensorMeta,
+    offset: i64,
+    /// By identity; the tensor keeps all storages that it ever had.
+    storage: usize,
+    /// The fewest handles that there were, those of plans not counted. One less, and the function's
+    /// state may have another tensor now in the place of this one.
+    handles: AtomicUsize,
+}
+
+impl Closed {
+    pub(super) fn of(t: &Tensor) -> Closed {
+        Closed {
+            tensor: Held::new(t.clone()),
+            meta: t.meta(),
+            offset: t.offset(),
+            storage: t.storage().id(),
+            handles: AtomicUsize::new(t.outside_handles()),
+        }
+    }
+
+    #[inline]
+    pub(super) fn holds(&self) -> bool {
+        !self.given_up() && (!self.tensor.is_reshaped() || self.lies_as_before())
+    }
+
+    /// Whether a handle has gone that was there before.
+    #[inline]
+    pub(super) fn given_up(&self) -> bool {
+        self.tensor.outside_handles() < self.handles.load(Ordering::Relaxed)
+    }
+
+    /// The handles are as many as they should be: the function has been seen to use this tensor still.
+    pub(super) fn accept(&self) {
+        let now = self.tensor.outside_handles();
+        self.handles.fetch_min(now, Ordering::Relaxed);
+    }
+
+    #[cold]
+    pub(super) fn lies_as_before(&self) -> bool {
+        let t = &self.tensor;
+        t.storage().id() == self.storage && t.offset() == self.offset && t.meta() == self.meta
+    }
+
+    /// Another tensor has been seen in the place of this one.
+    pub(super) fn retire(&self) {
+        self.handles.store(usize::MAX, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_of(&self, t: &Tensor) -> bool {
+        self.tensor.same_handle(t)
+    }
+
+    /// Why it does not hold.
+    pub(super) fn miss(&self) -> Option<String> {
+        let t = &self.tensor;
+        if !self.lies_as_before() {
+            return Some(match t.storage().id() == self.storage {
+                true => format!("a closed-over tensor has sizes {:?} now", t.sizes()),
+                false => format!(
+                    "a closed-over {}{:?} has other memory now",
+                    t.dtype(),
+                    t.sizes()
+                ),
+            });
+        }
+        self.given_up().then(|| {
+            format!(
+                "a handle to the closed-over {}{:?} was dropped: another tensor may be in its place",
+                t.dtype(),
+                t.sizes()
+            )
+        })
+    }
+}
+
+/// What the function asked, with the answer that it got.
+#[derive(Debug)]
+pub(super) enum Answer {
+    Offset(usize, i64),
+    Other(Asked),
+}
+
+impl Answer {
+    pub(super) fn new(asked: &Asked, inputs: &[&Tensor]) -> Answer {
+        match asked {
+            Asked::Offset(i) => Answer::Offset(*i, inputs[*i].offset()),
+            other => Answer::Other(other.clone()),
+        }
+    }
+
+    pub(super) fn holds(&self, inputs: &[&Tensor]) -> bool {
+        let of = |owner: &Owner| match owner {
+            Owner::Input(i) => inputs.get(*i).copied().cloned(),
+            Owner::Tensor(t) => Some((**t).clone()),
+            Owner::Merged(_) => None,
+        };
+        let pair = |a: &Owner, b: &Owner| Some((of(a)?, of(b)?));
+        match self {
+            Answer::Offset(i, offset) => inputs[*i].offset() == *offset,
+            Answer::Other(Asked::Shared { a, b, yes }) => {
+                pair(a, b).is_some_and(|(a, b)| a.storage().same(b.storage()) == *yes)
+            }
+            Answer::Other(Asked::Same { a, b, yes }) => {
+                pair(a, b).is_some_and(|(a, b)| a.same_handle(&b) == *yes)
+            }
+            Answer::Other(Asked::Threads(n)) => {
+                straightline_runtime::cpu::threads::num_threads() == *n
+            }
+            Answer::Other(Asked::Autocast(low)) => autocast::low_precisions() == *low,
+            Answer::Other(Asked::Offset(_)) => true,
+        }
+    }
+
+    /// What another answer is about.
+    pub(super) fn miss(&self, inputs: &[&Tensor]) -> String {
+        let name = |owner: &Owner| match owner {
+            Owner::Input(i) => format!("input {i}"),
+            _ => "a closed-over tensor".to_string(),
+        };
+        match self {
+            Answer::Offset(i, offset) => format!(
+                "input {i} begins at element {} of its storage, was {offset}, and the function asks for it",
+                inputs[*i].offset()
+            ),
+            Answer::Other(Asked::Shared { a, b, yes }) => format!(
+                "{} and {} {} their storage, and the function asks for it",
+                name(a),
+                name(b),
+                if *yes { "no longer share" } else { "share" }
+            ),
+            Answer::Other(Asked::Same { a, b, yes }) => format!(
+                "{} and {} are {}, and the function asks for it",
+                name(a),
+                name(b),
+                if *yes {
+                    "no longer one tensor"
+                } else {
+                    "one tensor"
+                }
+            ),
+            Answer::Other(Asked::Threads(n)) => {
+                format!(
+                    "kernels use another number of threads than {n}, and the function asks for it"
+                )
+            }
+            Answer::Other(Asked::Autocast(_)) => {
+                "autocast has another low precision, and the function asks for it".into()
+            }
+            Answer::Other(Asked::Offset(_)) => String::new(),
+        }
+    }
+}
+
+/// The tensors that an answer is about and that are no arguments.
+pub(super) fn closed_over(asked: &Asked) -> Vec<&Held> {
+    let owners = match asked {
+        Asked::Shared { a, b, .. } | Asked::Same { a, b, .. } => vec![a, b],
+        _ => Vec::new(),
+    };
+    (owners.into_iter())
+        .filter_map(|owner| match owner {
+            Owner::Tensor(t) => Some(t),
+            _ => None,
+        })
+        .collect()
+}
+
+/// The operators that the calls of the function went through, as they were registered then.
+#[derive(Debug)]
+pub(super) struct Operators {
+    used: Vec<(OperatorHandle, u64)>,
+    /// The fallbacks of the keys that these calls may have reached.
+    fallbacks: Vec<(DispatchKey, u64)>,
+    /// The registrations of the process when they were last looked at.
+    seen: AtomicU64,
+}
+
+impl Operators {
+    pub(super) fn new(surroundings: &Surroundings) -> Operators {
+        Operators {
+            used: surroundings.operators.clone(),
+            fallbacks: surroundings.fallbacks.clone(),
+            // no generation: the first call looks
+            seen: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether they are as they were. One load, unless something has been registered since.
+    #[inline]
+    pub(super) fn hold(&self) -> bool {
+        generation(Ordering::Relaxed) == self.seen.load(Ordering::Relaxed) || self.look()
+    }
+
+    #[cold]
+    fn look(&self) -> bool {
+        // Acquire: what these registrations have changed is seen
+        let now = generation(Ordering::Acquire);
+        let holds = self.changed().is_none();
+        if holds {
+            self.seen.store(now, Ordering::Relaxed);
+        }
+        holds
+    }
+
+    /// One that has changed since.
+    pub(super) fn changed(&self) -> Option<OperatorHandle> {
+        let changed = |(op, epoch): &&(OperatorHandle, u64)| op.epoch() != *epoch;
+        let changed = self.used.iter().find(changed).map(|(op, _)| *op);
+        changed.or_else(|| self.served_otherwise())
+    }
+
+    /// One that another fallback serves.
+    fn served_otherwise(&self) -> Option<OperatorHandle> {
+        let keys = self.fallbacks.iter().map(|(key, _)| *key);
+        let keys = keys.fold(DispatchKeySet::EMPTY, |keys, key| keys.add(key));
+        let now = fallback_epochs(keys);
+        let changed = self
+            .fallbacks
+            .iter()
+            .filter(|(key, epoch)| now.iter().any(|(k, e)| k == key && e != epoch));
+        let served = |key: DispatchKey| {
+            let mut used = self.used.iter().map(|(op, _)| *op);
+            used.find(|op| !op.has_kernel(key))
+        };
+        changed.into_iter().find_map(|(key, _)| served(*key))
+    }
+}

@@ -1,0 +1,73 @@
+//! Handles that do not count: what a plan holds of the tensors that its function closes over.
+
+use super::Tensor;
+use std::ops::Deref;
+use std::sync::atomic::Ordering;
+
+/// A handle that keeps a tensor and is not counted as one of its users'.
+///
+/// The state that a captured function looks into (a `Mutex<Tensor>`) is not seen by a replay; that a
+/// handle has gone from there is, if the handles of plans are told apart from others.
+pub(crate) struct Held(Tensor);
+
+impl Held {
+    pub(crate) fn new(t: Tensor) -> Held {
+        t.0.held.fetch_add(1, Ordering::Relaxed);
+        Held(t)
+    }
+}
+
+impl Clone for Held {
+    fn clone(&self) -> Held {
+        Held::new(self.0.clone())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.0.held.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Deref for Held {
+    type Target = Tensor;
+
+    #[inline(always)]
+    fn deref(&self) -> &Tensor {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Held {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Tensor {
+    /// How many handles there are that no plan holds. Others may come and go meanwhile.
+    #[inline]
+    pub(crate) fn outside_handles(&self) -> usize {
+        let held = self.0.held.load(Ordering::Relaxed);
+        self.handles().saturating_sub(held as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_do_not_count() {
+        let t = Tensor::from_vec([1f32]).unwrap();
+        assert_eq!(t.outside_handles(), 1);
+        let held = Held::new(t.clone());
+        let more = [held.clone(), held];
+        assert_eq!((t.outside_handles(), t.handles()), (1, 3));
+        let other = more[0].clone();
+        drop(more);
+        assert_eq!(other.outside_handles(), 1);
+        drop(t);
+        assert_eq!(other.outside_handles(), 0);
+    }
+}
