@@ -133,7 +133,7 @@ mod tests {
                 assert_eq!(from_first, expected);
             }
             // the thread is as good as new
-            assert_eq!((&x + &x).unwrap().to_vec::<f32>().unwrap(), [2.0]);
+            assert_eq!((&x + &x).to_vec::<f32>().unwrap(), [2.0]);
         };
         std::thread::scope(|scope| {
             for size in [256 << 10, 8 << 20] {

@@ -52,9 +52,9 @@ use straightline_passes::ir::schema::{FunctionSchema, SchemaType};
 ///
 /// let x = Tensor::from_vec([3f32])?;
 /// let guard = push_mode(Sums);
-/// assert_eq!((&x * &x)?.to_vec::<f32>()?, [6.0]);
+/// assert_eq!((&x * &x).to_vec::<f32>()?, [6.0]);
 /// drop(guard);
-/// assert_eq!((&x * &x)?.to_vec::<f32>()?, [9.0]);
+/// assert_eq!((&x * &x).to_vec::<f32>()?, [9.0]);
 /// # Ok::<(), straightline::Error>(())
 /// ```
 pub trait DispatchMode: Any {
@@ -116,7 +116,7 @@ impl<F: Fn(Call<'_>) -> Result<Outcome> + 'static> DispatchMode for FromFn<F> {
 /// use straightline::Tensor;
 /// let x = Tensor::from_vec([1f32])?;
 /// let _guard = push_mode(from_fn(|call| Ok(call.forward()?.into())));
-/// assert_eq!((&x + &x)?.to_vec::<f32>()?, [2.0]);
+/// assert_eq!((&x + &x).to_vec::<f32>()?, [2.0]);
 /// # Ok::<(), straightline::Error>(())
 /// ```
 pub fn from_fn<F: Fn(Call<'_>) -> Result<Outcome> + 'static>(f: F) -> FromFn<F> {

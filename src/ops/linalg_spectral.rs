@@ -583,9 +583,8 @@ mod tests {
         let gone = aten::sub_tensor(&complex.matmul(&v).unwrap(), &stretched, 1.into()).unwrap();
         let most = aten::max(&aten::abs(&gone).unwrap())
             .unwrap()
-            .item()
-            .unwrap()
-            .as_f64();
+            .item::<f64>()
+            .unwrap();
         assert!(most < 1e-10, "{most}");
         let symmetric = aten::add_tensor(&a, &a.transpose(-2, -1).unwrap(), 1.into()).unwrap();
         for uplo in ["L", "U"] {
