@@ -11,7 +11,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::modes::functionalize::{self, InputSlot, Leaf, MergedStorages, Owner};
 use crate::modes::{outside, subclass, tracer};
 use crate::tensor::{Held, Tensor, operators};
-use straightline_passes::ir::MemoryFormat;
 use straightline_passes::ir::graph::{Graph, NodeKind, ValueRef};
 use straightline_passes::ir::schema::FunctionSchema;
 use straightline_passes::ir::{DeviceType, MemoryFormat};
