@@ -104,6 +104,9 @@ pub(crate) fn result_strides_with_number(sizes: &[i64], operands: &[&Tensor]) ->
 /// A fresh result of an operator on `x`, dense in x's order of dimensions, in the very layout that `empty_like` gives: many
 /// of PyTorch's operators allocate so, and the strides of dimensions of size 1 and of tensors without elements tell.
 pub(crate) fn laid_out_like(result: Tensor, x: &Tensor) -> Tensor {
+    if result.sizes() != x.sizes() {
+        return result; // the other operands made it larger
+    }
     let strides = layout::preserved_strides(x.sizes(), x.strides());
     restrided(result, strides)
 }
