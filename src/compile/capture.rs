@@ -9,7 +9,8 @@ use crate::dispatch::{
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::modes::functionalize::{self, InputSlot, Leaf, MergedStorages, Owner};
-use crate::modes::{outside, subclass, tracer};
+use crate::modes::outside::{self, Remains};
+use crate::modes::{subclass, tracer};
 use crate::tensor::{Held, Tensor, operators};
 use straightline_passes::ir::graph::{Graph, NodeKind, ValueRef};
 use straightline_passes::ir::schema::FunctionSchema;

@@ -139,7 +139,13 @@ impl Executable {
             true => SmallVec::new(),
             false => self.written(arguments, inputs),
         };
-        let all = || inputs.iter().copied().chain(&self.traced.parameters);
+        let parameters = &self.traced.parameters;
+        let all = || {
+            inputs
+                .iter()
+                .copied()
+                .chain(parameters.iter().map(|t| &**t))
+        };
         let is_written = |t: &Tensor| written.iter().any(|w| w.shares_storage_with(t));
         let mut held = Borrows::default();
         let at_once = written.iter().all(|t| held.try_write(t))

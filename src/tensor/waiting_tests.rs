@@ -155,14 +155,14 @@ fn in_place_operators_wait_for_each_other() {
         for _ in 0..2 {
             scope.spawn(|| {
                 for _ in 0..rounds {
-                    w.add_scalar_(1).unwrap();
+                    w.add_(1).unwrap();
                 }
             });
         }
         for _ in 0..3 {
             scope.spawn(|| {
                 for _ in 0..rounds {
-                    let seen = (&w + &w).unwrap().to_vec::<f64>().unwrap();
+                    let seen = (&w + &w).to_vec::<f64>().unwrap();
                     assert!(seen.iter().all(|x| *x == seen[0]), "half of a write");
                 }
             });

@@ -18,8 +18,7 @@ fn values(t: &Tensor) -> Vec<f32> {
 
 fn over(op: &str, times: i64) -> Library {
     let mut lib = Library::implementation("aten", DispatchKey::CPU).unwrap();
-    lib.impl_(op, move |x: &Tensor| x.mul_scalar(times))
-        .unwrap();
+    lib.impl_(op, move |x: &Tensor| x.mul(times)).unwrap();
     lib
 }
 
@@ -33,7 +32,7 @@ fn outdated<I: TensorTree, O: TensorTree>(f: &Compiled<I, O>) -> Vec<String> {
 
 #[test]
 fn a_kernel_over_one_of_ours_is_called_and_may_go_again() {
-    let f = compile(|x: &Tensor| aten::hardswish(x)?.add_scalar(1));
+    let f = compile(|x: &Tensor| aten::hardswish(x)?.add(1));
     let x = vec(&[5.0]);
     assert_eq!(values(&f.call(&x).unwrap()), [6.0]);
     let lib = over("hardswish", 100);
@@ -52,7 +51,7 @@ fn a_kernel_over_one_of_ours_is_called_and_may_go_again() {
     assert_eq!(outdated(&f).len(), 4);
     // and it was there before
     let _lib = over("hardswish", 100);
-    let f = compile(|x: &Tensor| aten::hardswish(x)?.add_scalar(1));
+    let f = compile(|x: &Tensor| aten::hardswish(x)?.add(1));
     assert_eq!(values(&f.call(&x).unwrap()), [501.0]);
     assert_eq!(values(&f.call(&x).unwrap()), [501.0]);
 }
@@ -62,7 +61,7 @@ fn a_kernel_that_writes_is_called_too() {
     let f = compile(|x: &Tensor| {
         let y = x.copied()?;
         aten::hardsigmoid_(&y)?;
-        y.add_scalar(1)
+        y.add(1)
     });
     let x = vec(&[30.0]);
     assert_eq!(values(&f.call(&x).unwrap()), [2.0]);
@@ -105,7 +104,7 @@ fn a_composite_takes_the_kernels_of_its_parts_and_may_be_replaced() {
     parts
         .impl_(
             "log_sigmoid_forward",
-            |x: &Tensor| -> Result<(Tensor, Tensor)> { Ok((x.mul_scalar(10)?, x.copied()?)) },
+            |x: &Tensor| -> Result<(Tensor, Tensor)> { Ok((x.mul(10)?, x.copied()?)) },
         )
         .unwrap();
     assert_eq!(values(&f.eager(&x).unwrap()), [10.0]);
@@ -118,8 +117,7 @@ fn a_composite_takes_the_kernels_of_its_parts_and_may_be_replaced() {
     assert_eq!(values(&f.call(&x).unwrap()), ours);
     // and for all backends
     let mut lib = Library::implementation("aten", DispatchKey::CompositeImplicitAutograd).unwrap();
-    lib.impl_("log_sigmoid", |x: &Tensor| x.mul_scalar(30))
-        .unwrap();
+    lib.impl_("log_sigmoid", |x: &Tensor| x.mul(30)).unwrap();
     assert_eq!(values(&f.eager(&x).unwrap()), [30.0]);
     assert_eq!(values(&f.call(&x).unwrap()), [30.0]);
 }
@@ -159,8 +157,7 @@ fn an_operator_of_ones_own_is_replaced_and_dropped() {
     .unwrap();
     let kernel = |times: i64| {
         let mut lib = Library::implementation("t_replaced", DispatchKey::CPU).unwrap();
-        lib.impl_("f", move |x: &Tensor| x.mul_scalar(times))
-            .unwrap();
+        lib.impl_("f", move |x: &Tensor| x.mul(times)).unwrap();
         lib
     };
     let first = kernel(2);
@@ -220,7 +217,7 @@ fn a_fallback_serves_operators_that_the_plan_uses() {
                 // what the fallback does is part of the program
                 let t = stack.pop().and_then(|v| v.as_tensor().cloned());
                 let t = t.ok_or_else(|| Error::new(ErrorKind::Runtime("no tensor".into())))?;
-                stack.push(t.mul_scalar(2)?.into());
+                stack.push(t.mul(2)?.into());
                 Ok(())
             }))
             .map(drop)
@@ -247,7 +244,7 @@ fn a_fallback_serves_operators_that_the_plan_uses() {
 fn threads_register_while_others_replay() {
     let mut lib = Library::new("t_registering").unwrap();
     lib.def("f(Tensor x) -> Tensor").unwrap();
-    lib.impl_at("f", DispatchKey::CPU, |x: &Tensor| x.mul_scalar(2))
+    lib.impl_at("f", DispatchKey::CPU, |x: &Tensor| x.mul(2))
         .unwrap();
     lib.impl_at("f", DispatchKey::Meta, |x: &Tensor| {
         aten::empty_like(x, None, None, None, None, None)
@@ -271,7 +268,7 @@ fn threads_register_while_others_replay() {
         }
         for _ in 0..20 {
             let mut over = Library::implementation("t_registering", DispatchKey::CPU).unwrap();
-            over.impl_("f", |x: &Tensor| x.mul_scalar(3)).unwrap();
+            over.impl_("f", |x: &Tensor| x.mul(3)).unwrap();
             assert_eq!(values(&f.call(&vec(&[1.0])).unwrap()), [3.0]);
             drop(over);
             assert_eq!(values(&f.call(&vec(&[1.0])).unwrap()), [2.0]);

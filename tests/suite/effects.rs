@@ -49,7 +49,7 @@ fn operators_without_results_are_called_at_every_replay_in_their_order() {
         op.call((&slow,))?;
         op.call((x,))?;
         op.call((x,))?;
-        op.call((&(x + x)?,))?;
+        op.call((&(x + x),))?;
         x.neg()
     };
     let x = f(&[0.0, 0.0]);
@@ -83,7 +83,7 @@ fn random_calls_and_effects_share_one_order() {
         op.call((&a,))?;
         let b = aten::rand_like(x, None, None, None, None, None)?;
         op.call((&b,))?;
-        &a + &b
+        a.add(&b)
     };
     let x = f(&[1.0; 4]);
     let _seeded = seeded();
@@ -152,7 +152,7 @@ fn an_operator_with_results_and_an_effect_is_called_though_nobody_uses_them() {
         let b = [counted.call((x,))?, read.call((x,))?, free.call((x,))?];
         let mut sum = x.neg()?;
         for t in a.iter().chain(&b) {
-            sum = (&sum + t)?;
+            sum = &sum + t;
         }
         Ok::<_, straightline::Error>(sum)
     });

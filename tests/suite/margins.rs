@@ -81,7 +81,7 @@ fn writes_to_tensors_without_elements_touch_nothing() {
 /// Channels without elements: sums over them are zero, whatever lies where their elements would.
 #[test]
 fn sums_over_channels_without_elements_read_nothing() {
-    let base = Tensor::full(&[64], 77.0, DType::F32, straightline::Device::CPU).unwrap();
+    let base = Tensor::full([64], 77.0).unwrap();
     let view =
         |sizes: &[i64], strides: &[i64]| aten::as_strided(&base, sizes, strides, Some(0)).unwrap();
     let (v, g) = (view(&[3, 0], &[1, 1]), view(&[3, 1], &[1, 1]));
@@ -90,7 +90,7 @@ fn sums_over_channels_without_elements_read_nothing() {
     both("aten::_weight_norm_interface", &[&v, &g], &[Value::Int(0)]);
 
     let (x, c) = (view(&[1, 6, 0, 4], &[24, 4, 4, 1]), view(&[6], &[1]));
-    let zeros = Tensor::full(&[6], 0.0, DType::F32, straightline::Device::CPU).unwrap();
+    let zeros = Tensor::full([6], 0.0).unwrap();
     let stack = [&x, &x, &c, &c, &c, &zeros, &c].map(|t| Value::Tensor(t.clone()));
     let rest = [
         Value::Bool(true),
@@ -107,7 +107,7 @@ fn sums_over_channels_without_elements_read_nothing() {
 
 fn counted(sizes: &[i64]) -> Tensor {
     let n: i64 = sizes.iter().product();
-    let x = Tensor::arange(1, n + 1, 1, DType::F32, straightline::Device::CPU).unwrap();
+    let x = Tensor::with(DType::F32).arange(1..n + 1).unwrap();
     x.reshape(sizes).unwrap()
 }
 

@@ -26,7 +26,7 @@ fn four_threads_call_one_function_that_writes_a_shared_tensor() {
     let sum = total.clone();
     let f = compile(move |x: &Tensor| {
         sum.add_(x)?;
-        sum.mul_scalar(2)
+        sum.mul(2)
     });
     std::thread::scope(|scope| {
         for thread in 1..=4 {
@@ -52,7 +52,7 @@ fn weights_change_in_place_while_three_threads_read_them() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for _ in 0..CALLS {
-                w.add_scalar_(1).unwrap();
+                w.add_(1).unwrap();
             }
         });
         for reader in 0..3 {
@@ -62,7 +62,7 @@ fn weights_change_in_place_while_three_threads_read_them() {
                 for _ in 0..CALLS {
                     whole(match reader {
                         0 => w.to_vec::<f64>().unwrap(),
-                        1 => (w + w).unwrap().to_vec::<f64>().unwrap(),
+                        1 => (w + w).to_vec::<f64>().unwrap(),
                         _ => f.call(&x).unwrap().to_vec::<f64>().unwrap(),
                     });
                 }
@@ -107,7 +107,7 @@ fn functions_that_want_the_same_tensors_in_another_order() {
             });
         }
     });
-    let sum = (&a + &b).unwrap().to_vec::<f64>().unwrap();
+    let sum = (&a + &b).to_vec::<f64>().unwrap();
     assert_eq!(sum, [2.0 * CALLS as f64; 4]);
 }
 
@@ -120,7 +120,7 @@ static MEET: Barrier = Barrier::new(2);
 static OTHER: TypedOp<(&Tensor, i64), Tensor> = TypedOp::new("threads::other", "");
 
 fn same_shape(x: &Tensor) -> Result<Tensor> {
-    Tensor::empty(x.sizes(), x.dtype(), x.device())
+    Tensor::with((x.dtype(), x.device())).empty(x.sizes())
 }
 
 /// A compiled function holds what it reads while the kernel of an operator of the user's runs.
@@ -130,8 +130,8 @@ fn a_kernel_that_would_wait_for_its_own_caller_gets_an_error() {
     lib.def("write(Tensor x) -> Tensor").unwrap();
     lib.impl_at("write", DispatchKey::Meta, same_shape).unwrap();
     lib.impl_at("write", DispatchKey::CPU, |x: &Tensor| {
-        WRITTEN.get_or_init(|| zeros(4)).add_scalar_(1)?;
-        x.add_scalar(0)
+        WRITTEN.get_or_init(|| zeros(4)).add_(1)?;
+        x.add(0)
     })
     .unwrap();
     let w = WRITTEN.get_or_init(|| zeros(4));
@@ -147,8 +147,8 @@ fn a_kernel_that_would_wait_for_its_own_caller_gets_an_error() {
     lib.impl_at("other", DispatchKey::Meta, meta).unwrap();
     lib.impl_at("other", DispatchKey::CPU, |x: &Tensor, which: i64| {
         MEET.wait();
-        PAIR.get_or_init(|| [zeros(4), zeros(4)])[which as usize].add_scalar_(1)?;
-        x.add_scalar(0)
+        PAIR.get_or_init(|| [zeros(4), zeros(4)])[which as usize].add_(1)?;
+        x.add(0)
     })
     .unwrap();
     let pair = PAIR.get_or_init(|| [zeros(4), zeros(4)]);
@@ -176,13 +176,13 @@ fn those_who_do_not_want_to_wait_say_so() {
     let busy = std::thread::scope(|scope| {
         let other = scope.spawn(|| {
             for _ in 0..40 {
-                x.add_scalar_(1).unwrap();
+                x.add_(1).unwrap();
             }
         });
         let _scope = try_borrows();
         let mut busy = 0;
         while !other.is_finished() {
-            match x.add_scalar_(0) {
+            match x.add_(0) {
                 Ok(_) => {}
                 Err(e) => {
                     assert_eq!(reason(&e), BusyReason::OtherThread);

@@ -314,7 +314,7 @@ fn a_gradient_without_a_row_for_each_index_is_refused_when_captured() {
 #[test]
 fn complex_normal_numbers_are_drawn_as_eagerly_in_every_layout() {
     let _seeded = crate::support::seeded();
-    let z = Tensor::zeros(&[3, 2, 4], DType::C64, straightline::Device::CPU).unwrap();
+    let z = Tensor::with(DType::C64).zeros([3, 2, 4]).unwrap();
     for x in [z.clone(), z.transpose(0, 2).unwrap()] {
         let f = |x: &Tensor| aten::randn_like(x, None, None, None, None, None);
         let compiled = compile(f);
@@ -358,7 +358,7 @@ fn a_mask_of_numbers_is_refused_for_repeated_elements_too() {
 
 #[test]
 fn a_tensor_conjugated_twice_is_a_view_of_it() {
-    let z = Tensor::zeros(&[4], DType::C64, straightline::Device::CPU).unwrap();
+    let z = Tensor::with(DType::C64).zeros([4]).unwrap();
     for t in both(|z| aten::_conj(&aten::_conj(&z.slice(0, 1, 3, 1)?)?), &z) {
         assert!(t.shares_storage_with(&z));
         assert_eq!(t.storage_offset(), 1);

@@ -8,14 +8,14 @@ use crate::ops::aten;
 fn an_offset_is_guarded_if_it_is_asked_for() {
     let base = vec(&[0.0, 1.0, 2.0, 3.0, 4.0]);
     let (a, b) = (base.narrow(0, 1, 2).unwrap(), base.narrow(0, 3, 2).unwrap());
-    let f = compile(|x: &Tensor| x.mul_scalar(x.storage_offset()));
+    let f = compile(|x: &Tensor| x.mul(x.storage_offset()));
     assert_eq!(values(&f.call(&a).unwrap()), [1.0, 2.0]);
     assert_eq!(values(&f.call(&b).unwrap()), [9.0, 12.0]);
     assert_eq!(values(&f.call(&a).unwrap()), [1.0, 2.0]);
     assert_eq!(f.variants(), 2);
     assert!(f.explain().to_string().contains("begins at element 3"));
     // of a view
-    let f = compile(|x: &Tensor| x.mul_scalar(x.narrow(0, 1, 1)?.storage_offset()));
+    let f = compile(|x: &Tensor| x.mul(x.narrow(0, 1, 1)?.storage_offset()));
     assert_eq!(values(&f.call(&a).unwrap()), [2.0, 4.0]);
     assert_eq!(values(&f.call(&b).unwrap()), [12.0, 16.0]);
     // who does not ask does not pay
@@ -45,7 +45,7 @@ fn a_place_in_the_storage_does_not_move_with_the_argument() {
 
 #[test]
 fn versions_are_refused() {
-    let f = compile(|x: &Tensor| x.add_scalar(x.version() as i64));
+    let f = compile(|x: &Tensor| x.add(x.version() as i64));
     let e = f.call(&vec(&[1.0])).unwrap_err();
     assert!(
         is_not_captured(&e) && e.to_string().contains("version"),
@@ -54,7 +54,7 @@ fn versions_are_refused() {
     names_a_line(&e);
     let h = vec(&[1.0]);
     let closed = h.clone();
-    let f = eagerly(move |x: &Tensor| x.add_scalar(closed.version() as i64));
+    let f = eagerly(move |x: &Tensor| x.add(closed.version() as i64));
     assert_eq!(values(&f.call(&vec(&[1.0])).unwrap()), [1.0]);
     h.fill_(1).unwrap();
     assert_eq!(values(&f.call(&vec(&[1.0])).unwrap()), [2.0]);
@@ -66,7 +66,7 @@ fn sharing_is_guarded_if_it_is_asked_for() {
     let (a, b) = (base.narrow(0, 0, 1).unwrap(), base.narrow(0, 1, 1).unwrap());
     let f = |(x, y): &(Tensor, Tensor)| match x.shares_storage_with(y) {
         true => x.neg(),
-        false => x.add_scalar(100),
+        false => x.add(100),
     };
     for first in [true, false] {
         let f = compile(f);
@@ -86,7 +86,7 @@ fn sharing_is_guarded_if_it_is_asked_for() {
     let f = compile(move |x: &Tensor| {
         match x.neg()?.shares_storage_with(&h) || x.shares_storage_with(&h) {
             true => x.neg(),
-            false => x.add_scalar(100),
+            false => x.add(100),
         }
     });
     for _ in 0..2 {
@@ -100,7 +100,7 @@ fn identity_is_guarded_if_it_is_asked_for() {
     let (a, b) = (vec(&[1.0]), vec(&[2.0]));
     let f = compile(|(x, y): &(Tensor, Tensor)| match x.is_same(y) {
         true => x.neg(),
-        false => x.add_scalar(100),
+        false => x.add(100),
     });
     for _ in 0..2 {
         assert_eq!(values(&f.call(&(a.clone(), b.clone())).unwrap()), [101.0]);
@@ -109,7 +109,7 @@ fn identity_is_guarded_if_it_is_asked_for() {
     let h = a.clone();
     let f = compile(move |x: &Tensor| match x.is_same(&h) {
         true => x.neg(),
-        false => x.add_scalar(100),
+        false => x.add(100),
     });
     for _ in 0..2 {
         assert_eq!(values(&f.call(&a).unwrap()), [-1.0]);
@@ -119,7 +119,7 @@ fn identity_is_guarded_if_it_is_asked_for() {
     let f = compile(
         |x: &Tensor| match x.is_same(&x.clone()) && !x.is_same(&x.neg()?) {
             true => x.neg(),
-            false => x.add_scalar(100),
+            false => x.add(100),
         },
     );
     assert_eq!(values(&f.call(&a).unwrap()), [-1.0]);
@@ -134,7 +134,7 @@ fn closed_over_tensors_may_come_to_share_memory() {
     let (a2, b2) = (a.clone(), b.clone());
     let f = compile(move |x: &Tensor| {
         a2.add_(x)?;
-        b2.mul_scalar(2)
+        b2.mul(2)
     });
     assert_eq!(values(&f.call(&vec(&[1.0])).unwrap()), [10.0]);
     assert_eq!(values(&a), [2.0]);

@@ -11,8 +11,8 @@ fn reading_a_closed_over_tensor_is_refused() {
     type Read = fn(&Tensor) -> Result<f64>;
     let reads: [(&str, Read); 6] = [
         ("to_vec", |h| Ok(f64::from(h.to_vec::<f32>()?[0]))),
-        ("item", |h| Ok(h.item()?.as_f64())),
-        ("view.item", |h| Ok(h.reshape(&[])?.item()?.as_f64())),
+        ("item", |h| h.item::<f64>()),
+        ("view.item", |h| h.reshape(())?.item::<f64>()),
         ("print", |h| {
             let text = h.to_string();
             Ok(text["tensor([".len()..]
@@ -27,19 +27,17 @@ fn reading_a_closed_over_tensor_is_refused() {
                 h.to_vec::<f32>().unwrap_or_else(|_| vec![-1.0])[0],
             ))
         }),
-        ("swallowed item", |h| {
-            Ok(h.item().map_or(-1.0, |x| x.as_f64()))
-        }),
+        ("swallowed item", |h| Ok(h.item::<f64>().unwrap_or(-1.0))),
     ];
     for (name, read) in reads {
         let h = vec(&[1.0]);
         let closed = h.clone();
-        let f = compile(move |x: &Tensor| x.add_scalar(read(&closed)?));
+        let f = compile(move |x: &Tensor| x.add(read(&closed)?));
         let e = f.call(&vec(&[1.0])).unwrap_err();
         assert!(is_of_data(&e) || is_not_captured(&e), "{name}: {e}");
         names_a_line(&e);
         let closed = h.clone();
-        let f = eagerly(move |x: &Tensor| x.add_scalar(read(&closed)?));
+        let f = eagerly(move |x: &Tensor| x.add(read(&closed)?));
         assert_eq!(values(&f.call(&vec(&[1.0])).unwrap()), [2.0], "{name}");
         h.fill_(10).unwrap();
         assert_eq!(values(&f.call(&vec(&[1.0])).unwrap()), [11.0], "{name}");
@@ -48,17 +46,17 @@ fn reading_a_closed_over_tensor_is_refused() {
 
 #[test]
 fn reading_a_stand_in_is_refused_even_where_the_error_is_swallowed() {
-    let f = compile(|x: &Tensor| x.add_scalar(f64::from(x.to_vec::<f32>().map_or(0.0, |v| v[0]))));
+    let f = compile(|x: &Tensor| x.add(f64::from(x.to_vec::<f32>().map_or(0.0, |v| v[0]))));
     let e = f.call(&vec(&[1.0])).unwrap_err();
     assert!(is_of_data(&e), "{e}");
     names_a_line(&e);
-    let f = compile(|x: &Tensor| x.mul(x)?.add_scalar(x.exp()?.to_string().len() as i64));
+    let f = compile(|x: &Tensor| x.mul(x)?.add(x.exp()?.to_string().len() as i64));
     let e = f.call(&vec(&[1.0])).unwrap_err();
     assert!(is_of_data(&e) && e.to_string().contains("printing"), "{e}");
     // the line of the function, since printing knows none
     names_a_line(&e);
     // the sizes may be printed
-    let f = compile(|x: &Tensor| x.add_scalar(format!("{x:?}").len() as i64));
+    let f = compile(|x: &Tensor| x.add(format!("{x:?}").len() as i64));
     assert!(f.call(&vec(&[1.0])).is_ok());
 }
 
@@ -112,14 +110,14 @@ fn files_are_no_part_of_a_captured_function() {
 fn what_the_function_makes_from_data_may_be_read_until_it_is_written() {
     let f = compile(|x: &Tensor| {
         let table = vec(&[3.0, 4.0]);
-        x.add_scalar(f64::from(table.to_vec::<f32>()?[1]))
+        x.add(f64::from(table.to_vec::<f32>()?[1]))
     });
     assert_eq!(values(&f.call(&vec(&[1.0])).unwrap()), [5.0]);
     assert_eq!(values(&f.call(&vec(&[2.0])).unwrap()), [6.0]);
     let f = compile(|x: &Tensor| {
         let table = vec(&[3.0, 4.0]);
-        table.add_scalar_(1)?;
-        x.add_scalar(f64::from(table.to_vec::<f32>()?[1]))
+        table.add_(1)?;
+        x.add(f64::from(table.to_vec::<f32>()?[1]))
     });
     let e = f.call(&vec(&[1.0])).unwrap_err();
     assert!(is_of_data(&e), "{e}");

@@ -4,7 +4,7 @@ use super::*;
 use crate::compile::compile;
 use crate::dispatch::{DispatchKey, IncludeGuard};
 use crate::modes::autocast::{AutocastOptions, autocast, autocast_dtype, autocast_with};
-use crate::{DType, Device, DeviceType, Generator, manual_seed, num_threads, set_num_threads};
+use crate::{DType, DeviceType, Generator, manual_seed, num_threads, set_num_threads};
 use std::sync::Arc;
 
 #[test]
@@ -32,7 +32,7 @@ fn generators_are_not_seeded_or_read_by_a_captured_function() {
         let g = Generator::new(7);
         let before = g.state().unwrap().to_vec::<u8>().unwrap();
         let mine = g.clone();
-        let f = compile(move |x: &Tensor| x.add_scalar(act(&mine)?));
+        let f = compile(move |x: &Tensor| x.add(act(&mine)?));
         let e = f.call(&vec(&[1.0])).unwrap_err();
         assert!(is_not_captured(&e), "{name}: {e}");
         names_a_line(&e);
@@ -43,7 +43,7 @@ fn generators_are_not_seeded_or_read_by_a_captured_function() {
     let f = eagerly(|x: &Tensor| {
         let g = Generator::new(5);
         g.set_seed(9);
-        x.add(&Tensor::randn_with(&[1], DType::F32, Device::CPU, &g)?)
+        x.add(&Tensor::with(DType::F32).generator(&g).randn([1])?)
     });
     let first = values(&f.call(&vec(&[1.0])).unwrap());
     assert_eq!(values(&f.call(&vec(&[1.0])).unwrap()), first);
@@ -58,7 +58,7 @@ fn the_number_of_threads_is_guarded_and_not_set() {
     let e = f.call(&vec(&[1.0])).unwrap_err();
     assert!(is_not_captured(&e), "{e}");
     names_a_line(&e);
-    let f = compile(|x: &Tensor| x.add_scalar(num_threads() as i64));
+    let f = compile(|x: &Tensor| x.add(num_threads() as i64));
     let n = num_threads() as f32;
     assert_eq!(values(&f.call(&vec(&[0.0])).unwrap()), [n]);
 }
@@ -112,7 +112,7 @@ fn a_low_precision_from_outside_is_guarded_if_it_matters() {
     }
     let f = compile(|x: &Tensor| match autocast_dtype(DeviceType::Cpu)? {
         DType::F16 => x.neg(),
-        _ => x.add_scalar(100),
+        _ => x.add(100),
     });
     let x = vec(&[1.0]);
     for _ in 0..2 {

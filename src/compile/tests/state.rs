@@ -15,7 +15,7 @@ fn a_running_mean_kept_in_a_mutex_is_refused_where_it_was_made() {
     let line = line!() + 3;
     let running = move |x: &Tensor| {
         let mut mean = state.lock().unwrap();
-        let new = mean.mul_scalar(0.5)?.add(x)?;
+        let new = mean.mul(0.5)?.add(x)?;
         *mean = new.clone();
         x.sub(&new)
     };
@@ -44,7 +44,7 @@ fn a_running_mean_kept_in_a_mutex_is_refused_where_it_was_made() {
     let state = mean.clone();
     let f = compile(move |x: &Tensor| {
         let mean = state.lock().unwrap();
-        let new = mean.mul_scalar(0.5)?.add(x)?;
+        let new = mean.mul(0.5)?.add(x)?;
         mean.copy_(&new)?;
         x.sub(&new)
     });
@@ -156,9 +156,7 @@ fn a_tensor_of_nobody_is_refused() {
     let closed = h.clone();
     let elsewhere = move |x: &Tensor| {
         let closed = closed.clone();
-        let y = std::thread::spawn(move || closed.mul_scalar(2))
-            .join()
-            .unwrap()?;
+        let y = std::thread::spawn(move || closed.mul(2)).join().unwrap()?;
         x.add(&y)
     };
     assert!(is_not_captured(

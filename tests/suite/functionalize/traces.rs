@@ -285,7 +285,7 @@ fn a_write_through_a_negated_view_is_negated() {
         aten::_neg_view(x)?.fill_(2.0)?;
         Ok(x.clone())
     };
-    let windows = |x: &Tensor| aten::unfold(&aten::_neg_view(x)?, 0, 1, 2)?.add_scalar_(1);
+    let windows = |x: &Tensor| aten::unfold(&aten::_neg_view(x)?, 0, 1, 2)?.add_(1);
     let f = compile(windows);
     let (eager, compiled) = (counting(3), counting(3));
     windows(&eager).unwrap();
@@ -307,7 +307,7 @@ fn a_write_through_a_negated_view_is_negated() {
 fn a_write_stays_where_a_smaller_out_no_longer_reaches() {
     let whole = |x: &Tensor| aten::as_strided(x, &[6], &[1], Some(0)).unwrap();
     let write = |x: &Tensor| -> Result<()> {
-        x.add_scalar_(10)?;
+        x.add_(10)?;
         let two = x.slice(0, 0, 2, 1)?.copied()?;
         aten::neg_out(&two, x).map(drop)
     };

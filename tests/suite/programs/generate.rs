@@ -330,7 +330,7 @@ impl Maker<'_> {
     /// Memory in which a tensor of this geometry has the elements of `t`.
     fn memory(&self, t: &Tensor, strides: &[i64], offset: i64) -> Result<Vec<u8>> {
         let n = extent(t.sizes(), strides, offset).max(1);
-        let base = Tensor::zeros(&[n], t.dtype(), straightline::Device::CPU)?;
+        let base = Tensor::with(t.dtype()).zeros([n])?;
         let (mut to, mut from) = (
             aten::as_strided(&base, t.sizes(), strides, Some(offset))?,
             t.clone(),
