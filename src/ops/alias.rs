@@ -255,9 +255,11 @@ pub(crate) fn as_strided_scatter(
     stride: &[i64],
     offset: Option<i64>,
 ) -> Result<Tensor> {
-    // the copy begins at the start of its storage
     let at = offset.unwrap_or(t.storage_offset()) - t.storage_offset();
-    scatter(t, src, |t| view::as_strided(t, size, stride, Some(at)))
+    // where the copy lies in its storage is for the copy to say
+    scatter(t, src, |copy| {
+        view::as_strided(copy, size, stride, Some(at + copy.storage_offset()))
+    })
 }
 
 // ---- overwriting ------------------------------------------------------------------------------

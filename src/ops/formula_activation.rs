@@ -11,7 +11,11 @@ use straightline_passes::ir::{DType, Scalar};
 /// The type that an operator's numbers must fit: some are kept in the tensor's own, the others in that of the arithmetic.
 fn number_dtype(name: &str, dtype: DType) -> DType {
     match name.trim_end_matches('_') {
-        "hardtanh" | "hardshrink" | "hardshrink_backward" | "softshrink_backward" => dtype,
+        "hardtanh"
+        | "hardtanh_any"
+        | "hardshrink"
+        | "hardshrink_backward"
+        | "softshrink_backward" => dtype,
         _ => dtype.opmath(),
     }
 }

@@ -101,7 +101,7 @@ fn cases() -> Vec<Case> {
     with!(
         "take_along_dim",
         [x, rows.view(&[3, 2]).unwrap()],
-        [x, far.view(&[3, 2]).unwrap()],
+        [x, i(&[0, 1, 1, 0, 1, 99], &[3, 2])],
         |a| { aten::take_along_dim(&a[0], &a[1].reshape(&[2, 3])?, Some(0)) }
     );
     with!(

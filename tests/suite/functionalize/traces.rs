@@ -216,7 +216,8 @@ fn a_wrapper_that_leaks_out_of_its_capture_says_so() {
         *keep.lock().unwrap() = Some(y.clone());
         Ok(y)
     });
-    f.call(&counting(2)).unwrap();
+    let err = f.call(&counting(2)).unwrap_err();
+    assert!(matches!(err.kind(), ErrorKind::Escaped { .. }), "{err}");
     let y = leaked.lock().unwrap().take().unwrap();
     let err = y.add_(1).unwrap_err();
     assert!(matches!(err.kind(), ErrorKind::Compile(_)), "{err}");

@@ -81,7 +81,13 @@ pub fn ctc(
     const NEVER: f64 = f64::NEG_INFINITY;
     let n = labels.len();
     // between and around the labels there may be blanks
-    let label = |s: usize| if s % 2 == 0 { blank } else { labels[s / 2] };
+    let label = |s: usize| {
+        if s.is_multiple_of(2) {
+            blank
+        } else {
+            labels[s / 2]
+        }
+    };
     if steps == 0 {
         return if n == 0 { 0.0 } else { f64::INFINITY };
     }

@@ -345,7 +345,7 @@ impl Quasi<'_> {
         let mut x = self.at(high, high);
         let mut y = self.at(high - 1, high - 1);
         let mut w = self.at(high, high - 1) * self.at(high - 1, high);
-        if steps % 10 == 0 {
+        if steps.is_multiple_of(10) {
             // an exceptional shift breaks a cycle
             *shifted += x;
             for i in 0..=high {

@@ -180,7 +180,7 @@ pub fn airy_ai(x: f64) -> f64 {
         return (phase.cos() * p + phase.sin() * q) / (PI.sqrt() * (-x).sqrt().sqrt());
     }
     // Taylor series of y'' = x y, in steps of at most 1 from 0
-    let (mut at, mut value, mut slope) = (0.0, 0.355_028_053_887_817_24, -0.258_819_403_792_806_8);
+    let (mut at, mut value, mut slope) = (0.0, 0.355_028_053_887_817_2, -0.258_819_403_792_806_8);
     while at != x {
         let to = if x < 0.0 {
             x.max(at - 1.0)
