@@ -16,7 +16,7 @@ use straightline::dispatch::{
 type Two = (&'static Tensor, &'static Tensor);
 
 fn tensor() -> Tensor {
-    Tensor::from_slice(&[1f32], &[1]).expect("a tensor")
+    Tensor::from_slice(&[1f32], [1]).expect("a tensor")
 }
 
 /// Defines an operator of the namespace `bench` with a CPU kernel.

@@ -10,7 +10,7 @@ fn overhead(c: &mut Criterion) {
     c.bench_function("eager add, one element", |b| {
         b.iter(|| black_box(&x).add(black_box(&y)));
     });
-    let m = Tensor::from_slice(&[0f32; 32], &[4, 8]).expect("a tensor");
+    let m = Tensor::from_slice(&[0f32; 32], [4, 8]).expect("a tensor");
     c.bench_function("eager transpose", |b| {
         b.iter(|| black_box(&m).transpose(0, 1));
     });

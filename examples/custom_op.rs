@@ -59,7 +59,7 @@ fn check(x: &Tensor, decay: f64) -> Result<()> {
 
 fn main() -> Result<()> {
     let _library = register()?;
-    let x = Tensor::from_slice(&[0f32, 8.0, 0.0, 0.0, 1.0, 1.0, 1.0, 9.0], &[2, 4])?;
+    let x = Tensor::from_slice(&[0f32, 8.0, 0.0, 0.0, 1.0, 1.0, 1.0, 9.0], [2, 4])?;
 
     // Eager, through the dispatcher as any operator of ATen.
     let average = EMA.call((&x, 0.5))?;

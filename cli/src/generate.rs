@@ -116,7 +116,7 @@ impl Generator {
         while ids.len() <= context && ids.last() != Some(&self.grammar.end()) {
             let mut padded = ids.clone();
             padded.resize(context, 0);
-            let input = Tensor::from_slice(&padded, &[1, context as i64])?;
+            let input = Tensor::from_slice(&padded, [1, context as i64])?;
             let logits = model(&input)?.to_vec::<f32>()?;
             let last = (ids.len() - 1) * vocabulary;
             let row = &logits[last..last + vocabulary];
@@ -216,7 +216,7 @@ fn measure(generator: &Generator, arguments: &Arguments) -> Result<Report> {
     let compiled_model = |ids: &Tensor| generator.compiled.call(ids);
 
     let context = generator.grammar.max_tokens() as i64;
-    let some = Tensor::from_slice(&vec![0i64; context as usize], &[1, context])?;
+    let some = Tensor::from_slice(&vec![0i64; context as usize], [1, context])?;
     eager_model(&some)?;
     let began = Instant::now();
     compiled_model(&some)?;

@@ -141,14 +141,14 @@ impl Layer {
     fn apply(&self, x: &Tensor, bias: &Tensor, heads: i64) -> Result<Tensor> {
         let (batch, length, width) = (x.size(0)?, x.size(1)?, x.size(2)?);
         let split = |x: Tensor| {
-            x.view(&[batch, length, heads, width / heads])?
+            x.view([batch, length, heads, width / heads])?
                 .transpose(1, 2)
         };
         let q = split(self.query.apply(x)?)?;
         let k = split(self.key.apply(x)?)?;
         let v = split(self.value.apply(x)?)?;
         let mixed = q.scaled_dot_product_attention(&k, &v, Some(bias), false)?;
-        let mixed = mixed.transpose(1, 2)?.reshape(&[batch, length, width])?;
+        let mixed = mixed.transpose(1, 2)?.reshape([batch, length, width])?;
         let x = self
             .attention_norm
             .apply(&(x + self.output.apply(&mixed)?))?;
@@ -166,6 +166,6 @@ impl Linear {
 impl LayerNorm {
     fn apply(&self, x: &Tensor) -> Result<Tensor> {
         let width = x.size(-1)?;
-        x.layer_norm(&[width], Some(&self.weight), Some(&self.bias), self.eps)
+        x.layer_norm([width], Some(&self.weight), Some(&self.bias), self.eps)
     }
 }

@@ -59,8 +59,8 @@ impl Embedder {
         mask.resize(length, 0.0);
         let sizes = [1, length as i64];
         Ok((
-            Tensor::from_slice(&ids, &sizes)?,
-            Tensor::from_slice(&mask, &sizes)?,
+            Tensor::from_slice(&ids, sizes)?,
+            Tensor::from_slice(&mask, sizes)?,
         ))
     }
 

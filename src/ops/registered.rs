@@ -5,6 +5,12 @@ use super::variants::OutRules;
 use crate::dispatch::{DispatchKey, IntoKernel, Kernel, Library};
 use crate::error::Result;
 
+/// The variants that an `out` variant serves, and the rules of its `out`.
+type Served = (Names, OutRules);
+/// A key, and what makes the kernel there.
+type AtKey = (DispatchKey, fn() -> Kernel);
+type Names = &'static [&'static str];
+
 /// What one entry of the yaml files registers.
 ///
 /// A table that a loop walks, not a function of thousands of calls: such a function took the
@@ -14,10 +20,10 @@ pub(crate) struct Registered {
     pub(crate) at: (&'static str, u32),
     pub(crate) name: &'static str,
     /// The schema and its tags, unless another entry declares the operator.
-    pub(crate) schema: Option<(&'static str, &'static [&'static str])>,
+    pub(crate) schema: Option<(&'static str, Names)>,
     /// Of an `out` variant: the variants that it serves.
-    pub(crate) structured: Option<(&'static [&'static str], OutRules)>,
-    pub(crate) kernels: &'static [(DispatchKey, fn() -> Kernel)],
+    pub(crate) structured: Option<Served>,
+    pub(crate) kernels: &'static [AtKey],
 }
 
 impl Registered {

@@ -369,10 +369,8 @@ pub(crate) fn round_decimals(x: &Tensor, decimals: i64) -> Result<Tensor> {
     }
     let places = decimals.unsigned_abs().min(400) as i32;
     let ten = Scalar::Float(10f64.powi(places)).cast(x.dtype());
-    let (to, back): (
-        fn(&Tensor, Scalar) -> Result<Tensor>,
-        fn(&Tensor, Scalar) -> _,
-    ) = match decimals < 0 {
+    type ByNumber = fn(&Tensor, Scalar) -> Result<Tensor>;
+    let (to, back): (ByNumber, ByNumber) = match decimals < 0 {
         true => (aten::div_scalar, aten::mul_scalar),
         false => (aten::mul_scalar, aten::div_scalar),
     };

@@ -75,7 +75,8 @@ macro_rules! numbers {
     )*)*};
 }
 numbers! {
-    Scalar, f64, f32, i64, i32, u8, usize, bool, Complex<f32>, Complex<f64>: |n| n.into();
+    Scalar: |n| n;
+    f64, f32, i64, i32, u8, usize, bool, Complex<f32>, Complex<f64>: |n| n.into();
     i16, i8, u32, u16: |n| Scalar::Int(n.into());
     f16, bf16: |n| Scalar::Float(n.to_f64());
 }

@@ -219,7 +219,7 @@ fn the_cpu_fallback_runs_what_the_backend_lacks() {
         );
         assert_eq!((&x * 3.0).to_vec::<f32>().unwrap(), [-3.0, 6.0]);
         // in place: the argument is written, and is what comes back
-        let z = x.add_(&at(&[1.0], &[1])).unwrap();
+        let z = x.add_(at(&[1.0], &[1])).unwrap();
         assert!(z.is_same(&x));
         assert_eq!(x.to_vec::<f32>().unwrap(), [0.0, 3.0]);
         // ... through a view of it, too
@@ -255,12 +255,12 @@ fn the_cpu_fallback_runs_composite_explicit_operators() {
     let data: Vec<f32> = (0..64).map(|i| ((i * 37) % 64) as f32 / 8.0).collect();
     let x = tensor(&data[..32], &[1, 2, 4, 4]);
     let w = tensor(&data[32..50], &[1, 2, 3, 3]);
-    let i = Tensor::from_slice(&[2i64, 0, 3], &[3]).unwrap();
+    let i = Tensor::from_slice(&[2i64, 0, 3], [3]).unwrap();
     let number = || tensor(&[1.5], &[]);
     type Call<'a> = (&'a str, Vec<Value>);
     let (ones, zeros) = (vec![1i64, 1], vec![0i64, 0]);
     let image = || Value::from(&x);
-    let flat = || Value::from(x.view(&[32]).unwrap());
+    let flat = || Value::from(x.view([32]).unwrap());
     let calls: Vec<Call> = vec![
         (
             "aten::convolution",
@@ -418,7 +418,7 @@ fn views_and_primitives_cannot_fall_back() {
         rest.fallback(cpu_fallback()).unwrap();
         libs.push(rest);
         let x = tensor(&[1.0, 2.0], &[2]).to_device(d).unwrap();
-        let e = x.view(&[2, 1]).unwrap_err();
+        let e = x.view([2, 1]).unwrap_err();
         assert!(matches!(
             dispatch_error(&e),
             DispatchError::CpuFallbackView { op, device } if op == "aten::view" && *device == d
@@ -432,7 +432,7 @@ fn views_and_primitives_cannot_fall_back() {
             .unwrap();
         libs.push(rest);
         let x = tensor(&[1.0, 2.0], &[2]).to_device(d).unwrap();
-        let v = x.view(&[2, 1]).unwrap();
+        let v = x.view([2, 1]).unwrap();
         v.fill_(9).unwrap();
         assert_eq!((v.device(), v.sizes()), (d, &[2, 1][..]));
         assert_eq!(x.to_vec::<f32>().unwrap(), [1.0, 2.0]);
@@ -526,7 +526,7 @@ fn composites_reach_the_device_in_parts() {
             !trace.contains(&format!("op=[aten::linear], key=[{key}]")),
             "{trace}"
         );
-        let r = x.reshape(&[2]).unwrap();
+        let r = x.reshape([2]).unwrap();
         assert_eq!((r.device(), r.sizes()), (d, &[2][..]));
         assert_eq!(w.matmul(&r).unwrap().to_vec::<f32>().unwrap(), [1.0, 4.0]);
         assert_eq!(

@@ -9,7 +9,7 @@ use straightline::ops::aten;
 use straightline::{CompileEvent, Compiled, Error, ErrorKind, Result, Tensor, TensorTree, compile};
 
 fn vec(x: &[f32]) -> Tensor {
-    Tensor::from_slice(x, &[x.len() as i64]).unwrap()
+    Tensor::from_slice(x, [x.len() as i64]).unwrap()
 }
 
 fn values(t: &Tensor) -> Vec<f32> {
@@ -269,11 +269,11 @@ fn threads_register_while_others_replay() {
         for _ in 0..20 {
             let mut over = Library::implementation("t_registering", DispatchKey::CPU).unwrap();
             over.impl_("f", |x: &Tensor| x.mul(3)).unwrap();
-            assert_eq!(values(&f.call(&vec(&[1.0])).unwrap()), [3.0]);
+            assert_eq!(values(&f.call(vec(&[1.0])).unwrap()), [3.0]);
             drop(over);
-            assert_eq!(values(&f.call(&vec(&[1.0])).unwrap()), [2.0]);
+            assert_eq!(values(&f.call(vec(&[1.0])).unwrap()), [2.0]);
         }
         stop.store(true, Ordering::Relaxed);
     });
-    assert_eq!(values(&f.call(&vec(&[1.0])).unwrap()), [2.0]);
+    assert_eq!(values(&f.call(vec(&[1.0])).unwrap()), [2.0]);
 }

@@ -38,7 +38,7 @@ fn out_receives_the_result() -> Result<()> {
     aten::add_out(&b, &b, Scalar::Int(1), &wide)?;
     assert_eq!(wide.to_vec::<f64>()?, [20.0, 40.0, 60.0]);
     // several results
-    let x = Tensor::from_slice(&[1f32, 5.0, 7.0, 2.0], &[2, 2])?;
+    let x = Tensor::from_slice(&[1f32, 5.0, 7.0, 2.0], [2, 2])?;
     let (values, indices) = (t(&[0.0; 2]), Tensor::with(DType::I64).zeros([2])?);
     aten::max_dim_max(&x, 1, false, &values, &indices)?;
     assert_eq!(read(&values), [5.0, 7.0]);

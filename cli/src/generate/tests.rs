@@ -55,7 +55,7 @@ fn logits_and_greedy_sentences_are_the_golden_ones() -> Result<()> {
 
             let mut padded = beginning.clone();
             padded.resize(16, 0);
-            let logits = model(&Tensor::from_slice(&padded, &[1, 16])?)?.to_vec::<f32>()?;
+            let logits = model(&Tensor::from_slice(&padded, [1, 16])?)?.to_vec::<f32>()?;
             let row = &logits[(beginning.len() - 1) * 600..beginning.len() * 600];
             for (token, expected) in &case.logits {
                 let found = row[*token];

@@ -210,9 +210,9 @@ mod tests {
     #[test]
     fn embeddings_have_length_one_and_do_not_see_padding() {
         let bert = Bert::from_source(config(), &mut made_up).unwrap();
-        let ids = Tensor::from_slice(&[3i64, 7, 1, 0], &[1, 4]).unwrap();
-        let other = Tensor::from_slice(&[3i64, 7, 1, 19], &[1, 4]).unwrap();
-        let mask = Tensor::from_slice(&[1i64, 1, 1, 0], &[1, 4]).unwrap();
+        let ids = Tensor::from_slice(&[3i64, 7, 1, 0], [1, 4]).unwrap();
+        let other = Tensor::from_slice(&[3i64, 7, 1, 19], [1, 4]).unwrap();
+        let mask = Tensor::from_slice(&[1i64, 1, 1, 0], [1, 4]).unwrap();
         let a = bert.embed(&ids, &mask).unwrap().to_vec::<f32>().unwrap();
         let b = bert.embed(&other, &mask).unwrap().to_vec::<f32>().unwrap();
         assert_eq!(a, b);

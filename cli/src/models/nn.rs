@@ -60,14 +60,14 @@ impl LayerNorm {
 /// `[batch, length, heads * d]` to `[batch, heads, length, d]`, as a view.
 pub(crate) fn split_heads(x: &Tensor, heads: i64) -> Result<Tensor> {
     let (batch, length, width) = (x.size(0)?, x.size(1)?, x.size(2)?);
-    x.view(&[batch, length, heads, width / heads])?
+    x.view([batch, length, heads, width / heads])?
         .transpose(1, 2)
 }
 
 /// The inverse of [`split_heads`].
 pub(crate) fn merge_heads(x: &Tensor) -> Result<Tensor> {
     let (batch, heads, length, d) = (x.size(0)?, x.size(1)?, x.size(2)?, x.size(3)?);
-    x.transpose(1, 2)?.reshape(&[batch, length, heads * d])
+    x.transpose(1, 2)?.reshape([batch, length, heads * d])
 }
 
 /// `softmax(q k^T * scale [+ mask]) v`, written out.

@@ -133,7 +133,7 @@ fn writes_and_views_are_seen_through_each_other() {
             let column = x.t()?.slice(0, 0, 2, 1)?;
             row.add_(b)?;
             column.mul_(3)?;
-            x.view(&[2, 6])?.slice(1, 4, 6, 1)?.fill_(9)?;
+            x.view([2, 6])?.slice(1, 4, 6, 1)?.fill_(9)?;
             // a value taken before a write stays what it was
             let before = x.exp()?;
             x.zero_()?;
@@ -318,7 +318,7 @@ fn mistakes_have_names() {
         matches!(e.kind(), ErrorKind::Shape(_) | ErrorKind::Runtime(_)),
         "{e}"
     );
-    let e = x.add(&wave(&[2, 3])).unwrap_err();
+    let e = x.add(wave(&[2, 3])).unwrap_err();
     assert!(e.to_string().contains("to_device"), "{e}");
     // a compiled function is for the CPU; the device compiles by itself
     let e = compile(|x: &Tensor| x.relu()).call(&x).unwrap_err();

@@ -404,7 +404,7 @@ fn a_sharded_tensor() {
             sharded(products?)
         })
         .unwrap();
-    let part = |v: f32| Tensor::from_slice(&[v, v], &[1, 2]).unwrap();
+    let part = |v: f32| Tensor::from_slice(&[v, v], [1, 2]).unwrap();
     let a = sharded(vec![part(1.0), part(2.0)]).unwrap();
     let b = Tensor::ones([2, 3]).unwrap();
     let (c, lines) = capture(|| aten::mm(&a, &b).unwrap());

@@ -15,7 +15,7 @@ fn failure(name: &str, test: &str, args: &[Value]) -> CheckFailure {
 }
 
 fn x() -> Tensor {
-    Tensor::from_slice(&[0.5f32, -1.0, 2.0, 3.0, -0.25, 4.0], &[2, 3]).unwrap()
+    Tensor::from_slice(&[0.5f32, -1.0, 2.0, 3.0, -0.25, 4.0], [2, 3]).unwrap()
 }
 
 #[test]
@@ -144,16 +144,16 @@ fn arguments_and_defaults() {
 #[test]
 fn aten_keeps_its_word() {
     let _turn = turn();
-    let x = Tensor::from_slice(&[0.5f32, 0.25, 0.75, 0.125, 0.625, 0.375], &[2, 3]).unwrap();
+    let x = Tensor::from_slice(&[0.5f32, 0.25, 0.75, 0.125, 0.625, 0.375], [2, 3]).unwrap();
     let y = &x + 0.5;
     let tall = x.t().unwrap();
     let (int, bool) = (
-        Tensor::from_slice(&[1i64, 2, 3, 4, 5, 6], &[2, 3]).unwrap(),
-        Tensor::from_slice(&[true, false, true, true, false, false], &[2, 3]).unwrap(),
+        Tensor::from_slice(&[1i64, 2, 3, 4, 5, 6], [2, 3]).unwrap(),
+        Tensor::from_slice(&[true, false, true, true, false, false], [2, 3]).unwrap(),
     );
     let ints = |l: &[i64]| Value::IntList(l.to_vec());
     let v = |t: &Tensor| Value::from(t);
-    let square = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0], &[2, 2]).unwrap();
+    let square = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0], [2, 2]).unwrap();
     let cases: Vec<(&str, Vec<Value>)> = vec![
         ("add_.Tensor", vec![v(&x), v(&y)]),
         ("clamp", vec![v(&x), 0.25.into(), 0.5.into()]),
@@ -198,7 +198,7 @@ fn aten_keeps_its_word() {
             vec![
                 v(&square),
                 1i64.into(),
-                v(&Tensor::from_slice(&[0i64, 1], &[2, 1]).unwrap()),
+                v(&Tensor::from_slice(&[0i64, 1], [2, 1]).unwrap()),
             ],
         ),
     ];

@@ -350,7 +350,7 @@ fn outputs_of_a_custom_op_are_new_tensors() {
         let mut stack = vec![(&x).into()];
         op(name).call_boxed(&mut stack).map(|()| stack)
     };
-    let _a = custom_op("wi::alias", |x: &Tensor| x.view(&[2, 1]))
+    let _a = custom_op("wi::alias", |x: &Tensor| x.view([2, 1]))
         .args(["x"])
         .register()
         .unwrap();
@@ -375,7 +375,7 @@ fn outputs_of_a_custom_op_are_new_tensors() {
         "{error}"
     );
     // what the schema says is another matter
-    let _c = custom_op("wi::view", |x: &Tensor| x.view(&[2, 1]))
+    let _c = custom_op("wi::view", |x: &Tensor| x.view([2, 1]))
         .schema("(Tensor(a) x) -> Tensor(a)")
         .register()
         .unwrap();
