@@ -4,6 +4,17 @@
 //! Tests that register kernels for operators of ours are in `tests/registrations`, models of the
 //! lock-free parts in `tests/loom.rs`. `cargo test --test suite hostile` runs one module.
 
+#![allow(
+    clippy::approx_constant,
+    clippy::clone_on_copy,
+    clippy::cloned_ref_to_slice_refs,
+    clippy::explicit_auto_deref,
+    clippy::manual_is_multiple_of,
+    clippy::type_complexity,
+    clippy::unnecessary_to_owned,
+    reason = "tests write operands and tables out"
+)]
+
 mod checks_on_data;
 mod compile;
 mod complex;
