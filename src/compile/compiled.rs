@@ -52,7 +52,7 @@ const EVENTS_KEPT: usize = 256;
 /// ```
 /// use straightline::{Tensor, compile};
 /// let f = compile(|(x, at): &(Tensor, Tensor)| {
-///     x.add_scalar_(1)?;
+///     x.add_(1)?;
 ///     x.gather(0, at)?; // nobody uses it
 ///     x.neg()
 /// });

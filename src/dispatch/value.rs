@@ -126,7 +126,7 @@ impl Value {
     ///
     /// let x = Tensor::from_vec([1f32, 2.0])?;
     /// let list = Value::from(vec![Some(x), None]);
-    /// let doubled = list.map_tensors(|t| t.mul_scalar(2))?;
+    /// let doubled = list.map_tensors(|t| t.mul(2))?;
     /// let tensors: Vec<&Tensor> = doubled.tensors().collect();
     /// assert_eq!(tensors[0].to_vec::<f32>()?, [2.0, 4.0]);
     /// # Ok::<(), straightline::Error>(())

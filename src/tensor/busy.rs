@@ -129,7 +129,7 @@ impl Drop for BorrowScope {
 /// use straightline::{ErrorKind, Tensor, try_borrows};
 /// let x = Tensor::from_vec([1f32, 2.0])?;
 /// let scope = try_borrows();
-/// match x.add_scalar_(1) {
+/// match x.add_(1) {
 ///     Ok(_) => println!("added"),
 ///     Err(e) if matches!(e.kind(), ErrorKind::Busy(_)) => println!("another thread has it"),
 ///     Err(e) => return Err(e),
@@ -149,7 +149,7 @@ pub fn try_borrows() -> BorrowScope {
 /// use straightline::{Tensor, borrows_wait};
 /// let x = Tensor::from_vec([1f32, 2.0])?;
 /// let scope = borrows_wait(Duration::from_millis(50));
-/// x.add_scalar_(1)?;
+/// x.add_(1)?;
 /// drop(scope);
 /// # Ok::<(), straightline::Error>(())
 /// ```
