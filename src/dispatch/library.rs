@@ -90,9 +90,9 @@ enum Registration {
 ///
 /// let mut lib = Library::new("docs_composite")?;
 /// lib.def("mean_of_squares(Tensor x) -> Tensor")?;
-/// lib.impl_("mean_of_squares", |x: &Tensor| (x * x)?.mean())?;
+/// lib.impl_("mean_of_squares", |x: &Tensor| (x * x).mean())?;
 /// // the same in one line, the schema being inferred from the types
-/// let op = lib.def_with("mean_of_cubes", |x: &Tensor| (&(x * x)? * x)?.mean())?;
+/// let op = lib.def_with("mean_of_cubes", |x: &Tensor| (x * x * x).mean())?;
 /// assert!(dump(op).contains("schema: docs_composite::mean_of_cubes(Tensor _0) -> Tensor _0"));
 /// assert!(op.has_kernel(DispatchKey::CompositeImplicitAutograd));
 /// # Ok::<(), straightline::Error>(())

@@ -178,7 +178,7 @@ pub fn implementation(
 /// use straightline::{Tensor, library, library_impl};
 ///
 /// fn add_scaled_cpu(a: &Tensor, b: &Tensor, s: f64) -> straightline::Result<Tensor> {
-///     (&(a + b)? * s)
+///     Ok((a + b) * s)
 /// }
 ///
 /// let defined = library!(myops, |m| {
@@ -240,7 +240,7 @@ macro_rules! library {
 /// use straightline::{Tensor, library_fragment};
 /// let more = library_fragment!(docs_more, |m| {
 ///     // schema and kernel at once; the kernel serves all backends
-///     m.def_with("half(Tensor x) -> Tensor", |x: &Tensor| x / 2.0)?;
+///     m.def_with("half(Tensor x) -> Tensor", |x: &Tensor| x.div(2.0))?;
 ///     Ok(())
 /// })?;
 /// # Ok::<(), straightline::Error>(())

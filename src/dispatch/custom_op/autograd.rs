@@ -75,11 +75,11 @@ impl CustomOp {
     /// use straightline::Tensor;
     /// use straightline::dispatch::{Value, custom_op};
     ///
-    /// let mut op = custom_op("docs_autograd::scale", |x: &Tensor, s: f64| x * s).register()?;
+    /// let mut op = custom_op("docs_autograd::scale", |x: &Tensor, s: f64| x.mul(s)).register()?;
     /// op.register_autograd(
     ///     |context, grads| {
     ///         let Some(Value::Double(s)) = context.values.first() else { return Ok(vec![None, None]) };
-    ///         let grad = grads[0].as_ref().map(|g| g * *s).transpose()?;
+    ///         let grad = grads[0].as_ref().map(|g| g.mul(*s)).transpose()?;
     ///         Ok(vec![grad, None])
     ///     },
     ///     |context, inputs, _output| {
