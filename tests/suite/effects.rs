@@ -1,7 +1,7 @@
 //! What a call does besides giving results, in compiled functions: it happens, as often and in the order as in eager
 //! execution, and a call that fails leaves nothing half written.
 
-use crate::support::seeded;
+use crate::support::alone;
 use std::sync::{Arc, Mutex};
 use straightline::dispatch::{DispatchKey, Effects, Library};
 use straightline::ops::aten;
@@ -75,27 +75,28 @@ fn operators_without_results_are_called_at_every_replay_in_their_order() {
 
 #[test]
 fn random_calls_and_effects_share_one_order() {
-    let (_lib, log) = logger("effects_random", "log(Tensor x) -> ()", &[]);
-    let op = straightline::dispatch::operator("effects_random::log").unwrap();
-    let op = op.typed::<(&'static Tensor,), ()>().unwrap();
-    let run = move |x: &Tensor| {
-        let a = aten::bernoulli_p(x, 0.5, None)?;
-        op.call((&a,))?;
-        let b = aten::rand_like(x, None, None, None, None, None)?;
-        op.call((&b,))?;
-        a.add(&b)
-    };
-    let x = f(&[1.0; 4]);
-    let _seeded = seeded();
-    manual_seed(7);
-    let want = run(&x).unwrap().to_vec::<f32>().unwrap();
-    let eager = taken(&log);
-    let compiled = compile(run);
-    compiled.call(&x).unwrap();
-    taken(&log);
-    manual_seed(7);
-    assert_eq!(compiled.call(&x).unwrap().to_vec::<f32>().unwrap(), want);
-    assert_eq!(taken(&log), eager);
+    alone("effects::random_calls_and_effects_share_one_order", || {
+        let (_lib, log) = logger("effects_random", "log(Tensor x) -> ()", &[]);
+        let op = straightline::dispatch::operator("effects_random::log").unwrap();
+        let op = op.typed::<(&'static Tensor,), ()>().unwrap();
+        let run = move |x: &Tensor| {
+            let a = aten::bernoulli_p(x, 0.5, None)?;
+            op.call((&a,))?;
+            let b = aten::rand_like(x, None, None, None, None, None)?;
+            op.call((&b,))?;
+            a.add(&b)
+        };
+        let x = f(&[1.0; 4]);
+        manual_seed(7);
+        let want = run(&x).unwrap().to_vec::<f32>().unwrap();
+        let eager = taken(&log);
+        let compiled = compile(run);
+        compiled.call(&x).unwrap();
+        taken(&log);
+        manual_seed(7);
+        assert_eq!(compiled.call(&x).unwrap().to_vec::<f32>().unwrap(), want);
+        assert_eq!(taken(&log), eager);
+    });
 }
 
 #[test]

@@ -107,7 +107,6 @@ fn value(ty: &S, t: &Tensor, variant: usize) -> Value {
 
 #[test]
 fn no_operator_panics_or_calls_itself_for_ever() {
-    let _drawing = crate::support::drawing();
     let (log, only) = (
         std::env::var("KINDS_LOG").ok(),
         std::env::var("KINDS_OP").unwrap_or_default(),

@@ -3,7 +3,7 @@
 //! `data/random_stream.json` has what PyTorch gave, `data/random_stream.py` made it. Results that are the work of logarithms and cosines are
 //! compared with a tolerance, all others bit for bit.
 
-use crate::support::seeded;
+use crate::support::alone;
 use serde_json::Value as Json;
 use std::collections::BTreeSet;
 use straightline::ops::aten;
@@ -250,43 +250,47 @@ fn sum_of_state(g: &Generator) -> Result<String> {
 }
 
 #[test]
-fn the_numbers_are_those_of_pytorch() -> Result<()> {
-    let _held = seeded();
-    let cases: Vec<Json> =
-        serde_json::from_str(include_str!("../data/random_stream.json")).expect("data");
-    let mut wrong = Vec::new();
-    for case in &cases {
-        manual_seed(case["seed"].as_u64().expect("a seed"));
-        let before = wrong.len();
-        for (i, json) in case["calls"].as_array().expect("a list").iter().enumerate() {
-            let call = Call::new(json);
-            let outcome = call
-                .run(None)
-                .map_err(|e| e.to_string())
-                .and_then(|t| call.check(&t));
-            if let Err(what) = outcome {
-                let (op, dtype, args) = (&json["op"], &json["dtype"], &json["args"]);
-                let (seed, size, stride) = (&case["seed"], &json["size"], &json["stride"]);
-                wrong.push(format!(
-                    "{op} {dtype} {size} {stride} {args} (seed {seed}, call {i}): {what}"
-                ));
+fn the_numbers_are_those_of_pytorch() {
+    alone("random_stream::the_numbers_are_those_of_pytorch", || {
+        let body = || -> Result<()> {
+            let cases: Vec<Json> =
+                serde_json::from_str(include_str!("../data/random_stream.json")).expect("data");
+            let mut wrong = Vec::new();
+            for case in &cases {
+                manual_seed(case["seed"].as_u64().expect("a seed"));
+                let before = wrong.len();
+                for (i, json) in case["calls"].as_array().expect("a list").iter().enumerate() {
+                    let call = Call::new(json);
+                    let outcome = call
+                        .run(None)
+                        .map_err(|e| e.to_string())
+                        .and_then(|t| call.check(&t));
+                    if let Err(what) = outcome {
+                        let (op, dtype, args) = (&json["op"], &json["dtype"], &json["args"]);
+                        let (seed, size, stride) = (&case["seed"], &json["size"], &json["stride"]);
+                        wrong.push(format!(
+                            "{op} {dtype} {size} {stride} {args} (seed {seed}, call {i}): {what}"
+                        ));
+                    }
+                }
+                if wrong.len() == before {
+                    let g = Generator::default_cpu();
+                    if Some(sum_of_state(g)?.as_str()) != case["state"].as_str() {
+                        wrong.push(format!("the state after {case}"));
+                    }
+                }
             }
-        }
-        if wrong.len() == before {
-            let g = Generator::default_cpu();
-            if Some(sum_of_state(g)?.as_str()) != case["state"].as_str() {
-                wrong.push(format!("the state after {case}"));
-            }
-        }
-    }
-    assert!(cases.len() > 150);
-    assert!(
-        wrong.is_empty(),
-        "{} differ:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
-    Ok(())
+            assert!(cases.len() > 150);
+            assert!(
+                wrong.is_empty(),
+                "{} differ:\n{}",
+                wrong.len(),
+                wrong.join("\n")
+            );
+            Ok(())
+        };
+        body().expect("no error");
+    });
 }
 
 #[test]
@@ -384,107 +388,119 @@ type Program = fn(&Tensor) -> Result<Tensor>;
 
 /// A seed, then twice eagerly; a seed, then twice compiled: the same numbers.
 #[test]
-fn a_compiled_function_draws_anew_and_in_the_order_of_eager_calls() -> Result<()> {
-    let _held = seeded();
-    let programs: &[(&str, Program)] = &[
-        ("two of a kind", |x| {
-            // equal calls, which must not become one, and whose order shows
-            let a = Tensor::rand(x.sizes())?;
-            let b = Tensor::rand(x.sizes())?;
-            a.sub(&b.mul(x)?)
-        }),
-        ("used in the other order", |x| {
-            let a = Tensor::randn([3])?;
-            let b = Tensor::rand([20])?;
-            let c = Tensor::randn([4])?;
-            let sum = |t: &Tensor| aten::sum(t, None);
-            let late = sum(&c)?.mul(&sum(&b)?)?;
-            x.mul(&late)?.add(&sum(&a)?)
-        }),
-        ("a result that nobody uses", |x| {
-            let _ = Tensor::randn([7])?;
-            x.add(&Tensor::rand(x.sizes())?)
-        }),
-        ("dropout of a transposed tensor", |x| {
-            aten::dropout(&aten::t(x)?, 0.4, true)
-        }),
-        ("in place, through views", |x| {
-            let y = aten::clone(x, Some(MemoryFormat::Contiguous))?;
-            aten::normal_(&aten::t(&y)?, 0.0, 1.0, None)?;
-            aten::uniform_(
-                &aten::slice_tensor(&y, 1, Some(0), Some(4), 2)?,
-                0.0,
-                1.0,
-                None,
-            )?;
-            aten::bernoulli_float_(&aten::select_int(&y, 1, 1)?, 0.5, None)?;
-            Ok(y)
-        }),
-        ("normal numbers of a view with gaps", |x| {
-            let y = aten::clone(x, Some(MemoryFormat::Contiguous))?;
-            aten::normal_(
-                &aten::slice_tensor(&y, 1, Some(0), Some(4), 2)?,
-                0.0,
-                1.0,
-                None,
-            )?;
-            Ok(y)
-        }),
-        (
-            "probabilities that are computed, between other draws",
-            |x| {
-                let p = aten::sigmoid(x)?;
-                let a = aten::bernoulli(&p, None)?;
-                let b = Tensor::rand(x.sizes())?;
-                let c = aten::bernoulli_tensor(&b, &aten::t(&aten::reshape(&p, &[4, 10])?)?, None)?;
-                let d = Tensor::randn([4])?;
-                aten::exp(&p)?.mul(&b)?.add(&a)?.add(&c)?.mul(&d)
-            },
-        ),
-        ("slopes", |x| {
-            let y = aten::rrelu(&x.sub(&x.mul(x)?)?, 0.1.into(), 0.3.into(), true, None)?;
-            aten::rrelu(&aten::t(&y)?, 0.1.into(), 0.3.into(), true, None)
-        }),
-        ("choices", |x| {
-            let n = aten::randperm(10, None, None, None, None)?;
-            let m = aten::multinomial(&aten::abs(x)?, 2, true, None)?;
-            let r = aten::randint(9, &[4], None, None, None, None)?;
-            aten::cat(&[n, aten::reshape(&m, &[-1])?, r], 0)
-        }),
-    ];
-    let x = Tensor::from_slice(
-        &(0..40).map(|i| i as f32 / 16.0 - 1.0).collect::<Vec<_>>(),
-        &[10, 4],
-    )?;
-    let mut wrong = Vec::new();
-    for (name, f) in programs {
-        let numbers = |t: Tensor| -> Result<Vec<f64>> {
-            let t = aten::contiguous(&t, MemoryFormat::Contiguous)?;
-            aten::to_dtype(&t, DType::F64, false, false, None)?.to_vec::<f64>()
-        };
-        manual_seed(0);
-        let eager = [numbers(f(&x)?)?, numbers(f(&x)?)?];
-        let after = Tensor::rand([1])?.to_vec::<f32>()?;
-        assert_ne!(eager[0], eager[1], "{name}");
-        let compiled = compile(*f);
-        // capture draws nothing
-        manual_seed(0);
-        let first = compiled.call(&x)?;
-        let calls = dispatch::call_count();
-        let second = compiled.call(&x)?;
-        assert_eq!(dispatch::call_count(), calls, "{name}: a replay dispatched");
-        let got = [numbers(first)?, numbers(second)?];
-        let then = Tensor::rand([1])?.to_vec::<f32>()?;
-        for (i, (got, want)) in got.iter().zip(&eager).enumerate() {
-            let close = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-5 * b.abs().max(1.0);
-            if got.len() != want.len() || !got.iter().zip(want).all(close) {
-                wrong.push(format!("{name}, call {i}: {got:?}, not {want:?}"));
-            }
-        }
-        if after != then {
-            wrong.push(format!("{name}: another number of draws"));
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    Ok(())
+fn a_compiled_function_draws_anew_and_in_the_order_of_eager_calls() {
+    alone(
+        "random_stream::a_compiled_function_draws_anew_and_in_the_order_of_eager_calls",
+        || {
+            let body = || -> Result<()> {
+                let programs: &[(&str, Program)] = &[
+                    ("two of a kind", |x| {
+                        // equal calls, which must not become one, and whose order shows
+                        let a = Tensor::rand(x.sizes())?;
+                        let b = Tensor::rand(x.sizes())?;
+                        a.sub(&b.mul(x)?)
+                    }),
+                    ("used in the other order", |x| {
+                        let a = Tensor::randn([3])?;
+                        let b = Tensor::rand([20])?;
+                        let c = Tensor::randn([4])?;
+                        let sum = |t: &Tensor| aten::sum(t, None);
+                        let late = sum(&c)?.mul(&sum(&b)?)?;
+                        x.mul(&late)?.add(&sum(&a)?)
+                    }),
+                    ("a result that nobody uses", |x| {
+                        let _ = Tensor::randn([7])?;
+                        x.add(&Tensor::rand(x.sizes())?)
+                    }),
+                    ("dropout of a transposed tensor", |x| {
+                        aten::dropout(&aten::t(x)?, 0.4, true)
+                    }),
+                    ("in place, through views", |x| {
+                        let y = aten::clone(x, Some(MemoryFormat::Contiguous))?;
+                        aten::normal_(&aten::t(&y)?, 0.0, 1.0, None)?;
+                        aten::uniform_(
+                            &aten::slice_tensor(&y, 1, Some(0), Some(4), 2)?,
+                            0.0,
+                            1.0,
+                            None,
+                        )?;
+                        aten::bernoulli_float_(&aten::select_int(&y, 1, 1)?, 0.5, None)?;
+                        Ok(y)
+                    }),
+                    ("normal numbers of a view with gaps", |x| {
+                        let y = aten::clone(x, Some(MemoryFormat::Contiguous))?;
+                        aten::normal_(
+                            &aten::slice_tensor(&y, 1, Some(0), Some(4), 2)?,
+                            0.0,
+                            1.0,
+                            None,
+                        )?;
+                        Ok(y)
+                    }),
+                    (
+                        "probabilities that are computed, between other draws",
+                        |x| {
+                            let p = aten::sigmoid(x)?;
+                            let a = aten::bernoulli(&p, None)?;
+                            let b = Tensor::rand(x.sizes())?;
+                            let c = aten::bernoulli_tensor(
+                                &b,
+                                &aten::t(&aten::reshape(&p, &[4, 10])?)?,
+                                None,
+                            )?;
+                            let d = Tensor::randn([4])?;
+                            aten::exp(&p)?.mul(&b)?.add(&a)?.add(&c)?.mul(&d)
+                        },
+                    ),
+                    ("slopes", |x| {
+                        let y =
+                            aten::rrelu(&x.sub(&x.mul(x)?)?, 0.1.into(), 0.3.into(), true, None)?;
+                        aten::rrelu(&aten::t(&y)?, 0.1.into(), 0.3.into(), true, None)
+                    }),
+                    ("choices", |x| {
+                        let n = aten::randperm(10, None, None, None, None)?;
+                        let m = aten::multinomial(&aten::abs(x)?, 2, true, None)?;
+                        let r = aten::randint(9, &[4], None, None, None, None)?;
+                        aten::cat(&[n, aten::reshape(&m, &[-1])?, r], 0)
+                    }),
+                ];
+                let x = Tensor::from_slice(
+                    &(0..40).map(|i| i as f32 / 16.0 - 1.0).collect::<Vec<_>>(),
+                    &[10, 4],
+                )?;
+                let mut wrong = Vec::new();
+                for (name, f) in programs {
+                    let numbers = |t: Tensor| -> Result<Vec<f64>> {
+                        let t = aten::contiguous(&t, MemoryFormat::Contiguous)?;
+                        aten::to_dtype(&t, DType::F64, false, false, None)?.to_vec::<f64>()
+                    };
+                    manual_seed(0);
+                    let eager = [numbers(f(&x)?)?, numbers(f(&x)?)?];
+                    let after = Tensor::rand([1])?.to_vec::<f32>()?;
+                    assert_ne!(eager[0], eager[1], "{name}");
+                    let compiled = compile(*f);
+                    // capture draws nothing
+                    manual_seed(0);
+                    let first = compiled.call(&x)?;
+                    let calls = dispatch::call_count();
+                    let second = compiled.call(&x)?;
+                    assert_eq!(dispatch::call_count(), calls, "{name}: a replay dispatched");
+                    let got = [numbers(first)?, numbers(second)?];
+                    let then = Tensor::rand([1])?.to_vec::<f32>()?;
+                    for (i, (got, want)) in got.iter().zip(&eager).enumerate() {
+                        let close = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-5 * b.abs().max(1.0);
+                        if got.len() != want.len() || !got.iter().zip(want).all(close) {
+                            wrong.push(format!("{name}, call {i}: {got:?}, not {want:?}"));
+                        }
+                    }
+                    if after != then {
+                        wrong.push(format!("{name}: another number of draws"));
+                    }
+                }
+                assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+                Ok(())
+            };
+            body().expect("no error");
+        },
+    );
 }

@@ -1,19 +1,26 @@
 //! What tests of one process share: the default generator.
 
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::process::Command;
 
-static DEFAULT_GENERATOR: RwLock<()> = RwLock::new(());
+const ALONE: &str = "STRAIGHTLINE_TEST_ALONE";
 
-/// Held by a test that seeds the default generator and looks at what is drawn.
-pub(crate) fn seeded() -> RwLockWriteGuard<'static, ()> {
-    DEFAULT_GENERATOR
-        .write()
-        .unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Held by a test that draws from the default generator, whatever comes.
-pub(crate) fn drawing() -> RwLockReadGuard<'static, ()> {
-    DEFAULT_GENERATOR
-        .read()
-        .unwrap_or_else(PoisonError::into_inner)
+/// Runs `body`, of the test of this name, in a process where no other test runs: for tests that seed the
+/// default generator, from which any other may draw.
+pub(crate) fn alone(test: &str, body: impl FnOnce()) {
+    if std::env::var_os(ALONE).is_some_and(|name| name == test) {
+        return body();
+    }
+    let this = std::env::current_exe().expect("the path of the test binary");
+    let ran = Command::new(this)
+        .args([test, "--exact", "--nocapture"])
+        .env(ALONE, test)
+        .output()
+        .expect("the test binary runs");
+    let printed = String::from_utf8_lossy(&ran.stdout);
+    assert!(
+        ran.status.success() && printed.contains("1 passed"),
+        "{test}, alone: {}\n{printed}{}",
+        ran.status,
+        String::from_utf8_lossy(&ran.stderr)
+    );
 }

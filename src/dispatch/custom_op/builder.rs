@@ -61,7 +61,7 @@ pub struct CustomOpBuilder {
 /// let typed = op.handle().typed::<(&Tensor, f64), Tensor>()?;
 /// let x = Tensor::from_vec([0f32, 1.0])?;
 /// let compiled = compile(move |x: &Tensor| typed.call((x, 1.0))?.add(1.0));
-/// assert_eq!(compiled.call(&x)?.to_vec::<f32>()?, (&typed.call((&x, 1.0))? + 1.0)?.to_vec::<f32>()?);
+/// assert_eq!(compiled.call(&x)?.to_vec::<f32>()?, (typed.call((&x, 1.0))? + 1.0).to_vec::<f32>()?);
 ///
 /// let report = opcheck(op.handle(), &[x.into(), 1.0.into()]);
 /// assert!(report.is_success(), "{report}");

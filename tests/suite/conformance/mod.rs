@@ -17,7 +17,6 @@ use std::path::PathBuf;
 const SKIPS: &str = include_str!("skips.txt");
 
 fn run_file(name: &str, mode: Mode) {
-    let _drawing = crate::support::drawing();
     let only = std::env::var("CONFORMANCE_OP").unwrap_or_default();
     let show: usize = std::env::var("CONFORMANCE_SHOW")
         .ok()

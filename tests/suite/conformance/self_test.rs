@@ -84,7 +84,6 @@ fn outcome(json: &Json, mode: Mode) -> Result<(), String> {
 
 #[test]
 fn records_broken_on_purpose_are_reported() {
-    let _drawing = crate::support::drawing();
     let vectors = vectors();
     let mut missed = Vec::new();
     for how in lines(include_str!("broken.jsonl")) {

@@ -17,7 +17,6 @@ mod dice;
 mod geometry;
 
 use super::conformance::case::Case;
-use super::support::drawing;
 use dice::Dice;
 use flate2::read::GzDecoder;
 use geometry::{Geometry, Layout, Surroundings};
@@ -321,7 +320,6 @@ fn recorded(file: &str) -> impl Iterator<Item = (String, String)> {
 
 #[test]
 fn no_argument_makes_an_operator_panic() {
-    let _drawing = drawing();
     let mut run = Run::new(1, 10);
     for (i, (op, line)) in recorded("public.jsonl.gz").enumerate() {
         if !run.wants(&op, i) {
@@ -370,7 +368,6 @@ const RECORDED: [&str; 6] = [
 
 #[test]
 fn no_geometry_makes_an_operator_touch_memory_beside_its_operands() {
-    let _drawing = drawing();
     // of the suite's own run, one case of so many
     let share = match std::env::var_os("HOSTILE_CALLS") {
         Some(_) => 1,
