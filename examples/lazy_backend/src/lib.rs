@@ -19,7 +19,7 @@
 //! let lazy = LazyDevice::install(DeviceType::PrivateUse1)?;
 //! let x = Tensor::with(lazy.device()).ones([2, 2])?;
 //! for _ in 0..3 {
-//!     let y = (&x.matmul(&x)? + 1.0)?.relu()?;
+//!     let y = (x.matmul(&x)? + 1.0).relu()?;
 //!     assert_eq!(y.to_vec::<f32>()?, [3.0; 4]);
 //! }
 //! // `x` itself was pending in the first program

@@ -78,7 +78,7 @@ impl Guard {
 ///
 /// ```
 /// // a test that is worth its time in the mode only
-/// if straightline_runtime::memory::guard().is_none() {
+/// if straightline_runtime::memory::guard::guard().is_none() {
 ///     println!("run with STRAIGHTLINE_GUARD=end");
 /// }
 /// ```

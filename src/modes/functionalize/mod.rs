@@ -44,9 +44,16 @@ pub(crate) use wrapper::{
     Place, covers, is_wrapper, is_written, made_inside, place, unwrap, whole_base, whole_memory,
 };
 
-use crate::dispatch::{DispatchKey, ExcludeGuard};
+use crate::dispatch::{DispatchKey, DispatchKeySet, ExcludeGuard, TlsKeySets};
 
-/// Excludes this key and those above it (but not the tracer) for the calls below.
+/// For the calls on values: excludes this key, and keys above it that somebody included, whose kernels
+/// have had the call on wrappers already. The tracer stays, which records.
 fn below() -> ExcludeGuard {
-    ExcludeGuard::new(DispatchKey::Functionalize)
+    const THIS: DispatchKeySet = DispatchKeySet::of(&[DispatchKey::Functionalize]);
+    const STAYS: DispatchKeySet = DispatchKeySet::PYTHON.add(DispatchKey::Tracer);
+    let passed = TlsKeySets::current().included
+        - DispatchKeySet::full_after(DispatchKey::Functionalize)
+        - DispatchKeySet::ALL_BACKENDS
+        - STAYS;
+    ExcludeGuard::new(passed | THIS)
 }
