@@ -50,7 +50,10 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
             || schema.returns.iter().any(|r| r.alias.is_some());
         let lend = kernel.is_own() && !aliased && derived.is_none();
         // rewriting keeps values, not their strides, and elements of another size are made of neighbours
-        let row_major = &*name == "aten::view.dtype";
+        let row_major = matches!(
+            &*name,
+            "aten::view.dtype" | "aten::as_strided" | "aten::as_strided_scatter"
+        );
         registry.register(name.clone(), move |ctx: &ExternCtx<'_>| {
             // dropped last: whatever happens below, nobody has the plan's memory afterwards
             let mut loans = Loans(Vec::new());
@@ -58,7 +61,8 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
                 .inputs
                 .iter()
                 .map(|view| {
-                    let lent = if lend { loans.tensor(view)? } else { None };
+                    let lies = !row_major || layout::is_contiguous(view.sizes, view.strides);
+                    let lent = if lend && lies { loans.tensor(view)? } else { None };
                     lent.map_or_else(|| to_tensor(view, row_major), Ok)
                 })
                 .collect::<Result<Vec<_>>>()?;

@@ -114,6 +114,29 @@ fn compiled_functions_write_complex_tensors() {
 }
 
 #[test]
+fn compiled_functions_write_complex_storages_as_they_lie() {
+    let f = |x: &Tensor| {
+        let window = aten::as_strided(x, &[3, 3], &[0, 1], Some(2))?;
+        x.add_(x)?;
+        aten::zero_(&window)?;
+        aten::as_strided(x, &[2, 2], &[5, 3], Some(1))?.copied()
+    };
+    for dtype in [DType::C64, DType::C128, DType::F32] {
+        // the second dimension lies farthest apart
+        let made = || {
+            let base = aten::to_dtype(&Tensor::arange(24)?, dtype, false, false, None)?;
+            aten::as_strided(&base, &[4, 2, 3], &[1, 12, 4], Some(0))
+        };
+        let (a, b) = (made().unwrap(), made().unwrap());
+        let want = f(&a).unwrap();
+        let got = compile(f).call(&b).unwrap();
+        for (got, want) in [(&got, &want), (&b, &a)] {
+            assert!(aten::equal(got, want).unwrap(), "{dtype}: {got} {want}");
+        }
+    }
+}
+
+#[test]
 fn what_complex_numbers_do_not_have_is_refused_by_name() {
     type F = fn(&Tensor) -> Result<Tensor>;
     let refused: [(&str, F); 16] = [

@@ -80,6 +80,12 @@ pub enum ScheduleError {
         /// What the graph says.
         found: Vec<i64>,
     },
+    /// A look at the storage of an operand whose elements do not fill it one by one.
+    #[error("{node} sees the storage of an operand that has gaps or repeats elements: take it of a contiguous copy")]
+    Storage {
+        /// The node.
+        node: String,
+    },
     /// No order of kernels computes the graph (a view that its source's strides do not allow).
     #[error("{node} can not be scheduled: a view on it is not possible with its strides")]
     Unschedulable {

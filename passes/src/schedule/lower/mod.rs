@@ -145,8 +145,12 @@ impl Lowerer<'_> {
     }
 
     fn call(&mut self, c: &CallView) -> Option<Lowered> {
-        if c.results.is_empty() || self.is_complex(c) {
+        if c.results.is_empty() {
             return None;
+        }
+        if self.is_complex(c) {
+            let strided = matches!(c.op, "aten::as_strided" | "aten::as_strided_scatter");
+            return (strided.then(|| self.strided_call(c)).flatten()).map(|v| smallvec![v]);
         }
         if let Some(v) = self
             .pointwise(c)
@@ -322,6 +326,10 @@ impl Lowerer<'_> {
                     Some(r) if is_alias(view.op) => r,
                     // what is no view has memory of its own, even where it changes nothing
                     Some(r) => r.into_iter().map(|v| self.owned(v, known)).collect(),
+                    None if self.sees_storage(&view) => {
+                        let node = super::node_label(self.graph, id);
+                        return Err(ScheduleError::Storage { node });
+                    }
                     None => self.opaque(&view),
                 }
             }

@@ -54,6 +54,50 @@ impl Lowerer<'_> {
         self.permuted(x, &back)
     }
 
+    /// `as_strided` and its inverse of complex numbers: calls of the runtime's kernels, on the elements in the order of
+    /// the storage.
+    pub(super) fn strided_call(&mut self, c: &CallView) -> Option<V> {
+        let (x, m) = (self.tensor(c, 0)?, self.meta(c, 0)?.clone());
+        let result = c.results.first()?.clone();
+        let row_major = |sizes: &[i64]| TensorMeta {
+            sizes: Dims::from_slice(sizes),
+            strides: layout::contiguous_strides(sizes),
+            ..result.clone()
+        };
+        let order = storage_order(&m.sizes, &m.strides)?;
+        let x = self.permuted(x, &order)?;
+        let ordered = row_major(self.p.sizes(x));
+        let args = vec![Arg::Tensor(0), Arg::None];
+        let x = self.extern_call("aten::clone", args, vec![x], vec![ordered])[0];
+        let flat = self.p.reshape(x, &[m.numel()]);
+        let mut args = vec![Arg::Tensor(0)];
+        let (mut inputs, sizes) = (vec![flat], m.numel());
+        let scatters = c.op == "aten::as_strided_scatter";
+        if scatters {
+            args.push(Arg::Tensor(1));
+            inputs.push(self.tensor(c, 1)?);
+        }
+        let geometry = args.len();
+        args.push(Arg::Ints(c.ints("size", geometry)?));
+        args.push(Arg::Ints(c.ints("stride", geometry + 1)?));
+        let offset = c.int("storage_offset", geometry + 2).unwrap_or(0);
+        args.push(Arg::Scalar(Scalar::Int(offset)));
+        if scatters {
+            let flat = self.extern_call(c.op, args, inputs, vec![row_major(&[sizes])])[0];
+            return self.unflattened(flat, &result);
+        }
+        Some(self.extern_call(c.op, args, inputs, vec![row_major(&result.sizes)])[0])
+    }
+
+    /// Whether a kernel would have to see the storage of an operand whose elements do not lie there row by row, which
+    /// operands of calls do.
+    pub(super) fn sees_storage(&self, c: &CallView) -> bool {
+        matches!(c.op, "aten::as_strided" | "aten::as_strided_scatter")
+            && self.meta(c, 0).is_some_and(|m| {
+                m.numel() != 0 && !layout::is_contiguous(&m.sizes, &m.strides)
+            })
+    }
+
     pub(super) fn as_strided(&mut self, c: &CallView) -> Option<V> {
         let (x, m) = (self.tensor(c, 0)?, self.meta(c, 0)?.clone());
         let strides = c.ints("stride", 2)?;
