@@ -45,6 +45,9 @@ const EVENTS_KEPT: usize = 256;
 /// Which of several failing checks is reported is not said, and an effect waits for the checks
 /// before it. (Operators from outside keep theirs if they are marked `may_fail`.)
 ///
+/// Results have the sizes, strides and dtypes of eager ones and share memory as they do. One that shares
+/// memory with nothing begins its storage, where an eager `slice_scatter` or `copy` leaves unused room before it.
+///
 /// A call that fails has written nothing: arguments and closed-over tensors are as they were, where
 /// eager code would have done what comes before the failing call. What has happened besides, such
 /// as random numbers that were drawn, has happened.

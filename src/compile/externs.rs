@@ -62,7 +62,11 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
                 .iter()
                 .map(|view| {
                     let lies = !row_major || layout::is_contiguous(view.sizes, view.strides);
-                    let lent = if lend && lies { loans.tensor(view)? } else { None };
+                    let lent = if lend && lies {
+                        loans.tensor(view)?
+                    } else {
+                        None
+                    };
                     lent.map_or_else(|| to_tensor(view, row_major), Ok)
                 })
                 .collect::<Result<Vec<_>>>()?;

@@ -176,6 +176,7 @@ pub(crate) fn index_add_(
         0 => Dims::from_elem(0, x.dim().max(1)),
         _ => Dims::from_slice(scaled.strides()),
     };
+    access::check_apart(x, [index, source])?;
     put_slices(ScatterOp::Add, x, d, index, &scaled, &strides, false)?;
     Ok(x.clone())
 }
@@ -242,6 +243,7 @@ pub(crate) fn index_copy_(x: &Tensor, dim: i64, index: &Tensor, source: &Tensor)
         0 => Dims::from_elem(0, x.dim().max(1)),
         _ => Dims::from_slice(source.strides()),
     };
+    access::check_apart(x, [index, source])?;
     put_slices(ScatterOp::Replace, x, d, index, source, &strides, false)?;
     Ok(x.clone())
 }
@@ -273,6 +275,7 @@ pub(crate) fn index_fill_tensor_(
             "index_fill_(): Index has to be a vector/scalar",
         ));
     }
+    access::check_apart(x, [index])?;
     let value = copy::to_dtype(value, x.dtype())?;
     let strides = Dims::from_elem(0, x.dim().max(1));
     put_slices(ScatterOp::Replace, x, d, index, &value, &strides, true)?;
@@ -329,6 +332,7 @@ pub(crate) fn index_reduce_(
     if index.numel() == 0 {
         return Ok(x.clone());
     }
+    access::check_apart(x, [index, source])?;
     if !include_self {
         if x.dtype().is_complex() {
             return Err(Error::not_implemented(format!(
@@ -451,6 +455,7 @@ pub(crate) fn put_(
     if x.numel() == 0 && index.numel() != 0 {
         return Err(Error::index("put_(): Expected self to be non-empty"));
     }
+    access::check_apart(x, [index, source])?;
     if x.storage().has_data() && index.numel() > 0 {
         let mut offsets = flat_offsets(x, index, "put")?;
         let source = match source.shares_storage_with(x) {

@@ -118,7 +118,12 @@ pub(crate) fn one_hot(x: &Tensor, num_classes: i64) -> Result<Tensor> {
     let mut classes = num_classes;
     // what is read of tensors with data is read here; a captured function must say how many classes there are
     if classes == -1 {
-        super::common::needs_data("one_hot without a number of classes", x)?;
+        let what = "one_hot without a number of classes";
+        super::common::needs_data(what, x)?;
+        if crate::modes::outside::is_capturing() {
+            let what = what.into();
+            return Err(Error::new(crate::error::ErrorKind::DataDependent { what }));
+        }
     } else if classes < 1 {
         return Err(Error::runtime("num_classes should be positive"));
     }
@@ -133,7 +138,9 @@ pub(crate) fn one_hot(x: &Tensor, num_classes: i64) -> Result<Tensor> {
             return Err(no_class(low));
         }
         if classes == -1 {
-            classes = high + 1;
+            classes = (high.checked_add(1)).ok_or_else(|| {
+                Error::runtime(format!("one_hot: class {high} is more than there can be"))
+            })?;
         } else if high >= classes {
             return Err(no_class(high));
         }

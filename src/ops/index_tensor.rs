@@ -270,6 +270,7 @@ pub(crate) fn index_put_(
         return Err(too_many(x, indices));
     }
     check_masks(x, indices)?;
+    access::check_apart(x, indices.iter().flatten().chain([values]))?;
     if places_unknown(indices) {
         return Ok(x.clone());
     }

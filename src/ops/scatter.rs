@@ -22,6 +22,7 @@ fn check(x: &Tensor, dim: i64, index: &Tensor, src: Option<&Tensor>, name: &str)
     if index.numel() == 0 {
         return Ok(d);
     }
+    access::check_apart(x, [index].into_iter().chain(src))?;
     if !matches!(index.dtype(), DType::I64 | DType::I32) {
         return Err(Error::dtype(format!(
             "{name}(): Expected dtype int32/int64 for index"

@@ -306,6 +306,19 @@ fn partial_overlap() -> Error {
     )
 }
 
+/// What is written by index must lie apart from the indices and from what is written there, since an element may be
+/// written before it is read: PyTorch's `assert_no_overlap`.
+pub(crate) fn check_apart<'a>(
+    out: &Tensor,
+    inputs: impl IntoIterator<Item = &'a Tensor>,
+) -> Result<()> {
+    let meets = |t: &Tensor| matches!(overlap(out, t), Overlap::Full | Overlap::Partial);
+    match inputs.into_iter().any(meets) {
+        true => Err(partial_overlap()),
+        false => Ok(()),
+    }
+}
+
 /// The error that [`detach_overlap`] gives.
 pub(crate) fn check_no_partial_overlap(out: &Tensor, input: &Tensor) -> Result<()> {
     match overlap(out, input) {

@@ -95,9 +95,11 @@ fn indices(p: &mut Program, mut index: V, size: i64, bounds: Bounds) -> V {
 /// One number that needs every element.
 fn fold(p: &mut Program, src: V) -> V {
     let dims: SmallVec<[usize; 2]> = (0..p.sizes(src).len()).collect();
-    if dims.is_empty() {
+    if p.numel(src) == 1 {
+        // nothing to fold, and a reduction without a loop is none
+        let one = p.reshape(src, &[]);
         let dtype = p.dtype(src);
-        return p.push(dtype, &[], Def::Copy(src));
+        return p.push(dtype, &[], Def::Copy(one));
     }
     let def = Def::Reduce {
         op: ReduceOp::Max,

@@ -81,7 +81,9 @@ pub enum ScheduleError {
         found: Vec<i64>,
     },
     /// A look at the storage of an operand whose elements do not fill it one by one.
-    #[error("{node} sees the storage of an operand that has gaps or repeats elements: take it of a contiguous copy")]
+    #[error(
+        "{node} sees the storage of an operand that has gaps or repeats elements: take it of a contiguous copy"
+    )]
     Storage {
         /// The node.
         node: String,

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::modes::{outside, tracer};
 use crate::tensor::{Tensor, access};
 use straightline_passes::ir;
-use straightline_passes::ir::schema::FunctionSchema;
+use straightline_passes::ir::schema::{Argument, FunctionSchema};
 
 /// The fallback kernel at the `Functionalize` key.
 pub(crate) fn kernel() -> Kernel {
@@ -417,12 +417,18 @@ fn check_overlaps(schema: &FunctionSchema, args: &[Value]) -> Result<()> {
                     ));
                 }
             }
+            // whoever writes by index may read an element after having written it
+            let by_index = |a: &Argument| matches!(&*a.name, "index" | "indices");
+            let by_index = schema.args.iter().any(by_index);
             // an `out` is written when the result is known; in place, while operands are read
             let in_place = !schema.args[i].is_out();
             let others = (0..args.len()).filter(|k| *k != i && in_place);
-            for other in others.flat_map(|k| args[k].tensors()) {
+            for (k, other) in others.flat_map(|k| args[k].tensors().map(move |t| (k, t))) {
                 let other = wrapped(other)?;
-                access::check_no_partial_overlap(t, &other)?;
+                match by_index && schema.args[k].name != "value" {
+                    true => access::check_apart(t, [&other])?,
+                    false => access::check_no_partial_overlap(t, &other)?,
+                }
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use super::below;
 use super::kernels::as_strided;
-use super::leaves::{as_strided_step, leaves};
+use super::leaves::{Leaf, as_strided_step, leaves};
 use super::storage::{FunctionalStorage, Layout};
 use super::wrapper::{
     Behind, behind, in_dtype, is_wrapper, replace, take_memory, take_place, wrapped, wrapper_of,
@@ -200,7 +200,13 @@ pub(super) fn resize_out(t: &Tensor, new: Tensor, shape: Option<&Tensor>) -> Res
 /// What is behind a wrapper that is alone with its memory: others would have to grow along.
 fn sole_owner(t: &Tensor) -> Result<Arc<Behind>> {
     let old = wrapper_of(t).ok_or_else(|| Error::compile("a tensor that is not functional"))?;
-    if Arc::strong_count(&old.storage) > 1 {
+    // leaves without elements in common have values of their own
+    let beside = |leaf: &Leaf| {
+        !leaf.wrapper.same_handle(t)
+            && !leaf.made_inside
+            && old.storage.real == Some(leaf.real.storage().id())
+    };
+    if Arc::strong_count(&old.storage) > 1 || leaves().iter().any(beside) {
         return Err(Error::not_implemented(
             "a tensor that grows and shares its memory with others cannot be captured: clone it first",
         ));

@@ -76,6 +76,19 @@ pub(crate) fn same(program: &Program, want: &Left, got: &Left) -> Result<(), Dif
     }
     for ((name, w), (_, g)) in want.all().zip(got.all()) {
         geometry(w, g).map_err(|e| exactly(format!("{name} {e}")))?;
+        // `slice_scatter` and its kind leave as much room before a result as there is before their operand, eagerly
+        let others = |(_, t): (String, &Tensor)| t.shares_storage_with(w) && !t.is_same(w);
+        let roomy = !want.all().any(others) && g.storage_offset() == 0;
+        let roomy = roomy
+            && (program.steps.iter()).any(|s| s.op.contains("_scatter") || s.op == "aten::copy");
+        let resolved = w.is_conj() || w.is_neg();
+        if g.storage_offset() != w.storage_offset() && !resolved && !roomy {
+            return Err(exactly(format!(
+                "{name} has storage offset {}, eager {}",
+                g.storage_offset(),
+                w.storage_offset()
+            )));
+        }
     }
     related(want, got).map_err(exactly)?;
     for ((name, w), (_, g)) in want.all().zip(got.all()) {
@@ -111,13 +124,6 @@ fn geometry(want: &Tensor, got: &Tensor) -> Result<(), String> {
             got.sizes(),
             got.strides(),
             want.strides()
-        ));
-    }
-    if got.storage_offset() != want.storage_offset() {
-        return Err(format!(
-            "has storage offset {}, eager {}",
-            got.storage_offset(),
-            want.storage_offset()
         ));
     }
     Ok(())

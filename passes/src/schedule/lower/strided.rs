@@ -92,10 +92,13 @@ impl Lowerer<'_> {
     /// Whether a kernel would have to see the storage of an operand whose elements do not lie there row by row, which
     /// operands of calls do.
     pub(super) fn sees_storage(&self, c: &CallView) -> bool {
-        matches!(c.op, "aten::as_strided" | "aten::as_strided_scatter")
-            && self.meta(c, 0).is_some_and(|m| {
-                m.numel() != 0 && !layout::is_contiguous(&m.sizes, &m.strides)
-            })
+        let seen = match c.op {
+            "aten::as_strided" => c.results.first(),
+            "aten::as_strided_scatter" => self.meta(c, 1),
+            _ => None,
+        };
+        let lies = |m: &TensorMeta| layout::is_contiguous(&m.sizes, &m.strides);
+        seen.is_some_and(|m| m.numel() != 0) && !self.meta(c, 0).is_some_and(lies)
     }
 
     pub(super) fn as_strided(&mut self, c: &CallView) -> Option<V> {
