@@ -92,7 +92,17 @@ impl Executable {
         }
         for r in &traced.reshapes {
             let target = owned(&r.target, arguments, inputs);
-            target.set_geometry(&r.sizes, &r.strides, target.offset() + r.moved)?;
+            let offset = target.offset() + r.moved;
+            // it may have reached further meanwhile, and so does its memory
+            let whole = (traced.mutations.iter())
+                .filter(|m| owned(&m.target, arguments, inputs).same_handle(target))
+                .find_map(|m| m.memory.as_ref())
+                .filter(|(meta, _)| meta.dtype == target.dtype());
+            if let Some((meta, behind)) = whole {
+                let first = offset + behind / target.dtype().size() as i64;
+                target.set_geometry(&meta.sizes, &meta.strides, first)?;
+            }
+            target.set_geometry(&r.sizes, &r.strides, offset)?;
         }
         for m in &traced.mutations {
             let target = owned(&m.target, arguments, inputs);

@@ -72,3 +72,31 @@ fn compiled_functions_grow_an_out() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn compiled_functions_grow_an_out_and_make_it_smaller_again() -> Result<()> {
+    let f = compile(|(x, out): &(Tensor, Tensor)| {
+        aten::neg_out(x, out)?;
+        aten::abs_out(&x.slice(0, 0, 2, 1)?, out)
+    });
+    for _ in 0..2 {
+        let (x, out) = (counted(5)?, Tensor::empty([0])?);
+        f.call(&(x, out.clone()))?;
+        assert_eq!(read(&out), [0.0, 1.0]);
+        // what it held between is there still
+        let all = aten::as_strided(&out, &[5], &[1], Some(0))?;
+        assert_eq!(read(&all), [0.0, 1.0, -2.0, -3.0, -4.0]);
+    }
+    Ok(())
+}
+
+#[test]
+fn what_would_grow_over_the_memory_of_others_is_refused() -> Result<()> {
+    let base = counted(6)?;
+    let none = aten::as_strided(&base, &[0], &[1], Some(0))?;
+    let f = compile(|(x, out): &(Tensor, Tensor)| aten::neg_out(&x.repeat(&[2])?, out));
+    let e = f.call(&(base.clone(), none)).unwrap_err().to_string();
+    assert!(e.contains("shares its memory with others"), "{e}");
+    assert_eq!(read(&base), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+    Ok(())
+}
