@@ -213,6 +213,8 @@ pub(super) fn emit(
         .map(|r| e.classes[&egraph.find(*r)])
         .collect();
     e.graph.set_outputs(&outputs);
+    // of what a kept call falls apart into, the part that may fail is kept
+    e.graph.eliminate_dead_code();
     e.graph
 }
 

@@ -46,3 +46,14 @@ graph(%x: f32[8], %i: i64[4]) {
 // check: my::log(%x)
 // check: my::test(%x) !may_fail
 // check: return
+
+// a loss of integers' targets may fail: what it falls apart into is there once
+// run: rewrite decompose
+// fires: nll_loss
+graph(%x: f32[2,3], %t: i64[2]) {
+  %0: f32[], %1: f32[] = aten::nll_loss_forward(%x, %t, weight=none, reduction=1, ignore_index=-100)
+  %2: f32[2,3] = aten::neg(%x)
+  return %2
+}
+// check: aten::gather
+// not: nll_loss
