@@ -83,6 +83,10 @@ pub enum ErrorKind {
     /// not there yet; the text says what to do instead.
     #[error("{0}")]
     NotImplemented(String),
+    /// A matrix that linear algebra cannot work with: singular, not positive definite, without convergence (PyTorch's
+    /// `torch.linalg.LinAlgError`, a `RuntimeError`).
+    #[error("{0}")]
+    LinAlg(String),
     /// Any other condition that PyTorch reports as `RuntimeError`.
     #[error("{0}")]
     Runtime(String),
@@ -118,9 +122,9 @@ pub enum ErrorKind {
     /// Memory ran out.
     #[error(transparent)]
     Memory(#[from] OutOfMemory),
-    /// Tensor data was needed while a function was being captured.
+    /// Tensor data was needed while a function was being captured, or of a fake tensor.
     #[error(
-        "{what} needs the tensor's data, which does not exist while a function is being captured; \
+        "{what} needs the tensor's data, which does not exist while a function is being captured, nor in a fake tensor; \
          move the read outside `compile()`, express it with tensor operators (`where`, `gather`), \
          or allow `CompileOptions::eager_fallback`"
     )]
@@ -197,8 +201,9 @@ impl Error {
     }
 
     /// The class of the exception that PyTorch's Python binding raises in this place: `"RuntimeError"`, `"IndexError"`,
-    /// `"ValueError"`, `"TypeError"` or
-    /// `"NotImplementedError"` (`c10::Error` and its subclasses, by torch/csrc/Exceptions.h).
+    /// `"ValueError"`, `"TypeError"`,
+    /// `"NotImplementedError"` or `"_LinAlgError"`, which is a `RuntimeError` too (`c10::Error` and its subclasses, by
+    /// torch/csrc/Exceptions.h).
     ///
     /// ```
     /// use straightline::Tensor;
@@ -213,6 +218,7 @@ impl Error {
             }
             ErrorKind::Value(_) => "ValueError",
             ErrorKind::Type(_) => "TypeError",
+            ErrorKind::LinAlg(_) => "_LinAlgError",
             ErrorKind::NotImplemented(_)
             | ErrorKind::Kernel(KernelError::UnsupportedDType { .. })
             | ErrorKind::Dispatch(
@@ -306,6 +312,10 @@ impl Error {
 
     pub(crate) fn not_implemented(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::NotImplemented(message.into()))
+    }
+
+    pub(crate) fn linalg(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::LinAlg(message.into()))
     }
 
     pub(crate) fn runtime(message: impl Into<String>) -> Error {

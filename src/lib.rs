@@ -37,6 +37,7 @@ extern crate self as straightline;
 
 #[cfg(feature = "compile")]
 pub mod compile;
+mod default_dtype;
 pub mod dispatch;
 mod error;
 pub mod modes;
@@ -48,9 +49,10 @@ mod threads;
 
 #[cfg(feature = "compile")]
 pub use compile::{
-    Arguments, CompileEvent, CompileOptions, Compiled, Executable, Explanation, GuardMiss, Lowered,
-    TensorFunction, TensorTree, Traced, compile, compile_with,
+    Arguments, CompileEvent, CompileOptions, Compiled, Executable, Explanation, Functionalized,
+    GuardMiss, Lowered, TensorFunction, TensorTree, Traced, compile, compile_with, functionalize,
 };
+pub use default_dtype::{default_dtype, set_default_dtype};
 pub use error::{Error, ErrorKind, Operand, Result};
 pub use modes::{autocast, profiler};
 pub use straightline_derive::TensorTree;
@@ -60,7 +62,7 @@ pub use straightline_passes::ir::{
 };
 pub use tensor::{
     BorrowScope, Bounds, Busy, BusyReason, Element, Ellipsis, Generator, Index, Indices, Int, Ints,
-    Item, Literal, NewAxis, Number, Other, Progression, Tensor, TensorOptions, Tensors,
+    Item, Literal, NewAxis, Number, Other, Progression, Sections, Tensor, TensorOptions, Tensors,
     borrows_wait, load_safetensors, manual_seed, save_safetensors, step, tensor, try_borrows,
 };
 pub use testing::assert_close;

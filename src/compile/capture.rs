@@ -10,11 +10,11 @@ use crate::dispatch::{
 use crate::error::{Error, ErrorKind, Result};
 use crate::modes::functionalize::{self, InputSlot, Leaf, MergedStorages, Owner};
 use crate::modes::outside::{self, Remains};
-use crate::modes::{subclass, tracer};
+use crate::modes::tracer;
 use crate::tensor::{Held, Tensor, operators};
 use straightline_passes::ir::graph::{Graph, NodeKind, ValueRef};
 use straightline_passes::ir::schema::FunctionSchema;
-use straightline_passes::ir::{DeviceType, MemoryFormat};
+use straightline_passes::ir::{DeviceType, MemoryFormat, default_dtype};
 
 /// What capture gives: the graph with its surroundings, and the structure of the result.
 pub(super) struct Captured<O> {
@@ -48,6 +48,7 @@ pub(super) fn capture<I: TensorTree, O: TensorTree>(
     f: &dyn Fn(&I) -> Result<O>,
     inputs: &I,
 ) -> Result<Captured<O>> {
+    let _pin = default_dtype::pin(default_dtype::default_dtype());
     let (mut merge, mut remains) = (MergedStorages::new(), Remains::default());
     for _ in 0..ATTEMPTS {
         match attempt(f, inputs, &merge, remains)? {
@@ -133,9 +134,10 @@ fn reached_fallbacks<I: TensorTree>(inputs: &I, tls: TlsKeySets) -> Vec<(Dispatc
     fallback_epochs(keys)
 }
 
-/// The structure of the result, without the tensors in it; wrapper tensors stay, since they may be handed out.
+/// The structure of the result, without the tensors in it; wrapper tensors and those of other kinds stay, since they may be handed
+/// out.
 fn template<O: TensorTree>(output: &O) -> O {
-    output.map(&mut |t| match subclass::is_subclass(t) {
+    output.map(&mut |t| match flat::is_structure(t) {
         true => t.clone(),
         false => tracer::to_meta(t),
     })
@@ -247,6 +249,7 @@ fn finish<I: TensorTree, O: TensorTree>(output: &O, inputs: &I) -> Result<Traced
             operators: outside::operators(),
             fallbacks: Vec::new(),
             kept: Vec::new(),
+            default_dtype: Some(default_dtype::default_dtype()),
         },
         leaves: leaves
             .into_iter()

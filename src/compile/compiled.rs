@@ -11,7 +11,7 @@ use super::stages::{Executable, Traced};
 use super::tree::TensorTree;
 use crate::dispatch::{TlsKeySets, record_function, record_lazily};
 use crate::error::{Error, ErrorKind, Result};
-use crate::modes::{interception, tracer};
+use crate::modes::{fake, interception, tracer};
 use crate::tensor::Tensor;
 use smallvec::SmallVec;
 use std::panic::Location;
@@ -102,7 +102,7 @@ const EVENTS_KEPT: usize = 256;
 ///   written lie to others in memory; and, if the function asks, [`storage_offset`](Tensor::storage_offset),
 ///   [`shares_storage_with`](Tensor::shares_storage_with), [`is_same`](Tensor::is_same).
 /// - *Compared* for the tensors it closes over and uses: sizes, strides, and in which memory they lie (`set_`, `resize_`).
-/// - *Compared* besides: the thread's dispatch keys, autocast, the number of threads if it asks, and the
+/// - *Compared* besides: the thread's dispatch keys, autocast, the [default dtype](crate::default_dtype), the number of threads if it asks, and the
 ///   registrations of the operators that its calls went through: a kernel that is registered or taken back makes a
 ///   new variant ([`CompileEvent::Outdated`]), and one that is not this crate's is called as it is.
 /// - *Refused*: reading data (`to_vec`, `item`, printing, saving), [`version`](Tensor::version), seeding
@@ -341,6 +341,10 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
     fn miss(&self, inputs: &I, leaves: &[&Tensor], wrapped: bool, tls: TlsKeySets) -> Result<O> {
         if tracer::current().is_some() {
             // inside another capture: the operators go into that graph
+            return (self.function)(inputs);
+        }
+        if fake::is_pushed() || leaves.iter().any(|t| t.is_fake()) {
+            // there is nothing to compute, only shapes
             return (self.function)(inputs);
         }
         if leaves.iter().any(|t| t.has_math_bits()) {

@@ -80,11 +80,12 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
             let places = ctx.outputs.iter().filter(|_| lend).filter_map(place);
             // SAFETY: they are the plan's own memory for results, written by this step alone.
             let offer = unsafe { Offer::new(places) };
+            let mut operand = |i: &u32| inputs[*i as usize].clone();
             let mut stack: Vec<Value> = ctx
                 .args
                 .iter()
                 .zip(&schema.args)
-                .map(|(a, s)| to_value(a, &s.ty, &inputs))
+                .map(|(a, s)| to_value(a, &s.ty, &mut operand))
                 .collect();
             let keys = DispatchKeySet::from(DispatchKey::CPU);
             match &derived {
@@ -223,8 +224,12 @@ fn to_tensor(view: &View<'_>, row_major: bool) -> Result<Tensor> {
     Ok(t)
 }
 
-fn to_value(arg: &Arg<u32>, ty: &SchemaType, inputs: &[Tensor]) -> Value {
-    let tensor = |i: &u32| inputs[*i as usize].clone();
+/// An argument in a graph as a value, its tensors as `tensor` finds them.
+pub(super) fn to_value<V>(
+    arg: &Arg<V>,
+    ty: &SchemaType,
+    tensor: &mut dyn FnMut(&V) -> Tensor,
+) -> Value {
     match arg {
         Arg::None => Value::None,
         Arg::Tensor(i) => Value::Tensor(tensor(i)),
@@ -232,7 +237,9 @@ fn to_value(arg: &Arg<u32>, ty: &SchemaType, inputs: &[Tensor]) -> Value {
             SchemaType::List(t, _) if **t == SchemaType::Tensor => {
                 Value::TensorList(list.iter().flatten().map(tensor).collect())
             }
-            _ => Value::OptionalTensorList(list.iter().map(|i| i.as_ref().map(tensor)).collect()),
+            _ => Value::OptionalTensorList(
+                (list.iter().map(|i| i.as_ref().map(&mut *tensor))).collect(),
+            ),
         },
         Arg::Scalar(Scalar::Bool(b)) => Value::Bool(*b),
         Arg::Scalar(Scalar::Int(i)) => Value::Int(*i),

@@ -1,10 +1,11 @@
 //! Trees as compiled code sees them: wrapper tensors are looked through.
 //!
-//! A wrapper's inner tensors take its place among the leaves; around them it is structure, like a
+//! A wrapper's inner tensors, and the dense parts of a sparse, quantized or nested tensor, take its place among the leaves; around them it is structure, like a
 //! `Vec` or a flag (`__tensor_flatten__` and `__tensor_unflatten__` of AOTAutograd).
 
 use super::tree::TensorTree;
 use crate::modes::{functionalize, subclass};
+use crate::ops::kinds;
 use crate::tensor::Tensor;
 
 /// Calls `f` with every tensor that is not a wrapper, and whether there are wrappers.
@@ -21,9 +22,9 @@ pub(super) fn visit_by<'a>(
 ) -> bool {
     let mut wrapped = false;
     each(&mut |t| {
-        if subclass::is_subclass(t) {
+        if is_structure(t) {
             wrapped = true;
-            subclass::visit(t, f);
+            visit_inside(t, f);
         } else {
             f(t);
         }
@@ -35,11 +36,41 @@ pub(super) fn visit_by<'a>(
 /// of [`visit`].
 pub(super) fn map<T: TensorTree>(tree: &T, f: &mut dyn FnMut(&Tensor) -> Tensor) -> T {
     tree.map(&mut |t| {
-        if subclass::is_subclass(t) {
-            subclass::map(t, f)
+        if is_structure(t) {
+            map_inside(t, f)
         } else {
             f(t)
         }
+    })
+}
+
+/// Whether a tensor is looked through: wrapper tensors, and those of other kinds that are made of dense parts.
+#[inline]
+pub(super) fn is_structure(t: &Tensor) -> bool {
+    subclass::is_subclass(t) || kinds::has_parts(t)
+}
+
+fn visit_inside<'a>(t: &'a Tensor, f: &mut dyn FnMut(&'a Tensor)) {
+    subclass::visit(t, &mut |t: &'a Tensor| match kinds::parts(t) {
+        Some(parts) => parts.into_iter().for_each(&mut *f),
+        None => f(t),
+    });
+}
+
+fn map_inside(t: &Tensor, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Tensor {
+    subclass::map(t, &mut |t: &Tensor| match kinds::parts(t) {
+        Some(parts) => kinds::with_parts(t, parts.into_iter().map(&mut *f).collect()),
+        None => f(t),
+    })
+}
+
+fn difference_of(new: &Tensor, old: &Tensor) -> Option<String> {
+    subclass::difference(new, old).or_else(|| {
+        let (mut now, mut was) = (Vec::new(), Vec::new());
+        subclass::visit(new, &mut |t| now.push(t));
+        subclass::visit(old, &mut |t| was.push(t));
+        let mut pairs = now.into_iter().zip(was);
+        pairs.find_map(|(new, old)| kinds::difference(new, old))
     })
 }
 
@@ -53,7 +84,7 @@ pub(super) fn difference<T: TensorTree>(new: &T, old: &T) -> Option<String> {
     old.visit(&mut |t| was.push(t));
     let pairs = now.iter().zip(was).enumerate();
     pairs
-        .filter_map(|(i, (a, b))| Some(format!("tensor {i}: {}", subclass::difference(a, b)?)))
+        .filter_map(|(i, (a, b))| Some(format!("tensor {i}: {}", difference_of(a, b)?)))
         .next()
 }
 
@@ -75,7 +106,7 @@ pub(super) fn handed_through<I: TensorTree, O: TensorTree>(
     let (mut given, mut handed) = (Vec::new(), Vec::new());
     stand_ins.visit(&mut |t| given.push(t));
     output.visit(&mut |t| {
-        handed.push(if subclass::is_subclass(t) {
+        handed.push(if is_structure(t) {
             old_wrapper(t, &given)
         } else {
             None
@@ -92,7 +123,7 @@ fn old_wrapper(t: &Tensor, given: &[&Tensor]) -> Option<Handed> {
         return Some(Handed::Argument(i));
     }
     let mut outside = true;
-    subclass::visit(t, &mut |inner| {
+    visit_inside(t, &mut |inner| {
         let made_here = functionalize::is_wrapper(inner) || inner.made_during_capture().is_some();
         outside &= !made_here;
     });
@@ -124,7 +155,7 @@ pub(super) fn rebuild<I: TensorTree, O: TensorTree>(
     let mut at = handed.iter();
     template.map(&mut |t| {
         let old = at.next().copied().flatten();
-        let rebuilt = subclass::map(t, &mut next);
+        let rebuilt = map_inside(t, &mut next);
         match old {
             Some(Handed::Argument(i)) => arguments.get(i).map_or(rebuilt, |t| (*t).clone()),
             Some(Handed::ClosedOver) => t.clone(),

@@ -235,6 +235,9 @@ impl Guards {
                 tls.included, tls.excluded, self.tls.included, self.tls.excluded
             );
         }
+        if let Some((now, then)) = self.operators.other_default() {
+            return format!("the default dtype is {now}, was {then}");
+        }
         if let Some(op) = self.outdated() {
             return format!("the operator `{}` is registered otherwise now", op.name());
         }

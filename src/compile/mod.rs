@@ -5,6 +5,7 @@
 //! | `tree` | what compiled functions take and give |
 //! | `arguments` | functions of several arguments, and what they are called with |
 //! | `flat` | looking through wrapper tensors |
+//! | `functionalized` | `functionalize()`: the graph's calls, one after the other |
 //! | `compiled` | the callable: guards, variants, capture on a miss |
 //! | `capture` | running the function on stand-ins and recording what is dispatched |
 //! | `devices` | refusing what is not on the CPU |
@@ -26,6 +27,7 @@ mod explain;
 mod externs;
 mod failure;
 mod flat;
+mod functionalized;
 mod guards;
 mod options;
 mod replay;
@@ -39,6 +41,7 @@ mod tree;
 pub use arguments::{Arguments, TensorFunction};
 pub use compiled::{Compiled, compile, compile_with};
 pub use explain::Explanation;
+pub use functionalized::{Functionalized, functionalize};
 pub use guards::GuardMiss;
 pub use options::{CompileEvent, CompileOptions};
 pub use stages::{Executable, Lowered, Traced};

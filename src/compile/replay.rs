@@ -1,6 +1,6 @@
 //! Replay: the plan runs on the call's tensors, and the dispatcher is not entered.
 
-use super::stages::{Executable, OutputSource, ViewOf};
+use super::stages::{Executable, OutputSource, Traced, ViewOf};
 use super::{failure, results};
 use crate::error::Result;
 use crate::modes::functionalize::{InputSlot, Owner};
@@ -30,20 +30,7 @@ impl Executable {
         if slots.is_empty() {
             return self.run_on(arguments, arguments);
         }
-        let inputs = slots
-            .iter()
-            .map(|slot| match slot {
-                InputSlot::Argument(i) => Ok(arguments[*i].clone()),
-                InputSlot::Merged {
-                    argument,
-                    start,
-                    meta,
-                } => {
-                    let of = arguments[*argument];
-                    results::view_of(of, results::position(of), *start, meta)
-                }
-            })
-            .collect::<Result<Vec<_>>>()?;
+        let inputs = graph_inputs(slots, arguments)?;
         self.run_on(arguments, &inputs.iter().collect::<Vec<_>>())
     }
 
@@ -116,25 +103,7 @@ impl Executable {
                 }
             }
         }
-        let mut delivered = Results::new();
-        for source in &traced.outputs {
-            let result = match source {
-                OutputSource::Value(i) => values[*i].clone(),
-                OutputSource::Input(i) => arguments[*i].clone(),
-                OutputSource::Tensor(t) => (**t).clone(),
-                OutputSource::Same(i) => delivered[*i].clone(),
-                OutputSource::View { of, meta, start } => {
-                    let of = match of {
-                        ViewOf::Value(i) => &values[*i],
-                        ViewOf::Input(i) => arguments[*i],
-                        ViewOf::Tensor(t) => t,
-                    };
-                    results::view_of(of, results::position(of), *start, meta)?
-                }
-            };
-            delivered.push(result);
-        }
-        Ok(delivered)
+        delivered(traced, arguments, &values)
     }
 
     /// Access to all that the plan reads and writes, until what it computed has been delivered: nobody sees a function
@@ -254,6 +223,49 @@ impl Executable {
     }
 }
 
+/// What the graph's inputs are at a call, where they are not its arguments one by one.
+pub(super) fn graph_inputs(slots: &[InputSlot], arguments: &[&Tensor]) -> Result<Vec<Tensor>> {
+    let input = |slot: &InputSlot| match slot {
+        InputSlot::Argument(i) => Ok(arguments[*i].clone()),
+        InputSlot::Merged {
+            argument,
+            start,
+            meta,
+        } => {
+            let of = arguments[*argument];
+            results::view_of(of, results::position(of), *start, meta)
+        }
+    };
+    slots.iter().map(input).collect()
+}
+
+/// The results of a call, of the values of the graph's outputs.
+pub(super) fn delivered(
+    traced: &Traced,
+    arguments: &[&Tensor],
+    values: &[Tensor],
+) -> Result<Results> {
+    let mut delivered = Results::new();
+    for source in &traced.outputs {
+        let result = match source {
+            OutputSource::Value(i) => values[*i].clone(),
+            OutputSource::Input(i) => arguments[*i].clone(),
+            OutputSource::Tensor(t) => (**t).clone(),
+            OutputSource::Same(i) => delivered[*i].clone(),
+            OutputSource::View { of, meta, start } => {
+                let of = match of {
+                    ViewOf::Value(i) => &values[*i],
+                    ViewOf::Input(i) => arguments[*i],
+                    ViewOf::Tensor(t) => t,
+                };
+                results::view_of(of, results::position(of), *start, meta)?
+            }
+        };
+        delivered.push(result);
+    }
+    Ok(delivered)
+}
+
 fn tensor(storage: Storage, meta: &TensorMeta, offset: i64) -> Tensor {
     Tensor::build(
         storage,
@@ -266,7 +278,11 @@ fn tensor(storage: Storage, meta: &TensorMeta, offset: i64) -> Tensor {
 }
 
 /// The tensor that a function writes or reshapes.
-fn owned<'a>(owner: &'a Owner, arguments: &[&'a Tensor], inputs: &[&'a Tensor]) -> &'a Tensor {
+pub(super) fn owned<'a>(
+    owner: &'a Owner,
+    arguments: &[&'a Tensor],
+    inputs: &[&'a Tensor],
+) -> &'a Tensor {
     match owner {
         Owner::Input(i) => arguments[*i],
         Owner::Tensor(t) => t,

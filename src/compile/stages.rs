@@ -14,6 +14,7 @@ use crate::tensor::{Held, Tensor};
 use std::fmt;
 use std::time::{Duration, Instant};
 use straightline_passes::ir::graph::{Graph, TensorMeta, ValueRef};
+use straightline_passes::ir::{DType, default_dtype};
 use straightline_passes::rewrite::{RewriteOptions, RewriteReport, rewrite};
 use straightline_passes::schedule::loops::Schedule;
 use straightline_passes::schedule::{ScheduleOptions, schedule};
@@ -76,6 +77,18 @@ pub(super) struct Surroundings {
     pub(super) fallbacks: Vec<(DispatchKey, u64)>,
     /// Tensors that it made from data and that something else has kept.
     pub(super) kept: Vec<Held>,
+    /// The default dtype that it was captured under; of a graph that was read or built, that of now.
+    pub(super) default_dtype: Option<DType>,
+}
+
+impl Surroundings {
+    /// What is made of the graph promotes as the function did when it was captured.
+    fn pin(&self) -> default_dtype::Pin {
+        default_dtype::pin(
+            self.default_dtype
+                .unwrap_or_else(default_dtype::default_dtype),
+        )
+    }
 }
 
 /// A leaf that the function writes: its new value is copied into it after each call.
@@ -210,6 +223,7 @@ impl Traced {
 
     /// Rewrites the graph and schedules it.
     pub fn lower_with(&self, options: &CompileOptions) -> Result<Lowered> {
+        let _pin = self.surroundings.pin();
         let begin = Instant::now();
         let options = RewriteOptions {
             fast_math: options.fast_math,
@@ -291,6 +305,7 @@ impl Lowered {
 
     /// Generates machine code, keeping its texts for [`Executable::clif`] and [`Executable::asm`].
     pub fn compile_with_text(&self, keep: bool) -> Result<Executable> {
+        let _pin = self.traced.surroundings.pin();
         let _range = record_function("codegen");
         let begin = Instant::now();
         let options = PlanOptions {

@@ -8,6 +8,7 @@ use crate::modes::outside::Asked;
 use crate::tensor::{Held, Tensor};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use straightline_passes::ir::graph::TensorMeta;
+use straightline_passes::ir::{DType, default_dtype};
 
 /// What was true of a closed-over tensor.
 #[derive(Debug)]
@@ -186,7 +187,9 @@ pub(super) struct Operators {
     used: Vec<(OperatorHandle, u64)>,
     /// The fallbacks of the keys that these calls may have reached.
     fallbacks: Vec<(DispatchKey, u64)>,
-    /// The registrations of the process when they were last looked at.
+    /// The process's default dtype, which operators ask for as they promote.
+    default_dtype: DType,
+    /// The registrations and the default dtype of the process when they were last looked at.
     seen: AtomicU64,
 }
 
@@ -195,6 +198,7 @@ impl Operators {
         Operators {
             used: surroundings.operators.clone(),
             fallbacks: surroundings.fallbacks.clone(),
+            default_dtype: surroundings.default_dtype.unwrap_or_else(default_dtype),
             // no generation: the first call looks
             seen: AtomicU64::new(0),
         }
@@ -210,11 +214,17 @@ impl Operators {
     fn look(&self) -> bool {
         // Acquire: what these registrations have changed is seen
         let now = generation(Ordering::Acquire);
-        let holds = self.changed().is_none();
+        let holds = self.other_default().is_none() && self.changed().is_none();
         if holds {
             self.seen.store(now, Ordering::Relaxed);
         }
         holds
+    }
+
+    /// The default dtype, if it is another one now, and what it was.
+    pub(super) fn other_default(&self) -> Option<(DType, DType)> {
+        let now = default_dtype();
+        (now != self.default_dtype).then_some((now, self.default_dtype))
     }
 
     /// One that has changed since.

@@ -47,7 +47,7 @@ static DISPATCHER: LazyLock<Dispatcher> = LazyLock::new(|| {
     }))
 });
 
-/// Counts the registrations of the process.
+/// Counts the registrations of the process, and changes of its default dtype.
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 
 /// Another number after each registration: who remembers it knows by one load that no operator has changed, and
@@ -55,6 +55,11 @@ static GENERATION: AtomicU64 = AtomicU64::new(1);
 #[inline]
 pub(crate) fn generation(order: Ordering) -> u64 {
     GENERATION.load(order)
+}
+
+/// Has plans look at what they depend on besides their arguments: something of it has changed.
+pub(crate) fn plans_look_again() {
+    GENERATION.fetch_add(1, Ordering::Release);
 }
 
 /// How often the fallbacks of these keys have changed.

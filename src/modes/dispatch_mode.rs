@@ -210,7 +210,7 @@ pub(crate) fn interception() -> Option<String> {
 }
 
 /// Everything above `Python`, `PythonDispatcher` apart.
-const ABOVE_PYTHON: DispatchKeySet = DispatchKeySet::from_raw(
+pub(crate) const ABOVE_PYTHON: DispatchKeySet = DispatchKeySet::from_raw(
     DispatchKeySet::FULL.raw()
         & !DispatchKeySet::full_after(DispatchKey::Python).raw()
         & !DispatchKeySet::of(&[DispatchKey::Python]).raw(),

@@ -40,6 +40,25 @@ pub enum ModeError {
         /// The names that there are.
         known: Vec<String>,
     },
+    /// A real tensor where only fakes of a [`FakeTensorMode`](super::FakeTensorMode) go.
+    #[error(
+        "{op}: Please convert all Tensors to FakeTensors first{}. Found a real {tensor}: `FakeTensorMode::from_tensor` makes a fake of it",
+        if *.written { ": a call that writes a real tensor would change a fake of it alone" }
+        else { " or make the FakeTensorMode with 'allow_non_fake_inputs'" }
+    )]
+    NotFake {
+        /// The operator.
+        op: String,
+        /// The dtype and the sizes of the tensor.
+        tensor: String,
+        /// Whether the mode takes real tensors, and this one was to be written.
+        written: bool,
+    },
+    /// Fakes of two modes in one call.
+    #[error(
+        "Mixing fake modes NYI: the fake tensors of a call must be of one FakeTensorMode; clones of a mode are the same mode"
+    )]
+    MixedFakeModes,
     /// Something that is for handlers only.
     #[error(
         "`reentrant_dispatch` restores the keys that a call had before its handler ran: use it inside a handler"

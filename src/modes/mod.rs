@@ -20,6 +20,7 @@
 //! | `call`, `rules`, `show`, `stack`, `depth` | | what handlers get, their registered rules, text, the stacks, a bound on nesting |
 //! | `python_dispatcher` | `PythonDispatcher` | a thread chooses its own kernels |
 //! | `flop_counter`, `nan_finder`, `call_logger` | | modes to use |
+//! | `fake` | `Fake` | tensors of any device without data |
 //! | `functionalize` | `Functionalize` | turns in-place operators and views into functional ones |
 //! | `math_bits` | `Negative`, `Conjugate` | tensors that stand for the negation or conjugate of their memory |
 //! | `zero_tensor` | `ZeroTensor` | zeros without memory |
@@ -33,6 +34,7 @@ mod call_logger;
 mod depth;
 mod dispatch_mode;
 mod error;
+pub(crate) mod fake;
 mod flop_counter;
 pub(crate) mod functionalize;
 pub(crate) mod math_bits;
@@ -52,12 +54,13 @@ pub(crate) mod zero_tensor;
 
 pub use call::{Call, Outcome};
 pub use call_logger::CallLogger;
+pub(crate) use dispatch_mode::{ABOVE_PYTHON, handle_captured, interception};
 pub use dispatch_mode::{
     DispatchMode, FromFn, ReentrantGuard, from_fn, push_mode, push_pre_dispatch_mode,
     reentrant_dispatch,
 };
-pub(crate) use dispatch_mode::{handle_captured, interception};
 pub use error::ModeError;
+pub use fake::{FakeTensorGuard, FakeTensorMode};
 pub use flop_counter::{FlopCounter, OpCost};
 pub use nan_finder::{NanFinder, NonFinite};
 pub use rules::{RuleGuard, register_rule};
@@ -84,6 +87,7 @@ pub(crate) fn register() -> Result<()> {
     resolver.fallback(python_dispatcher::kernel())?;
     resolver.leak();
     math_bits::register()?;
+    fake::register()?;
     zero_tensor::register()
 }
 

@@ -9,10 +9,10 @@
 
 use super::outside::{self, Line};
 use crate::dispatch::{
-    DispatchKey, DispatchKeySet, ExcludeGuard, Kernel, Lines, OperatorHandle, Stack, TlsKeySets,
-    Value,
+    DispatchError, DispatchKey, DispatchKeySet, ExcludeGuard, Kernel, Lines, OperatorHandle, Stack,
+    TlsKeySets, Value,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::Tensor;
 use crate::tensor::storage::Storage;
 use std::cell::RefCell;
@@ -21,6 +21,7 @@ use std::sync::Arc;
 use straightline_passes::ir::graph::{
     Arg, EagerCall, Graph, Provenance, SourceLine, TensorMeta, ValueRef,
 };
+use straightline_passes::ir::schema::FunctionSchema;
 use straightline_passes::ir::{Device, Dims, Scalar};
 
 /// The graph that this thread is capturing.
@@ -280,19 +281,22 @@ pub(crate) fn meta_arguments(args: &[Value]) -> (Vec<Value>, Device) {
     (values, explicit.or(device).unwrap_or(Device::CPU))
 }
 
+/// Puts `meta` in the place of devices; of a factory also where it was left out.
+pub(crate) fn devices_to_meta(schema: &FunctionSchema, args: &mut [Value], factory: bool) {
+    for (v, a) in args.iter_mut().zip(&schema.args) {
+        let left_out = a.name == "device" && factory;
+        if left_out || matches!(v, Value::Device(_)) {
+            *v = Value::Device(Device::META);
+        }
+    }
+}
+
 /// Runs the operator's Meta kernel on the arguments: shapes without data.
 pub(crate) fn run_meta(op: OperatorHandle, args: &[Value]) -> Result<(Vec<Value>, Device)> {
     let (mut stack, device) = meta_arguments(args);
-    let schema = op.schema();
-    // a factory's device argument, given or left out, becomes `meta`
-    for (i, v) in stack.iter_mut().enumerate() {
-        let is_device = schema.is_some_and(|s| s.args[i].name == "device");
-        if is_device || matches!(v, Value::Device(_)) {
-            let factory = args.iter().all(|v| v.tensors().next().is_none());
-            if factory || !v.is_none() {
-                *v = Value::Device(Device::META);
-            }
-        }
+    if let Some(schema) = op.schema() {
+        let factory = args.iter().all(|v| v.tensors().next().is_none());
+        devices_to_meta(schema, &mut stack, factory);
     }
     let _guard = ExcludeGuard::new(DispatchKeySet::of(&[
         DispatchKey::Tracer,
@@ -300,6 +304,34 @@ pub(crate) fn run_meta(op: OperatorHandle, args: &[Value]) -> Result<(Vec<Value>
     ]));
     op.redispatch_boxed(DispatchKey::Meta.into(), &mut stack)?;
     Ok((stack, device))
+}
+
+/// A graph has dense values only.
+#[cold]
+fn made_of_another_kind(op: OperatorHandle, kind: &str) -> Error {
+    outside::refuse(
+        &format!("`{}`, whose result is {kind},", op.name()),
+        "the values of a graph are dense: make the tensor before the call and pass it as an argument, or work on its parts",
+        None,
+    )
+}
+
+/// An operator of PyTorch's that has no shapes to give for a graph: those that make tensors of other kinds.
+#[cold]
+fn unknown(op: OperatorHandle, e: Error) -> Error {
+    let missing = matches!(
+        e.kind(),
+        ErrorKind::Dispatch(DispatchError::NoMetaKernel { .. } | DispatchError::MissingKernel(_))
+    );
+    if !missing || op.name().namespace() != Some("aten") {
+        return e;
+    }
+    outside::refuse(
+        &format!("`{}`", op.name()),
+        "it has no kernel that tells the shape and the kind of its result without data: call it before, and pass what it \
+         gives as an argument",
+        None,
+    )
 }
 
 fn record(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
@@ -310,7 +342,11 @@ fn record(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
         ))
     })?;
     let args = stack.split_off(stack.len() - schema.args.len());
-    let (results, device) = run_meta(op, &args)?;
+    let (results, device) = run_meta(op, &args).map_err(|e| unknown(op, e))?;
+    let mut made = results.iter().flat_map(Value::tensors);
+    if let Some((kind, _)) = made.find_map(Tensor::kind_without_memory) {
+        return Err(made_of_another_kind(op, kind));
+    }
     let mut graph_args = Vec::with_capacity(args.len());
     for v in &args {
         graph_args.push(to_arg(op, v, &mut value_of)?);

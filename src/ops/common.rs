@@ -43,11 +43,7 @@ pub(crate) fn promote_scalar(t: &Tensor, s: Scalar) -> DType {
 
 /// Operators that compute in floating point turn integers into the default float type.
 pub(crate) fn float_of(dtype: DType) -> DType {
-    if dtype.is_floating() || dtype.is_complex() {
-        dtype
-    } else {
-        DType::F32
-    }
+    straightline_passes::ir::promote::int_to_float(dtype)
 }
 
 /// The sizes that tensors broadcast to.
@@ -283,7 +279,7 @@ pub(crate) fn needs_data(op: &str, x: &Tensor) -> Result<()> {
     if x.storage().has_data() {
         return Ok(());
     }
-    Err(if crate::modes::tracer::current().is_some() {
+    Err(if super::copy::lacks_data() {
         Error::new(crate::error::ErrorKind::DataDependent { what: op.into() })
     } else {
         Error::not_implemented(format!(

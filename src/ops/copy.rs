@@ -273,9 +273,14 @@ pub(crate) fn local_scalar_dense(t: &Tensor) -> Result<Scalar> {
     t.read_item()
 }
 
+/// Whether Meta tensors stand for tensors that would have data elsewhere.
+pub(crate) fn lacks_data() -> bool {
+    crate::modes::tracer::current().is_some() || crate::modes::fake::is_running()
+}
+
 pub(crate) fn local_scalar_dense_meta(_: &Tensor) -> Result<Scalar> {
-    Err(if crate::modes::tracer::current().is_some() {
-        // what stands for a value while a function is captured
+    Err(if lacks_data() {
+        // what stands for a value while a function is captured, or for a fake tensor
         Error::new(ErrorKind::DataDependent {
             what: "item()".into(),
         })

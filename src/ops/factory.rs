@@ -5,7 +5,9 @@ use super::copy;
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, Device, Dims, Layout, MemoryFormat, Scalar, layout};
+use straightline_passes::ir::{
+    DType, Device, Dims, Layout, MemoryFormat, Scalar, default_dtype, layout,
+};
 use straightline_runtime::cpu::kernels;
 
 fn device_or_cpu(device: Option<Device>) -> Device {
@@ -34,7 +36,7 @@ pub(crate) fn empty(
     format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
     check_sizes(size)?;
-    let dtype = dtype.unwrap_or(DType::F32);
+    let dtype = dtype.unwrap_or_else(default_dtype);
     if format == Some(MemoryFormat::Preserve) {
         return Err(Error::runtime(
             "empty(): memory_format=preserve_format is for the *_like functions only",
@@ -65,7 +67,7 @@ pub(crate) fn empty_strided(
         )));
     }
     Tensor::allocate(
-        dtype.unwrap_or(DType::F32),
+        dtype.unwrap_or_else(default_dtype),
         device_or_cpu(device),
         Dims::from_slice(size),
         Dims::from_slice(stride),
@@ -127,7 +129,7 @@ pub(crate) fn ones(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    let dtype = Some(dtype.unwrap_or(DType::F32));
+    let dtype = Some(dtype.unwrap_or_else(default_dtype));
     full(size, Scalar::Int(1), dtype, layout, device, pin_memory)
 }
 
@@ -138,7 +140,7 @@ pub(crate) fn scalar_tensor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    let dtype = Some(dtype.unwrap_or(DType::F32));
+    let dtype = Some(dtype.unwrap_or_else(default_dtype));
     full(&[], value, dtype, layout, device, pin_memory)
 }
 
@@ -221,7 +223,7 @@ fn arange_dtype(scalars: &[Scalar], dtype: Option<DType>) -> Option<DType> {
     Some(dtype.unwrap_or(if all_integers(scalars) {
         DType::I64
     } else {
-        DType::F32
+        default_dtype()
     }))
 }
 
@@ -254,7 +256,7 @@ pub(crate) fn arange_start_step(
     device: Option<Device>,
     _pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    let dtype = arange_dtype(&[start, end, step], dtype).unwrap_or(DType::F32);
+    let dtype = arange_dtype(&[start, end, step], dtype).unwrap_or_else(default_dtype);
     let (s, e, d) = (start.as_f64(), end.as_f64(), step.as_f64());
     if d == 0.0 {
         return Err(Error::runtime("step must be nonzero"));
@@ -298,7 +300,7 @@ pub(crate) fn eye(
     _pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     check_sizes(&[n, n])?;
-    let dtype = dtype.unwrap_or(DType::F32);
+    let dtype = dtype.unwrap_or_else(default_dtype);
     let t = Tensor::allocate_contiguous(dtype, computed_on(device), &[n, n])?;
     copy::zero_(&t)?;
     let strides = layout::contiguous_strides(&[n, n]);

@@ -1,6 +1,6 @@
 //! Activation functions and their backward operators.
 
-use super::common::{check_can_cast, check_fits, laid_out_like, wrap_dim};
+use super::common::{check_can_cast, check_fits, float_of, laid_out_like, wrap_dim};
 use super::formula::{Call, floats, numbers};
 use crate::error::{Error, Result};
 use crate::ops::aten;
@@ -402,7 +402,7 @@ pub(crate) fn glu(x: &Tensor, dim: i64) -> Result<Tensor> {
 }
 
 pub(crate) fn glu_backward(g: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
-    check_can_cast(DType::F32, x.dtype())?;
+    check_can_cast(float_of(x.dtype()), x.dtype())?;
     let dtype = floats("glu_backward", &[x])?;
     found_dtype(g, dtype)?;
     let (first, second, d) = halves(x, dim)?;

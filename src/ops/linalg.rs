@@ -82,6 +82,11 @@ pub(crate) fn check_errors(info: &Tensor, api: &str, is_matrix: bool) -> Result<
     } else {
         format!(": (Batch element {which}): ")
     };
+    // the classes are PyTorch's: an argument of LAPACK's, or a factor that exists and that nothing can be solved with, is no `LinAlgError`
+    let class = match code < 0 || api.contains("lu_factor") || api.contains("ldl") {
+        true => Error::runtime,
+        false => Error::linalg,
+    };
     let text = if code < 0 {
         format!("Argument {} has illegal value.", -code)
     } else if api.contains("inv") {
@@ -109,7 +114,7 @@ pub(crate) fn check_errors(info: &Tensor, api: &str, is_matrix: bool) -> Result<
     } else {
         format!("failed with code {code}")
     };
-    Err(Error::runtime(format!("{api}{place}{text}")))
+    Err(class(format!("{api}{place}{text}")))
 }
 
 /// Runs an expression for each matrix of a batch, with slices of the fresh tensors.

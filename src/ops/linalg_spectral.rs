@@ -228,7 +228,7 @@ pub(crate) fn svd(
                 )
             };
             if x.iter().any(|x| !x.is_finite()) {
-                return Err(Error::runtime(
+                return Err(Error::linalg(
                     "linalg.svd: The algorithm failed to converge because the input matrix contained non-finite values.",
                 ));
             }

@@ -1,6 +1,6 @@
 //! Losses of elements, their reductions and their backward operators.
 
-use super::common::{broadcast, check_can_cast};
+use super::common::{broadcast, check_can_cast, float_of};
 use super::formula::{Call, floats, numbers};
 use super::{pointwise, reduce};
 use crate::dispatch::{Kernel, Value};
@@ -109,7 +109,7 @@ pub(crate) fn soft_margin_loss(x: &Tensor, target: &Tensor, reduction: i64) -> R
         ));
     }
     if !x.dtype().is_floating() {
-        check_can_cast(DType::F32, x.dtype())?;
+        check_can_cast(float_of(x.dtype()), x.dtype())?;
     }
     let loss = elements(name, x, target, &[], f::soft_margin)?;
     reduced(super::copy::to_dtype(&loss, x.dtype())?, reduction)
@@ -329,7 +329,7 @@ pub(crate) fn soft_margin_loss_backward(
             "Negation, the `-` operator, on a bool tensor is not supported.",
         ));
     }
-    check_can_cast(DType::F32, x.dtype())?;
+    check_can_cast(float_of(x.dtype()), x.dtype())?;
     let call = Call {
         name,
         operands: &[(0, g), (1, x), (2, target)],

@@ -10,7 +10,9 @@ use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use crate::tensor::storage::Storage;
 use std::borrow::Cow;
-use straightline_passes::ir::{DType, Device, Dims, Layout, MemoryFormat, Scalar, layout};
+use straightline_passes::ir::{
+    DType, Device, Dims, Layout, MemoryFormat, Scalar, default_dtype, layout,
+};
 
 pub(crate) fn neg_view(t: &Tensor) -> Result<Tensor> {
     let keys = t.key_set();
@@ -114,7 +116,7 @@ pub(crate) fn efficient_zero(
     _pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     super::common::check_sizes(size)?;
-    let dtype = dtype.unwrap_or(DType::F32);
+    let dtype = dtype.unwrap_or_else(default_dtype);
     let device = device.unwrap_or(Device::CPU);
     let bytes = usize::try_from(layout::numel(size))
         .ok()

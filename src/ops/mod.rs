@@ -88,6 +88,7 @@ pub(crate) mod index;
 mod index_along;
 pub(crate) mod index_backward;
 mod index_tensor;
+pub(crate) mod kinds;
 mod linalg;
 mod linalg_composite;
 mod linalg_factor;

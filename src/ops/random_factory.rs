@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::{Generator, Tensor};
-use straightline_passes::ir::{DType, Device, Layout, MemoryFormat};
+use straightline_passes::ir::{DType, Device, Layout, MemoryFormat, default_dtype};
 
 /// What a factory fills its tensor with.
 #[derive(Clone, Copy)]
@@ -26,7 +26,7 @@ impl Fill {
     fn dtype(self) -> DType {
         match self {
             Fill::Integers(..) => DType::I64,
-            _ => DType::F32,
+            _ => default_dtype(),
         }
     }
 }

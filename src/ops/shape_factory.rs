@@ -6,7 +6,7 @@ use super::factory::{computed_on, on_device};
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, Device, Dims, Layout, Scalar};
+use straightline_passes::ir::{DType, Device, Dims, Layout, Scalar, default_dtype};
 
 pub(crate) fn empty_permuted(
     size: &[i64],
@@ -59,7 +59,7 @@ pub(crate) fn eye_m(
         }
     }
     check_sizes(&[n, m])?;
-    let dtype = dtype.unwrap_or(DType::F32);
+    let dtype = dtype.unwrap_or_else(default_dtype);
     let t = Tensor::allocate_contiguous(dtype, computed_on(device), &[n, m])?;
     copy::zero_(&t)?;
     copy::fill_(&super::view::diagonal(&t, 0, 0, 1)?, Scalar::Int(1))?;
@@ -225,7 +225,7 @@ pub(crate) fn linspace(
     device: Option<Device>,
     _pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    let dtype = dtype.unwrap_or(DType::F32);
+    let dtype = dtype.unwrap_or_else(default_dtype);
     check_steps(steps, dtype, "linspace")?;
     let numbers = || Ok(spaced(start, end, steps, dtype).collect());
     filled(numbers, steps, dtype, device)
@@ -242,7 +242,7 @@ pub(crate) fn logspace(
     device: Option<Device>,
     _pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    let dtype = dtype.unwrap_or(DType::F32);
+    let dtype = dtype.unwrap_or_else(default_dtype);
     check_steps(steps, dtype, "logspace")?;
     let numbers = || {
         let exponents = spaced(start, end, steps, dtype);
@@ -299,7 +299,7 @@ fn between(
     };
     start.check(op, "start")?;
     end.check(op, "end")?;
-    let dtype = dtype.unwrap_or(DType::F32);
+    let dtype = dtype.unwrap_or_else(default_dtype);
     check_steps(steps, dtype, op)?;
     let numbers = || {
         let exponents = spaced(start.read()?, end.read()?, steps, dtype);

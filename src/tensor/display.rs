@@ -8,7 +8,7 @@ use super::Tensor;
 use crate::modes::outside;
 use num_complex::Complex;
 use std::fmt;
-use straightline_passes::ir::{DType, Scalar};
+use straightline_passes::ir::{DType, Scalar, default_dtype};
 
 const PRECISION: usize = 4;
 const THRESHOLD: i64 = 1000;
@@ -221,17 +221,13 @@ impl Tensor {
 
     fn suffix(&self, has_data: bool) -> String {
         let mut s = String::new();
-        if !self.device().is_cpu() {
+        if !self.device().is_cpu() || self.is_fake() {
             s += &format!(", device='{}'", self.device());
         }
         if !has_data || self.numel() == 0 {
             s += &format!(", size=({})", list(self.sizes()));
         }
-        if !matches!(
-            self.dtype(),
-            DType::F32 | DType::C64 | DType::I64 | DType::Bool
-        ) || self.numel() == 0
-        {
+        if !goes_without_saying(self.dtype()) || self.numel() == 0 {
             s += &format!(", dtype=torch.{}", self.dtype().torch_name());
         }
         if self.requires_grad() {
@@ -278,6 +274,9 @@ impl fmt::Display for Tensor {
         if outside::check_read(self, "printing a tensor", None).is_err() {
             // the error waits for the end of the capture: printing must not fail
             return write!(f, "tensor(...{})", self.suffix(false));
+        }
+        if self.is_fake() {
+            return write!(f, "FakeTensor(...{})", self.suffix(false));
         }
         let elsewhere = !self.device().is_cpu() && !self.device().is_meta();
         if self.has_math_bits() && self.device().is_cpu() {
@@ -332,6 +331,12 @@ impl fmt::Debug for Tensor {
             self.device()
         )
     }
+}
+
+/// Whether a tensor of this dtype is printed without it, since literals make such tensors.
+pub(super) fn goes_without_saying(dtype: DType) -> bool {
+    let default = default_dtype();
+    [default, default.to_complex(), DType::I64, DType::Bool].contains(&dtype)
 }
 
 #[cfg(test)]

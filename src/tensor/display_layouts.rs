@@ -1,7 +1,7 @@
 //! Printing tensors that are not plain memory, as PyTorch prints them: sparse, quantized, nested.
 
 use super::Tensor;
-use super::display::{LINE_WIDTH, list};
+use super::display::{LINE_WIDTH, goes_without_saying, list};
 use crate::ops::{nested, quantized, sparse};
 use std::fmt::Write as _;
 use straightline_passes::ir::DType;
@@ -98,8 +98,7 @@ fn nested_text(parts: &[String]) -> String {
 }
 
 fn dtype_suffix(dtype: DType) -> Option<String> {
-    let default = matches!(dtype, DType::F32 | DType::I64 | DType::Bool);
-    (!default).then(|| format!("dtype=torch.{}", dtype.torch_name()))
+    (!goes_without_saying(dtype)).then(|| format!("dtype=torch.{}", dtype.torch_name()))
 }
 
 /// Adds what comes after the elements, in lines of [`LINE_WIDTH`].

@@ -108,3 +108,44 @@ tuples! {
     A 0 B 1 C 2 D 3 E 4;
     A 0 B 1 C 2 D 3 E 4 F 5;
 }
+
+/// How [`Tensor::split`](super::Tensor::split) cuts.
+#[derive(Clone, Debug)]
+pub enum Split {
+    /// Into parts of this size.
+    Each(i64),
+    /// Into parts of these sizes.
+    Sizes(Dims),
+}
+
+/// The parts of a dimension: an integer for the size of each, or an array, a slice or a `Vec` of their sizes.
+///
+/// See [`Tensor::split`](super::Tensor::split).
+pub trait Sections {
+    /// How to cut.
+    #[doc(hidden)]
+    fn sections(&self) -> Split;
+}
+
+impl<N: Int> Sections for N {
+    fn sections(&self) -> Split {
+        Split::Each(self.to_i64())
+    }
+}
+
+macro_rules! sections {
+    ($($ty:ty $(, const $k:ident)? ;)*) => {$(
+        impl<N: Int $(, const $k: usize)?> Sections for $ty {
+            fn sections(&self) -> Split {
+                Split::Sizes(self.ints())
+            }
+        }
+    )*};
+}
+sections! {
+    &[N];
+    [N; K], const K;
+    &[N; K], const K;
+    Vec<N>;
+    &Vec<N>;
+}

@@ -98,7 +98,9 @@ impl Tensor {
                     "{what} on a meta tensor: it has a shape and no data; make the tensor on `cpu` to compute with it"
                 ));
             }
-            (None, _) if plain || tracer::current().is_some() || is_wrapper(self) => {
+            (None, _)
+                if plain || self.is_fake() || tracer::current().is_some() || is_wrapper(self) =>
+            {
                 return Error::new(ErrorKind::DataDependent { what: what.into() });
             }
             (None, Some(name)) => (

@@ -83,7 +83,12 @@ impl Tensor {
     /// Whether memory and values differ.
     #[inline]
     pub(crate) fn has_math_bits(&self) -> bool {
-        !(self.key_set() & BITS).is_empty()
+        !self.math_bits().is_empty()
+    }
+
+    /// Those of the keys that say so.
+    pub(crate) fn math_bits(&self) -> DispatchKeySet {
+        self.key_set() & BITS
     }
 
     /// The memory as it is.

@@ -66,7 +66,7 @@ pub use busy::{BorrowScope, Busy, BusyReason, borrows_wait, try_borrows};
 pub use element::Element;
 pub use generator::{Generator, manual_seed};
 pub use index::{Bounds, Ellipsis, Index, Indices, NewAxis, step};
-pub use ints::{Int, Ints};
+pub use ints::{Int, Ints, Sections};
 pub use literal::{Literal, Number, Progression, tensor};
 pub use opaque::OpaqueBuilder;
 pub use options::TensorOptions;
@@ -77,7 +77,7 @@ pub use tensors::Tensors;
 
 use crate::dispatch::DispatchKeySet;
 use crate::error::Result;
-use crate::modes::outside;
+use crate::modes::{fake, outside};
 use counted::Counted;
 use geometry::Replaced;
 pub(crate) use handles::Held;
@@ -480,10 +480,13 @@ impl Tensor {
             .map(|m| m.0)
     }
 
-    /// Marks a tensor made from data while this thread captures a function.
+    /// Marks a tensor made from data while this thread captures a function; under a mode of fake tensors it is a fake.
     pub(crate) fn mark_made_during_capture(self) -> Tensor {
         let Some(capture) = crate::modes::tracer::current() else {
-            return self;
+            return match fake::is_pushed() {
+                true => fake::made_from_data(self),
+                false => self,
+            };
         };
         let i = &*self.0;
         let marked = Tensor::build_with(

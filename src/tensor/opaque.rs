@@ -155,6 +155,22 @@ impl Tensor {
         self.extra().and_then(|e| e.downcast_ref())
     }
 
+    /// The same tensor with another payload: shape and keys are shared.
+    pub(crate) fn with_payload<T: Any + Send + Sync>(&self, payload: T) -> Tensor {
+        let parts = Parts {
+            storage: Storage::without_data(0),
+            dtype: self.0.dtype,
+            device: self.0.device,
+            keys: self.0.keys,
+            offset: 0,
+            numel: self.numel(),
+            contiguous: self.is_contiguous(),
+            wrapped_number: false,
+            extra: Some(Arc::new(payload)),
+        };
+        Tensor::place(parts, self.sizes(), self.strides())
+    }
+
     /// The same tensor with other dispatch keys: shape, memory and payload are shared.
     pub(crate) fn with_keys(&self, keys: DispatchKeySet) -> Tensor {
         let t = Tensor::build_with(

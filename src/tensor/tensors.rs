@@ -22,7 +22,7 @@ pub trait Tensors {
 }
 
 macro_rules! lists {
-    ($($ty:ty, $references:ty $(, const $n:ident)?;)*) => {$(
+    ($($ty:ty, $references:ty, $twice:ty $(, const $n:ident)?;)*) => {$(
         impl $(<const $n: usize>)? Tensors for $ty {
             #[inline]
             fn tensors(&self) -> Cow<'_, [Tensor]> {
@@ -35,12 +35,19 @@ macro_rules! lists {
                 self.iter().map(|t| (*t).clone()).collect()
             }
         }
+
+        // `[&x, &y]` where these are references already, as arguments of a function are
+        impl $(<const $n: usize>)? Tensors for $twice {
+            fn tensors(&self) -> Cow<'_, [Tensor]> {
+                self.iter().map(|t| (**t).clone()).collect()
+            }
+        }
     )*};
 }
 lists! {
-    &[Tensor], &[&Tensor];
-    [Tensor; N], [&Tensor; N], const N;
-    &[Tensor; N], &[&Tensor; N], const N;
-    Vec<Tensor>, Vec<&Tensor>;
-    &Vec<Tensor>, &Vec<&Tensor>;
+    &[Tensor], &[&Tensor], &[&&Tensor];
+    [Tensor; N], [&Tensor; N], [&&Tensor; N], const N;
+    &[Tensor; N], &[&Tensor; N], &[&&Tensor; N], const N;
+    Vec<Tensor>, Vec<&Tensor>, Vec<&&Tensor>;
+    &Vec<Tensor>, &Vec<&Tensor>, &Vec<&&Tensor>;
 }

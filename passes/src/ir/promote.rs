@@ -4,7 +4,7 @@
 //! wrapped numbers (Python scalars) - and a lower priority changes the result only where it is of
 //! a higher [`Category`].
 
-use super::{DType, Scalar, dtype::Category};
+use super::{DType, Scalar, default_dtype, dtype::Category};
 
 /// What promotion needs to know of an operand.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -66,10 +66,10 @@ pub fn result_type(operands: impl IntoIterator<Item = Operand>) -> Option<DType>
     for op in operands {
         let mut dtype = op.dtype;
         if op.wrapped_number && dtype.is_floating() {
-            dtype = DType::F32;
+            dtype = default_dtype();
         }
         if op.wrapped_number && dtype.is_complex() {
-            dtype = DType::C64;
+            dtype = default_dtype().to_complex();
         }
         let slot = if op.dims > 0 {
             &mut dim
@@ -85,10 +85,10 @@ pub fn result_type(operands: impl IntoIterator<Item = Operand>) -> Option<DType>
 
 /// The dtype of functions that are floating point for every input (`exp`, `div`, `sigmoid`, ...):
 /// integers and `bool` become the default floating type.
-pub const fn int_to_float(dtype: DType) -> DType {
+pub fn int_to_float(dtype: DType) -> DType {
     match dtype.is_floating() || dtype.is_complex() {
         true => dtype,
-        false => DType::F32,
+        false => default_dtype(),
     }
 }
 

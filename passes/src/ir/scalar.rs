@@ -1,6 +1,6 @@
 //! A single number with its kind, as operator arguments carry it.
 
-use super::{DType, dtype::Category};
+use super::{DType, default_dtype, dtype::Category};
 use std::fmt;
 
 /// A number given to an operator where the schema says `Scalar`.
@@ -84,15 +84,15 @@ impl Scalar {
         }
     }
 
-    /// The dtype that a 0-dim tensor made from this number has: `bool`, `i64`, or the default
-    /// floating type `f32` or complex type `c64`.
+    /// The dtype that a 0-dim tensor made from this number has: `bool`, `i64`, or the [default
+    /// floating type](default_dtype) or the complex type that goes with it.
     #[inline]
     pub fn default_dtype(self) -> DType {
         match self {
             Scalar::Bool(_) => DType::Bool,
             Scalar::Int(_) => DType::I64,
-            Scalar::Float(_) => DType::F32,
-            Scalar::Complex(..) => DType::C64,
+            Scalar::Float(_) => default_dtype(),
+            Scalar::Complex(..) => default_dtype().to_complex(),
         }
     }
 

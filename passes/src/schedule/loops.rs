@@ -215,6 +215,13 @@ impl BinaryOp {
         use BinaryOp::{FloorDiv, Fmod, Remainder, TruncDiv};
         matches!(self, FloorDiv | TruncDiv | Fmod | Remainder)
     }
+
+    /// Whether of half types it takes a number as the type of arithmetic has it, without rounding it first, as PyTorch's
+    /// kernels of products and quotients do.
+    pub fn keeps_number(self) -> bool {
+        use BinaryOp::{Div, FloorDiv, Mul, TruncDiv};
+        matches!(self, Mul | Div | FloorDiv | TruncDiv)
+    }
 }
 
 /// Comparisons; operands of one dtype, result `bool`. Ordered, but `Ne` is true for NaN.

@@ -4,7 +4,7 @@ use super::forms::{Source, Target, functional_form};
 use super::leaves::{self, as_strided_step};
 use super::storage::{Layout, ViewStep};
 use super::wrapper::{build, covers, replace, unwrap, wrap, wrapped, wrapper_of};
-use super::{below, inverse, reshape};
+use super::{below, inverse, kinds, reshape};
 use crate::dispatch::{DispatchKey, IntoKernel, Kernel, OperatorHandle, Stack, Value};
 use crate::error::{Error, Result};
 use crate::modes::{outside, tracer};
@@ -27,6 +27,8 @@ pub(crate) fn kernel() -> Kernel {
         if is_composite(op) {
             // without tensor arguments no autograd key has taken it apart yet
             op.call_boxed_for_key(DispatchKey::CompositeImplicitAutograd, stack)
+        } else if kinds::concerns(schema, stack) {
+            kinds::call(op, schema, keys, stack)
         } else if let Some(change) = reshape::change(op) {
             reshape::reshape(op, schema, change, stack)
         } else if schema.is_mutable() {

@@ -201,6 +201,13 @@ fn wrap_leaf(real: &Tensor, owner: Owner) -> Result<Tensor> {
             instead,
         }));
     }
+    if real.is_fake() {
+        return Err(Error::new(ErrorKind::Opaque {
+            what: "compile()".into(),
+            tensor: format!("a fake tensor, {}{:?}", real.dtype(), real.sizes()),
+            instead: "pass it as an argument: a compiled function runs eagerly on fake arguments",
+        }));
+    }
     if real.has_math_bits() {
         return Err(Error::compile(
             "a captured function cannot use a tensor with the negative, conjugate or zero bit: \

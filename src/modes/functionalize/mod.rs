@@ -20,6 +20,7 @@
 //! | `wrapper` | wrapper tensors: wrap, sync, commit |
 //! | `leaves` | tensors from outside: arguments and closed-over ones, and which share memory |
 //! | `kernels` | what happens to a functional operator, a view, a write |
+//! | `kinds` | sparse, quantized and nested operands: their dense parts |
 //! | `forms` | the functional variant of an operator that writes |
 //! | `derived` | such a variant of an operator from outside that has none |
 //! | `reshape` | operators that change the shape of their argument |
@@ -29,6 +30,7 @@ mod derived;
 mod forms;
 mod inverse;
 mod kernels;
+mod kinds;
 mod leaves;
 mod reshape;
 mod storage;

@@ -20,12 +20,32 @@ use super::{aten, common, copy, view};
 use crate::dispatch::DispatchKey;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, Device, Dims, Layout, MemoryFormat};
+use straightline_passes::ir::{DType, Device, Dims, Layout, MemoryFormat, default_dtype};
 
 /// The payload of a nested tensor.
 pub(crate) struct Nested {
     /// Plain tensors of one rank, dtype and device.
     components: Vec<Tensor>,
+}
+
+impl Nested {
+    /// The tensors of the batch.
+    pub(crate) fn components(&self) -> &[Tensor] {
+        &self.components
+    }
+
+    /// Of plain tensors of one rank, dtype and device.
+    pub(crate) fn of_components(components: Vec<Tensor>) -> Nested {
+        Nested { components }
+    }
+}
+
+/// The sizes that all components fit in; `None` without components.
+pub(crate) fn padded_sizes(t: &Tensor) -> Result<Option<Vec<i64>>> {
+    let parts = components(t)?;
+    let mut sizes = vec![parts.len() as i64];
+    sizes.extend(largest(parts));
+    Ok((!parts.is_empty()).then_some(sizes))
 }
 
 /// The components of a nested tensor.
@@ -108,7 +128,9 @@ pub(crate) fn from_list(
             return Err(t.no_memory_error("_nested_tensor_from_tensor_list"));
         }
     }
-    let dtype = dtype.or(first.map(Tensor::dtype)).unwrap_or(DType::F32);
+    let dtype = dtype
+        .or(first.map(Tensor::dtype))
+        .unwrap_or_else(default_dtype);
     let device = device.or(first.map(Tensor::device)).unwrap_or(Device::CPU);
     Ok(build(packed(list, dtype, device)?, dtype, device))
 }

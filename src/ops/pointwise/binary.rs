@@ -67,6 +67,10 @@ fn binary_laid_out(
     order: &[&Tensor],
 ) -> Result<Tensor> {
     check_devices(&[a, b])?;
+    if keeps_operand(op, b, dtype) {
+        let wide = binary_laid_out(op, a, b, dtype.opmath(), order)?;
+        return copy::to_dtype(&wide, dtype);
+    }
     let out = result(broadcast(order)?, dtype, order)?;
     if out.storage().has_data() {
         let (a, b) = (cast(a, dtype)?, cast(b, dtype)?);
@@ -79,9 +83,14 @@ fn binary_laid_out(
 /// Whether the operator takes the number as the type of arithmetic has it, although the half type of the result would round
 /// it: products and quotients do, as in PyTorch.
 fn keeps_number(op: BinaryOp, s: Scalar, dtype: DType) -> bool {
-    matches!(op, BinaryOp::Mul | BinaryOp::Div)
+    op.keeps_number()
         && dtype.is_half()
         && s.cast(dtype).as_f64() != s.cast(dtype.opmath()).as_f64()
+}
+
+/// [`keeps_number`] of a number that is a tensor: a second operand of one element, whose dtype is not the result's.
+fn keeps_operand(op: BinaryOp, b: &Tensor, dtype: DType) -> bool {
+    dtype.is_half() && op.keeps_number() && b.dtype() != dtype && b.numel() == 1
 }
 
 /// `op` on a tensor and a number that is an operand like the tensor: it counts in the result's layout.
@@ -126,7 +135,7 @@ pub(super) fn binary_inplace(op: BinaryOp, a: &Tensor, b: &Tensor, dtype: DType)
     check_devices(&[a, b])?;
     check_inplace_shape(a, b)?;
     access::check_no_internal_overlap(a)?;
-    if a.dtype() != dtype {
+    if a.dtype() != dtype || keeps_operand(op, b, dtype) {
         return copy::copy_(a, &binary(op, a, b, dtype)?, false);
     }
     if a.storage().has_data() {

@@ -56,6 +56,29 @@ pub(crate) struct Quantized {
     pub(super) quantizer: Quantizer,
 }
 
+impl Quantized {
+    /// The integers.
+    pub(crate) fn ints(&self) -> &Tensor {
+        &self.ints
+    }
+
+    /// What they stand for.
+    pub(crate) fn quantizer(&self) -> &Quantizer {
+        &self.quantizer
+    }
+
+    /// Of row-major integers.
+    pub(crate) fn of_parts(ints: Tensor, quantizer: Quantizer) -> Quantized {
+        Quantized { ints, quantizer }
+    }
+}
+
+/// The integers of a quantized tensor, and what they stand for.
+pub(crate) fn parts(t: &Tensor) -> Result<(&Tensor, &Quantizer)> {
+    let q = quantized(t)?;
+    Ok((&q.ints, &q.quantizer))
+}
+
 /// What a quantized tensor holds.
 pub(crate) fn quantized(t: &Tensor) -> Result<&Quantized> {
     t.payload::<Quantized>().ok_or_else(|| {

@@ -7,7 +7,7 @@ use crate::ops::common::check_sizes;
 use crate::ops::{aten, copy, view};
 use crate::tensor::{Tensor, access};
 use std::sync::atomic::{AtomicBool, Ordering};
-use straightline_passes::ir::{DType, Device, Dims, Layout, MemoryFormat};
+use straightline_passes::ir::{DType, Device, Dims, Layout, MemoryFormat, default_dtype};
 use straightline_runtime::cpu::kernels::sparse;
 
 /// The payload of a tensor in coordinate form.
@@ -21,6 +21,20 @@ pub(crate) struct Coo {
 }
 
 impl Coo {
+    /// Indices and values.
+    pub(crate) fn parts(&self) -> [&Tensor; 2] {
+        [&self.indices, &self.values]
+    }
+
+    /// The same with other indices and values of these shapes.
+    pub(crate) fn with_parts(&self, [indices, values]: [Tensor; 2]) -> Coo {
+        Coo {
+            indices,
+            values,
+            coalesced: AtomicBool::new(self.is_coalesced()),
+        }
+    }
+
     pub(super) fn nnz(&self) -> i64 {
         self.indices.sizes()[1]
     }
@@ -29,7 +43,7 @@ impl Coo {
         self.indices.sizes()[0] as usize
     }
 
-    pub(super) fn is_coalesced(&self) -> bool {
+    pub(crate) fn is_coalesced(&self) -> bool {
         self.coalesced.load(Ordering::Relaxed)
     }
 
@@ -262,7 +276,8 @@ fn nothing(
     let indices = Tensor::allocate_contiguous(DType::I64, device, &[sparse_dim, 0])?;
     let mut of_values = vec![0];
     of_values.extend(dense);
-    let values = Tensor::allocate_contiguous(dtype.unwrap_or(DType::F32), device, &of_values)?;
+    let values =
+        Tensor::allocate_contiguous(dtype.unwrap_or_else(default_dtype), device, &of_values)?;
     build(indices, values, sizes, true)
 }
 

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::ops::common::check_sizes;
 use crate::ops::{aten, copy};
 use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, Device, Layout, MemoryFormat};
+use straightline_passes::ir::{DType, Device, Layout, MemoryFormat, default_dtype};
 
 /// The payload of a matrix in compressed-row form.
 pub(crate) struct Csr {
@@ -18,6 +18,18 @@ pub(crate) struct Csr {
     pub(super) col: Tensor,
     /// `[nnz]`.
     pub(super) values: Tensor,
+}
+
+impl Csr {
+    /// Where rows begin, columns and values.
+    pub(crate) fn parts(&self) -> [&Tensor; 3] {
+        [&self.crow, &self.col, &self.values]
+    }
+
+    /// Of parts that fit together.
+    pub(crate) fn of_parts([crow, col, values]: [Tensor; 3]) -> Csr {
+        Csr { crow, col, values }
+    }
 }
 
 /// What a tensor in compressed-row form holds.
@@ -181,7 +193,7 @@ pub(crate) fn csr_zeros(
     let device = device.unwrap_or(Device::CPU);
     let crow = zeros_dense(DType::I64, device, &[sizes.first().map_or(0, |r| r + 1)])?;
     let col = zeros_dense(DType::I64, device, &[0])?;
-    let values = zeros_dense(dtype.unwrap_or(DType::F32), device, &[0])?;
+    let values = zeros_dense(dtype.unwrap_or_else(default_dtype), device, &[0])?;
     check(&crow, &col, &values, sizes)?;
     build_csr(crow, col, values, sizes)
 }

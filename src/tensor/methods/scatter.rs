@@ -2,11 +2,12 @@
 
 use crate::error::Result;
 use crate::ops::aten;
-use crate::tensor::Tensor;
+use crate::tensor::{Other, Tensor};
 use straightline_passes::ir::Scalar;
 
 impl Tensor {
-    /// A copy with `src` at the indices along a dimension. See [`aten::scatter_src`].
+    /// A copy with `src`, a tensor or a number, at the indices along a dimension. See [`aten::scatter_src`] and
+    /// [`aten::scatter_value`].
     ///
     /// ```
     /// use straightline::Tensor;
@@ -14,30 +15,21 @@ impl Tensor {
     /// let index = Tensor::from_slice(&[2i64, 0], &[2])?;
     /// let src = Tensor::from_slice(&[5f32, 6.0], &[2])?;
     /// assert_eq!(x.scatter(0, &index, &src)?.to_vec::<f32>()?, [6.0, 0.0, 5.0]);
+    /// assert_eq!(x.scatter(0, &index, 1)?.to_vec::<f32>()?, [1.0, 0.0, 1.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn scatter(&self, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
-        aten::scatter_src(self, dim, index, src)
-    }
-
-    /// A copy with a number at the indices along a dimension. See [`aten::scatter_value`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// let x = Tensor::from_slice(&[0f32; 3], &[3])?;
-    /// let index = Tensor::from_slice(&[2i64, 0], &[2])?;
-    /// assert_eq!(x.scatter_value(0, &index, 1.0)?.to_vec::<f32>()?, [1.0, 0.0, 1.0]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn scatter_value(
+    pub fn scatter<'a>(
         &self,
         dim: i64,
         index: &Tensor,
-        value: impl Into<Scalar>,
+        src: impl Into<Other<'a>>,
     ) -> Result<Tensor> {
-        aten::scatter_value(self, dim, index, value.into())
+        match src.into() {
+            Other::Tensor(src) => aten::scatter_src(self, dim, index, src),
+            Other::Owned(src) => aten::scatter_src(self, dim, index, &src),
+            Other::Number(value) => aten::scatter_value(self, dim, index, value),
+        }
     }
 
     /// A copy in which `src` is combined with what is at the indices: `"sum"`, `"prod"`, `"mean"`, `"amax"` or

@@ -2,7 +2,8 @@
 
 use crate::error::Result;
 use crate::ops::aten;
-use crate::tensor::{Ints, Tensor, Tensors};
+use crate::tensor::ints::Split;
+use crate::tensor::{Ints, Sections, Tensor, Tensors};
 use straightline_passes::ir::{DType, Device, MemoryFormat, Scalar};
 
 impl Tensor {
@@ -322,30 +323,26 @@ impl Tensor {
         aten::zero_(self)
     }
 
-    /// Views of `size` positions each, the last may be shorter. See [`aten::split_tensor`].
+    /// Views of parts of a dimension: of a number of positions each, the last of which may be shorter, or of the sizes in a
+    /// list. See [`aten::split_tensor`] and [`aten::split_with_sizes`].
     ///
     /// ```
     /// use straightline::Tensor;
-    /// let x = Tensor::from_slice(&[1i64, 2, 3, 4, 5, 6], &[2, 3])?;
+    /// let x = Tensor::arange(6)?.reshape([2, 3])?;
     /// assert_eq!(x.split(2, 1)?.len(), 2);
+    /// let parts = x.split([1, 2], 1)?;
+    /// assert_eq!((parts[0].shape(), parts[1].shape()), (&[2, 1][..], &[2, 2][..]));
     /// # Ok::<(), straightline::Error>(())
     /// ```
-    #[track_caller]
-    pub fn split(&self, size: i64, dim: i64) -> Result<Vec<Tensor>> {
-        aten::split_tensor(self, size, dim)
-    }
-
-    /// Views of the given sizes. See [`aten::split_with_sizes`].
     ///
-    /// ```
-    /// use straightline::Tensor;
-    /// let x = Tensor::from_slice(&[1i64, 2, 3, 4, 5, 6], &[2, 3])?;
-    /// assert_eq!(x.split_with_sizes(&[1, 2], 1)?.len(), 2);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
+    /// # Errors
+    /// Sizes that do not add up to that of the dimension.
     #[track_caller]
-    pub fn split_with_sizes(&self, sizes: impl Ints, dim: i64) -> Result<Vec<Tensor>> {
-        aten::split_with_sizes(self, &sizes.ints(), dim)
+    pub fn split(&self, parts: impl Sections, dim: i64) -> Result<Vec<Tensor>> {
+        match parts.sections() {
+            Split::Each(size) => aten::split_tensor(self, size, dim),
+            Split::Sizes(sizes) => aten::split_with_sizes(self, &sizes, dim),
+        }
     }
 
     /// At most this many views of equal size. See [`aten::chunk`].

@@ -2,5 +2,6 @@
 //! `tests/suite/programs`.
 
 mod derived;
+mod function;
 mod traces;
 mod writes;

@@ -49,7 +49,12 @@ fn fold_arithmetic(s: &mut Site<'_>) -> Option<Id> {
         if alpha.as_f64() != 1.0 {
             return None;
         }
-        let (a, b) = (a.cast(dtype).as_f64(), b.cast(dtype.opmath()).as_f64());
+        // products and quotients alone take a number as the type of arithmetic has it
+        let of_number = match name {
+            "add" | "sub" => dtype,
+            _ => dtype.opmath(),
+        };
+        let (a, b) = (a.cast(dtype).as_f64(), b.cast(of_number).as_f64());
         Scalar::Float(match name {
             "add" => a + b,
             "sub" => a - b,

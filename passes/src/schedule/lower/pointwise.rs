@@ -274,15 +274,19 @@ impl Lowerer<'_> {
     }
 
     /// A product or quotient takes a number as the type of arithmetic has it, although the half type of the result would
-    /// round it; others round it.
+    /// round it, and a second operand of one element and another dtype as well; others round it.
     fn with_number(&mut self, c: &CallView, op: BinaryOp, dtype: DType) -> Option<V> {
-        let number = match c.args.get(1)? {
-            Arg::Scalar(s) if dtype.is_half() => Some(*s),
-            _ => None,
-        };
         let wide = dtype.opmath();
-        let kept = matches!(op, BinaryOp::Mul | BinaryOp::Div)
-            && number.is_some_and(|s| s.cast(dtype).as_f64() != s.cast(wide).as_f64());
+        let kept = op.keeps_number()
+            && dtype.is_half()
+            && match c.args.get(1)? {
+                Arg::Scalar(s) => s.cast(dtype).as_f64() != s.cast(wide).as_f64(),
+                Arg::Tensor(v) => {
+                    let of = self.p.get(self.get(*v));
+                    of.dtype != dtype && of.sizes.iter().all(|n| *n == 1)
+                }
+                _ => false,
+            };
         let within = if kept { wide } else { dtype };
         let a = self.operand(c, 0, within)?;
         let b = self.operand(c, 1, within)?;

@@ -1,0 +1,270 @@
+//! `functionalize`: a function runs eagerly, and nothing that it calls writes.
+//!
+//! The function is captured as `compile()` does it, which makes it functional, and the graph's calls are made one after
+//! the other through the dispatcher.
+
+use super::arguments::{Arguments, TensorFunction};
+use super::capture::capture;
+use super::externs::to_value;
+use super::stages::Traced;
+use super::tree::TensorTree;
+use super::{flat, replay, results};
+use crate::dispatch::{DispatchKeySet, ExcludeGuard, operator};
+use crate::error::{Error, Result};
+use crate::modes::{ABOVE_PYTHON, fake, interception, tracer};
+use crate::ops::aten;
+use crate::tensor::Tensor;
+use std::collections::HashMap;
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+use straightline_passes::ir::graph::{NodeId, NodeKind, SourceLine, TensorMeta, ValueRef};
+
+type Function<I, O> = dyn Fn(&I) -> Result<O> + Send + Sync;
+
+/// A function that runs without writes; made by [`functionalize`].
+pub struct Functionalized<I, O> {
+    function: Arc<Function<I, O>>,
+    at: &'static Location<'static>,
+    views: bool,
+}
+
+impl<I, O> Clone for Functionalized<I, O> {
+    fn clone(&self) -> Self {
+        Functionalized {
+            function: self.function.clone(),
+            at: self.at,
+            views: self.views,
+        }
+    }
+}
+
+impl<I, O> fmt::Debug for Functionalized<I, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Functionalized")
+            .field("views", &self.views)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Wraps a function so that it runs without in-place operators: each is replaced by the operator that computes the new
+/// value, and views of what was written are taken again of that. What the function writes of its
+/// arguments and of tensors that it closes over gets the new values by one `copy_` each, when all else is done. The
+/// results, and what they alias, are those of the function. PyTorch's `torch.func.functionalize`; with
+/// [`without_views`](Functionalized::without_views) its `remove="mutations_and_views"`.
+///
+/// Nothing is compiled or kept: each call looks at what the function calls, on stand-ins without data, and makes the functional
+/// calls eagerly. The function may run more than once in a call, and what [`compile()`](crate::compile()) refuses in a function is refused
+/// here, too: reading data above all. Dispatch modes of the thread see the functional calls, and not those that the function itself makes.
+///
+/// ```
+/// use straightline::modes::CallLogger;
+/// use straightline::{Tensor, functionalize, tensor};
+/// let f = functionalize(|x: &Tensor| {
+///     let y = x.mul(2)?;
+///     y.select(0, 0)?.add_(10)?;
+///     Ok(y)
+/// });
+/// let log = CallLogger::new();
+/// let y = {
+///     let _log = log.push();
+///     f.call(&tensor([1.0, 2.0])?)?
+/// };
+/// assert_eq!(y.to_vec::<f32>()?, [12.0, 4.0]);
+/// assert!(log.lines().iter().any(|line| line.contains("aten::add.Scalar")));
+/// assert!(!log.lines().iter().any(|line| line.contains("add_")));
+/// # Ok::<(), straightline::Error>(())
+/// ```
+#[track_caller]
+pub fn functionalize<S, F: TensorFunction<S>>(f: F) -> Functionalized<F::Input, F::Output> {
+    Functionalized {
+        function: Arc::new(move |input| f.apply(input)),
+        at: Location::caller(),
+        views: true,
+    }
+}
+
+impl<I: TensorTree, O: TensorTree> Functionalized<I, O> {
+    /// Without views as well: the `_copy` form of each view operator is called in its place, where there is one.
+    ///
+    /// ```
+    /// use straightline::{Tensor, functionalize, tensor};
+    /// let f = functionalize(|x: &Tensor| x.t()?.exp()).without_views();
+    /// assert_eq!(f.call(&tensor([[0.0, 0.0]])?)?.shape(), [2, 1]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[must_use]
+    pub fn without_views(mut self) -> Self {
+        self.views = false;
+        self
+    }
+
+    /// Calls the function with what it takes, or with references in its shape ([`Arguments`]).
+    ///
+    /// # Errors
+    /// What the function itself returns, [`ErrorKind::DataDependent`](crate::ErrorKind::DataDependent) and [`ErrorKind::NotCaptured`](crate::ErrorKind::NotCaptured); wrapper tensors while a
+    /// dispatch mode is on the thread.
+    pub fn call(&self, inputs: impl Arguments<I>) -> Result<O> {
+        inputs.with(|inputs| self.run(inputs))
+    }
+
+    fn run(&self, inputs: &I) -> Result<O> {
+        let mut leaves: Vec<&Tensor> = Vec::new();
+        let wrapped = flat::visit(inputs, &mut |t| leaves.push(t));
+        let fakes = fake::is_pushed() || leaves.iter().any(|t| t.is_fake());
+        if tracer::current().is_some() || fakes {
+            // a capture makes it functional already, and of fakes there are shapes only
+            return (self.function)(inputs);
+        }
+        let modes = interception();
+        if let (true, Some(by)) = (wrapped, &modes) {
+            return Err(Error::not_implemented(format!(
+                "functionalize() of a function of wrapper tensors while {by} is active: call it without the mode, or \
+                 take the tensors inside out first"
+            )));
+        }
+        let captured = {
+            // modes see what is called in the end
+            let hidden = match modes {
+                Some(_) => DispatchKeySet::PYTHON | PRE_DISPATCH,
+                None => DispatchKeySet::EMPTY,
+            };
+            let _hidden = ExcludeGuard::new(hidden);
+            capture(&*self.function, inputs)
+        };
+        let captured = captured.map_err(|e| match e.location() {
+            Some(_) => e,
+            None => e.with_location(self.at),
+        })?;
+        let results = {
+            // autocast and what else is above has been seen to in the capture
+            let _below = ExcludeGuard::new(ABOVE_PYTHON);
+            self.perform(&captured.traced, &leaves)?
+        };
+        let mut results = results.into_iter();
+        Ok(flat::rebuild(
+            &captured.output,
+            &captured.handed,
+            inputs,
+            &mut results,
+        ))
+    }
+
+    /// Makes the calls of the graph, then the writes.
+    fn perform(&self, traced: &Traced, arguments: &[&Tensor]) -> Result<replay::Results> {
+        let inputs = match traced.slots.is_empty() {
+            true => arguments.iter().map(|t| (*t).clone()).collect(),
+            false => replay::graph_inputs(&traced.slots, arguments)?,
+        };
+        let values = self.compute(traced, &inputs)?;
+        let inputs: Vec<&Tensor> = inputs.iter().collect();
+        for r in &traced.reshapes {
+            let target = replay::owned(&r.target, arguments, &inputs);
+            target.set_geometry(&r.sizes, &r.strides, target.offset() + r.moved)?;
+        }
+        for m in &traced.mutations {
+            let target = replay::owned(&m.target, arguments, &inputs);
+            let written = match &m.memory {
+                None => target.clone(),
+                Some((meta, behind)) => {
+                    results::view_of(target, results::position(target), *behind, meta)?
+                }
+            };
+            aten::copy_(&written, &values[m.output], false)?;
+        }
+        replay::delivered(traced, arguments, &values)
+    }
+
+    /// The values of the graph's outputs.
+    fn compute(&self, traced: &Traced, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+        let graph = &traced.graph;
+        let mut known: HashMap<ValueRef, Tensor> = HashMap::new();
+        let parameters = graph.parameters().iter().zip(traced.parameters());
+        let leaves = graph.inputs().iter().zip(inputs).chain(parameters);
+        known.extend(leaves.map(|(node, t)| (ValueRef::from(*node), t.clone())));
+        for id in graph.topological() {
+            match &graph.node(id).kind {
+                NodeKind::Input | NodeKind::Parameter | NodeKind::Output => {}
+                NodeKind::Constant(_) => {
+                    return Err(Error::compile("a captured graph has a constant"));
+                }
+                NodeKind::Call(_) => {
+                    let results = self.perform_call(traced, id, &known)?;
+                    known.extend(
+                        (0..)
+                            .zip(results)
+                            .map(|(index, t)| (ValueRef { node: id, index }, t)),
+                    );
+                }
+            }
+        }
+        let outputs = graph.outputs();
+        outputs
+            .iter()
+            .map(|v| laid_out(&known[v], graph.meta(*v)))
+            .collect()
+    }
+
+    fn perform_call(
+        &self,
+        traced: &Traced,
+        id: NodeId,
+        known: &HashMap<ValueRef, Tensor>,
+    ) -> Result<Vec<Tensor>> {
+        let graph = &traced.graph;
+        let (name, args) = (graph.call_args(id)).ok_or_else(|| Error::compile("no call"))?;
+        let op = match self.views {
+            true => operator(&name)?,
+            false => copy_form(&name).map_or_else(|| operator(&name), Ok)?,
+        };
+        let schema =
+            (op.schema()).ok_or_else(|| Error::compile(format!("`{name}` has no schema")))?;
+        let mut operand = |v: &ValueRef| known[v].clone();
+        let mut stack = (args.iter().zip(&schema.args))
+            .map(|(a, s)| to_value(a, &s.ty, &mut operand))
+            .collect();
+        op.call_boxed(&mut stack).map_err(|e| {
+            let operands = graph.operands(id);
+            let e = e.with_call(name.to_string(), operands.iter().map(|v| &known[v]));
+            match graph.node(id).provenance.location {
+                Some(SourceLine::Caller(at)) => e.with_location(at),
+                _ => e,
+            }
+        })?;
+        Ok(stack.iter().flat_map(|v| v.tensors().cloned()).collect())
+    }
+}
+
+const PRE_DISPATCH: DispatchKeySet =
+    DispatchKeySet::of(&[crate::dispatch::DispatchKey::PreDispatch]);
+
+/// The operator that copies what this view operator shows.
+fn copy_form(name: &str) -> Option<crate::dispatch::OperatorHandle> {
+    let (base, overload) = match name.split_once('.') {
+        Some((base, overload)) => (base, format!(".{overload}")),
+        None => (name, String::new()),
+    };
+    let of = operator(name).ok()?;
+    let view = name == "aten::_unsafe_view" || of.schema().is_some_and(|s| s.is_view());
+    let base = match base {
+        "aten::_unsafe_view" => "aten::view",
+        base => base,
+    };
+    view.then(|| operator(&format!("{base}_copy{overload}")).ok())?
+}
+
+/// The value in the strides that the function's result has: what is computed of copies may lie otherwise.
+fn laid_out(value: &Tensor, meta: &TensorMeta) -> Result<Tensor> {
+    if value.strides() == meta.strides.as_slice() {
+        return Ok(value.clone());
+    }
+    let like = aten::empty_strided(
+        value.sizes(),
+        &meta.strides,
+        Some(value.dtype()),
+        None,
+        Some(value.device()),
+        None,
+    )?;
+    aten::copy(&like, value, false)
+}

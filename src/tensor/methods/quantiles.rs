@@ -1,0 +1,239 @@
+//! Quantiles, covariances, distances, and statistics that come in pairs.
+
+use crate::error::{Error, Result};
+use crate::ops::aten;
+use crate::tensor::{Ints, Literal, Tensor};
+use straightline_passes::ir::{DType, Scalar};
+
+/// The positions, among `size` sorted elements, between which parts of them lie, and how far.
+fn ranks(parts: &[f64], dtype: DType, size: i64) -> Result<(Tensor, Tensor, Tensor)> {
+    if !matches!(dtype, DType::F32 | DType::F64) {
+        return Err(Error::dtype(format!(
+            "quantile() input tensor must be either float or double dtype, and this is {dtype}"
+        )));
+    }
+    if let Some(q) = parts.iter().find(|q| !(0.0..=1.0).contains(*q)) {
+        return Err(Error::value(format!(
+            "quantile() q values must be in the range [0, 1], and this is {q}"
+        )));
+    }
+    if size == 0 {
+        return Err(Error::shape("quantile() input tensor must be non-empty"));
+    }
+    let last = (size - 1) as f64;
+    let at = parts.iter().map(|q| match dtype {
+        // rounded as PyTorch's are
+        DType::F32 => f64::from(*q as f32 * last as f32),
+        _ => q * last,
+    });
+    let at: Vec<f64> = at.collect();
+    let whole = |f: fn(f64) -> f64| -> Vec<i64> { at.iter().map(|x| f(*x) as i64).collect() };
+    let between: Vec<f64> = at.iter().map(|x| x - x.floor()).collect();
+    Ok((
+        Tensor::from_vec(whole(f64::floor))?,
+        Tensor::from_vec(whole(f64::ceil))?,
+        Tensor::with(dtype).literal(between)?,
+    ))
+}
+
+impl Tensor {
+    /// The values below which these parts of all elements lie, between 0 and 1, interpolated linearly, as
+    /// `torch.quantile` does: a number gives a 0-dim tensor, several give one of as many elements. NaN where an element
+    /// is.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let x = tensor([4.0, 1.0, 3.0, 2.0])?;
+    /// assert_eq!(x.quantile(0.5)?.item::<f32>()?, 2.5);
+    /// assert_eq!(x.quantile([0.0, 0.25, 1.0])?.to_vec::<f32>()?, [1.0, 1.75, 4.0]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Integers, no elements, and parts that are not between 0 and 1.
+    #[track_caller]
+    pub fn quantile(&self, q: impl Literal) -> Result<Tensor> {
+        self.flatten(0, -1)?.quantile_dim(q, 0, false)
+    }
+
+    /// [`Tensor::quantile`] along a dimension. Several parts make a dimension in front.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let x = tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])?;
+    /// assert_eq!(x.quantile_dim(0.5, 1, false)?.to_vec::<f32>()?, [2.0, 5.0]);
+    /// assert_eq!(x.quantile_dim([0.0, 1.0], 1, true)?.shape(), [2, 2, 1]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Tensor::quantile`].
+    #[track_caller]
+    pub fn quantile_dim(&self, q: impl Literal, dim: i64, keepdim: bool) -> Result<Tensor> {
+        let q = Tensor::with(DType::F64).literal(q)?;
+        if q.dim() > 1 {
+            return Err(Error::shape(
+                "quantile() q must be a number or a list of numbers",
+            ));
+        }
+        let (low, high, between) = ranks(&q.to_vec::<f64>()?, self.dtype(), self.size(dim)?)?;
+        let sorted = self.movedim(dim, -1)?.sort(-1, false)?.0;
+        // NaN is sorted last, and one is enough
+        let last = sorted.select(-1, -1)?;
+        let sorted = sorted.masked_fill(&last.isnan()?.unsqueeze(-1)?, f64::NAN)?;
+        let (low, high) = (
+            sorted.index_select(-1, &low)?,
+            sorted.index_select(-1, &high)?,
+        );
+        let found = low.lerp(&high, between)?;
+        let found = match (keepdim, dim < 0) {
+            (false, _) => found,
+            // the parts lie behind
+            (true, true) => found.unsqueeze(-2)?.movedim(-2, dim - 1)?,
+            (true, false) => found.unsqueeze(-2)?.movedim(-2, dim)?,
+        };
+        match q.dim() {
+            0 => found.squeeze_dim(-1),
+            _ => found.movedim(-1, 0),
+        }
+    }
+
+    /// The covariances of variables, a row each, over observations, a column each: divided by one less than these, as
+    /// `torch.cov` does.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let x = tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]])?;
+    /// assert_eq!(x.cov()?.to_vec::<f32>()?, [1.0, -1.0, -1.0, 1.0]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// More than two dimensions.
+    #[track_caller]
+    pub fn cov(&self) -> Result<Tensor> {
+        let x = match self.dim() {
+            0 | 1 => self.reshape((1, -1))?,
+            2 => self.clone(),
+            n => {
+                return Err(Error::shape(format!(
+                    "cov(): expected input to have two or fewer dimensions but got an input with {n} dimensions"
+                )));
+            }
+        };
+        let n = x.size(1)?;
+        let x = match x.dtype().is_floating() || x.dtype().is_complex() {
+            true => x,
+            false => x.to_dtype(crate::default_dtype())?,
+        };
+        let centred = x.sub(&x.mean_dim(1, true)?)?;
+        let sums = centred.matmul(&centred.adjoint()?)?;
+        let covariances = sums.div((n - 1).max(0) as f64)?;
+        match self.dim() {
+            2 => Ok(covariances),
+            _ => covariances.reshape(()),
+        }
+    }
+
+    /// [`Tensor::cov`], each divided by the deviations of its two variables: from -1 to 1, as `torch.corrcoef` does.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let x = tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]])?;
+    /// straightline::assert_close(&x.corrcoef()?, &tensor([[1.0, -1.0], [-1.0, 1.0]])?)?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// More than two dimensions.
+    #[track_caller]
+    pub fn corrcoef(&self) -> Result<Tensor> {
+        let c = self.cov()?;
+        if c.dim() == 0 {
+            return c.div(&c);
+        }
+        let deviations = c.diag(0)?.sqrt()?;
+        c.div(&deviations.unsqueeze(1)?)?
+            .div(&deviations)?
+            .clamp(-1, 1)
+    }
+
+    /// The norm of the difference, of order `p`. See [`aten::dist`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([3.0, 0.0])?.dist(&tensor([0.0, 4.0])?, 2)?.item::<f32>()?, 5.0);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn dist(&self, other: &Tensor, p: impl Into<Scalar>) -> Result<Tensor> {
+        aten::dist(self, other, p.into())
+    }
+
+    /// The parts along a dimension, each scaled down where its norm of order `p` is greater than `max`. See
+    /// [`aten::renorm`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let x = tensor([[3.0, 4.0], [0.3, 0.4]])?;
+    /// straightline::assert_close(&x.renorm(2, 0, 1)?, &tensor([[0.6, 0.8], [0.3, 0.4]])?)?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn renorm(&self, p: impl Into<Scalar>, dim: i64, max: impl Into<Scalar>) -> Result<Tensor> {
+        aten::renorm(self, p.into(), dim, max.into())
+    }
+
+    /// The standard deviation, with `n - correction` in the denominator, and the mean. See
+    /// [`aten::std_mean_correction`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let (std, mean) = tensor([1.0, 3.0])?.std_mean(0, 0, false)?;
+    /// assert_eq!((std.item::<f32>()?, mean.item::<f32>()?), (1.0, 2.0));
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn std_mean(
+        &self,
+        dims: impl Ints,
+        correction: impl Into<Scalar>,
+        keepdim: bool,
+    ) -> Result<(Tensor, Tensor)> {
+        aten::std_mean_correction(self, Some(&dims.ints()), Some(correction.into()), keepdim)
+    }
+
+    /// The variance, with `n - correction` in the denominator, and the mean. See [`aten::var_mean_correction`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let (var, mean) = tensor([1.0, 5.0])?.var_mean(0, 0, false)?;
+    /// assert_eq!((var.item::<f32>()?, mean.item::<f32>()?), (4.0, 3.0));
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn var_mean(
+        &self,
+        dims: impl Ints,
+        correction: impl Into<Scalar>,
+        keepdim: bool,
+    ) -> Result<(Tensor, Tensor)> {
+        aten::var_mean_correction(self, Some(&dims.ints()), Some(correction.into()), keepdim)
+    }
+
+    /// The distinct elements, sorted, for each element the position of its own among them, and how often each occurs.
+    /// See [`aten::_unique2`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let (values, at, counts) = tensor([3, 1, 3])?.unique_counts()?;
+    /// assert_eq!(values.to_vec::<i64>()?, [1, 3]);
+    /// assert_eq!(at.to_vec::<i64>()?, [1, 0, 1]);
+    /// assert_eq!(counts.to_vec::<i64>()?, [1, 2]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn unique_counts(&self) -> Result<(Tensor, Tensor, Tensor)> {
+        aten::_unique2(self, true, true, true)
+    }
+}
