@@ -190,7 +190,9 @@ impl Executable {
                         ViewSource::Output(i) => (fresh[*i as usize].clone(), 0),
                     };
                     let view = tensor(storage, meta, base + offset);
-                    if self.shares(i, *of) {
+                    // what a write brings is read after other writes
+                    let brought = (self.traced.mutations.iter()).any(|m| m.output == i);
+                    if self.shares(i, *of) && !brought {
                         view
                     } else {
                         // Rewriting found the value in memory that the function did not alias

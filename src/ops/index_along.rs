@@ -2,7 +2,7 @@
 
 use super::common::wrap_dim;
 use super::copy;
-use super::scatter::{Reduction, as_vector, divide_by_count};
+use super::scatter::{Reduction, apart, as_vector, divide_by_count};
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
 use straightline_passes::ir::{DType, Dims, Scalar, layout};
@@ -333,6 +333,11 @@ pub(crate) fn index_reduce_(
         return Ok(x.clone());
     }
     access::check_apart(x, [index, source])?;
+    let (index, source) = (&apart(x, index)?, &apart(x, source)?);
+    let strides = match source.dim() {
+        0 => strides,
+        _ => Dims::from_slice(source.strides()),
+    };
     if !include_self {
         if x.dtype().is_complex() {
             return Err(Error::not_implemented(format!(

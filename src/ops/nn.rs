@@ -2,6 +2,7 @@
 
 use super::common::wrap_dim;
 use super::copy;
+use super::scatter::as_vector;
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::{Tensor, access};
@@ -19,12 +20,11 @@ fn softmax_kernel(x: &Tensor, dim: i64, log: bool) -> Result<Tensor> {
     }
     let out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
     if out.storage().has_data() && x.numel() > 0 {
-        if x.dim() == 0 {
-            return copy::fill_(&out, Scalar::Float(if log { 0.0 } else { 1.0 }));
-        }
+        // a number is a row of one: infinite, its share is not a number
+        let (row, x) = (as_vector(&out), &as_vector(x));
         let _read = access::read(&[x])?;
         // SAFETY: out is fresh and has x's sizes and dtype; x is held shared.
-        unsafe { kernels::softmax(out.strided()?, x.strided()?, d, log)? };
+        unsafe { kernels::softmax(row.strided()?, x.strided()?, d, log)? };
     }
     Ok(out)
 }

@@ -68,16 +68,20 @@ fn check(x: &Tensor, dim: i64, index: &Tensor, src: Option<&Tensor>, name: &str)
     Ok(d)
 }
 
+/// What is read while `x` is written, in memory of its own.
+pub(super) fn apart(x: &Tensor, t: &Tensor) -> Result<Tensor> {
+    match t.shares_storage_with(x) {
+        true => copy::clone_contiguous(t),
+        false => Ok(t.clone()),
+    }
+}
+
 /// Scatters into `x` what was checked.
 fn run(op: ScatterOp, x: &Tensor, d: usize, index: &Tensor, src: &Tensor) -> Result<()> {
     if !x.storage().has_data() || index.numel() == 0 {
         return Ok(());
     }
-    let apart = |t: &Tensor| match t.shares_storage_with(x) {
-        true => copy::clone_contiguous(t),
-        false => Ok(t.clone()),
-    };
-    let (index, src) = (as_vector(&apart(index)?), apart(src)?);
+    let (index, src) = (as_vector(&apart(x, index)?), apart(x, src)?);
     let src_strides = match src.dim() {
         // a number for all places
         0 if index.dim() != 1 || index.numel() != 1 => Dims::from_elem(0, index.dim()),
@@ -283,6 +287,8 @@ pub(crate) fn scatter_reduce_two_(
     if index.numel() == 0 {
         return Ok(x.clone());
     }
+    // before the first of two writes
+    let (index, src) = (&apart(x, index)?, &apart(x, src)?);
     if !include_self {
         run(
             ScatterOp::Replace,

@@ -379,3 +379,16 @@ fn a_mean_of_halves_into_a_wide_out_is_not_rounded_to_halves() {
         assert_eq!(numbers(&mean), [f64::from(-14.56640625f32 / 3.0)]);
     }
 }
+
+#[test]
+fn the_softmax_of_one_number_is_that_of_a_row_of_one() {
+    for x in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 3.0] {
+        let number = Tensor::from_slice(&[x], &[] as &[i64]).unwrap();
+        for y in both(|x| x.softmax(0), &number) {
+            assert_eq!(numbers(&y)[0].is_nan(), !x.is_finite(), "{x}");
+        }
+        for y in both(|x| x.log_softmax(0), &number) {
+            assert_eq!(numbers(&y)[0].is_nan(), !x.is_finite(), "{x}");
+        }
+    }
+}

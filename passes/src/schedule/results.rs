@@ -67,7 +67,8 @@ pub(crate) fn bind_results(graph: &Graph, p: &mut Program, map: &HashMap<ValueRe
                 && same_layout(&meta.sizes, &s.strides, &meta.strides)
         });
         let value = match below {
-            Some(s) if !overlaps(&meta) => s.base,
+            // each element once, and so all of them
+            Some(s) if !layout::may_overlap(&meta.sizes, &meta.strides) => s.base,
             _ => {
                 let own = own_value(p, v, &meta);
                 r.strides.insert(own, meta.strides.clone());

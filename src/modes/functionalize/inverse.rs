@@ -1,6 +1,7 @@
 //! Writing through a view: from the new value of a view to the new value of its base.
 
 use super::kernels::retry_with_storage;
+use super::leaves;
 use super::storage::{FunctionalStorage, Layout, Update, ViewStep};
 use crate::dispatch::{Value, operator};
 use crate::error::{Error, Result};
@@ -55,6 +56,10 @@ pub(super) fn updated_base(
     if update.new.numel() == 0 {
         return Ok(base.clone());
     }
+    if storage.layout.overlaps_itself() {
+        // what is written may be other elements too: the storage has to be seen as it lies
+        check_in_base(storage, &update.layout)?;
+    }
     let mut values = vec![base.clone()];
     for step in &update.chain {
         let value = step.apply(&values[values.len() - 1])?;
@@ -108,6 +113,7 @@ pub(super) fn check_in_base(storage: &FunctionalStorage, layout: &Layout) -> Res
     }
     let inside = reach.is_some_and(|r| r.start >= 0 && r.end <= layout::numel(&base.sizes));
     match storage.real {
+        Some(real) if leaves::has_gaps(real, storage) => Err(retry_with_storage(real, layout)),
         _ if base.is_dense() && inside => Ok(()),
         Some(real) => Err(retry_with_storage(real, layout)),
         None => Err(Error::runtime(

@@ -6,7 +6,7 @@
 //! has to be merged is known when the function has run, so capture runs it again.
 
 use super::storage::{FunctionalStorage, Layout, ViewStep};
-use super::wrapper::{build, is_written, wrapper_of};
+use super::wrapper::{build, has_grown, is_written, wrapper_of};
 use crate::dispatch::{Value, operator};
 use crate::error::{Error, ErrorKind, Result};
 use crate::modes::tracer;
@@ -217,6 +217,13 @@ fn wrap_leaf(real: &Tensor, owner: Owner) -> Result<Tensor> {
     let made_inside =
         real.made_during_capture().is_some() && real.made_during_capture() == tracer::current();
     let id = real.storage().id();
+    let grown =
+        |l: &Leaves| (l.list.iter()).any(|l| l.real.storage().id() == id && has_grown(&l.wrapper));
+    if LEAVES.with_borrow(grown) {
+        return Err(Error::not_implemented(
+            "a tensor that grew shares its memory with one that is used later, which cannot be captured: clone it first",
+        ));
+    }
     let merged = LEAVES.with_borrow(|l| l.merge.get(&id).cloned());
     let wrapper = match merged.filter(|m| !made_inside && lies_in(real, &m.range)) {
         Some(merged) => wrap_merged(real, &owner, merged)?,
@@ -429,6 +436,15 @@ pub(crate) fn conflicts() -> Option<MergedStorages> {
             }
         }
         (wanted != l.merge).then_some(wanted)
+    })
+}
+
+/// Whether a flat node stands for bytes between the leaves, which are not written back with them.
+pub(super) fn has_gaps(real: usize, storage: &FunctionalStorage) -> bool {
+    LEAVES.with_borrow(|l| {
+        let flat = l.merged.get(&real);
+        flat.is_some_and(|flat| std::ptr::eq(&**flat, storage))
+            && l.merge.get(&real).is_some_and(|m| !m.beside)
     })
 }
 

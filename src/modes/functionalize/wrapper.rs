@@ -230,6 +230,11 @@ pub(super) fn replace(t: &Tensor, new: Tensor) -> Result<()> {
     w.sync().map(drop)
 }
 
+/// Whether a wrapper's memory has become longer.
+pub(super) fn has_grown(t: &Tensor) -> bool {
+    wrapper(t).is_some_and(|w| w.grown.load(Ordering::Relaxed))
+}
+
 /// Whether the memory behind a wrapper has been written.
 pub(crate) fn is_written(t: &Tensor) -> bool {
     wrapper(t).is_some_and(|w| {

@@ -21,7 +21,7 @@ rules! { Simplify:
     "idempotent", "f(f x) = f x for abs, relu, sign and the roundings",
         ["aten::abs", "aten::relu", "aten::sign", "aten::floor", "aten::ceil", "aten::round", "aten::trunc"]
         => One(idempotent);
-    "abs_neg", "|-x| = |x|", ["aten::abs"] => One(abs_neg);
+    "abs_neg", "|-x| = |x| where there are negative numbers", ["aten::abs"] => One(abs_neg);
     "where_same", "where(c, x, x) = x", ["aten::where.self"] => One(where_same);
     "where_known", "where(true, x, y) = x and where(false, x, y) = y",
         ["aten::where.self"] => One(where_known);
@@ -120,7 +120,8 @@ fn idempotent(s: &mut Site<'_>) -> Option<Id> {
 
 fn abs_neg(s: &mut Site<'_>) -> Option<Id> {
     let x = s.producer(s.tensor(0)?, &["aten::neg"])?.tensor(0)?;
-    Some(s.unary("aten::abs", x))
+    // -1 of a u8 is 255, and so is what is absolute of it
+    (s.dtype(x) != DType::U8).then(|| s.unary("aten::abs", x))
 }
 
 fn where_same(s: &mut Site<'_>) -> Option<Id> {

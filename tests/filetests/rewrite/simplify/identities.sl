@@ -179,6 +179,16 @@ graph(%x: f32[2]) {
 // check: %1: f32[2] = aten::abs(%x)
 // check: return %0, %1
 
+// what is unsigned has no sign to lose: -1 is 255
+// run: rewrite simplify
+// quiet: abs_neg
+graph(%x: u8[2]) {
+  %0: u8[2] = aten::neg(%x)
+  %1: u8[2] = aten::abs(%0)
+  return %1
+}
+// check: aten::neg
+
 // run: rewrite simplify
 // quiet: idempotent
 // quiet: abs_neg
