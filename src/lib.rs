@@ -15,7 +15,9 @@
 //!   [`Executable`] (machine code).
 //! - [`dispatch`]: keys, operators, and [`Library`](dispatch::Library), through which operators of your
 //!   own come in.
-//! - [`modes`]: handlers that see every operator call, and tensors that carry their own.
+//! - [`modes`]: handlers that see every operator call, tensors that carry their own, and tensors without data
+//!   ([`FakeTensorMode`](modes::FakeTensorMode)).
+//! - [`functionalize`]: a function without in-place operators, eagerly.
 //! - [`Error`] names the operator, the operands and your line.
 //!
 //! # Features

@@ -321,7 +321,7 @@ fn made_of_another_kind(op: OperatorHandle, kind: &str) -> Error {
 fn unknown(op: OperatorHandle, e: Error) -> Error {
     let missing = matches!(
         e.kind(),
-        ErrorKind::Dispatch(DispatchError::NoMetaKernel { .. } | DispatchError::MissingKernel(_))
+        ErrorKind::Dispatch(DispatchError::NoMetaKernel { .. })
     );
     if !missing || op.name().namespace() != Some("aten") {
         return e;

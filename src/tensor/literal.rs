@@ -64,6 +64,10 @@ pub trait Number: Copy {
     /// A tensor of these numbers; `None` asks for the type's own dtype.
     #[doc(hidden)]
     fn tensor(numbers: &[Self], sizes: &[i64], dtype: Option<DType>) -> Result<Tensor>;
+
+    /// Its real part.
+    #[doc(hidden)]
+    fn real(self) -> f64;
 }
 
 /// Elements as they are, then in the dtype that was asked for.
@@ -76,10 +80,15 @@ fn elements<T: Element>(data: &[T], sizes: &[i64], dtype: DType) -> Result<Tenso
 }
 
 macro_rules! numbers {
-    ($($t:ty: |$numbers:ident, $sizes:ident, $dtype:ident| $tensor:expr;)*) => {$(
+    ($($t:ty: |$numbers:ident, $sizes:ident, $dtype:ident| $tensor:expr, |$n:ident| $real:expr;)*) => {$(
         impl Number for $t {
             fn tensor($numbers: &[$t], $sizes: &[i64], $dtype: Option<DType>) -> Result<Tensor> {
                 $tensor
+            }
+
+            fn real(self) -> f64 {
+                let $n = self;
+                $real
             }
         }
 
@@ -99,18 +108,26 @@ macro_rules! numbers {
 }
 
 macro_rules! kept {
-    ($($t:ty),*) => {
-        numbers! {$($t: |n, sizes, dtype| elements(n, sizes, dtype.unwrap_or(<$t as Element>::DTYPE));)*}
+    ($($($t:ty),*: |$n:ident| $real:expr;)*) => {
+        numbers! {$($(
+            $t: |n, sizes, dtype| elements(n, sizes, dtype.unwrap_or(<$t as Element>::DTYPE)), |$n| $real;
+        )*)*}
     };
 }
-kept!(f32, f16, bf16, i64, i16, i8, u8, bool, Complex<f32>);
+kept! {
+    f32, i16, i8, u8: |n| f64::from(n);
+    f16, bf16: |n| n.to_f64();
+    i64: |n| n as f64;
+    bool: |n| f64::from(u8::from(n));
+    Complex<f32>: |n| f64::from(n.re);
+}
 
 macro_rules! integers {
     ($($t:ty),*) => {
         numbers! {$($t: |n, sizes, dtype| {
             let n: Vec<i64> = n.iter().map(|n| *n as i64).collect();
             elements(&n, sizes, dtype.unwrap_or(DType::I64))
-        };)*}
+        }, |n| n as f64;)*}
     };
 }
 integers!(i32, u32, usize);
@@ -123,11 +140,11 @@ numbers! {
             elements(&n, sizes, DType::F32)
         }
         dtype => elements(n, sizes, dtype),
-    };
+    }, |n| n;
     Complex<f64>: |n, sizes, dtype| {
         let dtype = dtype.unwrap_or(Scalar::Complex(0.0, 0.0).default_dtype());
         elements(n, sizes, dtype)
-    };
+    }, |n| n.re;
 }
 
 impl<T: Literal> Literal for [T] {
@@ -201,6 +218,14 @@ pub(super) fn make<L: Literal>(values: &L, dtype: Option<DType>) -> Result<Tenso
     let mut numbers = Vec::new();
     values.collect(&mut numbers);
     L::Number::tensor(&numbers, &sizes, dtype)
+}
+
+/// The numbers of a literal with at most one dimension, and whether it has one.
+pub(crate) fn list<L: Literal>(values: &L) -> Option<(Vec<f64>, bool)> {
+    let mut numbers = Vec::new();
+    values.collect(&mut numbers);
+    let real = numbers.into_iter().map(Number::real).collect();
+    (L::DIMS <= 1).then_some((real, L::DIMS == 1))
 }
 
 /// What [`Tensor::arange`] counts: `end`, `start..end`, `(start, end)` or `(start, end, step)`.

@@ -24,6 +24,9 @@ fn follow() -> Result<()> {
     ] {
         set_default_dtype(dtype)?;
         assert_eq!(default_dtype(), dtype);
+        // the process's, not the thread's
+        let elsewhere = std::thread::spawn(|| tensor([0.5]).unwrap().dtype());
+        assert_eq!(elsewhere.join().unwrap(), dtype);
         let made = [
             tensor([0.5])?,
             Tensor::zeros([2])?,

@@ -61,6 +61,7 @@ fn factories_and_literals_are_fakes_while_the_mode_is_pushed() -> Result<()> {
         assert!(y.is_fake() && y.device().is_cpu());
         assert!(Tensor::randn([2])?.is_fake());
         assert!(Tensor::arange(5)?.is_fake());
+        assert_eq!(y.quantile_dim([0.1, 0.5], 0, false)?.shape(), [2, 2]);
         assert!(y.to_device(gpu())?.matmul(&x)?.is_fake());
         // a second one changes nothing, in whatever order they end
         let inner = FakeTensorMode::new().push();

@@ -6,7 +6,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use straightline::dispatch::schema::SchemaType as S;
 use straightline::dispatch::{DispatchKey, DispatchKeySet, Value, all_operators};
-use straightline::modes::{Call, Outcome, TensorSubclass, subclass};
+use straightline::modes::{Call, FakeTensorMode, Outcome, TensorSubclass, subclass};
 use straightline::ops::aten;
 use straightline::{DType, Device, DeviceType, Layout, Result, Tensor};
 
@@ -46,7 +46,7 @@ fn complex() -> Result<Tensor> {
 
 type Kind = (&'static str, fn() -> Result<Tensor>);
 
-const KINDS: [Kind; 14] = [
+const KINDS: [Kind; 16] = [
     ("coordinates", || plain()?.to_sparse()),
     ("compressed rows", || plain()?.to_sparse_csr()),
     ("quantized", || {
@@ -70,6 +70,13 @@ const KINDS: [Kind; 14] = [
         Tensor::opaque((), &[3, 3], DType::F32, Device::CPU)
             .keys(DispatchKeySet::of(&[DispatchKey::MkldnnCPU]))
             .build()
+    }),
+    ("fake", || {
+        FakeTensorMode::allow_non_fake_inputs().from_tensor(&plain()?)
+    }),
+    ("fake elsewhere", || {
+        let fake = FakeTensorMode::new().from_tensor(&plain()?)?;
+        fake.to_device(Device::new(DeviceType::Cuda))
     }),
     ("meta", || Tensor::with(Device::META).empty([3, 3])),
     ("conjugate", complex),

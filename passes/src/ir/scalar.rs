@@ -85,7 +85,7 @@ impl Scalar {
     }
 
     /// The dtype that a 0-dim tensor made from this number has: `bool`, `i64`, or the [default
-    /// floating type](default_dtype) or the complex type that goes with it.
+    /// floating type](default_dtype()) or the complex type that goes with it.
     #[inline]
     pub fn default_dtype(self) -> DType {
         match self {

@@ -277,9 +277,10 @@ fn some_key() -> impl Strategy<Value = K> {
 }
 
 /// Keys whose fallback is one of our modes.
-const MODES: [K; 9] = [
+const MODES: [K; 10] = [
     K::Functionalize,
     K::Tracer,
+    K::Fake,
     K::Python,
     K::PythonTLSSnapshot,
     K::PreDispatch,

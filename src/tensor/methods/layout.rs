@@ -157,6 +157,18 @@ impl Tensor {
         self.reshape(other.sizes())
     }
 
+    /// One dimension of all elements in row-major order; a view where that is possible.
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// assert_eq!(Tensor::zeros([2, 3])?.ravel()?.shape(), [6]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn ravel(&self) -> Result<Tensor> {
+        self.contiguous()?.view(-1)
+    }
+
     /// In the dtype of another tensor. See [`aten::type_as`].
     ///
     /// ```

@@ -2,11 +2,13 @@
 
 use crate::error::{Error, Result};
 use crate::ops::aten;
+use crate::tensor::literal;
 use crate::tensor::{Ints, Literal, Tensor};
 use straightline_passes::ir::{DType, Scalar};
 
-/// The positions, among `size` sorted elements, between which parts of them lie, and how far.
-fn ranks(parts: &[f64], dtype: DType, size: i64) -> Result<(Tensor, Tensor, Tensor)> {
+/// The positions, among the sorted elements along a dimension, between which parts of them lie, and how far.
+fn ranks(parts: &[f64], of: &Tensor, dim: i64) -> Result<(Tensor, Tensor, Tensor)> {
+    let (dtype, size) = (of.dtype(), of.size(dim)?);
     if !matches!(dtype, DType::F32 | DType::F64) {
         return Err(Error::dtype(format!(
             "quantile() input tensor must be either float or double dtype, and this is {dtype}"
@@ -29,10 +31,14 @@ fn ranks(parts: &[f64], dtype: DType, size: i64) -> Result<(Tensor, Tensor, Tens
     let at: Vec<f64> = at.collect();
     let whole = |f: fn(f64) -> f64| -> Vec<i64> { at.iter().map(|x| f(*x) as i64).collect() };
     let between: Vec<f64> = at.iter().map(|x| x - x.floor()).collect();
+    let there = |t: Tensor| match of.device().is_cpu() {
+        true => Ok(t),
+        false => t.to_device(of.device()),
+    };
     Ok((
-        Tensor::from_vec(whole(f64::floor))?,
-        Tensor::from_vec(whole(f64::ceil))?,
-        Tensor::with(dtype).literal(between)?,
+        there(Tensor::from_vec(whole(f64::floor))?)?,
+        there(Tensor::from_vec(whole(f64::ceil))?)?,
+        there(Tensor::with(dtype).literal(between)?)?,
     ))
 }
 
@@ -70,13 +76,9 @@ impl Tensor {
     /// As [`Tensor::quantile`].
     #[track_caller]
     pub fn quantile_dim(&self, q: impl Literal, dim: i64, keepdim: bool) -> Result<Tensor> {
-        let q = Tensor::with(DType::F64).literal(q)?;
-        if q.dim() > 1 {
-            return Err(Error::shape(
-                "quantile() q must be a number or a list of numbers",
-            ));
-        }
-        let (low, high, between) = ranks(&q.to_vec::<f64>()?, self.dtype(), self.size(dim)?)?;
+        let (parts, several) = literal::list(&q)
+            .ok_or_else(|| Error::shape("quantile() q must be a number or a list of numbers"))?;
+        let (low, high, between) = ranks(&parts, self, dim)?;
         let sorted = self.movedim(dim, -1)?.sort(-1, false)?.0;
         // NaN is sorted last, and one is enough
         let last = sorted.select(-1, -1)?;
@@ -92,9 +94,9 @@ impl Tensor {
             (true, true) => found.unsqueeze(-2)?.movedim(-2, dim - 1)?,
             (true, false) => found.unsqueeze(-2)?.movedim(-2, dim)?,
         };
-        match q.dim() {
-            0 => found.squeeze_dim(-1),
-            _ => found.movedim(-1, 0),
+        match several {
+            false => found.squeeze_dim(-1),
+            true => found.movedim(-1, 0),
         }
     }
 

@@ -201,16 +201,29 @@ impl Tensor {
         aten::all(self)
     }
 
-    /// The variance over dimensions (all when empty), divided by `n - correction`. See [`aten::var_correction`].
+    /// The variance of all elements, divided by one less than their number. See [`aten::var_correction`].
     ///
     /// ```
-    /// use straightline::Tensor;
-    /// let x = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0], &[2, 2])?;
-    /// assert_eq!(x.var(&[1], 0, false)?.to_vec::<f32>()?, [0.25, 0.25]);
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([1.0, 2.0, 3.0])?.var()?.item::<f32>()?, 1.0);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn var(
+    pub fn var(&self) -> Result<Tensor> {
+        aten::var_correction(self, None, None, false)
+    }
+
+    /// [`Tensor::var`] over dimensions, divided by their number of elements less `correction`: 1 for an estimate from a
+    /// sample, 0 for all there is.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let x = tensor([[1.0, 2.0], [3.0, 4.0]])?;
+    /// assert_eq!(x.var_dim(1, 0, false)?.to_vec::<f32>()?, [0.25, 0.25]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn var_dim(
         &self,
         dims: impl Ints,
         correction: impl Into<Scalar>,
@@ -219,16 +232,29 @@ impl Tensor {
         aten::var_correction(self, Some(&dims.ints()), Some(correction.into()), keepdim)
     }
 
-    /// The standard deviation: the root of [`Tensor::var`]. See [`aten::std_correction`].
+    /// The standard deviation, the root of the variance of all elements, divided by one less than their number. See [`aten::std_correction`].
     ///
     /// ```
-    /// use straightline::Tensor;
-    /// let x = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0], &[2, 2])?;
-    /// assert_eq!(x.std(&[1], 0, false)?.to_vec::<f32>()?, [0.5, 0.5]);
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([1.0, 2.0, 3.0])?.std()?.item::<f32>()?, 1.0);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn std(
+    pub fn std(&self) -> Result<Tensor> {
+        aten::std_correction(self, None, None, false)
+    }
+
+    /// [`Tensor::std`] over dimensions, divided by their number of elements less `correction`: 1 for an estimate from a
+    /// sample, 0 for all there is.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let x = tensor([[1.0, 2.0], [3.0, 4.0]])?;
+    /// assert_eq!(x.std_dim(1, 0, false)?.to_vec::<f32>()?, [0.5, 0.5]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn std_dim(
         &self,
         dims: impl Ints,
         correction: impl Into<Scalar>,

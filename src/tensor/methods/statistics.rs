@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::ops::aten;
-use crate::tensor::Tensor;
+use crate::tensor::{Ints, Tensor};
 use straightline_passes::ir::Scalar;
 
 impl Tensor {
@@ -47,22 +47,37 @@ impl Tensor {
         aten::kthvalue(self, k, dim, keepdim)
     }
 
-    /// The vector norm of an order over dimensions, or over all. See [`aten::linalg_vector_norm`].
+    /// The length of all elements as one vector: the root of the sum of their squares. See
+    /// [`aten::linalg_vector_norm`].
     ///
     /// ```
-    /// use straightline::Tensor;
-    /// let x = Tensor::from_slice(&[3f32, -4.0], &[2])?;
-    /// assert_eq!(x.norm(2, None, false)?.item::<f64>()?, 5.0);
-    /// assert_eq!(x.norm(f64::INFINITY, None, false)?.item::<f64>()?, 4.0);
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([3.0, 4.0])?.norm()?.item::<f32>()?, 5.0);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn norm(
+    pub fn norm(&self) -> Result<Tensor> {
+        aten::linalg_vector_norm(self, Scalar::Int(2), None, false, None)
+    }
+
+    /// The vector norm of an order over dimensions, over all of them where the list is empty.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let x = tensor([[3.0, 4.0], [0.0, -7.0]])?;
+    /// assert_eq!(x.norm_dim(2, 1, false)?.to_vec::<f32>()?, [5.0, 7.0]);
+    /// assert_eq!(x.norm_dim(f64::INFINITY, (), false)?.item::<f32>()?, 7.0);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn norm_dim(
         &self,
         ord: impl Into<Scalar>,
-        dims: Option<&[i64]>,
+        dims: impl Ints,
         keepdim: bool,
     ) -> Result<Tensor> {
+        let dims = dims.ints();
+        let dims = (!dims.is_empty()).then_some(&dims[..]);
         aten::linalg_vector_norm(self, ord.into(), dims, keepdim, None)
     }
 
@@ -110,15 +125,28 @@ impl Tensor {
     /// The smallest and the largest element. See [`aten::aminmax`].
     ///
     /// ```
-    /// use straightline::Tensor;
-    /// let x = Tensor::from_slice(&[3f32, 1.0, 2.0], &[3])?;
-    /// let (low, high) = x.aminmax(None, false)?;
-    /// assert_eq!((low.item::<f64>()?, high.item::<f64>()?), (1.0, 3.0));
+    /// use straightline::tensor;
+    /// let (low, high) = tensor([3.0, 1.0, 2.0])?.aminmax()?;
+    /// assert_eq!((low.item::<f32>()?, high.item::<f32>()?), (1.0, 3.0));
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn aminmax(&self, dim: impl Into<Option<i64>>, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        aten::aminmax(self, dim.into(), keepdim)
+    pub fn aminmax(&self) -> Result<(Tensor, Tensor)> {
+        aten::aminmax(self, None, false)
+    }
+
+    /// [`Tensor::aminmax`] along a dimension.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let (low, high) = tensor([[3.0, 1.0], [2.0, 4.0]])?.aminmax_dim(1, false)?;
+    /// assert_eq!(low.to_vec::<f32>()?, [1.0, 2.0]);
+    /// assert_eq!(high.to_vec::<f32>()?, [3.0, 4.0]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn aminmax_dim(&self, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+        aten::aminmax(self, Some(dim), keepdim)
     }
 
     /// How often each of 0, 1, 2, ... occurs. See [`aten::bincount`].

@@ -457,9 +457,13 @@ fn section_8_redispatch() {
     let f = lib.def("f(Tensor x, int how) -> Tensor").unwrap();
     let typed = f.typed::<(&Tensor, i64), Tensor>().unwrap();
     lib.impl_at("f", K::CUDA, answers(&log, "CUDA")).unwrap();
-    let mut between = Library::fallbacks(K::Fake).unwrap();
+    let mut between = Library::fallbacks(K::FuncTorchDynamicLayerBackMode).unwrap();
     between
-        .fallback(passes_on(&log, "Profiler", K::Fake))
+        .fallback(passes_on(
+            &log,
+            "Profiler",
+            K::FuncTorchDynamicLayerBackMode,
+        ))
         .unwrap();
     let noted = log.clone();
     lib.impl_at(
@@ -483,7 +487,7 @@ fn section_8_redispatch() {
         },
     )
     .unwrap();
-    let _on = IncludeGuard::new(K::Fake);
+    let _on = IncludeGuard::new(K::FuncTorchDynamicLayerBackMode);
     let x = on(DeviceType::Cuda);
     let run = |how| {
         typed.call((&x, how)).unwrap();
@@ -498,11 +502,17 @@ fn section_8_redispatch() {
     assert_eq!(run(2), ["Profiler", "CUDA"]);
     // "redispatch is equivalent to removing the current key": it takes the set as it is, whatever kernel it comes from
     // and whatever the thread excludes
-    let _off = ExcludeGuard::new(K::Fake);
+    let _off = ExcludeGuard::new(K::FuncTorchDynamicLayerBackMode);
     let (_, lines) = capture(|| {
         typed
-            .redispatch(DispatchKeySet::of(&[K::CUDA, K::Fake]), (&x, 1))
+            .redispatch(
+                DispatchKeySet::of(&[K::CUDA, K::FuncTorchDynamicLayerBackMode]),
+                (&x, 1),
+            )
             .unwrap()
     });
-    assert_eq!(lines[0], " [redispatch] op=[note_8::f], key=[Fake]");
+    assert_eq!(
+        lines[0],
+        " [redispatch] op=[note_8::f], key=[FuncTorchDynamicLayerBackMode]"
+    );
 }

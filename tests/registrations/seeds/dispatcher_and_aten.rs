@@ -111,12 +111,16 @@ fn linear_traced_step_by_step() {
 
     // with every other thing that may be on: what is between autograd and the backend sees the parts, what is above
     // autograd sees linear itself
-    let mut low = Library::fallbacks(K::Fake).unwrap();
-    low.fallback(passes_on(&log, "between", K::Fake)).unwrap();
+    let mut low = Library::fallbacks(K::FuncTorchDynamicLayerBackMode).unwrap();
+    low.fallback(passes_on(&log, "between", K::FuncTorchDynamicLayerBackMode))
+        .unwrap();
     let mut high = Library::fallbacks(K::TESTING_ONLY_GenericMode).unwrap();
     high.fallback(passes_on(&log, "above", K::TESTING_ONLY_GenericMode))
         .unwrap();
-    let _on = IncludeGuard::new(DispatchKeySet::of(&[K::Fake, K::TESTING_ONLY_GenericMode]));
+    let _on = IncludeGuard::new(DispatchKeySet::of(&[
+        K::FuncTorchDynamicLayerBackMode,
+        K::TESTING_ONLY_GenericMode,
+    ]));
     let (_, lines) = capture(|| aten::linear(&x, &w, Some(&b)).unwrap());
     assert_eq!(
         lines,
@@ -126,11 +130,11 @@ fn linear_traced_step_by_step() {
             "   [call] op=[aten::t], key=[TESTING_ONLY_GenericMode]",
             "    [redispatchBoxed] op=[aten::t], key=[AutogradCPU]",
             "     [redispatch] op=[aten::t], key=[ADInplaceOrView]",
-            "      [redispatch] op=[aten::t], key=[Fake]",
+            "      [redispatch] op=[aten::t], key=[FuncTorchDynamicLayerBackMode]",
             "       [redispatchBoxed] op=[aten::t], key=[CPU]",
             "   [call] op=[aten::addmm], key=[TESTING_ONLY_GenericMode]",
             "    [redispatchBoxed] op=[aten::addmm], key=[AutogradCPU]",
-            "     [redispatch] op=[aten::addmm], key=[Fake]",
+            "     [redispatch] op=[aten::addmm], key=[FuncTorchDynamicLayerBackMode]",
             "      [redispatchBoxed] op=[aten::addmm], key=[CPU]",
         ]
     );

@@ -20,7 +20,7 @@ fn exercise_1_the_type_hierarchy_problem() {
     ];
     // functionalities that nothing else uses, low to high
     let features = [
-        K::Fake,
+        K::FuncTorchDynamicLayerBackMode,
         K::DeferredInit,
         K::TESTING_ONLY_GenericWrapper,
         K::TESTING_ONLY_GenericMode,
@@ -545,19 +545,23 @@ fn exercise_8_composing_two_cross_cutting_keys() {
     ];
     assert_eq!(log.take(), without);
 
-    // `Fake` is a key between the two that nothing uses
-    let mut profiler = Library::fallbacks(K::Fake).unwrap();
+    // `FuncTorchDynamicLayerBackMode` is a key between the two that nothing uses
+    let mut profiler = Library::fallbacks(K::FuncTorchDynamicLayerBackMode).unwrap();
     profiler
-        .fallback(passes_on(&log, "profiler_fallback", K::Fake))
+        .fallback(passes_on(
+            &log,
+            "profiler_fallback",
+            K::FuncTorchDynamicLayerBackMode,
+        ))
         .unwrap();
     {
-        let _profiling = IncludeGuard::new(K::Fake);
+        let _profiling = IncludeGuard::new(K::FuncTorchDynamicLayerBackMode);
         let (_, lines) = capture(|| aten::add_tensor(&x, &y, Scalar::Int(1)).unwrap());
         assert_eq!(
             log.take(),
             [
-                "VariableType::add_Tensor DispatchKeySet(CUDA, Fake, AutogradCUDA)",
-                "profiler_fallback DispatchKeySet(CUDA, Fake)",
+                "VariableType::add_Tensor DispatchKeySet(CUDA, FuncTorchDynamicLayerBackMode, AutogradCUDA)",
+                "profiler_fallback DispatchKeySet(CUDA, FuncTorchDynamicLayerBackMode)",
                 "at::native::add_cuda DispatchKeySet(CUDA)",
             ]
         );
@@ -565,13 +569,13 @@ fn exercise_8_composing_two_cross_cutting_keys() {
             lines,
             [
                 " [call] op=[aten::add.Tensor], key=[AutogradCUDA]",
-                "  [redispatch] op=[aten::add.Tensor], key=[Fake]",
+                "  [redispatch] op=[aten::add.Tensor], key=[FuncTorchDynamicLayerBackMode]",
                 "   [redispatchBoxed] op=[aten::add.Tensor], key=[CUDA]",
             ]
         );
     }
     // a tensor may carry the key as well
-    let keys = x.key_set().add(K::Fake);
+    let keys = x.key_set().add(K::FuncTorchDynamicLayerBackMode);
     let marked = Tensor::opaque((), &[2], x.dtype(), x.device())
         .keys(keys)
         .build()

@@ -35,7 +35,7 @@ fn signs() -> Result<()> {
         [0.832_018_4, 1.921_669, 3.993_37],
     );
     near(
-        &((&x - x.mean()?) / (x.var(0, 0, false)? + 1e-5).sqrt()?),
+        &((&x - x.mean()?) / (x.var_dim(0, 0, false)? + 1e-5).sqrt()?),
         [-1.069_041, -0.267_261, 1.336_303],
     );
     let scale = 3usize;

@@ -29,7 +29,7 @@ fn linear_algebra() -> Result<()> {
     let y = l.solve_triangular(&b.unsqueeze(1)?, false)?;
     assert_close(&l.matmul(&y)?.squeeze()?, &b)?;
     near(&a.trace()?, [7.0]);
-    near(&a.norm(2, None, false)?, [27f32.sqrt()]);
+    near(&a.norm()?, [27f32.sqrt()]);
     near(&a.matrix_norm(1)?, [5.0]);
     near(&Tensor::einsum("ij,j->i", [&a, &b])?, [6.0, 7.0]);
     near(&a.mv(&b)?, [6.0, 7.0]);
@@ -62,12 +62,17 @@ fn statistics() -> Result<()> {
     near(&x.dist(&x, 2)?, [0.0]);
     let (std, mean) = x.std_mean(1, 0, false)?;
     near(&mean, [2.0, 6.0]);
+    near(&x.i(0)?.std()?, [1.0]);
+    assert_close(&x.var_dim(1, 0, false)?.sqrt()?, &std)?;
+    let (low, high) = x.aminmax()?;
+    near(&(high - low), [8.0]);
+    near(&x.ravel()?.norm_dim(f64::INFINITY, (), false)?, [9.0]);
     near(&std, [(2f32 / 3.0).sqrt(), (14f32 / 3.0).sqrt()]);
     let (values, _, counts) = tensor([3, 1, 3])?.unique_counts()?;
     is(&values, [1i64, 3]);
     is(&counts, [1i64, 2]);
     near(&tensor([3.0, 1.0, 2.0])?.median()?, [2.0]);
-    near(&x.renorm(2, 0, 1)?.norm(2, Some(&[1]), false)?, [1.0, 1.0]);
+    near(&x.renorm(2, 0, 1)?.norm_dim(2, 1, false)?, [1.0, 1.0]);
     // compiled as well
     let f =
         straightline::compile(|x: &Tensor| x.quantile_dim([0.25, 0.5], 1, false)?.add(x.cov()?));
