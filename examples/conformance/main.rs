@@ -17,6 +17,8 @@ mod coverage;
 mod report;
 #[path = "../../tests/suite/conformance/run.rs"]
 mod run;
+#[path = "../../tests/suite/conformance/vectors.rs"]
+mod vectors;
 
 use clap::{Parser, ValueEnum};
 use report::{Report, Skips};

@@ -235,6 +235,23 @@ pub(crate) fn complex(re: &Tensor, im: &Tensor) -> Result<Tensor> {
     Ok(out)
 }
 
+/// A linear function of real numbers, of each part of complex ones.
+pub(super) fn by_parts(x: &Tensor, f: impl Fn(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
+    let both = view_as_real(&x.resolved()?)?;
+    let part = |i: i64| {
+        let strides: Dims = both.strides()[..x.dim()].into();
+        let offset = both.storage_offset() + i;
+        f(&reinterpret(
+            &both,
+            both.dtype(),
+            Dims::from_slice(x.sizes()),
+            strides,
+            offset,
+        ))
+    };
+    complex(&part(0)?, &part(1)?)
+}
+
 pub(crate) fn polar(abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
     check_parts("polar", abs, angle)?;
     let out = of_parts(abs, angle)?;

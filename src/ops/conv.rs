@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::{Tensor, access};
 use smallvec::SmallVec;
-use straightline_passes::ir::{DType, Dims, MemoryFormat};
+use straightline_passes::ir::{DType, Dims, MemoryFormat, Scalar};
 use straightline_runtime::cpu::kernels::conv;
 use straightline_runtime::cpu::kernels::{self};
 
@@ -298,6 +298,49 @@ fn check_bias(x: &Tensor, bias: Option<&Tensor>) -> Result<()> {
     }
 }
 
+/// The real and the imaginary parts, as views.
+fn parts(t: &Tensor) -> Result<(Tensor, Tensor)> {
+    let both = aten::view_as_real(&aten::resolve_conj(t)?)?;
+    Ok((
+        aten::select_int(&both, -1, 0)?,
+        aten::select_int(&both, -1, 1)?,
+    ))
+}
+
+/// A convolution of complex numbers, made as PyTorch makes it of three real ones: of the real parts, of the imaginary parts and of their sums.
+fn complex(
+    x: &Tensor,
+    w: &Tensor,
+    bias: Option<&Tensor>,
+    real: impl Fn(&Tensor, &Tensor, Option<&Tensor>) -> Result<Tensor>,
+) -> Result<Tensor> {
+    if w.dtype() != x.dtype() {
+        return Err(Error::runtime(format!(
+            "Input type ({}) and weight type ({}) should be the same",
+            x.dtype().torch_name(),
+            w.dtype().torch_name()
+        )));
+    }
+    check_bias(x, bias)?;
+    let ((xr, xi), (wr, wi)) = (parts(x)?, parts(w)?);
+    let sum = |a: &Tensor, b: &Tensor| aten::add_tensor(a, b, Scalar::Int(1));
+    let less = |a: &Tensor, b: &Tensor| aten::sub_tensor(a, b, Scalar::Int(1));
+    let (br, both) = match bias {
+        Some(bias) => {
+            let (br, bi) = parts(bias)?;
+            let both = sum(&br, &bi)?;
+            (Some(br), Some(both))
+        }
+        None => (None, None),
+    };
+    let a = real(&xr, &wr, br.as_ref())?;
+    let b = real(&xi, &wi, None)?;
+    let c = real(&sum(&xr, &xi)?, &sum(&wr, &wi)?, both.as_ref())?;
+    let re = less(&a, &b)?;
+    let im = less(&less(&c, &a)?, &b)?;
+    sum(&re, &aten::mul_scalar(&im, Scalar::Complex(0.0, 1.0))?)
+}
+
 macro_rules! convolutions {
     ($($rank:literal $name:ident $padded:ident $transposed:ident;)*) => {$(
         pub(crate) fn $name(
@@ -311,7 +354,10 @@ macro_rules! convolutions {
         ) -> Result<Tensor> {
             check_bias(x, bias)?;
             batched(x, $rank, stringify!($name), |x| {
-                aten::convolution(x, w, bias, stride, padding, dilation, false, &[0; $rank], groups)
+                let real = |x: &Tensor, w: &Tensor, bias: Option<&Tensor>| {
+                    aten::convolution(x, w, bias, stride, padding, dilation, false, &[0; $rank], groups)
+                };
+                if x.dtype().is_complex() { complex(x, w, bias, real) } else { real(x, w, bias) }
             })
         }
 
@@ -325,7 +371,10 @@ macro_rules! convolutions {
             groups: i64,
         ) -> Result<Tensor> {
             batched(x, $rank, stringify!($name), |x| {
-                aten::_convolution_mode(x, w, bias, stride, padding, dilation, groups)
+                let real = |x: &Tensor, w: &Tensor, bias: Option<&Tensor>| {
+                    aten::_convolution_mode(x, w, bias, stride, padding, dilation, groups)
+                };
+                if x.dtype().is_complex() { complex(x, w, bias, real) } else { real(x, w, bias) }
             })
         }
 
@@ -342,7 +391,10 @@ macro_rules! convolutions {
         ) -> Result<Tensor> {
             check_bias(x, bias)?;
             batched(x, $rank, stringify!($transposed), |x| {
-                aten::convolution(x, w, bias, stride, padding, dilation, true, output_padding, groups)
+                let real = |x: &Tensor, w: &Tensor, bias: Option<&Tensor>| {
+                    aten::convolution(x, w, bias, stride, padding, dilation, true, output_padding, groups)
+                };
+                if x.dtype().is_complex() { complex(x, w, bias, real) } else { real(x, w, bias) }
             })
         }
     )*};

@@ -78,6 +78,24 @@ macro_rules! with_float {
 }
 pub(crate) use with_float;
 
+/// As [`with_float`] for `f32`, `f64` and complex numbers of them.
+macro_rules! with_field {
+    ($dtype:expr, $name:expr, $t:ident => $body:expr) => {
+        match $dtype {
+            straightline_passes::ir::DType::C64 => {
+                type $t = num_complex::Complex<f32>;
+                $body
+            }
+            straightline_passes::ir::DType::C128 => {
+                type $t = num_complex::Complex<f64>;
+                $body
+            }
+            other => crate::ops::dense::with_float!(other, $name, $t => $body),
+        }
+    };
+}
+pub(crate) use with_field;
+
 /// PyTorch's words for a dtype that a kernel lacks.
 pub(crate) fn no_kernel(name: &str, dtype: straightline_passes::ir::DType) -> crate::Error {
     crate::Error::not_implemented(format!("\"{name}\" not implemented for '{dtype}'"))
@@ -86,6 +104,14 @@ pub(crate) fn no_kernel(name: &str, dtype: straightline_passes::ir::DType) -> cr
 /// Refuses what a kernel for `f32` and `f64` alone lacks.
 pub(crate) fn check_kernel(name: &str, t: &Tensor) -> Result<()> {
     with_float!(t.dtype(), name, T => {
+        debug_assert_eq!(size_of::<T>(), t.dtype().size());
+        Ok(())
+    })
+}
+
+/// Refuses what a kernel for [`with_field`]'s dtypes lacks.
+pub(crate) fn check_field(name: &str, t: &Tensor) -> Result<()> {
+    with_field!(t.dtype(), name, T => {
         debug_assert_eq!(size_of::<T>(), t.dtype().size());
         Ok(())
     })

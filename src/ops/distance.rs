@@ -21,7 +21,8 @@ fn same_dtype(a: &Tensor, b: &Tensor) -> Result<()> {
     Ok(())
 }
 
-fn check_cdist(a: &Tensor, b: &Tensor, p: f64, mode: Option<i64>) -> Result<()> {
+/// Vectors of one length, in the rows of matrices.
+fn check_columns(a: &Tensor, b: &Tensor) -> Result<()> {
     for (name, t) in [("X1", a), ("X2", b)] {
         if t.dim() < 2 {
             return Err(Error::runtime(format!(
@@ -38,6 +39,18 @@ fn check_cdist(a: &Tensor, b: &Tensor, p: f64, mode: Option<i64>) -> Result<()> 
             last(b)
         )));
     }
+    Ok(())
+}
+
+fn check_order(p: f64) -> Result<()> {
+    if p < 0.0 || p.is_nan() {
+        return Err(Error::runtime("cdist only supports non-negative p values"));
+    }
+    Ok(())
+}
+
+fn check_cdist(a: &Tensor, b: &Tensor, p: f64, mode: Option<i64>) -> Result<()> {
+    check_columns(a, b)?;
     for (name, t) in [("X1", a), ("X2", b)] {
         if !t.dtype().is_floating() {
             return Err(Error::dtype(format!(
@@ -46,9 +59,7 @@ fn check_cdist(a: &Tensor, b: &Tensor, p: f64, mode: Option<i64>) -> Result<()> 
             )));
         }
     }
-    if p < 0.0 || p.is_nan() {
-        return Err(Error::runtime("cdist only supports non-negative p values"));
-    }
+    check_order(p)?;
     if let Some(mode) = mode
         && !(0..=2).contains(&mode)
     {
@@ -56,8 +67,6 @@ fn check_cdist(a: &Tensor, b: &Tensor, p: f64, mode: Option<i64>) -> Result<()> 
             "possible modes: 0, 1, 2, but was: {mode}"
         )));
     }
-    same_dtype(a, b)?;
-    super::dense::check_kernel("cdist", a)?;
     super::common::check_devices(&[a, b])
 }
 
@@ -84,7 +93,15 @@ pub(crate) fn cdist_forward(a: &Tensor, b: &Tensor, p: f64, mode: Option<i64>) -
     let n = a.dim();
     let (rows, cols, width) = (a.sizes()[n - 2], b.sizes()[n - 2], a.sizes()[n - 1]);
     let sizes = [batch.as_slice(), &[rows, cols]].concat();
+    // what has no elements comes to no kernel
+    if a.numel() > 0 && b.numel() > 0 {
+        same_dtype(&a, &b)?;
+        super::dense::check_kernel("cdist", &a)?;
+    }
     let out = Tensor::allocate_contiguous(a.dtype(), a.device(), &sizes)?;
+    if out.storage().has_data() && width == 0 {
+        return super::copy::fill_(&out, Scalar::Int(0));
+    }
     if out.storage().has_data() && out.numel() > 0 {
         let (a, b) = (dense(&a)?, dense(&b)?);
         let _reads = access::read(&[&a, &b])?;
@@ -112,9 +129,8 @@ pub(crate) fn cdist_backward(
     p: f64,
     distances: &Tensor,
 ) -> Result<Tensor> {
-    check_cdist(a, b, p, None)?;
-    same_dtype(a, grad)?;
-    same_dtype(a, distances)?;
+    check_columns(a, b)?;
+    super::common::check_devices(&[a, b, grad, distances])?;
     let (a, b, batch) = expanded(a, b)?;
     let n = a.dim();
     let (rows, cols, width) = (a.sizes()[n - 2], b.sizes()[n - 2], a.sizes()[n - 1]);
@@ -126,6 +142,11 @@ pub(crate) fn cdist_backward(
         let out = Tensor::allocate(a.dtype(), a.device(), Dims::from_slice(a.sizes()), strides)?;
         return super::copy::fill_(&out, Scalar::Int(0));
     }
+    check_order(p)?;
+    for t in [&b, &grad, &distances] {
+        same_dtype(&a, t)?;
+    }
+    super::dense::check_kernel("cdist_backward", &a)?;
     let out = Tensor::allocate_contiguous(a.dtype(), a.device(), a.sizes())?;
     if out.storage().has_data() && out.numel() > 0 {
         let (a, b, grad, distances) = (dense(&a)?, dense(&b)?, dense(&grad)?, dense(&distances)?);
@@ -160,8 +181,7 @@ pub(crate) fn cdist_backward(
     Ok(out)
 }
 
-fn check_pdist(x: &Tensor, p: f64) -> Result<()> {
-    super::dense::check_kernel("pdist", x)?;
+fn check_pdist(p: f64) -> Result<()> {
     if p < 0.0 || p.is_nan() {
         return Err(Error::runtime("pdist only supports non-negative p values"));
     }
@@ -180,9 +200,12 @@ pub(crate) fn pdist_forward(x: &Tensor, p: f64) -> Result<Tensor> {
     if !x.is_contiguous() {
         return Err(Error::runtime("_pdist_forward requires contiguous input"));
     }
-    super::dense::check_kernel("pdist", x)?;
     let (n, width) = rows_of(x);
     let pairs = if n <= 1 { 0 } else { n * (n - 1) / 2 };
+    // what has no pairs comes to no kernel
+    if pairs > 0 {
+        super::dense::check_kernel("pdist", x)?;
+    }
     let out = Tensor::allocate_contiguous(x.dtype(), x.device(), &[pairs])?;
     if out.storage().has_data() && pairs > 0 {
         let x = dense(x)?;
@@ -203,7 +226,8 @@ pub(crate) fn pdist_backward(
     p: f64,
     distances: &Tensor,
 ) -> Result<Tensor> {
-    check_pdist(x, p)?;
+    check_pdist(p)?;
+    super::dense::check_kernel("pdist_backward", x)?;
     same_dtype(x, grad)?;
     same_dtype(x, distances)?;
     let (n, width) = rows_of(x);
@@ -252,7 +276,7 @@ pub(crate) fn pdist(x: &Tensor, p: f64) -> Result<Tensor> {
     if !x.dtype().is_floating() {
         return Err(Error::dtype("pdist only supports floating-point dtypes"));
     }
-    check_pdist(x, p)?;
+    check_pdist(p)?;
     aten::_pdist_forward(
         &aten::contiguous(x, straightline_passes::ir::MemoryFormat::Contiguous)?,
         p,

@@ -10,6 +10,11 @@ use straightline_runtime::cpu::kernels::fft::{Transform, fft as transform};
 
 type Axes = SmallVec<[usize; 4]>;
 
+/// Dimensions counted from the first, which may be there more than once.
+fn wrapped(x: &Tensor, dims: &[i64]) -> Result<Axes> {
+    dims.iter().map(|d| wrap_dim(*d, x.dim())).collect()
+}
+
 fn axes(x: &Tensor, dims: &[i64]) -> Result<Axes> {
     let mut out = Axes::new();
     for &d in dims {
@@ -23,12 +28,12 @@ fn axes(x: &Tensor, dims: &[i64]) -> Result<Axes> {
 }
 
 /// The factor of PyTorch's `fft_norm_mode`: none, by the root of the number of elements, by the number.
-fn factor(mode: i64, n: i64) -> Result<f64> {
+fn factor(mode: i64, n: i64) -> f64 {
     match mode {
-        0 => Ok(1.0),
-        1 => Ok(1.0 / (n as f64).sqrt()),
-        2 => Ok(1.0 / n as f64),
-        other => Err(Error::runtime(format!("unknown FFT normalization {other}"))),
+        0 => 1.0,
+        1 => 1.0 / (n as f64).sqrt(),
+        // whatever else it is, as in PyTorch
+        _ => 1.0 / n as f64,
     }
 }
 
@@ -80,6 +85,10 @@ pub(crate) fn c2c(x: &Tensor, dims: &[i64], mode: i64, forward: bool) -> Result<
             x.dtype().torch_name()
         )));
     }
+    if x.numel() == 0 && !dims.is_empty() {
+        wrapped(x, dims)?;
+        return Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes());
+    }
     let axes = axes(x, dims)?;
     if axes.is_empty() {
         return copy::clone(x, None);
@@ -91,7 +100,7 @@ pub(crate) fn c2c(x: &Tensor, dims: &[i64], mode: i64, forward: bool) -> Result<
     } else {
         Transform::Inverse
     };
-    let mut scale = factor(mode, spans(x, &axes))?;
+    let mut scale = factor(mode, spans(x, &axes));
     for (i, &d) in axes.iter().enumerate() {
         run(what, &out, if i == 0 { x } else { &out }, d, scale)?;
         scale = 1.0;
@@ -115,7 +124,7 @@ pub(crate) fn r2c(x: &Tensor, dims: &[i64], mode: i64, onesided: bool) -> Result
         sizes[last] = sizes[last] / 2 + 1;
     }
     let out = allocate(x, sizes, &by_stride(x, &axes, 1), x.dtype().to_complex())?;
-    let scale = factor(mode, spans(x, &axes))?;
+    let scale = factor(mode, spans(x, &axes));
     run(Transform::FromReal, &out, x, last, scale)?;
     for &d in others {
         run(Transform::Forward, &out, &out, d, 1.0)?;
@@ -130,10 +139,20 @@ pub(crate) fn c2r(x: &Tensor, dims: &[i64], mode: i64, last_dim_size: i64) -> Re
             x.dtype().torch_name()
         )));
     }
-    let axes = axes(x, dims)?;
-    let Some((&last, others)) = axes.split_last() else {
+    let all = wrapped(x, dims)?;
+    let Some((&last, others)) = all.split_last() else {
         return Err(Error::runtime("_fft_c2r: no dimension to transform"));
     };
+    if x.dim() == 0 {
+        return Err(Error::runtime(
+            "_fft_c2r: a number has no dimension to transform",
+        ));
+    }
+    if x.numel() == 0 && last_dim_size >= 1 {
+        let mut sizes = Dims::from_slice(x.sizes());
+        sizes[last] = last_dim_size;
+        return Tensor::allocate_contiguous(x.dtype().to_real(), x.device(), &sizes);
+    }
     if last_dim_size < 1 || x.sizes()[last] != last_dim_size / 2 + 1 {
         return Err(Error::runtime(format!(
             "_fft_c2r: a signal of {last_dim_size} elements has {} frequencies, not {}",
@@ -151,7 +170,7 @@ pub(crate) fn c2r(x: &Tensor, dims: &[i64], mode: i64, last_dim_size: i64) -> Re
     let mut sizes = Dims::from_slice(x.sizes());
     sizes[last] = last_dim_size;
     let out = allocate(x, sizes, &[last], x.dtype().to_real())?;
-    run(Transform::ToReal, &out, x, last, factor(mode, numel)?)?;
+    run(Transform::ToReal, &out, x, last, factor(mode, numel))?;
     Ok(out)
 }
 

@@ -1,6 +1,7 @@
 //! Activation functions and their backward operators.
 
-use super::common::{check_can_cast, check_fits, float_of, laid_out_like, wrap_dim};
+use super::common::{check_can_cast, check_fits, float_of, laid_out_like, promote, wrap_dim};
+use super::complex_functions;
 use super::formula::{Call, floats, numbers};
 use crate::error::{Error, Result};
 use crate::ops::aten;
@@ -76,8 +77,22 @@ backwards! {
     floats: softshrink_backward backward::softshrink, (lambd);
     floats: softplus_backward backward::softplus, (beta, threshold);
     floats: silu_backward backward::silu, ();
-    floats: sigmoid_backward backward::sigmoid, ();
-    floats: tanh_backward backward::tanh, ();
+    floats: sigmoid_backward_real backward::sigmoid, ();
+    floats: tanh_backward_real backward::tanh, ();
+}
+
+pub(crate) fn sigmoid_backward(grad: &Tensor, y: &Tensor) -> Result<Tensor> {
+    match promote(&[grad, y])?.is_complex() {
+        true => complex_functions::sigmoid_backward(grad, y),
+        false => sigmoid_backward_real(grad, y),
+    }
+}
+
+pub(crate) fn tanh_backward(grad: &Tensor, y: &Tensor) -> Result<Tensor> {
+    match promote(&[grad, y])?.is_complex() {
+        true => complex_functions::tanh_backward(grad, y),
+        false => tanh_backward_real(grad, y),
+    }
 }
 
 pub(crate) fn threshold(x: &Tensor, threshold: Scalar, value: Scalar) -> Result<Tensor> {

@@ -1,6 +1,7 @@
 //! Losses of elements, their reductions and their backward operators.
 
-use super::common::{broadcast, check_can_cast, float_of};
+use super::common::{broadcast, check_can_cast, float_of, promote};
+use super::complex_functions;
 use super::formula::{Call, floats, numbers};
 use super::{pointwise, reduce};
 use crate::dispatch::{Kernel, Value};
@@ -107,6 +108,10 @@ pub(crate) fn soft_margin_loss(x: &Tensor, target: &Tensor, reduction: i64) -> R
         return Err(Error::not_implemented(
             "Negation, the `-` operator, on a bool tensor is not supported.",
         ));
+    }
+    if promote(&[x, target])?.is_complex() {
+        check_can_cast(target.dtype(), x.dtype())?;
+        return reduced(complex_functions::soft_margin(x, target)?, reduction);
     }
     if !x.dtype().is_floating() {
         check_can_cast(float_of(x.dtype()), x.dtype())?;
@@ -328,6 +333,10 @@ pub(crate) fn soft_margin_loss_backward(
         return Err(Error::not_implemented(
             "Negation, the `-` operator, on a bool tensor is not supported.",
         ));
+    }
+    if promote(&[x, target])?.is_complex() {
+        let share = share(1.0, x, reduction);
+        return complex_functions::soft_margin_backward(g, x, target, share);
     }
     check_can_cast(float_of(x.dtype()), x.dtype())?;
     let call = Call {

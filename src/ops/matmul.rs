@@ -155,7 +155,11 @@ fn check_3d(a: &Tensor, b: &Tensor) -> Result<()> {
             b.sizes()[1]
         )));
     }
-    check_dtypes(a, b)
+    // without elements there is nothing to compute, and no dtype to compute in
+    match a.numel() == 0 || b.numel() == 0 {
+        true => check_devices(&[a, b]),
+        false => check_dtypes(a, b),
+    }
 }
 
 fn run_bmm(
@@ -190,7 +194,10 @@ pub(crate) fn bmm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     }
     check_3d(a, b)?;
     let sizes = [a.sizes()[0], a.sizes()[1], b.sizes()[2]];
-    let out = Tensor::allocate_contiguous(a.dtype(), a.device(), &sizes)?;
+    let out = Tensor::allocate_contiguous(b.dtype(), a.device(), &sizes)?;
+    if a.numel() == 0 || b.numel() == 0 {
+        return super::copy::fill_(&out, Scalar::Int(0));
+    }
     if out.storage().has_data() {
         run_bmm(&out, a, b, Scaling::default(), 0)?;
     }
@@ -215,10 +222,14 @@ pub(crate) fn baddbmm(
     }
     check_3d(a, b)?;
     check_dtypes(a, addend)?;
+    let nothing = (a.numel() == 0 || b.numel() == 0) && !beta.as_bool();
     let (beta, alpha) = (factor(a.dtype(), beta), factor(a.dtype(), alpha));
     let sizes = [a.sizes()[0], a.sizes()[1], b.sizes()[2]];
     let addend = super::view::expand(addend, &sizes, true)?;
     let out = Tensor::allocate_contiguous(a.dtype(), a.device(), &sizes)?;
+    if nothing {
+        return super::copy::fill_(&out, Scalar::Int(0));
+    }
     if out.storage().has_data() {
         let _read = access::read(&[&addend])?;
         let scaling = Scaling {

@@ -19,8 +19,7 @@
 //! | `conv`, `conv_shape`, `conv_backward` | convolutions and their gradients |
 //! | `norm`, `norm_composite`, `norm_backward`, `norm_memory` | batch, instance, group and weight norms and their gradients |
 //! | `product`, `einsum` | products of vectors, outer products, `tensordot`, `einsum` |
-//! | `linalg`, `linalg_factor`, `linalg_composite`, `norms` | factorisations, solutions, determinants, norms |
-//! | `linalg_spectral` | eigenvalues, singular values, least squares, functions of matrices |
+//! | `linalg/`, `norms` | factorisations, solutions, determinants (`factor`, `composite`); eigenvalues, singular values, functions of matrices (`spectral`), `least_squares`; norms |
 //! | `distance` | `cdist`, `pdist`, `cosine_similarity` |
 //! | `recurrent` | LSTM, GRU and plain recurrent layers |
 //! | `view` | views, `reshape`, `split`, `stack` |
@@ -66,6 +65,7 @@ pub(crate) mod class_loss;
 pub(crate) mod common;
 mod compare;
 mod complex;
+mod complex_functions;
 pub(crate) mod composite;
 mod conv;
 mod conv_backward;
@@ -90,9 +90,6 @@ pub(crate) mod index_backward;
 mod index_tensor;
 pub(crate) mod kinds;
 mod linalg;
-mod linalg_composite;
-mod linalg_factor;
-mod linalg_spectral;
 mod losses;
 mod margin_loss;
 mod masked;

@@ -224,7 +224,9 @@ pub(crate) fn fused_rms_norm(
     weight: Option<&Tensor>,
     eps: Option<f64>,
 ) -> Result<(Tensor, Tensor)> {
-    check_float(x, "rms_norm")?;
+    if !x.dtype().is_complex() {
+        check_float(x, "rms_norm")?;
+    }
     if shape.is_empty() || shape.len() > x.dim() {
         return Err(Error::shape(format!(
             "normalized_shape={shape:?} does not fit an input of sizes {:?}",
@@ -233,7 +235,7 @@ pub(crate) fn fused_rms_norm(
     }
     let dims: Vec<i64> = ((x.dim() - shape.len()) as i64..x.dim() as i64).collect();
     let wide = x.dtype().opmath();
-    let eps = eps.unwrap_or(match wide {
+    let eps = eps.unwrap_or(match wide.to_real() {
         DType::F64 => f64::EPSILON,
         _ => f64::from(f32::EPSILON),
     });

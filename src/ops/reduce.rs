@@ -339,7 +339,12 @@ pub(crate) fn var_correction(
     let centred = super::pointwise::sub(&xw, &mean, Scalar::Int(1))?;
     let squares = super::pointwise::mul(&centred, &centred)?;
     let total = reduce(ReduceOp::Sum, &squares, &dims, keepdim, wide)?;
-    let divisor = (n as f64 - correction).max(0.0);
+    // of nothing there is no variance, whatever the correction
+    let divisor = if n == 0 {
+        0.0
+    } else {
+        (n as f64 - correction).max(0.0)
+    };
     let var = super::pointwise::div_scalar(&total, Scalar::Float(divisor))?;
     copy::to_dtype(&var, x.dtype())
 }

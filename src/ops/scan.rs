@@ -75,7 +75,7 @@ fn running_extreme(max: bool, x: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> 
     let dim = wrap_dim(dim, x.dim())?;
     let values = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
     let indices = Tensor::allocate_contiguous(DType::I64, x.device(), x.sizes())?;
-    if values.storage().has_data() {
+    if values.storage().has_data() && x.numel() > 0 {
         let _read = access::read(&[x])?;
         // SAFETY: the results are fresh and have x's sizes; x is held shared.
         unsafe {
@@ -101,6 +101,9 @@ pub(crate) fn cummin(x: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
 
 pub(crate) fn logcumsumexp(x: &Tensor, dim: i64) -> Result<Tensor> {
     let dim = wrap_dim(dim, x.dim())?;
+    if x.dtype().is_complex() {
+        return super::complex_functions::logcumsumexp(x, dim);
+    }
     if !x.dtype().is_floating() {
         return Err(Error::not_implemented(format!(
             "\"logcumsumexp\" not implemented for {}",

@@ -33,7 +33,7 @@ fn no_complex(x: &Tensor, name: &str) -> Result<()> {
 
 pub(crate) fn sort_stable(
     x: &Tensor,
-    _stable: Option<bool>,
+    stable: Option<bool>,
     dim: i64,
     descending: bool,
 ) -> Result<(Tensor, Tensor)> {
@@ -55,6 +55,7 @@ pub(crate) fn sort_stable(
                 x.strided()?,
                 dim,
                 descending,
+                stable.unwrap_or(false),
             )?;
         }
     }
@@ -141,6 +142,13 @@ fn select(
     }
     let values = Tensor::allocate_contiguous(x.dtype(), x.device(), &kept)?;
     let indices = Tensor::allocate_contiguous(DType::I64, x.device(), &kept)?;
+    if x.dim() == 0 && matches!(which, Selection::Kth(_) | Selection::Mode) {
+        // a single element of any dtype is the one
+        return Ok((
+            copy::copy_(&values, x, false)?,
+            copy::fill_(&indices, Scalar::Int(0))?,
+        ));
+    }
     if values.storage().has_data() {
         let _read = access::read(&[x])?;
         // SAFETY: the results are fresh and have x's sizes but for 1 at dim; x is held shared.

@@ -1,7 +1,7 @@
 //! Special functions: gamma and its kin, Bessel functions, inverses of error functions; and rare functions of two operands.
 
 use super::common::{broadcast, check_can_cast, check_devices, float_of, laid_out_like, promote};
-use super::{copy, pointwise};
+use super::{complex_functions, copy, pointwise};
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::{Tensor, access};
@@ -143,8 +143,18 @@ unary_functions!(
     i1 = math::i1,
     i1e = math::i1e,
     entr = math::entr,
-    sinc sinc_ = math::sinc,
 );
+
+pub(crate) fn sinc(x: &Tensor) -> Result<Tensor> {
+    match x.dtype().is_complex() {
+        true => complex_functions::sinc(x),
+        false => unary(x, &math::sinc),
+    }
+}
+
+pub(crate) fn sinc_(x: &Tensor) -> Result<Tensor> {
+    in_place(x, &sinc(x)?)
+}
 
 pub(crate) fn signbit(x: &Tensor) -> Result<Tensor> {
     if x.dtype().is_floating() {
@@ -186,7 +196,10 @@ pub(crate) fn polygamma(n: i64, x: &Tensor) -> Result<Tensor> {
             "polygamma(n, x) does not support negative n.",
         ));
     }
-    unary(x, &|x| math::polygamma(n, x))
+    match float_of(x.dtype()) {
+        DType::F64 => unary(x, &|x| math::polygamma(n, x)),
+        _ => unary(x, &|x| math::polygamma_of_single(n, x)),
+    }
 }
 
 /// [`polygamma_`] for capture: the functional operator takes its arguments in another order.
@@ -241,9 +254,16 @@ binary_functions!(
     igammac false igammac_ = math::igammac,
     hypot false hypot_ = f64::hypot,
     copysign true copysign_ = math::copysign,
-    logaddexp false = math::logaddexp,
     logaddexp2 false = math::logaddexp2,
 );
+
+pub(crate) fn logaddexp(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    match promote(&[a, b])? {
+        dtype if dtype.is_floating() => zip(a, b, dtype, &math::logaddexp),
+        dtype if dtype.is_complex() => complex_functions::logaddexp(a, b, dtype),
+        dtype => Err(unsupported("logaddexp", dtype)),
+    }
+}
 
 pub(crate) fn nextafter(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let dtype = promote(&[a, b])?;

@@ -35,7 +35,7 @@ pub(crate) fn kernel() -> Kernel {
             write(op, schema, stack)
         } else if schema.is_view() {
             view(op, schema, stack)
-        } else if is_complex_factory(op, schema, stack) {
+        } else if is_complex_factory(op, &stack[stack.len() - schema.args.len()..]) {
             op.call_boxed_for_key(DispatchKey::CompositeExplicitAutograd, stack)
         } else {
             functional(op, schema, stack)
@@ -113,7 +113,7 @@ fn taken_apart_at(op: OperatorHandle) -> Option<DispatchKey> {
 
 /// Whether the call makes or converts complex numbers by other operators. Of real numbers these operators have a loop form, of
 /// complex ones only their kernels.
-fn is_complex_factory(op: OperatorHandle, schema: &FunctionSchema, stack: &Stack) -> bool {
+fn is_complex_factory(op: OperatorHandle, args: &[Value]) -> bool {
     const MADE_OF_OTHERS: [&str; 8] = [
         "aten::full",
         "aten::zeros",
@@ -129,10 +129,9 @@ fn is_complex_factory(op: OperatorHandle, schema: &FunctionSchema, stack: &Stack
         Value::DType(d) => d.is_complex(),
         v => v.tensors().any(|t| t.dtype().is_complex()),
     };
-    let args = stack.len().saturating_sub(schema.args.len());
     op.name().overload.is_empty()
         && MADE_OF_OTHERS.contains(&op.name().name.as_str())
-        && stack[args..].iter().any(complex)
+        && args.iter().any(complex)
 }
 
 /// Whether the operator is defined by calls of other operators only.
@@ -297,7 +296,9 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
     if form.runs_original {
         check_apart(op, schema, &args)?;
     }
-    let apart = taken_apart_at(form.op);
+    let factory = || is_complex_factory(form.op, &args);
+    let apart = taken_apart_at(form.op)
+        .or_else(|| factory().then_some(DispatchKey::CompositeExplicitAutograd));
     let mut inner = form
         .args
         .iter()

@@ -4,6 +4,7 @@ use super::check;
 use super::layout::{Format, check_dtype, operand, planes, result};
 use crate::error::Result;
 use crate::ops::common::wrap_dim;
+use crate::ops::complex::by_parts;
 use crate::tensor::{Tensor, access};
 use straightline_passes::ir::{DType, layout};
 use straightline_runtime::cpu::kernels::spatial::{self, Columns, Planes};
@@ -56,7 +57,7 @@ fn blocks_of(columns: &Columns) -> i64 {
 }
 
 fn check_kind(what: &str, x: &Tensor) -> Result<()> {
-    let known = x.dtype().is_floating() || x.dtype() == DType::Bool;
+    let known = x.dtype().is_floating() || x.dtype().is_complex() || x.dtype() == DType::Bool;
     check_dtype(what, x, known)
 }
 
@@ -139,6 +140,9 @@ pub(crate) fn col2im(
         "{what}: Given output_size={output:?}, kernel_size={kernel:?}, dilation={dilation:?}, padding={padding:?}, stride={stride:?}, expected size of input's dimension 2 to match the calculated number of sliding blocks {expected}, but got input.size(2)={blocks}"
     );
     check_kind(what, x)?;
+    if x.dtype().is_complex() {
+        return by_parts(x, |x| col2im(x, output, kernel, dilation, padding, stride));
+    }
     let mut sizes = x.sizes()[..rank - 2].to_vec();
     sizes.extend([rows / window, output[0], output[1]]);
     result(x, &sizes, Format::Contiguous, |out| {
@@ -164,6 +168,9 @@ pub(crate) fn unfold_backward(
     step: i64,
 ) -> Result<Tensor> {
     let what = "unfold_backward";
+    if grad.dtype().is_complex() {
+        return by_parts(grad, |grad| unfold_backward(grad, input, dim, size, step));
+    }
     let d = wrap_dim(dim, input.len())?;
     check!(step > 0, "{what}: step is {step} but must be > 0");
     check!(size >= 0, "{what}: size is {size} but must be >= 0");

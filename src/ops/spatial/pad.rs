@@ -2,10 +2,11 @@
 
 use super::check;
 use super::layout::{
-    Format, check_dtype, check_grad, check_same_dtype, operand, planes, result, volume,
+    Format, check_dtype, check_grad, check_same_dtype, copy_over, operand, planes, result, volume,
     with_spatial,
 };
 use crate::error::{Error, Result};
+use crate::ops::complex::by_parts;
 use crate::tensor::{Tensor, access};
 use straightline_passes::ir::DType;
 use straightline_passes::positions::Outside;
@@ -124,9 +125,20 @@ fn backward(
     spatial: usize,
     outside: Outside,
 ) -> Result<Tensor> {
+    if grad.dtype().is_complex() && grad.numel() > 0 {
+        check_same_dtype(what, x, grad)?;
+        let x_real = Tensor::allocate_contiguous(x.dtype().to_real(), x.device(), x.sizes())?;
+        let whole = by_parts(grad, |grad| {
+            backward(what, grad, &x_real, pad, spatial, outside)
+        })?;
+        let format = padding(what, x, pad, spatial, outside)?.format;
+        return result(x, x.sizes(), format, |out| copy_over(out, &whole));
+    }
     // the gradient's dtype decides, and the input's has to be the same
-    check_dtype(what, grad, grad.dtype().is_floating() || grad.numel() == 0)?;
-    check_same_dtype(what, x, grad)?;
+    if grad.numel() > 0 {
+        check_dtype(what, grad, grad.dtype().is_floating())?;
+        check_same_dtype(what, x, grad)?;
+    }
     let p = padding(what, x, pad, spatial, outside)?;
     check_grad(what, grad, &with_spatial(x, &p.output))?;
     result(x, x.sizes(), p.format, |out| {

@@ -260,11 +260,17 @@ impl Case {
             return Ok(Value::None);
         }
         if j["t"].is_string() {
-            return self.tensor(j, path).map(Value::Tensor);
+            return match number_of_tensor(j, ty.unwrap_optional()) {
+                Some(number) => number,
+                None => self.tensor(j, path).map(Value::Tensor),
+            };
         }
         let object = j.as_object().ok_or("not an object")?;
         let (kind, v) = object.iter().next().ok_or("an empty object")?;
         Ok(match kind.as_str() {
+            "i" if matches!(ty.unwrap_optional(), SchemaType::MemoryFormat) => {
+                Value::MemoryFormat(format_of_number(v)?)
+            }
             "i" => Value::Int(v.as_i64().ok_or("int")?),
             "b" => Value::Bool(v.as_bool().ok_or("bool")?),
             "f" => Value::Double(float(v)?),
@@ -321,6 +327,46 @@ impl Case {
             SchemaType::Scalar => Value::ScalarList(scalars().collect()),
             other => return Err(format!("a list of {other}")),
         })
+    }
+}
+
+/// PyTorch's Python binding takes a tensor where the schema has a number or a list of numbers, and hands on what it holds.
+fn number_of_tensor(j: &Json, ty: &SchemaType) -> Option<Result<Value, Skip>> {
+    let elements = || -> straightline::Result<Tensor> {
+        let row = storage(
+            dtype(text(j, "t")).unwrap_or(DType::F32),
+            &decode_base64(text(j, "data")),
+        )?;
+        aten::as_strided(
+            &row,
+            &ints(&j["size"]),
+            &ints(&j["stride"]),
+            j["offset"].as_i64(),
+        )
+    };
+    let whole = |t: Tensor| t.to_dtype(DType::I64)?.to_vec::<i64>();
+    let list = |t: &SchemaType| matches!(t, SchemaType::Int | SchemaType::SymInt);
+    let value = match ty {
+        SchemaType::Int | SchemaType::SymInt => elements()
+            .and_then(|t| t.to_dtype(DType::I64)?.item::<i64>())
+            .map(Value::Int),
+        SchemaType::Float => elements()
+            .and_then(|t| t.to_dtype(DType::F64)?.item::<f64>())
+            .map(Value::Double),
+        SchemaType::List(t, _) if list(t) => elements().and_then(whole).map(Value::IntList),
+        _ => return None,
+    };
+    Some(value.map_err(|e| e.to_string()))
+}
+
+/// The format that PyTorch's Python binding takes for this number.
+fn format_of_number(v: &Json) -> Result<MemoryFormat, Skip> {
+    match v.as_i64() {
+        Some(0) => Ok(MemoryFormat::Contiguous),
+        Some(1) => Ok(MemoryFormat::Preserve),
+        Some(2) => Ok(MemoryFormat::ChannelsLast),
+        Some(3) => Ok(MemoryFormat::ChannelsLast3d),
+        _ => Err(format!("memory format {v}")),
     }
 }
 

@@ -3,6 +3,7 @@
 use super::case::{
     Case, Geometry, Given, bytes, decode_base64, dtype, float, geometry, ints, storage, text,
 };
+use super::vectors::Kind;
 use serde_json::Value as Json;
 use straightline::dispatch::Value;
 use straightline::ops::aten;
@@ -30,6 +31,12 @@ impl Tolerance {
             rtol: 0.05,
             atol: 1e-4 + 0.02 * largest,
         }
+    }
+
+    /// With `by` more of an absolute difference.
+    pub(crate) fn raised(self, by: f64) -> Tolerance {
+        let atol = self.atol + by;
+        Tolerance { atol, ..self }
     }
 
     pub(crate) fn of(case: &Json) -> Tolerance {
@@ -165,7 +172,32 @@ impl Call<'_> {
     /// Compares the results and the arguments with what PyTorch left.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.results()?;
-        self.arguments()
+        self.arguments()?;
+        self.made_of_vectors()
+    }
+
+    /// What its vectors make of the matrix, of an operator that has them among its results.
+    fn made_of_vectors(&self) -> Result<(), String> {
+        let outs: Vec<&Tensor> = self.outs.iter().flat_map(Value::tensors).collect();
+        match self.vectors() {
+            Some(kind) if self.level == Level::Values && !self.random() => {
+                kind.check(self.at("args.0")?, &outs, Tolerance::of(&self.case.json))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Of matrices without elements the vectors are what they are.
+    fn vectors(&self) -> Option<Kind> {
+        let kind = Kind::of(&self.case.op, &self.case.stack)?;
+        (self.at("args.0").ok()?.numel() > 0).then_some(kind)
+    }
+
+    /// Whether the argument is the place of a result that consists of vectors.
+    fn holds_vectors(&self, path: &str) -> bool {
+        let outs = self.case.json["outs"].as_array();
+        let place = outs.and_then(|o| o.iter().position(|o| o["same"] == path));
+        place.is_some_and(|i| self.vectors().is_some_and(|kind| kind.has_vectors(i)))
     }
 
     fn random(&self) -> bool {
@@ -243,6 +275,12 @@ impl Call<'_> {
         if self.level == Level::Shape || self.random() {
             return Ok(());
         }
+        if self
+            .vectors()
+            .is_some_and(|kind| kind.has_vectors(position))
+        {
+            return Ok(());
+        }
         let weak = &self.case.json["weak_outs"][position.to_string()];
         if !weak.is_null() {
             return self.gathers(t, weak);
@@ -303,7 +341,7 @@ impl Call<'_> {
             }
             .and_then(|()| match written {
                 _ if self.level == Level::Shape => Ok(()),
-                Some(_) if self.random() => Ok(()),
+                Some(_) if self.random() || self.holds_vectors(&g.path) => Ok(()),
                 Some(w) => self.written(t, w),
                 None => self.untouched(g, mutated),
             })

@@ -9,6 +9,7 @@ mod compare;
 mod report;
 mod run;
 mod self_test;
+mod vectors;
 
 use report::{Report, Skips};
 use run::Mode;
@@ -99,6 +100,14 @@ fn forms() {
     }
 }
 
+/// Complex linear algebra and convolutions, operands without elements, ties: `tests/data/linalg_cases.py`.
+#[test]
+fn linear_algebra() {
+    for mode in [Mode::Eager, Mode::Meta, Mode::Compiled] {
+        run_file("linalg.jsonl.gz", mode);
+    }
+}
+
 /// Results whose layout, sizes or memory are easily mistaken: `tests/data/layout_cases.py`.
 #[test]
 fn layouts() {
@@ -132,6 +141,7 @@ fn errors() {
         "samples_errors.jsonl.gz",
         "out_dtypes_errors.jsonl.gz",
         "layout_errors.jsonl.gz",
+        "linalg_errors.jsonl.gz",
         "bad.jsonl.gz",
         "overloads_errors.jsonl.gz",
         "forms_errors.jsonl.gz",

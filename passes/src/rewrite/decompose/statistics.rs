@@ -82,7 +82,13 @@ fn var_and_mean(s: &mut Site<'_>) -> Option<(Id, Id)> {
     let centered = s.sub(x, mean);
     let squares = s.mul(centered, centered);
     let sum = s.sum(squares, &dims, s.bool("keepdim", false));
-    Some((s.div_scalar(sum, (n - correction).max(0.0)), mean))
+    // of nothing there is no variance, whatever the correction
+    let divisor = if n == 0.0 {
+        0.0
+    } else {
+        (n - correction).max(0.0)
+    };
+    Some((s.div_scalar(sum, divisor), mean))
 }
 
 fn var(s: &mut Site<'_>) -> Option<Id> {

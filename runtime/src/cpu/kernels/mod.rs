@@ -27,7 +27,6 @@ mod formula;
 #[cfg(test)]
 mod formula_tests;
 mod half;
-pub mod indefinite;
 mod index;
 #[cfg(test)]
 mod index_tests;
@@ -54,7 +53,6 @@ mod sort;
 pub mod sparse;
 pub mod spatial;
 pub mod special;
-pub mod spectral;
 mod strided;
 #[cfg(test)]
 pub(crate) mod testing;

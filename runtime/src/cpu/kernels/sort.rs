@@ -78,7 +78,7 @@ unsafe fn by_rows<T: Placed>(
     });
 }
 
-/// The elements along `dim` in order, and where each was; equal ones keep their order. NaN is the largest.
+/// The elements along `dim` in order, and where each was; equal ones keep their order if `stable`. NaN is the largest.
 ///
 /// # Safety
 ///
@@ -90,6 +90,7 @@ pub unsafe fn sort(
     a: Strided<'_>,
     dim: usize,
     descending: bool,
+    stable: bool,
 ) -> Result<(), KernelError> {
     check_ordered("sort", a.dtype)?;
     if a.numel() == 0 {
@@ -100,15 +101,23 @@ pub unsafe fn sort(
     unsafe {
         if fits_narrow(a.dtype, n) {
             by_rows::<u64>(values, indices, a, dim, descending, &|row| {
-                row.sort_unstable()
+                sort_row(row, stable);
             });
         } else {
             by_rows::<u128>(values, indices, a, dim, descending, &|row| {
-                row.sort_unstable()
+                sort_row(row, stable);
             });
         }
     }
     Ok(())
+}
+
+/// An element's key comes before its place, so that equal ones are told apart where that is wanted.
+fn sort_row<T: Placed>(row: &mut [T], stable: bool) {
+    match stable {
+        true => row.sort_unstable(),
+        false => sort_loosely(row),
+    }
 }
 
 /// Moves the median of three places to `to`.
@@ -120,6 +129,59 @@ fn median_to<T: Placed>(row: &mut [T], to: usize, [x, y, z]: [usize; 3]) {
         _ => x,
     };
     row.swap(to, median);
+}
+
+/// Parts a stretch of more than three by the median of three: what is before the result is not above it, what is from there on not below.
+fn partition<T: Placed>(row: &mut [T], first: usize, last: usize) -> usize {
+    median_to(
+        row,
+        first,
+        [first + 1, first + (last - first) / 2, last - 1],
+    );
+    let pivot = row[first].key();
+    let (mut i, mut j) = (first + 1, last);
+    // the pivot is a median of three, so that both scans meet an element to stop at
+    loop {
+        while row[i].key() < pivot {
+            i += 1;
+        }
+        j -= 1;
+        while pivot < row[j].key() {
+            j -= 1;
+        }
+        if i >= j {
+            return i;
+        }
+        row.swap(i, j);
+        i += 1;
+    }
+}
+
+/// Sorts as `std::sort` of the C++ library that PyTorch is built with, which shows in the order of equal elements.
+fn sort_loosely<T: Placed>(row: &mut [T]) {
+    let mut stretches = vec![(0, row.len(), 2 * row.len().max(1).ilog2())];
+    while let Some((first, mut last, mut rounds)) = stretches.pop() {
+        while last - first > 16 {
+            if rounds == 0 {
+                row[first..last].sort_unstable();
+                break;
+            }
+            rounds -= 1;
+            let cut = partition(row, first, last);
+            stretches.push((cut, last, rounds));
+            last = cut;
+        }
+    }
+    // no element is more than a stretch away from its place
+    for i in 1..row.len() {
+        let moved = row[i];
+        let mut to = i;
+        while to > 0 && moved.key() < row[to - 1].key() {
+            row[to] = row[to - 1];
+            to -= 1;
+        }
+        row[to] = moved;
+    }
 }
 
 /// Brings the `k` smallest to the front, in the order in which the selection of the C++ library that PyTorch is built
@@ -134,28 +196,7 @@ fn select_front<T: Placed>(row: &mut [T], k: usize) {
             return;
         }
         rounds -= 1;
-        median_to(
-            row,
-            first,
-            [first + 1, first + (last - first) / 2, last - 1],
-        );
-        let pivot = row[first].key();
-        let (mut i, mut j) = (first + 1, last);
-        // the pivot is a median of three, so that both scans meet an element to stop at
-        let cut = loop {
-            while row[i].key() < pivot {
-                i += 1;
-            }
-            j -= 1;
-            while pivot < row[j].key() {
-                j -= 1;
-            }
-            if i >= j {
-                break i;
-            }
-            row.swap(i, j);
-            i += 1;
-        };
+        let cut = partition(row, first, last);
         if cut <= nth {
             first = cut;
         } else {
@@ -163,6 +204,52 @@ fn select_front<T: Placed>(row: &mut [T], k: usize) {
         }
     }
     row[first..last].sort_by_key(|t| t.key());
+}
+
+/// Brings the element that would be at place `k` of the sorted row there, by exchanges in the order that PyTorch's `kthvalue` makes them in
+/// (the selection of Numerical Recipes, with the median of three as pivot), which shows in the places of equal elements.
+fn select_place<T: Placed>(row: &mut [T], k: usize) {
+    let above = |row: &[T], i: usize, j: usize| row[i].key() > row[j].key();
+    let (mut left, mut right) = (0, row.len().saturating_sub(1));
+    while right > left {
+        if right == left + 1 {
+            if above(row, left, right) {
+                row.swap(left, right);
+            }
+            return;
+        }
+        row.swap(left + (right - left) / 2, left + 1);
+        for (i, j) in [(left + 1, right), (left, right), (left + 1, left)] {
+            if above(row, i, j) {
+                row.swap(i, j);
+            }
+        }
+        let pivot = row[left].key();
+        let (mut i, mut j) = (left + 1, right);
+        // the ends are not below and not above the pivot, so that both scans meet an element to stop at
+        loop {
+            i += 1;
+            while pivot > row[i].key() {
+                i += 1;
+            }
+            j -= 1;
+            while row[j].key() > pivot {
+                j -= 1;
+            }
+            if j < i {
+                break;
+            }
+            row.swap(i, j);
+        }
+        row.swap(left, j);
+        if j <= k {
+            left = i;
+        }
+        if j >= k {
+            // `j` is behind `left`, which was exchanged with it
+            right = j - 1;
+        }
+    }
 }
 
 /// The extremes of a row to its front.
@@ -244,7 +331,9 @@ fn choose_one<T: Placed>(row: &mut [T], which: Selection, nan: Option<u64>) {
         },
         Selection::NanMedian => {
             let numbers = row.iter().filter(|t| !is_nan(t)).count();
-            numbers.saturating_sub(1) / 2
+            // of NaN alone, as of numbers
+            let of = if numbers == 0 { row.len() } else { numbers };
+            (of - 1) / 2
         }
         Selection::Mode => {
             row.sort_unstable();
@@ -267,7 +356,12 @@ fn choose_one<T: Placed>(row: &mut [T], which: Selection, nan: Option<u64>) {
             return;
         }
     };
-    row.select_nth_unstable(at);
+    match which {
+        Selection::Kth(_) => select_place(row, at),
+        _ => {
+            row.select_nth_unstable(at);
+        }
+    }
     row.swap(0, at);
 }
 

@@ -79,7 +79,7 @@ fn ln(x: C) -> C {
 }
 
 /// The root in the right half plane; on the cut the side is that of the imaginary part's sign.
-fn sqrt(x: C) -> C {
+pub(in crate::cpu::kernels) fn sqrt(x: C) -> C {
     if x.re == 0.0 && x.im == 0.0 {
         return C::new(0.0, x.im);
     }
@@ -219,4 +219,21 @@ pub(super) fn pow(x: C, y: C) -> C {
         return x.powi(y.re as i32);
     }
     exp(y * ln(x))
+}
+
+/// `ln(exp(x) + exp(y))` by what the one with the smaller real part adds to the other; NaN in either makes both parts NaN.
+pub(super) fn log_add_exp(x: C, y: C) -> C {
+    let is_nan = |x: C| x.re.is_nan() || x.im.is_nan();
+    if is_nan(x) || is_nan(y) {
+        return C::new(f64::NAN, f64::NAN);
+    }
+    let (low, high) = if x.re < y.re { (x, y) } else { (y, x) };
+    if !low.re.is_finite() && low.re == high.re {
+        // of two minus infinities nothing is left but one of them
+        return match low.re < 0.0 {
+            true => low,
+            false => ln(exp(low) + exp(high)),
+        };
+    }
+    log1p(exp(low - high)) + high
 }

@@ -14,8 +14,10 @@ use num_complex::Complex;
 use straightline_passes::ir::{DType, Dims, Scalar};
 use straightline_passes::schedule::loops::{BinaryOp, CompareOp, UnaryOp};
 
+pub(super) use functions::sqrt;
 pub(super) use reduce::reduce;
 pub(super) use scan::cumulative;
+pub use scan::running_log_add_exp;
 
 /// A part of a complex number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,7 +48,7 @@ pub(super) fn part<'a>(a: &Strided<'a>, part: Part, strides: &'a [i64]) -> Strid
 }
 
 /// A complex number whose parts are computed with.
-trait Number: Copy + Sync {
+pub(super) trait Number: Copy + Sync {
     /// The same in double precision.
     fn wide(self) -> Complex<f64>;
     /// Rounded from double precision.
@@ -366,6 +368,25 @@ pub(super) unsafe fn binary(
             }),
             _ => return Err(KernelError::unsupported(op, a.dtype)),
         });
+    }
+    Ok(())
+}
+
+/// `out = ln(exp(a) + exp(b))`, all complex and of one dtype.
+///
+/// # Safety
+///
+/// As for [`super::binary`].
+pub unsafe fn log_add_exp(
+    out: Strided<'_>,
+    a: Strided<'_>,
+    b: Strided<'_>,
+) -> Result<(), KernelError> {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        with_complex!("logaddexp", a.dtype, C => map2([out, a, b], 64, |x: C, y: C| {
+            <C as Number>::narrow(functions::log_add_exp(x.wide(), y.wide()))
+        }));
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use super::super::nest::parallel;
 use super::super::rows::rows_along;
 use super::super::{KernelError, Strided};
+use super::functions::log_add_exp;
 use super::{Number, get, put, with_complex};
 use num_complex::Complex;
 use straightline_passes::ir::DType;
@@ -42,6 +43,41 @@ pub(in super::super) unsafe fn cumulative(
                     };
                     // SAFETY: as above; an element that is written was read before.
                     unsafe { put(to.wrapping_offset(i * rows.steps[0]), 0, C::narrow(state)) };
+                }
+            }
+        });
+    });
+    Ok(())
+}
+
+/// The logarithm of the sum of the exponentials of the elements so far along `dim`, accumulated in double precision.
+///
+/// # Safety
+///
+/// As for [`super::super::cumulative`].
+pub unsafe fn running_log_add_exp(
+    out: Strided<'_>,
+    a: Strided<'_>,
+    dim: usize,
+) -> Result<(), KernelError> {
+    if out.dtype != a.dtype {
+        return Err(KernelError::unsupported("logcumsumexp", a.dtype));
+    }
+    if a.numel() == 0 {
+        return Ok(());
+    }
+    let rows = rows_along(&[out, a], dim);
+    with_complex!("logcumsumexp", a.dtype, C => {
+        parallel(rows.others.numel, rows.n * 80, &|first, last| {
+            for row in first..last {
+                let [to, from] = rows.others.element(row);
+                let mut total = Complex::new(f64::NEG_INFINITY, 0.0);
+                for i in 0..rows.n as isize {
+                    // SAFETY: elements of both rows.
+                    let x: C = unsafe { get(from.wrapping_offset(i * rows.steps[1]), 0) };
+                    total = log_add_exp(x.wide(), total);
+                    // SAFETY: as above; an element that is written was read before.
+                    unsafe { put(to.wrapping_offset(i * rows.steps[0]), 0, C::narrow(total)) };
                 }
             }
         });

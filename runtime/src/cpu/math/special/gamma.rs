@@ -193,6 +193,21 @@ pub fn polygamma(n: i64, x: f64) -> f64 {
     }
 }
 
+/// [`polygamma`] of a number of single precision, as far as its bounds show: factors that overflow, and poles, where PyTorch has the square of
+/// the quotient of pi and the sine of a rounded multiple of pi.
+pub fn polygamma_of_single(n: i64, x: f64) -> f64 {
+    if n == 1 && x <= 0.0 && x.fract() == 0.0 {
+        let sine = f64::from((std::f32::consts::PI * x as f32).sin());
+        return (PI / sine) * (PI / sine) + zeta(2.0, 1.0 - x);
+    }
+    if n < 2 {
+        return polygamma(n, x);
+    }
+    let sign = if n % 2 == 0 { -1.0 } else { 1.0 };
+    let (factor, sum) = (lgamma(n as f64 + 1.0).exp(), zeta(n as f64 + 1.0, x));
+    sign * f64::from(factor as f32) * f64::from(sum as f32)
+}
+
 fn trigamma(x: f64) -> f64 {
     if x < 0.5 {
         let sine = sin_pi(x);

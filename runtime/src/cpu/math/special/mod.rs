@@ -28,7 +28,7 @@ pub use elementary::{
     nextafter_bf16, nextafter_f16, nextafter_f32, sinc,
 };
 pub use error::{entr, erfcx, erfinv, log_ndtr, ndtri};
-pub use gamma::{digamma, lgamma, polygamma, zeta};
+pub use gamma::{digamma, lgamma, polygamma, polygamma_of_single, zeta};
 pub use incomplete::{lower as igamma, upper as igammac};
 pub use polynomials::{
     Precision, chebyshev_t, chebyshev_u, chebyshev_v, chebyshev_w, hermite_h, hermite_he,

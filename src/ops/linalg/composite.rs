@@ -1,8 +1,8 @@
 //! Linear algebra that is made of other operators.
 
-use super::common::wrap_dim;
 use crate::error::{Error, Result};
 use crate::ops::aten;
+use crate::ops::common::wrap_dim;
 use crate::tensor::Tensor;
 use straightline_passes::ir::{DType, MemoryFormat, Scalar};
 
@@ -42,9 +42,12 @@ pub(crate) fn slogdet(a: &Tensor) -> Result<(Tensor, Tensor)> {
     Ok((sign, log))
 }
 
-/// NaN where the determinant is negative.
+/// NaN where a real determinant is negative.
 pub(crate) fn logdet(a: &Tensor) -> Result<Tensor> {
     let (sign, log) = slogdet(a)?;
+    if sign.dtype().is_complex() {
+        return aten::add_tensor(&aten::log(&sign)?, &log, Scalar::Int(1));
+    }
     let negative = aten::lt_scalar(&sign, Scalar::Int(0))?;
     aten::masked_fill_scalar(&log, &negative, Scalar::Float(f64::NAN))
 }

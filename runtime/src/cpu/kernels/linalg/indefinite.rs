@@ -1,24 +1,32 @@
-//! Symmetric matrices that need not be positive: `L D L^T` with Bunch and Kaufman's pivots, as LAPACK's `sytrf` numbers them; and the
-//! exponential of a matrix. Matrices are column-major.
+//! Symmetric and Hermitian matrices that need not be positive: `L D L^T` and `L D L^H` with Bunch and Kaufman's pivots, as LAPACK's `sytrf`
+//! and `hetrf` number them.
 
-use super::linalg::Field;
+use super::Field;
+use crate::cpu::kernels::real::Real;
 
 /// The place and the size of the largest of these elements.
-fn largest<T: Field>(elements: impl Iterator<Item = (usize, T)>) -> (usize, T) {
-    elements.fold((0, T::default()), |best, (i, x)| {
-        let size = x.abs();
+fn largest<T: Field>(elements: impl Iterator<Item = (usize, T)>) -> (usize, T::Part) {
+    elements.fold((0, Default::default()), |best, (i, x)| {
+        let size = x.taxi();
         if size > best.1 { (i, size) } else { best }
     })
 }
 
-/// `L D L^T` of the lower triangle, in place. A positive pivot is the row (from 1) exchanged with this one; two equal negative ones belong
-/// to a block of two rows, the second of which was exchanged. The result is the first zero pivot (from 1), or 0.
-pub fn ldl<T: Field>(a: &mut [T], n: usize, pivots: &mut [i32]) -> i32 {
-    let alpha = T::narrow((1.0 + 17f64.sqrt()) / 8.0);
-    let zero = T::default();
+/// What an element is on the other side of the diagonal.
+fn mirrored<T: Field>(hermitian: bool) -> impl Fn(T) -> T + Copy {
+    move |x| if hermitian { x.conj() } else { x }
+}
+
+/// `L D L^T` (`hermitian`: `L D L^H`) of the lower triangle, in place. A positive pivot is the row (from 1) exchanged with this one; two equal
+/// negative ones belong to a block of two rows, the second of which was exchanged. The result is the first zero pivot (from 1), or 0.
+pub fn ldl<T: Field>(a: &mut [T], n: usize, pivots: &mut [i32], hermitian: bool) -> i32 {
+    let alpha = T::Part::narrow((1.0 + 17f64.sqrt()) / 8.0);
+    let zero = <T::Part as Default>::default();
+    let mirror = mirrored::<T>(hermitian);
+    let on_diagonal = |x: T| if hermitian { T::of(x.re()) } else { x };
     let (mut k, mut info) = (0, 0);
     while k < n {
-        let own = a[k * n + k].abs();
+        let own = on_diagonal(a[k * n + k]).taxi();
         let (imax, colmax) = largest((k + 1..n).map(|i| (i, a[k * n + i])));
         let most = if own > colmax { own } else { colmax };
         let (mut other, mut two) = (k, false);
@@ -28,6 +36,7 @@ pub fn ldl<T: Field>(a: &mut [T], n: usize, pivots: &mut [i32]) -> i32 {
             if info == 0 {
                 info = k as i32 + 1;
             }
+            a[k * n + k] = on_diagonal(a[k * n + k]);
             pivots[k] = k as i32 + 1;
             k += 1;
             continue;
@@ -38,7 +47,7 @@ pub fn ldl<T: Field>(a: &mut [T], n: usize, pivots: &mut [i32]) -> i32 {
             let (_, rowmax) = largest(row.chain(column));
             if own >= alpha * colmax * (colmax / rowmax) {
                 // the pivot is large enough after all
-            } else if a[imax * n + imax].abs() >= alpha * rowmax {
+            } else if on_diagonal(a[imax * n + imax]).taxi() >= alpha * rowmax {
                 other = imax;
             } else {
                 (other, two) = (imax, true);
@@ -50,24 +59,31 @@ pub fn ldl<T: Field>(a: &mut [T], n: usize, pivots: &mut [i32]) -> i32 {
                 a.swap(last * n + i, other * n + i);
             }
             for i in last + 1..other {
-                a.swap(last * n + i, i * n + other);
+                let (x, y) = (a[last * n + i], a[i * n + other]);
+                (a[last * n + i], a[i * n + other]) = (mirror(y), mirror(x));
             }
+            a[last * n + other] = mirror(a[last * n + other]);
             a.swap(last * n + last, other * n + other);
+            a[other * n + other] = on_diagonal(a[other * n + other]);
             if two {
                 a.swap(k * n + k + 1, k * n + other);
             }
         }
+        for i in k..=last {
+            a[i * n + i] = on_diagonal(a[i * n + i]);
+        }
         if two {
-            eliminate_two(a, n, k);
+            eliminate_two(a, n, k, hermitian);
             (pivots[k], pivots[k + 1]) = (-(other as i32 + 1), -(other as i32 + 1));
             k += 2;
         } else {
-            let inverse = T::ONE / a[k * n + k];
+            let inverse = T::ONE.over(a[k * n + k]);
             for j in k + 1..n {
-                let factor = inverse * a[k * n + j];
+                let factor = inverse * mirror(a[k * n + j]);
                 for i in j..n {
                     a[j * n + i] = a[j * n + i] - factor * a[k * n + i];
                 }
+                a[j * n + j] = on_diagonal(a[j * n + j]);
             }
             for i in k + 1..n {
                 a[k * n + i] = inverse * a[k * n + i];
@@ -80,26 +96,37 @@ pub fn ldl<T: Field>(a: &mut [T], n: usize, pivots: &mut [i32]) -> i32 {
 }
 
 /// Subtracts what the 2 by 2 block at `k` makes of the columns below it.
-fn eliminate_two<T: Field>(a: &mut [T], n: usize, k: usize) {
+fn eliminate_two<T: Field>(a: &mut [T], n: usize, k: usize, hermitian: bool) {
     if k + 2 >= n {
         return;
     }
+    let mirror = mirrored::<T>(hermitian);
     let off = a[k * n + k + 1];
-    let (d11, d22) = (a[(k + 1) * n + k + 1] / off, a[k * n + k] / off);
-    let scale = T::ONE / (d11 * d22 - T::ONE) / off;
+    let (d11, d22) = (
+        a[(k + 1) * n + k + 1].over(off),
+        a[k * n + k].over(mirror(off)),
+    );
+    let scale = T::ONE.over(d11 * d22 - T::ONE);
     for j in k + 2..n {
         let (x, y) = (a[k * n + j], a[(k + 1) * n + j]);
-        let (first, second) = (scale * (d11 * x - y), scale * (d22 * y - x));
+        // (x, y) times the inverse of the block
+        let first = scale * (d11 * x - y).over(mirror(off));
+        let second = scale * (d22 * y - x).over(off);
+        let (p, q) = (mirror(first), mirror(second));
         for i in j..n {
-            a[j * n + i] = a[j * n + i] - a[k * n + i] * first - a[(k + 1) * n + i] * second;
+            a[j * n + i] = a[j * n + i] - a[k * n + i] * p - a[(k + 1) * n + i] * q;
         }
         (a[k * n + j], a[(k + 1) * n + j]) = (first, second);
+        if hermitian {
+            a[j * n + j] = T::of(a[j * n + j].re());
+        }
     }
 }
 
 /// Solves `a x = b` in place from the factors of [`ldl`]; the pivots are within bounds.
-pub fn ldl_solve<T: Field>(ld: &[T], n: usize, pivots: &[i32], b: &mut [T]) {
+pub fn ldl_solve<T: Field>(ld: &[T], n: usize, pivots: &[i32], b: &mut [T], hermitian: bool) {
     let at = |i: usize, j: usize| ld[j * n + i];
+    let mirror = mirrored::<T>(hermitian);
     for x in b.chunks_exact_mut(n.max(1)) {
         let mut k = 0;
         while k < n {
@@ -115,13 +142,13 @@ pub fn ldl_solve<T: Field>(ld: &[T], n: usize, pivots: &[i32], b: &mut [T]) {
             }
             if two {
                 let off = at(k + 1, k);
-                let (d1, d2) = (at(k, k) / off, at(k + 1, k + 1) / off);
+                let (d1, d2) = (at(k, k).over(mirror(off)), at(k + 1, k + 1).over(off));
                 let denominator = d1 * d2 - T::ONE;
-                let (y, z) = (x[k] / off, x[k + 1] / off);
-                x[k] = (d2 * y - z) / denominator;
-                x[k + 1] = (d1 * z - y) / denominator;
+                let (y, z) = (x[k].over(mirror(off)), x[k + 1].over(off));
+                x[k] = (d2 * y - z).over(denominator);
+                x[k + 1] = (d1 * z - y).over(denominator);
             } else {
-                x[k] = x[k] / at(k, k);
+                x[k] = x[k].over(at(k, k));
             }
             k = last + 1;
         }
@@ -131,55 +158,14 @@ pub fn ldl_solve<T: Field>(ld: &[T], n: usize, pivots: &[i32], b: &mut [T]) {
             let first = if two { last - 1 } else { last };
             for i in k..n {
                 if two {
-                    x[first] = x[first] - at(i, first) * x[i];
+                    x[first] = x[first] - mirror(at(i, first)) * x[i];
                 }
-                x[last] = x[last] - at(i, last) * x[i];
+                x[last] = x[last] - mirror(at(i, last)) * x[i];
             }
             x.swap(last, pivots[last].unsigned_abs() as usize - 1);
             k = first;
         }
     }
-}
-
-/// The exponential of an `n` by `n` matrix: the Taylor series of a part of it, squared again and again.
-pub fn exponential(a: &mut [f64], n: usize) {
-    let norm = (a.chunks_exact(n.max(1)))
-        .map(|column| column.iter().map(|x| x.abs()).sum::<f64>())
-        .fold(0.0, f64::max);
-    // of a matrix with infinities or NaN nothing is left of a smaller one either
-    let halvings = match norm.is_finite() && norm > 0.5 {
-        true => (norm / 0.5).log2().ceil() as i32,
-        false => 0,
-    };
-    let scale = 0.5f64.powi(halvings);
-    a.iter_mut().for_each(|x| *x *= scale);
-    // 0.5^16 / 16! is less than the last bit
-    let mut sum = vec![0.0; n * n];
-    for term in (0..=16).rev() {
-        let mut next = product(a, &sum, n);
-        next.iter_mut().for_each(|x| *x /= f64::from(term + 1));
-        next.iter_mut().step_by(n + 1).for_each(|x| *x += 1.0);
-        sum = next;
-    }
-    for _ in 0..halvings {
-        sum = product(&sum, &sum, n);
-    }
-    a.copy_from_slice(&sum);
-}
-
-fn product(a: &[f64], b: &[f64], n: usize) -> Vec<f64> {
-    let mut out = vec![0.0; n * n];
-    if n == 0 {
-        return out;
-    }
-    for (out, b) in out.chunks_exact_mut(n).zip(b.chunks_exact(n)) {
-        for (column, factor) in a.chunks_exact(n).zip(b) {
-            out.iter_mut()
-                .zip(column)
-                .for_each(|(o, x)| *o += x * factor);
-        }
-    }
-    out
 }
 
 #[cfg(test)]
@@ -202,33 +188,16 @@ mod tests {
         ];
         for (n, a) in all {
             let (mut ld, mut pivots) = (a.clone(), vec![0; n]);
-            assert_eq!(ldl(&mut ld, n, &mut pivots), 0);
+            assert_eq!(ldl(&mut ld, n, &mut pivots, false), 0);
             let want: Vec<f64> = (0..n).map(|i| i as f64 - 1.5).collect();
             let mut x: Vec<f64> = (0..n)
                 .map(|i| (0..n).map(|j| a[j * n + i] * want[j]).sum())
                 .collect();
-            ldl_solve(&ld, n, &pivots, &mut x);
+            ldl_solve(&ld, n, &pivots, &mut x, false);
             for (x, y) in x.iter().zip(&want) {
                 assert!((x - y).abs() < 1e-12, "{n}: {x} {y}");
             }
         }
-        assert_eq!(ldl(&mut [0.0f32; 4], 2, &mut [0; 2]), 1);
-    }
-
-    #[test]
-    fn exponentials() {
-        let mut turn = [0.0, 3.0, -3.0, 0.0];
-        exponential(&mut turn, 2);
-        assert!((turn[0] - 3f64.cos()).abs() < 1e-14 && (turn[1] - 3f64.sin()).abs() < 1e-14);
-        let mut large = [-40.0, 0.0, 7.0, 2.0];
-        exponential(&mut large, 2);
-        assert!((large[3] - 2f64.exp()).abs() < 1e-12);
-        assert!(exponential_of(f64::NAN).is_nan() && exponential_of(f64::INFINITY).is_nan());
-    }
-
-    fn exponential_of(x: f64) -> f64 {
-        let mut a = [x];
-        exponential(&mut a, 1);
-        a[0]
+        assert_eq!(ldl(&mut [0.0f32; 4], 2, &mut [0; 2], false), 1);
     }
 }

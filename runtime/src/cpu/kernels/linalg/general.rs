@@ -1,183 +1,11 @@
-//! Eigenvalues and eigenvectors of small dense matrices of `f64`, column-major.
-//!
-//! Symmetric ones by Householder's tridiagonal form and QL steps with implicit shifts; general ones by the Hessenberg form and
-//! Francis' double-shift QR steps, the vectors by back substitution in the quasi-triangular form.
+//! Eigenvalues and eigenvectors of general matrices of `f64`, column-major: the Hessenberg form and Francis' double-shift QR steps, the
+//! vectors by back substitution in the quasi-triangular form.
+
+use super::qr::{reflect, reflector};
+use super::{dot, identity, rotate, two_columns};
 
 /// Steps for one eigenvalue after which the iteration counts as failed.
-const STEPS: usize = 80;
-
-fn dot(x: &[f64], y: &[f64]) -> f64 {
-    x.iter().zip(y).map(|(x, y)| x * y).sum()
-}
-
-/// A reflector `1 - tau v v^T`, `v[0] = 1`, that takes `x` to a multiple of the first axis. `x` becomes that multiple and, behind it, the
-/// rest of `v`.
-fn reflector(x: &mut [f64]) -> f64 {
-    let Some((alpha, rest)) = x.split_first_mut() else {
-        return 0.0;
-    };
-    let norm = dot(rest, rest).sqrt();
-    if norm == 0.0 {
-        return 0.0;
-    }
-    let beta = -alpha.hypot(norm).copysign(*alpha);
-    let tau = (beta - *alpha) / beta;
-    let scale = 1.0 / (*alpha - beta);
-    rest.iter_mut().for_each(|v| *v *= scale);
-    *alpha = beta;
-    tau
-}
-
-/// `z[:, i] , z[:, j]` turned by a rotation.
-fn turn(z: &mut [f64], n: usize, i: usize, c: f64, s: f64) {
-    if z.is_empty() {
-        return;
-    }
-    let (left, right) = z.split_at_mut((i + 1) * n);
-    for (x, y) in left[i * n..].iter_mut().zip(&mut right[..n]) {
-        (*x, *y) = (c * *x - s * *y, s * *x + c * *y);
-    }
-}
-
-/// The eigenvalues of a symmetric matrix of which the lower triangle is read, least first; `a` becomes the vectors, in columns, where they
-/// are wanted. The result is 0, or where the iteration failed the place (from 1) of the eigenvalue.
-pub fn symmetric(a: &mut [f64], n: usize, values: &mut [f64], vectors: bool) -> i32 {
-    let (mut off, mut tau) = (vec![0.0; n], vec![0.0; n]);
-    tridiagonal(a, n, values, &mut off, &mut tau);
-    let mut z = Vec::new();
-    if vectors {
-        z = identity(n);
-        for i in (0..n.saturating_sub(1)).rev() {
-            let v = &a[i * n + i + 1..(i + 1) * n];
-            for column in z[(i + 1) * n..].chunks_exact_mut(n) {
-                let x = &mut column[i + 1..];
-                reflect(v, tau[i], x);
-            }
-        }
-    }
-    let failed = implicit_ql(values, &mut off, &mut z, n);
-    if failed > 0 {
-        return failed;
-    }
-    for i in 0..n {
-        let least = (i..n).fold(i, |b, j| if values[j] < values[b] { j } else { b });
-        if least != i {
-            values.swap(i, least);
-            if vectors {
-                let (x, y) = z.split_at_mut(least * n);
-                x[i * n..(i + 1) * n].swap_with_slice(&mut y[..n]);
-            }
-        }
-    }
-    if vectors {
-        a.copy_from_slice(&z);
-    }
-    0
-}
-
-fn identity(n: usize) -> Vec<f64> {
-    let mut z = vec![0.0; n * n];
-    z.iter_mut().step_by(n + 1).for_each(|x| *x = 1.0);
-    z
-}
-
-/// `x -= tau v (v^T x)`, where `v[0]` counts as 1.
-fn reflect(v: &[f64], tau: f64, x: &mut [f64]) {
-    if tau == 0.0 || x.is_empty() {
-        return;
-    }
-    let sum = tau * (x[0] + dot(&v[1..], &x[1..]));
-    x[0] -= sum;
-    for (x, v) in x[1..].iter_mut().zip(&v[1..]) {
-        *x -= sum * v;
-    }
-}
-
-/// Diagonal and off-diagonal of the tridiagonal form; the reflectors stay below the diagonal of `a`.
-fn tridiagonal(a: &mut [f64], n: usize, d: &mut [f64], e: &mut [f64], tau: &mut [f64]) {
-    for i in 0..n {
-        d[i] = a[i * n + i];
-        if i + 1 == n {
-            break;
-        }
-        let t = reflector(&mut a[i * n + i + 1..(i + 1) * n]);
-        (e[i], tau[i]) = (a[i * n + i + 1], t);
-        if t == 0.0 {
-            continue;
-        }
-        let m = n - i - 1;
-        let mut v = a[i * n + i + 1..(i + 1) * n].to_vec();
-        v[0] = 1.0;
-        // w = tau A v - (tau^2 / 2) (v^T A v) v, of the lower triangle of the rest
-        let at = |r: usize, c: usize| (i + 1 + c) * n + i + 1 + r;
-        let mut w = vec![0.0; m];
-        for c in 0..m {
-            w[c] += t * a[at(c, c)] * v[c];
-            for r in c + 1..m {
-                let x = a[at(r, c)];
-                w[r] += t * x * v[c];
-                w[c] += t * x * v[r];
-            }
-        }
-        let half = 0.5 * t * dot(&w, &v);
-        w.iter_mut().zip(&v).for_each(|(w, v)| *w -= half * v);
-        for c in 0..m {
-            for r in c..m {
-                a[at(r, c)] -= v[r] * w[c] + w[r] * v[c];
-            }
-        }
-    }
-}
-
-/// QL steps with implicit shifts on a tridiagonal matrix, whose rotations `z` takes part in.
-fn implicit_ql(d: &mut [f64], e: &mut [f64], z: &mut [f64], n: usize) -> i32 {
-    for l in 0..n {
-        let mut steps = 0;
-        loop {
-            let small = |m: &usize| {
-                let size = d[*m].abs() + d[*m + 1].abs();
-                e[*m].abs() <= f64::EPSILON * size
-            };
-            let m = (l..n - 1).find(small).unwrap_or(n - 1);
-            if m == l {
-                break;
-            }
-            steps += 1;
-            // NaN is never small
-            if steps > STEPS {
-                return l as i32 + 1;
-            }
-            let mut g = (d[l + 1] - d[l]) / (2.0 * e[l]);
-            g = d[m] - d[l] + e[l] / (g + g.hypot(1.0).copysign(g));
-            let (mut s, mut c, mut p) = (1.0, 1.0, 0.0);
-            let mut split = false;
-            for i in (l..m).rev() {
-                let (f, b) = (s * e[i], c * e[i]);
-                let mut r = f.hypot(g);
-                e[i + 1] = r;
-                if r == 0.0 {
-                    d[i + 1] -= p;
-                    e[m] = 0.0;
-                    split = true;
-                    break;
-                }
-                (s, c) = (f / r, g / r);
-                g = d[i + 1] - p;
-                r = (d[i] - g) * s + 2.0 * c * b;
-                p = s * r;
-                d[i + 1] = g + p;
-                g = c * r - b;
-                turn(z, n, i, c, s);
-            }
-            if !split {
-                d[l] -= p;
-                e[l] = g;
-                e[m] = 0.0;
-            }
-        }
-    }
-    0
-}
+pub(super) const STEPS: usize = 80;
 
 /// The eigenvalues of a general matrix: real and imaginary parts, those of a pair next to each other, the positive part first. `a` becomes
 /// the vectors where they are wanted: the column of a real one, or for a pair one column of real parts and one of imaginary parts; of length
@@ -335,7 +163,8 @@ impl Quasi<'_> {
             *self.at_mut(i, low) = c * a + s * b;
             *self.at_mut(i, high) = c * b - s * a;
         }
-        turn(self.z, n, low, c, -s);
+        let (x, y) = two_columns(self.z, n, low, high);
+        rotate(x, y, c, -s);
         *self.at_mut(high, low) = 0.0;
     }
 
@@ -593,37 +422,6 @@ mod tests {
                 (state >> 11) as f64 / (1u64 << 52) as f64 - 1.0
             })
             .collect()
-    }
-
-    #[test]
-    fn symmetric_matrices_fall_apart_into_orthogonal_vectors() {
-        for n in [1, 2, 3, 8, 33] {
-            let x = numbers(n * n, 7 + n as u64);
-            let a: Vec<f64> = (0..n * n).map(|e| x[e] + x[e % n * n + e / n]).collect();
-            let (mut v, mut w) = (a.clone(), vec![0.0; n]);
-            assert_eq!(symmetric(&mut v, n, &mut w, true), 0);
-            assert!(w.windows(2).all(|w| w[0] <= w[1]));
-            for k in 0..n {
-                let x = &v[k * n..(k + 1) * n];
-                for i in 0..n {
-                    let ax: f64 = (0..n).map(|j| a[j * n + i] * x[j]).sum();
-                    assert!((ax - w[k] * x[i]).abs() < 1e-12 * n as f64, "{n}");
-                }
-                for l in 0..n {
-                    let want = f64::from(u8::from(l == k));
-                    assert!((dot(x, &v[l * n..(l + 1) * n]) - want).abs() < 1e-12);
-                }
-            }
-            let (mut b, mut alone) = (a, vec![0.0; n]);
-            symmetric(&mut b, n, &mut alone, false);
-            assert!(
-                alone
-                    .iter()
-                    .zip(&w)
-                    .all(|(a, b)| (a - b).abs() < 1e-12 * n as f64)
-            );
-        }
-        assert!(symmetric(&mut [f64::NAN; 4], 2, &mut [0.0; 2], true) > 0);
     }
 
     #[test]

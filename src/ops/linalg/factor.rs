@@ -1,17 +1,18 @@
 //! Factors by themselves and what is solved with them: reflectors, triangles, `L D L^T`; the parts of an LU factorisation.
 
-use super::common::check_devices;
-use super::copy;
-use super::dense::{check_kernel, slice, slice_mut, with_float};
-use super::linalg::{
-    batch, check_errors, check_matrix, columns, each_matrix, infos, lu_factor_ex, of_columns, shape,
+use super::{
+    batch, check_errors, check_matrix, columns, computes, each_matrix, infos, lu_factor_ex,
+    of_columns, shape,
 };
-use super::view;
 use crate::error::{Error, Result};
 use crate::ops::aten;
+use crate::ops::common::check_devices;
+use crate::ops::copy;
+use crate::ops::dense::{check_field, slice, slice_mut, with_field};
+use crate::ops::view;
 use crate::tensor::{Tensor, access};
 use straightline_passes::ir::{DType, Scalar, layout};
-use straightline_runtime::cpu::kernels::{indefinite, linalg as kernels};
+use straightline_runtime::cpu::kernels::linalg::{self as kernels, Field, Form};
 
 fn at_least_two(t: &Tensor, what: &str) -> Result<()> {
     if t.dim() < 2 {
@@ -30,7 +31,7 @@ fn fresh(a: &Tensor, dtype: DType, extra: &[usize]) -> Result<Tensor> {
 /// Reflectors below the diagonal of `r`, and their factors.
 pub(crate) fn geqrf(a: &Tensor) -> Result<(Tensor, Tensor)> {
     at_least_two(a, "torch.geqrf: input")?;
-    check_kernel("geqrf_cpu", a)?;
+    check_field("geqrf_cpu", a)?;
     let (m, n) = shape(a);
     let k = m.min(n);
     let (memory, tau) = (columns(a)?, fresh(a, a.dtype(), &[k])?);
@@ -82,14 +83,14 @@ pub(crate) fn householder_product(a: &Tensor, tau: &Tensor) -> Result<Tensor> {
     let name = "torch.linalg.householder_product";
     at_least_two(a, &format!("{name}: input"))?;
     check_factors(a, tau, name)?;
-    check_kernel("orgqr_cpu", a)?;
+    check_field("orgqr_cpu", a)?;
     let (m, n) = shape(a);
     let k = tau.sizes().last().copied().unwrap_or(0) as usize;
     let (memory, tau) = (columns(a)?, copy::clone_contiguous(tau)?);
     let out = fresh(a, a.dtype(), &[n, m])?;
     if out.storage().has_data() {
         let (x, q) = (memory, out.clone());
-        with_float!(a.dtype(), "orgqr_cpu", T => {
+        with_field!(a.dtype(), "orgqr_cpu", T => {
             // SAFETY: the tensors are fresh, row-major and of this dtype.
             let (x, t, q) = unsafe {
                 (slice::<T>(&x)?, slice::<T>(&tau)?, slice_mut::<T>(&q)?)
@@ -154,23 +155,29 @@ pub(crate) fn ormqr(
         ));
     }
     check_devices(&[a, tau, other])?;
-    check_kernel("ormqr_cpu", a)?;
+    check_field("ormqr_cpu", a)?;
     let (memory, tau) = (columns(a)?, copy::clone_contiguous(tau)?);
-    // from the right: the rows of `x q` are the columns of `q^T x^T`
     let out = match left {
         true => columns(other)?,
         false => copy::clone_contiguous(other)?,
     };
     if out.storage().has_data() {
         let (x, y) = (memory, out.clone());
-        with_float!(a.dtype(), "ormqr_cpu", T => {
+        with_field!(a.dtype(), "ormqr_cpu", T => {
             // SAFETY: the tensors are fresh, row-major and of this dtype.
             let (x, t, y) = unsafe {
                 (slice::<T>(&x)?, slice::<T>(&tau)?, slice_mut::<T>(&y)?)
             };
             for (i, y) in y.chunks_exact_mut((rows * cols).max(1)).enumerate() {
-                let x = &x[i * m * n..(i + 1) * m * n];
-                kernels::reflect_all(x, m, &t[i * k..(i + 1) * k], y, transpose == left);
+                let (x, t) = (&x[i * m * n..(i + 1) * m * n], &t[i * k..(i + 1) * k]);
+                if left {
+                    kernels::reflect_all(x, m, t, y, transpose);
+                } else {
+                    // of the rows' conjugates they are the columns of `q^H y^H`
+                    kernels::conjugate(y);
+                    kernels::reflect_all(x, m, t, y, !transpose);
+                    kernels::conjugate(y);
+                }
             }
             Ok::<(), Error>(())
         })?;
@@ -181,18 +188,17 @@ pub(crate) fn ormqr(
 /// The inverse of a matrix from its Cholesky factor.
 pub(crate) fn cholesky_inverse(l: &Tensor, upper: bool) -> Result<Tensor> {
     let n = square_of("cholesky_inverse", "A", l)?;
-    check_kernel("cholesky_inverse_out_cpu", l)?;
+    check_field("cholesky_inverse_out_cpu", l)?;
     let (memory, info) = (columns(l)?, infos(l, &[])?);
     let out = fresh(l, l.dtype(), &[n, n])?;
     if out.storage().has_data() {
         let (m, x, i) = (memory, out.clone(), info.clone());
         each_matrix!(l.dtype(), "cholesky_inverse_out_cpu", T, (i: i32, 1; x: T, n * n; m: T, n * n), {
-            let zero = (0..n).find(|j| m[j * (n + 1)] == 0.0);
+            let zero = (0..n).find(|j| m[j * (n + 1)] == T::default());
             i[0] = zero.map_or(0, |j| j as i32 + 1);
-            x.fill(0.0);
-            x.iter_mut().step_by(n + 1).for_each(|x| *x = 1.0);
-            kernels::solve_triangular(m, n, x, upper, upper, false);
-            kernels::solve_triangular(m, n, x, upper, !upper, false);
+            x.fill(T::default());
+            x.iter_mut().step_by(n + 1).for_each(|x| *x = T::ONE);
+            kernels::cholesky_solve(m, n, x, upper);
         });
         check_errors(&info, "cholesky_inverse", l.dim() == 2)?;
     }
@@ -261,14 +267,13 @@ pub(crate) fn cholesky_solve(b: &Tensor, factor: &Tensor, upper: bool) -> Result
         }
     }
     let (l, b) = check_old_equation(factor, b, "cholesky_solve")?;
-    check_kernel("cholesky_solve_cpu", &b)?;
+    check_field("cholesky_solve_cpu", &b)?;
     let ((n, _), (_, r)) = (shape(&l), shape(&b));
     let (memory, x) = (columns(&l)?, columns(&b)?);
     if x.storage().has_data() {
         let (m, y) = (memory, x.clone());
         each_matrix!(b.dtype(), "cholesky_solve_cpu", T, (y: T, n * r; m: T, n * n), {
-            kernels::solve_triangular(m, n, y, upper, upper, false);
-            kernels::solve_triangular(m, n, y, upper, !upper, false);
+            kernels::cholesky_solve(m, n, y, upper);
         });
     }
     of_columns(&x)
@@ -291,13 +296,14 @@ pub(crate) fn triangular_solve(
         }
     }
     let (a, b) = check_old_equation(a, b, "triangular_solve")?;
-    check_kernel("triangular_solve_cpu", &b)?;
+    check_field("triangular_solve_cpu", &b)?;
     let ((n, _), (_, r)) = (shape(&a), shape(&b));
     let (memory, x) = (columns(&a)?, columns(&b)?);
     if x.storage().has_data() {
         let (m, y) = (memory.clone(), x.clone());
         each_matrix!(b.dtype(), "triangular_solve_cpu", T, (y: T, n * r; m: T, n * n), {
-            kernels::solve_triangular(m, n, y, upper, transpose, unit);
+            let form = if transpose { Form::Transposed } else { Form::Plain };
+            kernels::solve_triangular(m, n, y, upper, form, unit);
         });
     }
     Ok((of_columns(&x)?, of_columns(&memory)?))
@@ -306,18 +312,18 @@ pub(crate) fn triangular_solve(
 /// `L D L^T` of symmetric matrices, of which the lower triangle is read.
 pub(crate) fn ldl_factor_ex(
     a: &Tensor,
-    _hermitian: bool,
+    hermitian: bool,
     check: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let n = square_of("torch.linalg.ldl_factor_ex", "A", a)?;
-    check_kernel("ldl_factor_kernel_cpu", a)?;
+    check_matrix(a, "torch.linalg.ldl_factor_ex", "A")?;
     let lower = copy::tril(a, 0)?;
     let (memory, info) = (columns(&lower)?, infos(a, &[])?);
     let pivots = infos(a, &[n as i64])?;
-    if info.storage().has_data() {
+    if computes(a, &info) {
         let (x, p, i) = (memory.clone(), pivots.clone(), info.clone());
         each_matrix!(a.dtype(), "ldl_factor_kernel_cpu", T, (i: i32, 1; x: T, n * n; p: i32, n), {
-            i[0] = indefinite::ldl(x, n, p);
+            i[0] = kernels::ldl(x, n, p, hermitian);
         });
         if check {
             check_errors(&info, "torch.linalg.ldl_factor_ex", a.dim() == 2)?;
@@ -330,11 +336,11 @@ pub(crate) fn ldl_solve(
     ld: &Tensor,
     pivots: &Tensor,
     b: &Tensor,
-    _hermitian: bool,
+    hermitian: bool,
 ) -> Result<Tensor> {
     let name = "torch.linalg.ldl_solve";
     let n = square_of(name, "LD", ld)?;
-    check_kernel("ldl_solve_kernel_cpu", ld)?;
+    check_matrix(ld, name, "LD")?;
     let refuse = |text: String| Err(Error::runtime(format!("{name}: {text}")));
     if b.dim() < 2 {
         return refuse(format!(
@@ -368,14 +374,14 @@ pub(crate) fn ldl_solve(
     let pivots = copy::clone_contiguous(&copy::to_dtype(&pivots, DType::I32)?)?;
     let r = shape(&b).1;
     let (memory, x) = (columns(&a)?, columns(&b)?);
-    if x.storage().has_data() {
+    if computes(&a, &x) {
         let (m, p, y) = (memory, pivots, x.clone());
         let within = |p: &i32| (1..=n as u32).contains(&p.unsigned_abs());
         if !p.to_vec::<i32>()?.iter().all(within) {
             return refuse("pivots must be between 1 and the number of rows".into());
         }
         each_matrix!(a.dtype(), "ldl_solve_kernel_cpu", T, (y: T, n * r; m: T, n * n; p: i32, n), {
-            indefinite::ldl_solve(m, n, p, y);
+            kernels::ldl_solve(m, n, p, y, hermitian);
         });
     }
     of_columns(&x)
@@ -389,7 +395,7 @@ fn permutations(lu: &Tensor, pivots: &Tensor) -> Result<Tensor> {
     );
     let out = copy::fill_(&fresh(lu, DType::F64, &[m, m])?, Scalar::Int(0))?;
     if out.storage().has_data() && m > 0 {
-        let pivots = super::dense::dense(pivots)?;
+        let pivots = crate::ops::dense::dense(pivots)?;
         let _reads = access::read(&[&pivots])?;
         // SAFETY: row-major tensors of these dtypes, the pivots held shared, the result fresh.
         let (p, out) = unsafe { (slice::<i32>(&pivots)?, slice_mut::<f64>(&out)?) };
@@ -419,10 +425,10 @@ fn triangles(lu: &Tensor) -> Result<(Tensor, Tensor)> {
     let (m, n) = shape(lu);
     let k = m.min(n) as i64;
     let row_major = |t: &Tensor| copy::to_contiguous(t);
-    let lower = copy::tril(&row_major(&view::narrow(lu, -1, 0, k)?)?, -1)?;
+    let lower = copy::tril(&row_major(&view::slice(lu, -1, Some(0), Some(k), 1)?)?, -1)?;
     let ones = copy::fill_(&view::diagonal(&lower, 0, -2, -1)?, Scalar::Int(1));
     ones?;
-    let upper = copy::triu(&row_major(&view::narrow(lu, -2, 0, k)?)?, 0)?;
+    let upper = copy::triu(&row_major(&view::slice(lu, -2, Some(0), Some(k), 1)?)?, 0)?;
     Ok((lower, upper))
 }
 
@@ -471,7 +477,6 @@ pub(crate) fn lu_unpack(
 
 /// `a = p l u`.
 pub(crate) fn lu(a: &Tensor, pivot: bool) -> Result<(Tensor, Tensor, Tensor)> {
-    check_matrix(a, "linalg.lu", "A")?;
     let (lu, pivots, _) = lu_factor_ex(a, pivot, false)?;
     lu_unpack(&lu, &pivots, true, true)
 }
@@ -505,6 +510,33 @@ mod tests {
             let (p, l, u) = aten::linalg_lu(&a, true).unwrap();
             let again = p.matmul(&l).unwrap().matmul(&u).unwrap();
             assert!(aten::allclose(&again, &a, 1e-12, 1e-12, false).unwrap());
+        }
+    }
+
+    #[test]
+    fn factors_of_complex_matrices_solve_from_both_sides() {
+        use num_complex::Complex;
+        let numbers = |n: usize| -> Vec<Complex<f64>> {
+            (0..n)
+                .map(|i| {
+                    let x = (i * i + 3 * i) as f64;
+                    Complex::new(x.sin() * 2.0, (1.7 * x).cos())
+                })
+                .collect()
+        };
+        let matrix = |m: i64, n: i64| {
+            let numbers = numbers((m * n) as usize);
+            Tensor::from_vec(numbers).unwrap().view(&[m, n]).unwrap()
+        };
+        let (a, b) = (matrix(3, 3), matrix(3, 2));
+        let row = b.t().unwrap();
+        let (lu, pivots, _) = aten::linalg_lu_factor_ex(&a, true, true).unwrap();
+        let adjoint = aten::conj_physical(&a.t().unwrap()).unwrap();
+        for (with, is_adjoint) in [(&a, false), (&adjoint, true)] {
+            let x = aten::linalg_lu_solve(&lu, &pivots, &b, true, is_adjoint).unwrap();
+            assert!(aten::allclose(&with.matmul(&x).unwrap(), &b, 1e-10, 1e-10, false).unwrap());
+            let x = aten::linalg_lu_solve(&lu, &pivots, &row, false, is_adjoint).unwrap();
+            assert!(aten::allclose(&x.matmul(with).unwrap(), &row, 1e-10, 1e-10, false).unwrap());
         }
     }
 

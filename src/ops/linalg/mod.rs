@@ -1,28 +1,60 @@
 //! Linear algebra: factorisations, inverses, solutions, determinants. Results are column-major, as LAPACK's are.
 
+pub(crate) mod composite;
+pub(crate) mod factor;
+pub(crate) mod least_squares;
+pub(crate) mod spectral;
+
 use super::common::check_devices;
 use super::copy;
-use super::dense::{check_kernel, slice, slice_mut, with_float};
+use super::dense::{check_field, slice, slice_mut, with_field};
 use super::view;
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
 use straightline_passes::ir::{DType, Dims, Scalar, layout};
 use straightline_runtime::cpu::kernels::linalg as kernels;
+use straightline_runtime::cpu::kernels::linalg::{Field, Form};
+use straightline_runtime::cpu::kernels::real::Real;
 
-/// A matrix (or batch) of floats that a kernel takes.
+/// A matrix (or batch) of real or complex numbers that are no integers, of a dtype that kernels have. As in PyTorch, matrices without
+/// elements come to no kernel, and so may be of half precision.
 pub(super) fn check_matrix(a: &Tensor, name: &str, what: &str) -> Result<()> {
     if a.dim() < 2 {
         return Err(Error::runtime(format!(
             "{name}: The input tensor {what} must have at least 2 dimensions."
         )));
     }
-    if !a.dtype().is_floating() {
+    if !(a.dtype().is_floating() || a.dtype().is_complex()) {
         return Err(Error::not_implemented(format!(
             "{name}: Expected a floating point or complex tensor as input. Got {}",
-            a.dtype()
+            a.dtype().torch_name()
         )));
     }
-    check_kernel(name, a)
+    check_elements(name, a)
+}
+
+/// Refuses elements that no kernel takes.
+fn check_elements(name: &str, a: &Tensor) -> Result<()> {
+    match a.numel() {
+        0 => Ok(()),
+        _ => check_field(name, a),
+    }
+}
+
+/// Refuses half precision, elements or none.
+fn check_precision(name: &str, a: &Tensor) -> Result<()> {
+    if matches!(a.dtype(), DType::F16 | DType::BF16) {
+        return Err(Error::not_implemented(format!(
+            "{name}: Low precision dtypes not supported. Got {}",
+            a.dtype().torch_name()
+        )));
+    }
+    Ok(())
+}
+
+/// Whether a kernel has something to compute: matrices with elements, and memory for the results.
+fn computes(a: &Tensor, result: &Tensor) -> bool {
+    a.numel() > 0 && result.storage().has_data()
 }
 
 /// Rows and columns.
@@ -120,7 +152,7 @@ pub(crate) fn check_errors(info: &Tensor, api: &str, is_matrix: bool) -> Result<
 /// Runs an expression for each matrix of a batch, with slices of the fresh tensors.
 macro_rules! each_matrix {
     ($dtype:expr, $name:expr, $t:ident, ($($tensor:ident: $elem:ty, $len:expr);+), $body:expr) => {
-        crate::ops::dense::with_float!($dtype, $name, $t => {
+        crate::ops::dense::with_field!($dtype, $name, $t => {
             // SAFETY: the tensors are fresh, row-major and of these dtypes.
             $(let $tensor = unsafe { crate::ops::dense::slice_mut::<$elem>(&$tensor)? };)+
             let mut index = 0;
@@ -146,7 +178,7 @@ pub(super) use each_matrix;
 pub(crate) fn cholesky_ex(a: &Tensor, upper: bool, check: bool) -> Result<(Tensor, Tensor)> {
     let n = check_square(a, "linalg.cholesky")?;
     let (memory, info) = (columns(a)?, infos(a, &[])?);
-    if info.storage().has_data() {
+    if computes(a, &info) {
         let (m, i) = (memory.clone(), info.clone());
         each_matrix!(a.dtype(), "cholesky_cpu", T, (i: i32, 1; m: T, n * n), {
             i[0] = kernels::cholesky(m, n, upper);
@@ -162,7 +194,7 @@ pub(crate) fn cholesky_ex(a: &Tensor, upper: bool, check: bool) -> Result<(Tenso
 pub(super) fn factor(a: &Tensor, memory: &Tensor, m: usize, n: usize) -> Result<(Tensor, Tensor)> {
     let k = m.min(n);
     let (pivots, info) = (infos(a, &[k as i64])?, infos(a, &[])?);
-    if info.storage().has_data() {
+    if computes(a, &info) {
         let (x, p, i) = (memory.clone(), pivots.clone(), info.clone());
         each_matrix!(a.dtype(), "lu_factor_cpu", T, (i: i32, 1; x: T, m * n; p: i32, k), {
             i[0] = kernels::lu(x, m, n, p);
@@ -176,8 +208,14 @@ pub(crate) fn lu_factor_ex(
     pivot: bool,
     check: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    check_matrix(a, "torch.lu_factor", "A")?;
-    if !pivot {
+    if a.dim() < 2 {
+        return Err(Error::runtime(format!(
+            "torch.lu_factor: Expected tensor with 2 or more dimensions. Got size: {:?} instead",
+            a.sizes()
+        )));
+    }
+    check_elements("lu_cpu", a)?;
+    if !pivot && a.numel() > 0 {
         return Err(Error::runtime(
             "linalg.lu_factor: LU without pivoting is not implemented on the CPU",
         ));
@@ -193,16 +231,16 @@ pub(crate) fn lu_factor_ex(
 
 pub(crate) fn inv_ex(a: &Tensor, check: bool) -> Result<(Tensor, Tensor)> {
     let n = check_square(a, "linalg.inv")?;
+    check_precision("linalg.inv", a)?;
     let memory = columns(a)?;
     let (pivots, info) = factor(a, &memory, n, n)?;
     let inverse = Tensor::allocate_contiguous(a.dtype(), a.device(), a.sizes())?;
-    if info.storage().has_data() {
+    if computes(a, &info) {
         let (lu, p, x) = (memory, pivots, inverse.clone());
         each_matrix!(a.dtype(), "inv_cpu", T, (x: T, n * n; lu: T, n * n; p: i32, n), {
-            for (e, x) in x.iter_mut().enumerate() {
-                *x = if e % (n + 1) == 0 { 1.0 } else { 0.0 };
-            }
-            kernels::lu_solve(lu, n, p, x, false);
+            x.fill(T::default());
+            x.iter_mut().step_by(n + 1).for_each(|x| *x = T::ONE);
+            kernels::lu_solve(lu, n, p, x, Form::Plain);
         });
         if check {
             check_errors(&info, "linalg.inv", a.dim() == 2)?;
@@ -257,6 +295,7 @@ pub(crate) fn solve_triangular(
     unit: bool,
 ) -> Result<Tensor> {
     let (a, b) = check_equation(a, b, left, "linalg.solve_triangular")?;
+    check_field("triangular_solve_cpu", &a)?;
     let n = shape(&a).0;
     let (rows, cols) = shape(&b);
     // `x a = b` is `a^T x^T = b^T`: the rows of both, taken for columns
@@ -268,7 +307,7 @@ pub(crate) fn solve_triangular(
     if x.storage().has_data() {
         let (m, y) = (memory, x.clone());
         each_matrix!(a.dtype(), "triangular_solve", T, (y: T, rows * cols; m: T, n * n), {
-            kernels::solve_triangular(m, n, y, upper == left, false, unit);
+            kernels::solve_triangular(m, n, y, upper == left, Form::Plain, unit);
         });
     }
     of_columns(&if left { x } else { columns(&x)? })
@@ -306,7 +345,7 @@ pub(crate) fn lu_solve(
     } else {
         copy::clone_contiguous(&b)?
     };
-    if x.storage().has_data() {
+    if computes(&a, &x) {
         let (m, p, y) = (memory, pivots, x.clone());
         if p.to_vec::<i32>()?.iter().any(|i| *i < 1 || *i > n as i32) {
             return Err(Error::runtime(
@@ -314,16 +353,29 @@ pub(crate) fn lu_solve(
             ));
         }
         each_matrix!(a.dtype(), "lu_solve", T, (y: T, rows * cols; m: T, n * n; p: i32, n), {
-            kernels::lu_solve(m, n, p, y, adjoint == left);
+            // from the right it is the transposed equation that the rows solve, and what is adjoint in it, conjugated
+            let (form, conjugated) = match (left, adjoint) {
+                (true, false) => (Form::Plain, false),
+                (true, true) => (Form::Adjoint, false),
+                (false, false) => (Form::Transposed, false),
+                (false, true) => (Form::Plain, true),
+            };
+            if conjugated {
+                kernels::conjugate(y);
+            }
+            kernels::lu_solve(m, n, p, y, form);
+            if conjugated {
+                kernels::conjugate(y);
+            }
         });
     }
     if left { of_columns(&x) } else { Ok(x) }
 }
 
-/// The factors of `a`, or of its transposed where that is how it lies in memory: `(lu, pivots, info, transposed)`.
+/// The factors of `a`, or of its transposed where it is real and that is how it lies in memory: `(lu, pivots, info, transposed)`.
 fn factor_as_it_lies(a: &Tensor) -> Result<(Tensor, Tensor, Tensor, bool)> {
     let n = shape(a).0;
-    let transposed = a.is_contiguous();
+    let transposed = a.is_contiguous() && !a.dtype().is_complex();
     let memory = if transposed {
         copy::clone_contiguous(a)?
     } else {
@@ -377,39 +429,45 @@ pub(crate) fn solve_ex(
     Ok((x, lu, pivots, info))
 }
 
-/// Sign and logarithm of the size of each determinant from factors; the determinants themselves where `plain`.
+/// Signs and logarithms of the sizes of determinants, from factors; the determinants themselves where `plain`.
 fn determinants(lu: &Tensor, pivots: &Tensor, plain: bool) -> Result<(Tensor, Tensor)> {
     let n = shape(lu).0;
-    let fresh = || Tensor::allocate_contiguous(lu.dtype(), lu.device(), batch(lu));
-    let (sign, log) = (fresh()?, fresh()?);
+    let fresh = |dtype| Tensor::allocate_contiguous(dtype, lu.device(), batch(lu));
+    let (sign, log) = (fresh(lu.dtype())?, fresh(lu.dtype().to_real())?);
+    if lu.numel() == 0 {
+        // the product of no elements
+        copy::fill_(&log, Scalar::Int(0))?;
+        return Ok((copy::fill_(&sign, Scalar::Int(1))?, log));
+    }
     if sign.storage().has_data() {
         // the factors' columns, which is how they lie
         let memory = copy::to_contiguous(&view::transpose(lu, -2, -1)?)?;
         let _reads = access::read(&[&memory, pivots])?;
-        with_float!(lu.dtype(), "det", T => {
+        with_field!(lu.dtype(), "det", T => {
+            type R = <T as Field>::Part;
             // SAFETY: row-major tensors of these dtypes, the results fresh.
             let (lu, pivots, sign, log) = unsafe {
                 (
                     slice::<T>(&memory)?,
                     slice::<i32>(pivots)?,
                     slice_mut::<T>(&sign)?,
-                    slice_mut::<T>(&log)?,
+                    slice_mut::<R>(&log)?,
                 )
             };
             for i in 0..sign.len() {
                 let swaps = (0..n).filter(|j| pivots[i * n + j] != *j as i32 + 1).count();
-                let mut s: T = if swaps % 2 == 0 { 1.0 } else { -1.0 };
-                let mut l: T = 0.0;
+                let mut s = if swaps % 2 == 0 { T::ONE } else { -T::ONE };
+                let mut l = 0.0;
                 for j in 0..n {
                     let x = lu[i * n * n + j * (n + 1)];
                     if plain {
                         s *= x;
                     } else {
-                        l += x.abs().ln();
-                        s *= if x == 0.0 { 0.0 } else { x.signum() };
+                        l += Field::abs(x).wide().ln();
+                        s *= x.sign();
                     }
                 }
-                (sign[i], log[i]) = (s, l);
+                (sign[i], log[i]) = (s, R::narrow(l));
             }
             Ok::<(), Error>(())
         })?;
@@ -425,6 +483,7 @@ pub(crate) fn det_parts(a: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
 
 pub(crate) fn slogdet_parts(a: &Tensor) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
     check_square(a, "linalg.slogdet")?;
+    check_precision("linalg.slogdet", a)?;
     let (lu, pivots, _, _) = factor_as_it_lies(a)?;
     let (sign, log) = determinants(&lu, &pivots, false)?;
     Ok((sign, log, lu, pivots))
@@ -432,6 +491,7 @@ pub(crate) fn slogdet_parts(a: &Tensor) -> Result<(Tensor, Tensor, Tensor, Tenso
 
 pub(crate) fn qr(a: &Tensor, mode: &str) -> Result<(Tensor, Tensor)> {
     check_matrix(a, "linalg.qr", "A")?;
+    check_field("geqrf_cpu", a)?;
     let (m, n) = shape(a);
     let k = m.min(n);
     let columns_of_q = match mode {
@@ -455,12 +515,12 @@ pub(crate) fn qr(a: &Tensor, mode: &str) -> Result<(Tensor, Tensor)> {
         let (x, qm, rm) = (memory, q.clone(), r.clone());
         let (q_len, r_len) = (m * columns_of_q, rows_of_r * n);
         let batches = batch(a).iter().product::<i64>() as usize;
-        with_float!(a.dtype(), "qr_cpu", T => {
+        with_field!(a.dtype(), "qr_cpu", T => {
             // SAFETY: the tensors are fresh, row-major and of this dtype.
             let (x, q, r) = unsafe {
                 (slice_mut::<T>(&x)?, slice_mut::<T>(&qm)?, slice_mut::<T>(&rm)?)
             };
-            let mut tau: Vec<T> = vec![0.0; k];
+            let mut tau = vec![T::default(); k];
             for b in 0..batches {
                 let x = &mut x[b * m * n..(b + 1) * m * n];
                 let (q, r) = (
@@ -471,7 +531,7 @@ pub(crate) fn qr(a: &Tensor, mode: &str) -> Result<(Tensor, Tensor)> {
                 kernels::orthogonal(x, m, &tau, q, columns_of_q);
                 for j in 0..n {
                     for i in 0..rows_of_r {
-                        r[j * rows_of_r + i] = if i <= j { x[j * m + i] } else { 0.0 };
+                        r[j * rows_of_r + i] = if i <= j { x[j * m + i] } else { T::default() };
                     }
                 }
             }
