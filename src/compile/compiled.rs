@@ -46,7 +46,7 @@ const EVENTS_KEPT: usize = 256;
 /// before it. (Operators from outside keep theirs if they are marked `may_fail`.)
 ///
 /// Results have the sizes, strides and dtypes of eager ones and share memory as they do. One that shares
-/// memory with nothing begins its storage, where an eager `slice_scatter` or `copy` leaves unused room before it.
+/// memory with nothing else begins its storage, where an eager `slice_scatter` or `copy` leaves unused room before it.
 ///
 /// A call that fails has written nothing: arguments and closed-over tensors are as they were, where
 /// eager code would have done what comes before the failing call. What has happened besides, such

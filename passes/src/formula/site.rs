@@ -95,7 +95,12 @@ impl Builder for Site<'_> {
     }
 
     fn operand(&mut self, at: usize) -> Option<Id> {
-        self.tensor(at)
+        let x = self.tensor(at)?;
+        let (dtype, out) = (self.dtype(x), self.out().dtype);
+        // a result of fewer digits than an operand has is rounded last, which formulas, that compute in its dtype, would
+        // do first: the call's own kernel knows in which they are to be
+        let loses = dtype.is_floating() && out.is_floating() && DType::promote(dtype, out) != out;
+        (!loses || self.meta(x).sizes.is_empty()).then_some(x)
     }
 
     fn number(&self, name: &str) -> Option<Scalar> {

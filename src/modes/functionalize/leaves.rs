@@ -217,11 +217,13 @@ fn wrap_leaf(real: &Tensor, owner: Owner) -> Result<Tensor> {
     let made_inside =
         real.made_during_capture().is_some() && real.made_during_capture() == tracer::current();
     let id = real.storage().id();
-    let grown =
-        |l: &Leaves| (l.list.iter()).any(|l| l.real.storage().id() == id && has_grown(&l.wrapper));
-    if LEAVES.with_borrow(grown) {
+    let changed = |l: &Leaf| {
+        (l.real.storage().id() == id && has_grown(&l.wrapper))
+            || (l.real.same_handle(real) && l.wrapper.is_reshaped())
+    };
+    if LEAVES.with_borrow(|l| l.list.iter().any(changed)) {
         return Err(Error::not_implemented(
-            "a tensor that grew shares its memory with one that is used later, which cannot be captured: clone it first",
+            "a tensor whose shape changed is, or shares its memory with, one that is used later, which cannot be captured: clone it first",
         ));
     }
     let merged = LEAVES.with_borrow(|l| l.merge.get(&id).cloned());

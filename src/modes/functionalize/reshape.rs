@@ -114,6 +114,20 @@ fn other_memory(op: OperatorHandle, t: &Tensor, args: &[Value]) -> Result<()> {
 
 /// The caller's own handle must see the change.
 pub(super) fn check_wrapper(op: OperatorHandle, t: &Tensor) -> Result<()> {
+    let leaves = leaves();
+    let own = leaves.iter().find(|leaf| leaf.wrapper.same_handle(t));
+    let twice = |own: &Leaf| {
+        let others = (leaves.iter()).filter(|leaf| !leaf.wrapper.same_handle(t));
+        others
+            .into_iter()
+            .any(|leaf| leaf.real.same_handle(&own.real))
+    };
+    if own.is_some_and(twice) {
+        return Err(Error::not_implemented(format!(
+            "`{}` changes the shape of a tensor that the function is given twice, which cannot be captured: pass it once",
+            op.name()
+        )));
+    }
     if is_wrapper(t) {
         return Ok(());
     }

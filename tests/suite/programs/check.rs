@@ -24,7 +24,7 @@ pub(crate) enum Outcome {
 }
 
 /// Errors of capture that are meant: what is captured has to read no data and keep the caller's tensors where they are.
-const REFUSALS: [&str; 12] = [
+const REFUSALS: [&str; 11] = [
     "cannot be seen as bool",
     "some elements of the input tensor and the written-to tensor refer to a single memory location",
     "changes the shape of a tensor that the captured function closes over or made from data",
@@ -36,7 +36,6 @@ const REFUSALS: [&str; 12] = [
     "one_hot without a number of classes",
     "cannot be captured",
     "which lies in the memory of argument",
-    "a tensor that grew shares its memory",
 ];
 
 /// Why a difference is one that is known: no other may pass here.
@@ -55,6 +54,13 @@ fn known(program: &Program, difference: &str) -> Option<&'static str> {
     }
     if calls("cumprod_backward") && difference.contains("needs the tensor's data") {
         return Some("the dtype of cumprod_backward of integers depends on their values");
+    }
+    let floats = || {
+        let made = program.steps.iter().flat_map(|s| &s.made);
+        made.into_iter().any(|m| m.dtype.is_floating())
+    };
+    if calls("view.dtype") && floats() && difference.contains("after the call, element") {
+        return Some("the bits of what is not a number are free");
     }
     if (calls("prod") || calls("trilinear") || calls("norm") || calls("var") || calls("std"))
         && (difference.contains("NaN") || difference.contains("inf"))
