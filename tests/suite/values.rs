@@ -372,11 +372,11 @@ fn a_tensor_conjugated_twice_is_a_view_of_it() {
 /// PyTorch computes a reduction in the dtype of its `out`.
 #[test]
 fn a_mean_of_halves_into_a_wide_out_is_not_rounded_to_halves() {
-    let x = Tensor::from_slice(&[-8.4765625f32, -1.765625, -4.32421875], &[3]).unwrap();
+    let x = Tensor::from_slice(&[-8.4765625f64, -1.765625, -4.32421875], &[3]).unwrap();
     let x = x.to_dtype(DType::F16).unwrap();
     let f = |x: &Tensor| aten::mean_out(x, Some(&[0]), false, None, &Tensor::zeros([0; 0])?);
     for mean in both(f, &x) {
-        assert_eq!(numbers(&mean), [f64::from(-14.56640625f32 / 3.0)]);
+        assert_eq!(numbers(&mean), [f64::from((-14.56640625 / 3.0) as f32)]);
     }
 }
 
