@@ -392,3 +392,22 @@ fn the_softmax_of_one_number_is_that_of_a_row_of_one() {
         }
     }
 }
+
+#[test]
+fn a_number_of_another_dtype_fills_where_the_mask_is() {
+    let mask = Tensor::from_slice(&[true, false, true], &[3]).unwrap();
+    for dtype in [DType::I16, DType::F64, DType::C64] {
+        let x = Tensor::arange(3).unwrap().to_dtype(dtype).unwrap();
+        let value = Tensor::from_slice(&[-6.25f32], &[] as &[i64]).unwrap();
+        let mask = mask.clone();
+        let f = move |x: &Tensor| {
+            let y = x.copied()?;
+            aten::masked_fill_tensor_(&y, &mask, &value)?;
+            aten::real(&y)
+        };
+        let filled = if dtype == DType::I16 { -6.0 } else { -6.25 };
+        for y in both(f, &x) {
+            assert_eq!(numbers(&y), [filled, 1.0, filled], "{dtype}");
+        }
+    }
+}

@@ -163,7 +163,12 @@ pub(crate) fn masked_fill_tensor(x: &Tensor, mask: &Tensor, value: &Tensor) -> R
             value.dim()
         )));
     }
-    crate::ops::aten::where_self(mask, &crate::ops::copy::to_dtype(value, x.dtype())?, x)
+    let value = match value.dtype() == x.dtype() {
+        true => value.clone(),
+        // captured, it is a call of its own
+        false => crate::ops::aten::to_dtype(value, x.dtype(), false, false, None)?,
+    };
+    crate::ops::aten::where_self(mask, &value, x)
 }
 
 fn clamp_dtype(x: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<DType> {
