@@ -77,10 +77,10 @@ pub(crate) fn same(program: &Program, want: &Left, got: &Left) -> Result<(), Dif
     for ((name, w), (_, g)) in want.all().zip(got.all()) {
         geometry(w, g).map_err(|e| exactly(format!("{name} {e}")))?;
         // `slice_scatter` and its kind leave as much room before a result as there is before their operand, eagerly
-        let others = |(_, t): (String, &Tensor)| t.shares_storage_with(w) && !t.is_same(w);
-        let roomy = !want.all().any(others);
-        let roomy = roomy
-            && (program.steps.iter()).any(|s| s.op.contains("_scatter") || s.op == "aten::copy");
+        let given = want.inputs.iter().chain(&want.memory);
+        let fresh = !given.into_iter().any(|t| t.shares_storage_with(w));
+        let roomy = |op: &str| op.contains("_scatter") || op == "aten::copy";
+        let roomy = fresh && program.steps.iter().any(|s| roomy(&s.op));
         let resolved = w.is_conj() || w.is_neg();
         if g.storage_offset() != w.storage_offset() && !resolved && !roomy {
             return Err(exactly(format!(
