@@ -8,25 +8,24 @@ use crate::tensor::{Tensor, access};
 use straightline_passes::ir::{DType, Dims, Scalar, layout};
 use straightline_runtime::cpu::kernels::{self, IndexedDim, ScatterOp, Strided};
 
-/// `x` at the indexed slices of dimension `d` takes `values`, whose strides are given for x's dimensions.
+/// `x` at the indexed slices of dimension `d` takes `values`: slices, or one number for all of them.
 fn put_slices(
     op: ScatterOp,
     x: &Tensor,
     d: usize,
     index: &Tensor,
     values: &Tensor,
-    value_strides: &[i64],
     wrap: bool,
 ) -> Result<()> {
     if !x.storage().has_data() {
         return Ok(());
     }
     let (x, index) = (as_vector(x), as_vector(index));
-    let apart = |t: &Tensor| match t.shares_storage_with(&x) {
-        true => copy::clone_with_strides(t),
-        false => Ok(t.clone()),
+    let (index, values) = (apart(&x, &index)?, apart(&x, values)?);
+    let value_strides = match values.dim() {
+        0 => Dims::from_elem(0, x.dim()),
+        _ => Dims::from_slice(values.strides()),
     };
-    let (index, values) = (apart(&index)?, apart(values)?);
     let mut sizes = Dims::from_slice(x.sizes());
     sizes[d] = index.numel();
     let mut offsets = {
@@ -49,7 +48,7 @@ fn put_slices(
         kernels::put_at(
             op,
             x.strided_as_any(&sizes, &strides)?,
-            values.strided_as_any(&sizes, value_strides)?,
+            values.strided_as_any(&sizes, &value_strides)?,
             Strided {
                 ptr: offsets.as_mut_ptr().cast(),
                 dtype: DType::I64,
@@ -98,7 +97,7 @@ fn check_slices(
     index: &Tensor,
     source: &Tensor,
     name: &str,
-) -> Result<(usize, Dims)> {
+) -> Result<usize> {
     let d = wrap_dim(dim, x.dim())?;
     check_vector(index, name)?;
     check_int_or_long(index, name)?;
@@ -139,11 +138,7 @@ fn check_slices(
             source.sizes()
         )));
     }
-    let strides = match source.dim() {
-        0 => Dims::from_elem(0, x.dim().max(1)),
-        _ => Dims::from_slice(source.strides()),
-    };
-    Ok((d, strides))
+    Ok(d)
 }
 
 pub(crate) fn index_add_(
@@ -153,7 +148,7 @@ pub(crate) fn index_add_(
     source: &Tensor,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    let (d, _) = check_slices(x, dim, index, source, "index_add")?;
+    let d = check_slices(x, dim, index, source, "index_add")?;
     if !x.dtype().is_floating() && matches!(alpha, Scalar::Float(_)) {
         return Err(Error::runtime(
             "For integral input tensors, argument alpha must not be a floating point number.",
@@ -172,12 +167,8 @@ pub(crate) fn index_add_(
         let factor = super::factory::on_device_of(&factor, source)?;
         super::pointwise::mul(source, &factor)?
     };
-    let strides = match scaled.dim() {
-        0 => Dims::from_elem(0, x.dim().max(1)),
-        _ => Dims::from_slice(scaled.strides()),
-    };
     access::check_apart(x, [index, source])?;
-    put_slices(ScatterOp::Add, x, d, index, &scaled, &strides, false)?;
+    put_slices(ScatterOp::Add, x, d, index, &scaled, false)?;
     Ok(x.clone())
 }
 
@@ -239,12 +230,8 @@ pub(crate) fn index_copy_(x: &Tensor, dim: i64, index: &Tensor, source: &Tensor)
             source.sizes().get(d).copied().unwrap_or(1)
         )));
     }
-    let strides = match source.dim() {
-        0 => Dims::from_elem(0, x.dim().max(1)),
-        _ => Dims::from_slice(source.strides()),
-    };
     access::check_apart(x, [index, source])?;
-    put_slices(ScatterOp::Replace, x, d, index, source, &strides, false)?;
+    put_slices(ScatterOp::Replace, x, d, index, source, false)?;
     Ok(x.clone())
 }
 
@@ -277,8 +264,7 @@ pub(crate) fn index_fill_tensor_(
     }
     access::check_apart(x, [index])?;
     let value = copy::to_dtype(value, x.dtype())?;
-    let strides = Dims::from_elem(0, x.dim().max(1));
-    put_slices(ScatterOp::Replace, x, d, index, &value, &strides, true)?;
+    put_slices(ScatterOp::Replace, x, d, index, &value, true)?;
     Ok(x.clone())
 }
 
@@ -327,17 +313,13 @@ pub(crate) fn index_reduce_(
             "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got sum.",
         ));
     }
-    let (d, strides) = check_slices(x, dim, index, source, "index_reduce")?;
+    let d = check_slices(x, dim, index, source, "index_reduce")?;
     let reduction = Reduction::new(reduce, x.dtype())?;
     if index.numel() == 0 {
         return Ok(x.clone());
     }
     access::check_apart(x, [index, source])?;
     let (index, source) = (&apart(x, index)?, &apart(x, source)?);
-    let strides = match source.dim() {
-        0 => strides,
-        _ => Dims::from_slice(source.strides()),
-    };
     if !include_self {
         if x.dtype().is_complex() {
             return Err(Error::not_implemented(format!(
@@ -347,22 +329,20 @@ pub(crate) fn index_reduce_(
         }
         index_fill_along(x, d, index, reduction.start)?;
     }
-    put_slices(reduction.op, x, d, index, source, &strides, false)?;
+    put_slices(reduction.op, x, d, index, source, false)?;
     if reduction.mean {
         let count = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
         copy::fill_(&count, Scalar::Int(i64::from(include_self)))?;
-        let zeros = Dims::from_elem(0, x.dim().max(1));
         let one = number(x, Scalar::Int(1))?;
-        put_slices(ScatterOp::Add, &count, d, index, &one, &zeros, false)?;
+        put_slices(ScatterOp::Add, &count, d, index, &one, false)?;
         divide_by_count(x, &count)?;
     }
     Ok(x.clone())
 }
 
 fn index_fill_along(x: &Tensor, d: usize, index: &Tensor, value: Scalar) -> Result<()> {
-    let strides = Dims::from_elem(0, x.dim().max(1));
     let value = number(x, value)?;
-    put_slices(ScatterOp::Replace, x, d, index, &value, &strides, false)
+    put_slices(ScatterOp::Replace, x, d, index, &value, false)
 }
 
 pub(crate) fn index_reduce(

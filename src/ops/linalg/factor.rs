@@ -1,8 +1,8 @@
 //! Factors by themselves and what is solved with them: reflectors, triangles, `L D L^T`; the parts of an LU factorisation.
 
 use super::{
-    batch, check_errors, check_matrix, columns, computes, each_matrix, infos, lu_factor_ex,
-    of_columns, shape,
+    batch, broadcast_batches, check_errors, check_matrix, columns, computes, each_matrix, infos,
+    lu_factor_ex, of_columns, shape,
 };
 use crate::error::{Error, Result};
 use crate::ops::aten;
@@ -11,7 +11,7 @@ use crate::ops::copy;
 use crate::ops::dense::{check_field, slice, slice_mut, with_field};
 use crate::ops::view;
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Scalar, layout};
+use straightline_passes::ir::{DType, Scalar};
 use straightline_runtime::cpu::kernels::linalg::{self as kernels, Field, Form};
 
 fn at_least_two(t: &Tensor, what: &str) -> Result<()> {
@@ -242,18 +242,7 @@ fn check_old_equation(a: &Tensor, b: &Tensor, name: &str) -> Result<(Tensor, Ten
             shape(b).1
         )));
     }
-    let lead = layout::broadcast(batch(a), batch(b)).ok_or_else(|| {
-        Error::shape(format!(
-            "{name}: the batches {:?} and {:?} do not broadcast",
-            batch(a),
-            batch(b)
-        ))
-    })?;
-    let expand = |t: &Tensor| {
-        let sizes = [lead.as_slice(), &t.sizes()[t.dim() - 2..]].concat();
-        view::expand(t, &sizes, true)
-    };
-    Ok((expand(a)?, expand(b)?))
+    broadcast_batches(a, b, name)
 }
 
 /// Solves with a matrix that is given by its Cholesky factor.

@@ -273,6 +273,11 @@ pub(super) fn check_equation(
             b.dtype()
         )));
     }
+    broadcast_batches(a, b, name)
+}
+
+/// The matrices of both, for the batch that their batches broadcast to.
+fn broadcast_batches(a: &Tensor, b: &Tensor, name: &str) -> Result<(Tensor, Tensor)> {
     let lead = layout::broadcast(batch(a), batch(b)).ok_or_else(|| {
         Error::shape(format!(
             "{name}: the batches {:?} and {:?} do not broadcast",

@@ -149,8 +149,7 @@ impl Lowerer<'_> {
             return None;
         }
         if self.is_complex(c) {
-            let strided = matches!(c.op, "aten::as_strided" | "aten::as_strided_scatter");
-            return (strided.then(|| self.strided_call(c)).flatten()).map(|v| smallvec![v]);
+            return self.strided_call(c).map(|v| smallvec![v]);
         }
         if let Some(v) = self
             .pointwise(c)

@@ -54,9 +54,14 @@ impl Lowerer<'_> {
         self.permuted(x, &back)
     }
 
-    /// `as_strided` and its inverse of complex numbers: calls of the runtime's kernels, on the elements in the order of
+    /// `as_strided` and its inverse, no other call, of complex numbers: calls of the runtime's kernels, on the elements in the order of
     /// the storage.
     pub(super) fn strided_call(&mut self, c: &CallView) -> Option<V> {
+        let scatters = match c.op {
+            "aten::as_strided" => false,
+            "aten::as_strided_scatter" => true,
+            _ => return None,
+        };
         let (x, m) = (self.tensor(c, 0)?, self.meta(c, 0)?.clone());
         let result = c.results.first()?.clone();
         let row_major = |sizes: &[i64]| TensorMeta {
@@ -72,7 +77,6 @@ impl Lowerer<'_> {
         let flat = self.p.reshape(x, &[m.numel()]);
         let mut args = vec![Arg::Tensor(0)];
         let (mut inputs, sizes) = (vec![flat], m.numel());
-        let scatters = c.op == "aten::as_strided_scatter";
         if scatters {
             args.push(Arg::Tensor(1));
             inputs.push(self.tensor(c, 1)?);
