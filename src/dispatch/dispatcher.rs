@@ -170,6 +170,28 @@ pub fn all_operators() -> Vec<OperatorHandle> {
     dispatcher().read().sorted()
 }
 
+/// Whether any operator has a kernel of its own at a key.
+pub(super) fn any_has_kernel(key: DispatchKey) -> bool {
+    dispatcher()
+        .read()
+        .operators
+        .values()
+        .any(|op| op.has_kernel(key))
+}
+
+/// The overloads of a name such as `aten::add`, by name.
+pub(crate) fn overloads(name: &str) -> Vec<OperatorHandle> {
+    let mut all: Vec<_> = dispatcher()
+        .read()
+        .operators
+        .values()
+        .copied()
+        .filter(|op| op.name().name == name)
+        .collect();
+    all.sort_unstable_by_key(|op| op.name());
+    all
+}
+
 /// The operators with a kernel but no schema.
 pub fn dangling_impls() -> Vec<OperatorHandle> {
     all_operators()

@@ -1,6 +1,6 @@
 //! Names of operators that may be meant by one that is not there.
 
-use super::dispatcher::all_operators;
+use super::dispatcher::{all_operators, overloads};
 
 /// So many are worth reading.
 const MOST: usize = 5;
@@ -22,8 +22,9 @@ pub fn similar_operators(name: &str) -> Vec<String> {
     };
     // a wrong overload says more than a similar name
     let base = name.split('.').next().unwrap_or(name);
-    let overloads: Vec<String> = defined()
-        .filter(|op| op.name().name == base)
+    let overloads: Vec<String> = overloads(base)
+        .into_iter()
+        .filter(|op| op.schema().is_some())
         .map(|op| op.name().to_string())
         .take(MOST)
         .collect();

@@ -394,9 +394,7 @@ impl OperatorHandle {
             key,
             keyset: keys,
             available,
-            absent: !dispatcher::all_operators()
-                .iter()
-                .any(|op| op.has_kernel(key)),
+            absent: !dispatcher::any_has_kernel(key),
             failed: super::macros::failures(self.name().namespace()),
         }
     }

@@ -7,7 +7,7 @@
 //! arguments, and then the new values of written arguments that the operator does not return.
 
 use super::derived;
-use crate::dispatch::{DispatchKey, OperatorHandle, all_operators};
+use crate::dispatch::{self, DispatchKey, OperatorHandle};
 use crate::error::{Error, Result};
 use straightline_passes::ir::schema::{Argument, FunctionSchema, OperatorName};
 
@@ -77,10 +77,7 @@ pub(super) fn functional_form(op: OperatorHandle, schema: &FunctionSchema) -> Re
             })
     };
     for name in &names {
-        let overloads: Vec<OperatorHandle> = all_operators()
-            .into_iter()
-            .filter(|o| o.name().name == *name)
-            .collect();
+        let overloads = dispatch::overloads(name);
         let find = |same_overload: bool, same_names: bool| {
             overloads.iter().copied().find(|o| {
                 (!same_overload || o.name().overload == schema.name.overload)
