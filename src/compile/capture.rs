@@ -69,6 +69,8 @@ fn attempt<I: TensorTree, O: TensorTree>(
     before: Remains,
 ) -> Result<Result<Captured<O>, (MergedStorages, Remains)>> {
     let tls = TlsKeySets::current();
+    // what registers itself at the first use of an operator is not registered by the function
+    crate::dispatch::operator("aten::add.Tensor")?;
     tracer::start()?;
     functionalize::begin(merge.clone());
     outside::begin();
@@ -173,21 +175,7 @@ fn recording() -> IncludeGuard {
 fn finish<I: TensorTree, O: TensorTree>(output: &O, inputs: &I) -> Result<Traced> {
     let _on = recording();
     let mut given = Vec::new();
-    let mut failed = None;
-    flat::visit(output, &mut |t| {
-        // a result is memory that is read as it lies: bits are resolved before it is handed out
-        let plain = match t.is_conj() || t.is_neg() {
-            true => crate::ops::aten::clone(t, None),
-            false => Ok(t.clone()),
-        };
-        match plain {
-            Ok(t) => given.push(t),
-            Err(e) => failed = Some(e),
-        }
-    });
-    if let Some(e) = failed {
-        return Err(e);
-    }
+    flat::visit(output, &mut |t| given.push(t.clone()));
     let leaves = functionalize::leaves();
     let mut values: Vec<ValueRef> = Vec::new();
     let outputs = results::sources(&given, &leaves, &mut values)?;
@@ -271,7 +259,13 @@ fn written(leaves: &[Leaf]) -> Vec<&Leaf> {
         .iter()
         .filter(|leaf| !leaf.made_inside && functionalize::is_written(&leaf.wrapper))
         .collect();
-    let covers = |a: &Leaf, b: &Leaf| functionalize::covers(&a.wrapper, &b.wrapper);
+    // one whose shape changes is written with all the memory that it had
+    let whole = |leaf: &Leaf| leaf.wrapper.is_reshaped();
+    let memory = |leaf: &Leaf| functionalize::place(&leaf.wrapper).map(|p| p.memory);
+    let covers = |a: &Leaf, b: &Leaf| match (whole(a), whole(b)) {
+        (false, false) => functionalize::covers(&a.wrapper, &b.wrapper),
+        (whole, _) => whole && memory(a) == memory(b),
+    };
     let mut out: Vec<&Leaf> = Vec::new();
     for leaf in written {
         if out.iter().any(|o| covers(o, leaf)) {

@@ -9,7 +9,7 @@ use super::guards::{GuardMiss, Guards};
 use super::options::{CompileEvent, CompileOptions};
 use super::stages::{Executable, Traced};
 use super::tree::TensorTree;
-use crate::dispatch::{TlsKeySets, record_function, record_lazily};
+use crate::dispatch::{TlsKeySets, check_captured, record_function, record_lazily};
 use crate::error::{Error, ErrorKind, Result};
 use crate::modes::{fake, interception, tracer};
 use crate::tensor::Tensor;
@@ -341,6 +341,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
     fn miss(&self, inputs: &I, leaves: &[&Tensor], wrapped: bool, tls: TlsKeySets) -> Result<O> {
         if tracer::current().is_some() {
             // inside another capture: the operators go into that graph
+            check_captured()?;
             return (self.function)(inputs);
         }
         if fake::is_pushed() || leaves.iter().any(|t| t.is_fake()) {

@@ -52,7 +52,10 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
         // rewriting keeps values, not their strides, and elements of another size are made of neighbours
         let row_major = matches!(
             &*name,
-            "aten::view.dtype" | "aten::as_strided" | "aten::as_strided_scatter"
+            "aten::view.dtype"
+                | "aten::view_as_complex"
+                | "aten::as_strided"
+                | "aten::as_strided_scatter"
         );
         registry.register(name.clone(), move |ctx: &ExternCtx<'_>| {
             // dropped last: whatever happens below, nobody has the plan's memory afterwards
@@ -61,7 +64,8 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
                 .inputs
                 .iter()
                 .map(|view| {
-                    let lies = !row_major || layout::is_contiguous(view.sizes, view.strides);
+                    let canonical = layout::contiguous_strides(view.sizes);
+                    let lies = !row_major || canonical.as_slice() == view.strides;
                     let lent = if lend && lies {
                         loans.tensor(view)?
                     } else {

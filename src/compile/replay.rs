@@ -254,13 +254,22 @@ pub(super) fn delivered(
             OutputSource::Input(i) => arguments[*i].clone(),
             OutputSource::Tensor(t) => (**t).clone(),
             OutputSource::Same(i) => delivered[*i].clone(),
-            OutputSource::View { of, meta, start } => {
+            OutputSource::View {
+                of,
+                meta,
+                bits,
+                start,
+            } => {
                 let of = match of {
                     ViewOf::Value(i) => &values[*i],
                     ViewOf::Input(i) => arguments[*i],
                     ViewOf::Tensor(t) => t,
                 };
-                results::view_of(of, results::position(of), *start, meta)?
+                let view = results::view_of(of, results::position(of), *start, meta)?;
+                match bits.any() {
+                    true => view.with_math_bits(bits.conj, bits.neg),
+                    false => view,
+                }
             }
         };
         delivered.push(result);

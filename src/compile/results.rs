@@ -13,7 +13,7 @@ use straightline_passes::ir::layout;
 ///
 /// - A result that is an argument, a closed-over tensor or an earlier result is that tensor itself.
 /// - A result that lies in the memory of one is made from the real tensor, after the plan has run.
-/// - Results that share the memory of an intermediate, or that begin behind its first element, are views of that
+/// - Results that share the memory of an intermediate, begin behind its first element or have math bits are views of that
 ///   intermediate, which becomes an output of the graph of its own.
 pub(super) fn sources(
     results: &[Tensor],
@@ -44,9 +44,11 @@ pub(super) fn sources(
             OutputSource::View {
                 of,
                 meta: place.meta.clone(),
+                bits: place.bits,
                 start: place.at - at,
             }
-        } else if let Some(place) = (place.as_ref()).filter(|p| sharing[&p.memory] > 1 || p.at != 0)
+        } else if let Some(place) =
+            (place.as_ref()).filter(|p| sharing[&p.memory] > 1 || p.at != 0 || p.bits.any())
         {
             let (value, at) = match bases.get(&place.memory) {
                 Some(found) => *found,
@@ -60,6 +62,7 @@ pub(super) fn sources(
             OutputSource::View {
                 of: ViewOf::Value(value),
                 meta: place.meta.clone(),
+                bits: place.bits,
                 start: place.at - at,
             }
         } else {

@@ -8,7 +8,7 @@ use super::options::CompileOptions;
 use super::surroundings::closed_over;
 use crate::dispatch::{DispatchKey, OperatorHandle, record_function};
 use crate::error::{Error, Result};
-use crate::modes::functionalize::{InputSlot, Owner};
+use crate::modes::functionalize::{Bits, InputSlot, Owner};
 use crate::modes::outside::Asked;
 use crate::tensor::{Held, Tensor};
 use std::fmt;
@@ -37,6 +37,8 @@ pub(super) enum OutputSource {
         of: ViewOf,
         /// Dtype, sizes, strides and device.
         meta: TensorMeta,
+        /// Which math bits it has.
+        bits: Bits,
         /// Where it begins, in bytes from the first element of `of`.
         start: i64,
     },

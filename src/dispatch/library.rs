@@ -219,6 +219,7 @@ impl Library {
     /// The namespace has such a block already.
     #[track_caller]
     pub fn new(namespace: &str) -> Result<Library> {
+        Library::check_not_captured()?;
         let site = Site::caller();
         let library = Library::open(Kind::Definition, namespace, None)?;
         if let Err(e) = dispatcher().add_library(namespace, site) {
@@ -235,13 +236,26 @@ impl Library {
     }
 
     /// A block of kernels for one key, in one namespace.
+    #[track_caller]
     pub fn implementation(namespace: &str, key: DispatchKey) -> Result<Library> {
+        Library::check_not_captured()?;
         Library::open(Kind::Implementation, namespace, real(key))
     }
 
     /// A block for the fallback of one key, which serves every operator.
+    #[track_caller]
     pub fn fallbacks(key: DispatchKey) -> Result<Library> {
+        Library::check_not_captured()?;
         Library::open(Kind::Implementation, "_", real(key))
+    }
+
+    /// A replay would not register again what a captured function has registered.
+    #[track_caller]
+    fn check_not_captured() -> Result<()> {
+        crate::modes::outside::check(
+            "registering operators or kernels",
+            "the plan is made of the kernels that are registered when the function is captured: do it before the call",
+        )
     }
 
     /// Sets the place that later registrations of this block are said to come from, where that is

@@ -88,6 +88,7 @@ pub use record::{
     DisableRecordGuard, GlobalObserver, Observer, RecordFunction, RecordGuard, RecordScope,
     ThreadObserver, record_function, record_scope, thread_id,
 };
+pub(crate) use recursion::check_captured;
 pub use similar::similar_operators;
 /// The schema language: [`FunctionSchema`](schema::FunctionSchema) is what a schema string says.
 pub use straightline_passes::ir::effects::Effects;

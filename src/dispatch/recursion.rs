@@ -72,6 +72,17 @@ pub(super) fn step(op: OperatorHandle, keys: DispatchKeySet) -> Result<Option<St
     Ok(Some(Step(PhantomData)))
 }
 
+/// The same of a captured function that is called while it is captured: there need be no operator in between.
+pub(crate) fn check_captured() -> Result<()> {
+    let (limits, at) = (LIMITS.get(), stack::here());
+    match (limits.lowest..limits.refused).contains(&at) {
+        true => Err(crate::Error::runtime(
+            "a compiled function calls itself without end: its stack is used up",
+        )),
+        false => Ok(()),
+    }
+}
+
 #[cold]
 fn refusal(call: (OperatorHandle, DispatchKey)) -> crate::Error {
     let mut calls = TRAIL.with_borrow(|trail| trail.clone());

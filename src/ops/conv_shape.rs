@@ -5,6 +5,7 @@ use super::common::check_devices;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use straightline_passes::ir::{DType, Dims};
+use straightline_runtime::cpu::kernels::KernelError;
 use straightline_runtime::cpu::kernels::conv::Geometry;
 
 /// What a convolution is called with, expanded to one number per spatial dimension.
@@ -302,6 +303,14 @@ impl Convolution {
                 },
                 dtype.torch_name()
             )));
+        }
+        if dtype.is_complex() {
+            // made of real ones above this operator: `conv1d`, `conv2d` ...
+            return Err(KernelError::UnsupportedDType {
+                op: "\"convolution\"".into(),
+                dtype,
+            }
+            .into());
         }
         Ok(())
     }

@@ -257,6 +257,11 @@ pub(crate) fn arange_start_step(
     _pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     let dtype = arange_dtype(&[start, end, step], dtype).unwrap_or_else(default_dtype);
+    if dtype == DType::Bool {
+        return Err(Error::not_implemented(
+            "\"arange_cpu\" not implemented for 'Bool'",
+        ));
+    }
     let (s, e, d) = (start.as_f64(), end.as_f64(), step.as_f64());
     if d == 0.0 {
         return Err(Error::runtime("step must be nonzero"));

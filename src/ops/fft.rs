@@ -5,7 +5,7 @@ use super::{aten, copy};
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
 use smallvec::SmallVec;
-use straightline_passes::ir::{DType, Dims};
+use straightline_passes::ir::{DType, Dims, layout};
 use straightline_runtime::cpu::kernels::fft::{Transform, fft as transform};
 
 type Axes = SmallVec<[usize; 4]>;
@@ -148,9 +148,10 @@ pub(crate) fn c2r(x: &Tensor, dims: &[i64], mode: i64, last_dim_size: i64) -> Re
             "_fft_c2r: a number has no dimension to transform",
         ));
     }
-    if x.numel() == 0 && last_dim_size >= 1 {
-        let mut sizes = Dims::from_slice(x.sizes());
-        sizes[last] = last_dim_size;
+    let mut sizes = Dims::from_slice(x.sizes());
+    sizes[last] = last_dim_size;
+    // of nothing, nothing: a signal is not made of no frequencies
+    if last_dim_size >= 0 && x.numel() == 0 && layout::numel(&sizes) == 0 {
         return Tensor::allocate_contiguous(x.dtype().to_real(), x.device(), &sizes);
     }
     if last_dim_size < 1 || x.sizes()[last] != last_dim_size / 2 + 1 {
@@ -167,8 +168,6 @@ pub(crate) fn c2r(x: &Tensor, dims: &[i64], mode: i64, last_dim_size: i64) -> Re
     } else {
         c2c(x, &others, 0, false)?
     };
-    let mut sizes = Dims::from_slice(x.sizes());
-    sizes[last] = last_dim_size;
     let out = allocate(x, sizes, &[last], x.dtype().to_real())?;
     run(Transform::ToReal, &out, x, last, factor(mode, numel))?;
     Ok(out)

@@ -143,7 +143,7 @@ fn check_probabilities(x: &Tensor) -> Result<()> {
     let not_below = pointwise::ge_scalar(x, 0.into())?;
     let not_above = pointwise::le_scalar(x, 1.into())?;
     let within = reduce::all(&pointwise::logical_and(&not_below, &not_above)?)?;
-    if super::copy::item(&within)?.as_bool() {
+    if within.read_item()?.as_bool() {
         return Ok(());
     }
     Err(Error::runtime(NO_PROBABILITY))

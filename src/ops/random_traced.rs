@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::{Generator, Tensor};
 use smallvec::SmallVec;
-use straightline_passes::ir::{DType, Device, Dims, MemoryFormat, Scalar};
+use straightline_passes::ir::{DType, Device, Dims, MemoryFormat, Scalar, layout};
 
 /// The dimensions from the one with the largest steps in memory to the one with the smallest.
 fn memory_order(t: &Tensor) -> SmallVec<[i64; 6]> {
@@ -77,6 +77,17 @@ traced! {
     bernoulli_float_ bernoulli_p (p: f64);
 }
 
+/// Whether a fill meets gaps. A conjugate or negative view is filled by way of a copy, which has none.
+fn has_gaps(t: &Tensor) -> bool {
+    match t.is_conj() || t.is_neg() {
+        true => !layout::is_contiguous(
+            t.sizes(),
+            &layout::preserved_strides(t.sizes(), t.strides()),
+        ),
+        false => !t.is_contiguous(),
+    }
+}
+
 /// Normal numbers are drawn otherwise where the tensor is not row-major, and so they must in a graph.
 pub(crate) fn normal_(
     t: &Tensor,
@@ -88,7 +99,7 @@ pub(crate) fn normal_(
         return complex_normal_(t, [mean, std], generator);
     }
     let order = memory_order(t);
-    let like = row_major(t, &order, !t.is_contiguous())?;
+    let like = row_major(t, &order, has_gaps(t))?;
     let drawn = aten::normal_functional(&like, mean, std, generator)?;
     put(t, &order, &drawn)
 }
@@ -103,7 +114,7 @@ fn complex_normal_(
     let mut sizes = in_order(t, &order);
     sizes.push(2);
     let parts = t.dtype().to_real();
-    let like = dense(&sizes, parts, t.device(), !t.is_contiguous())?;
+    let like = dense(&sizes, parts, t.device(), has_gaps(t))?;
     let std = std / std::f64::consts::SQRT_2;
     let drawn = aten::normal_functional(&like, 0.0, std, generator)?;
     let dense = aten::contiguous(&drawn, MemoryFormat::Contiguous)?;

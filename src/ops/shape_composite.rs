@@ -292,12 +292,13 @@ pub(crate) fn unflatten(t: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
     aten::view(t, &shape)
 }
 
+/// Their results are no views by their schemas, so that math bits are carried out first.
 pub(crate) fn unsafe_split(t: &Tensor, size: i64, dim: i64) -> Result<Vec<Tensor>> {
-    aten::split_tensor(t, size, dim)
+    aten::split_tensor(&t.resolve_conj()?.resolve_neg()?, size, dim)
 }
 
 pub(crate) fn unsafe_split_with_sizes(t: &Tensor, sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
-    aten::split_with_sizes(t, sizes, dim)
+    aten::split_with_sizes(&t.resolve_conj()?.resolve_neg()?, sizes, dim)
 }
 
 pub(crate) fn unsafe_chunk(t: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {

@@ -8,6 +8,7 @@
 use super::Tensor;
 use crate::dispatch::{DispatchKey, DispatchKeySet};
 use crate::error::Result;
+use crate::modes::functionalize;
 use crate::ops::aten;
 use straightline_passes::ir::MemoryFormat;
 
@@ -33,12 +34,32 @@ impl Tensor {
     #[inline]
     pub fn is_neg(&self) -> bool {
         self.key_set().has(DispatchKey::Negative)
+            || self.is_captured() && functionalize::bits(self).neg
     }
 
     /// Whether the tensor stands for the conjugate of its memory.
     #[inline]
     pub fn is_conj(&self) -> bool {
         self.key_set().has(DispatchKey::Conjugate)
+            || self.is_captured() && functionalize::bits(self).conj
+    }
+
+    /// Whether a captured function holds the tensor in place of one with values.
+    #[inline]
+    fn is_captured(&self) -> bool {
+        self.key_set().has(DispatchKey::Functionalize)
+    }
+
+    /// The tensor as one that stands for the conjugate or the negation of its memory, or for both.
+    pub(crate) fn with_math_bits(&self, conj: bool, neg: bool) -> Tensor {
+        let mut keys = self.key_set() - BITS;
+        if conj {
+            keys = keys.add(DispatchKey::Conjugate);
+        }
+        if neg {
+            keys = keys.add(DispatchKey::Negative);
+        }
+        self.with_keys(keys)
     }
 
     /// Whether the tensor stands for zeros and has no memory (`aten::_efficientzerotensor`).

@@ -277,3 +277,33 @@ fn threads_register_while_others_replay() {
     });
     assert_eq!(values(&f.call(vec(&[1.0])).unwrap()), [2.0]);
 }
+
+#[test]
+fn a_kernel_over_a_functional_operator_is_not_that_of_the_one_that_writes() {
+    let mut lib = Library::implementation("aten", DispatchKey::CPU).unwrap();
+    lib.impl_("hardsigmoid", |x: &Tensor| x.mul(100)).unwrap();
+    let f = compile(aten::hardsigmoid_);
+    for compiled in [false, true, true] {
+        let x = vec(&[0.0, 3.0]);
+        match compiled {
+            true => f.call(&x),
+            false => f.eager(&x),
+        }
+        .unwrap();
+        assert_eq!(values(&x), [0.5, 1.0]);
+    }
+}
+
+#[test]
+fn nothing_is_registered_by_a_captured_function() {
+    let f = compile(|x: &Tensor| {
+        let mut lib = Library::implementation("aten", DispatchKey::CPU)?;
+        lib.impl_(
+            "hardtanh",
+            |x: &Tensor, _: straightline::Scalar, _: straightline::Scalar| x.neg(),
+        )?;
+        x.hardtanh(-1, 1)
+    });
+    let e = f.call(&vec(&[2.0])).unwrap_err();
+    assert!(matches!(e.kind(), ErrorKind::NotCaptured { .. }), "{e}");
+}

@@ -1,8 +1,10 @@
 //! Complex tensors: lazy conjugation, views of parts, capture, and what is refused. Values are PyTorch 2.15's.
 
+use super::conformance::case::Case;
 use num_complex::Complex;
+use straightline::dispatch::{Value, operator};
 use straightline::ops::aten;
-use straightline::{DType, Device, Result, Scalar, Tensor, compile};
+use straightline::{DType, Device, ErrorKind, Result, Scalar, Tensor, compile};
 
 type C = Complex<f32>;
 
@@ -205,4 +207,55 @@ fn a_real_result_written_into_a_complex_out_replays_without_the_dispatcher() {
     let out = f.call(&x).unwrap();
     assert_eq!(straightline::dispatch::call_count(), before);
     assert_eq!(values(&out), [C::new(2.0, 0.0), C::new(-5.0, 0.0)]);
+}
+
+/// The recorded calls with complex numbers in place of real ones: what eager code refuses is refused where a function is
+/// captured that does not use the result, too.
+#[test]
+fn what_complex_numbers_are_refused_by() {
+    let mut passed = std::collections::BTreeSet::new();
+    let mut refused = 0;
+    for (op, line) in super::hostile::recorded("public.jsonl.gz") {
+        let (Ok(handle), Ok(case)) = (operator(&op), Case::parse(&line)) else {
+            continue;
+        };
+        let complex = |t: &Tensor| match t.dtype() {
+            DType::F32 | DType::F64 => t.to_dtype(t.dtype().to_complex()),
+            _ => Ok(t.clone()),
+        };
+        let args: Result<Vec<Value>> = case.stack.iter().map(|v| v.map_tensors(complex)).collect();
+        let Ok(args) = args else { continue };
+        let tensors = || args.iter().flat_map(Value::tensors);
+        if !tensors().any(|t| t.dtype().is_complex()) {
+            continue;
+        }
+        let Err(eager) = handle.call_boxed(&mut args.clone()) else {
+            continue;
+        };
+        refused += 1;
+        let inputs: Vec<Tensor> = tensors().cloned().collect();
+        let given = args.clone();
+        let f = compile(move |inputs: &Vec<Tensor>| {
+            let mut inputs = inputs.iter();
+            let mut stack = Vec::new();
+            for v in &given {
+                stack.push(v.map_tensors(|t| Ok(inputs.next().unwrap_or(t).clone()))?);
+            }
+            handle.call_boxed(&mut stack)
+        });
+        match f.call(&inputs) {
+            Ok(()) => passed.insert(format!("{op}: {eager}")),
+            Err(e) if matches!(e.kind(), ErrorKind::DataDependent { .. }) => true,
+            Err(e) if e.python_class() != eager.python_class() => {
+                passed.insert(format!("{op}: {eager}\n    compiled: {e}"))
+            }
+            Err(_) => true,
+        };
+    }
+    let list: Vec<String> = passed.into_iter().collect();
+    assert!(
+        list.is_empty() && refused > 1000,
+        "of {refused}:\n{}",
+        list.join("\n")
+    );
 }

@@ -59,23 +59,25 @@ fn linear_algebra_fails_with_a_kind_of_its_own() -> Result<()> {
     Ok(())
 }
 
+/// Alone: other tests register kernels for this backend.
 #[test]
-fn a_missing_backend_is_told_in_three_lines() -> Result<()> {
-    struct Handle;
-    let device = Device::new(DeviceType::Cuda);
-    let x = Tensor::opaque(Handle, &[2], straightline::DType::F32, device).build()?;
-    let e: Error = x.relu().unwrap_err();
-    let said = e.to_string();
-    assert_eq!(e.python_class(), "NotImplementedError");
-    assert_eq!(said.lines().count(), 3, "{said}");
-    let lines: Vec<&str> = said.lines().collect();
-    assert!(lines[0].contains("This build has no CUDA"), "{said}");
-    assert!(
-        lines[1].contains("only available for these backends: [CPU"),
-        "{said}"
-    );
-    assert!(lines[2].contains("dump_table"), "{said}");
-    Ok(())
+fn a_missing_backend_is_told_in_three_lines() {
+    super::support::alone("errors::a_missing_backend_is_told_in_three_lines", || {
+        struct Handle;
+        let device = Device::new(DeviceType::Cuda);
+        let x = Tensor::opaque(Handle, &[2], straightline::DType::F32, device).build();
+        let e: Error = x.unwrap().relu().unwrap_err();
+        let said = e.to_string();
+        assert_eq!(e.python_class(), "NotImplementedError");
+        let lines: Vec<&str> = said.lines().collect();
+        assert_eq!(lines.len(), 3, "{said}");
+        assert!(lines[0].contains("This build has no CUDA"), "{said}");
+        assert!(
+            lines[1].contains("only available for these backends: [CPU"),
+            "{said}"
+        );
+        assert!(lines[2].contains("dump_table"), "{said}");
+    });
 }
 
 #[test]

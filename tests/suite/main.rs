@@ -35,6 +35,7 @@ mod kinds_compiled;
 mod margins;
 mod minilm;
 mod natural;
+mod places;
 mod programs;
 mod random_stream;
 mod shape_inplace;

@@ -411,3 +411,83 @@ fn a_number_of_another_dtype_fills_where_the_mask_is() {
         }
     }
 }
+
+#[test]
+fn powers_of_half_numbers_round_once() {
+    // PyTorch: 273 squared does not fit f16, its inverse does
+    let x = Tensor::from_vec(vec![273f32, 300.0])
+        .unwrap()
+        .to_dtype(DType::F16)
+        .unwrap();
+    for got in both(|x| aten::pow_tensor_scalar(x, (-2).into()), &x) {
+        let want = [1.341_104_5e-5, 1.108_646_4e-5];
+        assert!(
+            numbers(&got)
+                .iter()
+                .zip(want)
+                .all(|(g, w)| (g - w).abs() < 1e-8),
+            "{got}"
+        );
+    }
+}
+
+#[test]
+fn gradients_round_in_what_their_operands_promote_to() {
+    // PyTorch computes in f16, which a number of f32 does not change, and returns the dtype of the input
+    let x = Tensor::from_slice(&[0.5f32, 1.661, 1.0], [3, 1])
+        .unwrap()
+        .to_dtype(DType::F16)
+        .unwrap();
+    let [eager, first, again] = both(
+        |g| aten::mish_backward(g, &Tensor::full([0i64; 0], 0.3)?),
+        &x,
+    );
+    assert_eq!(eager.dtype(), DType::F32);
+    assert_eq!(numbers(&eager), numbers(&first));
+    assert_eq!(numbers(&eager), numbers(&again));
+    // and integers wrap around there
+    let small = Tensor::from_vec(vec![2u8]).unwrap().expand([3]).unwrap();
+    let wide = Tensor::full([0i64; 0], 97).unwrap();
+    let f = move |g: &Tensor| aten::smooth_l1_loss_backward(g, &wide, &small, 2, 1.0);
+    let [eager, first, _] = both(
+        f,
+        &Tensor::from_vec(vec![2u8])
+            .unwrap()
+            .view(&[0i64; 0])
+            .unwrap(),
+    );
+    assert_eq!(numbers(&eager), numbers(&first));
+}
+
+#[test]
+fn truth_values_are_no_range() {
+    // PyTorch: "arange_cpu" not implemented for 'Bool'
+    let bools = Tensor::zeros([5]).unwrap().to_dtype(DType::Bool).unwrap();
+    let fill = |x: &Tensor| aten::arange_start_out(0.5.into(), 4.into(), 0.75.into(), x);
+    for e in [fill(&bools), compile(fill).call(&bools)] {
+        assert!(
+            e.unwrap_err()
+                .to_string()
+                .contains("not implemented for 'Bool'")
+        );
+    }
+}
+
+#[test]
+fn a_signal_is_not_made_of_no_frequencies() {
+    let none = Tensor::zeros([0, 2]).unwrap().to_dtype(DType::C64).unwrap();
+    assert!(aten::_fft_c2r(&none, &[0], 0, 2).is_err());
+    assert_eq!(aten::_fft_c2r(&none, &[0], 0, 0).unwrap().shape(), [0, 2]);
+    let narrow = Tensor::zeros([2, 0]).unwrap().to_dtype(DType::C64).unwrap();
+    assert_eq!(aten::_fft_c2r(&narrow, &[0], 0, 2).unwrap().shape(), [2, 0]);
+}
+
+#[test]
+fn a_loss_of_no_known_reduction_replays_without_the_dispatcher() {
+    let x = Tensor::from_vec(vec![0.1f64, 0.2]).unwrap();
+    let f = compile(|x: &Tensor| aten::binary_cross_entropy(x, x, None, -1));
+    f.call(&x).unwrap();
+    let entered = straightline::dispatch::call_count();
+    f.call(&x).unwrap();
+    assert_eq!(straightline::dispatch::call_count(), entered);
+}

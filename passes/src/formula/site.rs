@@ -2,6 +2,7 @@
 
 use super::Builder;
 use crate::ir::graph::{Arg, TensorMeta};
+use crate::ir::promote::{Operand, result_type};
 use crate::ir::{DType, Scalar};
 use crate::rewrite::Site;
 use crate::schedule::loops::{BinaryOp, CompareOp, UnaryOp};
@@ -96,11 +97,18 @@ impl Builder for Site<'_> {
 
     fn operand(&mut self, at: usize) -> Option<Id> {
         let x = self.tensor(at)?;
-        let (dtype, out) = (self.dtype(x), self.out().dtype);
-        // a result of fewer digits than an operand has is rounded last, which formulas, that compute in its dtype, would
-        // do first: the call's own kernel knows in which they are to be
-        let loses = dtype.is_floating() && out.is_floating() && DType::promote(dtype, out) != out;
-        (!loses || self.meta(x).sizes.is_empty()).then_some(x)
+        // formulas compute in the result's dtype; where that is not what the operands promote to, the operator rounds or wraps
+        // around in another one, which its own kernel knows
+        let operand = |x: Id| Operand::tensor(self.dtype(x), self.meta(x).sizes.len());
+        if self.out().sizes.is_empty() {
+            // of numbers, some may be Python's, which say nothing of dtypes
+            return Some(x);
+        }
+        let operands = self.tensors_given().map(operand);
+        let (common, out) = (result_type(operands)?, self.out().dtype);
+        let alike = common.is_floating() && out.is_floating()
+            || common.is_integral() && out.is_integral() && out != DType::Bool;
+        (!alike || common == out).then_some(x)
     }
 
     fn number(&self, name: &str) -> Option<Scalar> {

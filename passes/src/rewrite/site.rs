@@ -71,6 +71,11 @@ impl Site<'_> {
         tensor_at(&self.call, &self.children, position)
     }
 
+    /// The tensor arguments that are given, lists aside.
+    pub fn tensors_given(&self) -> impl Iterator<Item = Id> + '_ {
+        (0..self.call.args.len()).filter_map(|position| self.tensor(position))
+    }
+
     /// The tensors of the list at a position of the schema; `None` where one is missing.
     pub fn tensors(&self, position: usize) -> Option<Vec<Id>> {
         match self.call.args.get(position) {

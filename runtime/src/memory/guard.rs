@@ -9,7 +9,8 @@
 //! - `exact`: each block is one of the system's allocator, of exactly its length, as an address sanitizer wants to see it.
 //!
 //! In the first two, bytes on the block's other side hold a pattern that is checked when the block is freed. A fresh block is
-//! full of 0xff: a NaN, or -1, so that what is read before it is written shows. A freed one has no pages any more.
+//! full of 0xff: a NaN, or -1, so that what is read before it is written shows; [`fill_with`] takes another byte, and a
+//! result that follows it was never written. A freed one has no pages any more.
 
 use super::allocator::{ALIGNMENT, Block, OutOfMemory, system_allocate, system_free};
 use std::ops::Range;
@@ -91,6 +92,17 @@ pub fn guard() -> Option<Guard> {
         }),
         Err(_) => None,
     })
+}
+
+static FILL: AtomicU8 = AtomicU8::new(0xff);
+
+/// The byte that fresh blocks are full of from now on, in `end` and `begin`.
+///
+/// ```
+/// straightline_runtime::memory::guard::fill_with(0x11);
+/// ```
+pub fn fill_with(byte: u8) {
+    FILL.store(byte, Ordering::Relaxed);
 }
 
 /// Whether a mode is on: what a hot path asks, in one load.
@@ -212,7 +224,7 @@ impl Span {
                 .write_bytes(PATTERN, self.slack.len());
             start
                 .add(self.block.start)
-                .write_bytes(0xff, self.block.len());
+                .write_bytes(FILL.load(Ordering::Relaxed), self.block.len());
             if !pages::close(start.add(self.closed.start), self.closed.len()) {
                 pages::unmap(start, self.bytes);
                 return None;

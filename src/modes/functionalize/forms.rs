@@ -88,6 +88,10 @@ pub(super) fn functional_form(op: OperatorHandle, schema: &FunctionSchema) -> Re
             .or_else(|| find(false, true))
             .or_else(|| find(true, false))
             .or_else(|| find(false, false));
+        if found.is_some_and(|f| f.is_replaced_at(DispatchKey::CPU)) {
+            // somebody else's kernel, which eager execution of the writing operator does not run
+            return derived::form(op, schema, results);
+        }
         if let Some(op) = found {
             let Some(f) = op.schema() else { continue };
             let args = sources(f, schema, &args);

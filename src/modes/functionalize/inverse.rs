@@ -116,8 +116,9 @@ pub(super) fn check_in_base(storage: &FunctionalStorage, layout: &Layout) -> Res
         Some(real) if leaves::has_gaps(real, storage) => Err(retry_with_storage(real, layout)),
         _ if base.is_dense() && inside => Ok(()),
         Some(real) => Err(retry_with_storage(real, layout)),
-        None => Err(Error::runtime(
-            "as_strided reaches memory that the tensor does not have while a function is captured",
+        None => Err(Error::not_implemented(
+            "a view by position of memory that the function has made, and that reaches beside the elements of the tensor made, \
+             cannot be captured: take the view of the whole tensor",
         )),
     }
 }
@@ -159,14 +160,11 @@ fn inverse_view(op: &str, args: &[Value], base: &Tensor, new: &Tensor) -> Result
     match (op, &args[1..]) {
         ("aten::alias" | "aten::detach" | "aten::lift_fresh", _) => Ok(new.clone()),
         // elements of another size are parts of one, or have parts: these must be neighbours
-        ("aten::view.dtype", _) if new.dtype().size() != base.dtype().size() => aten::view_dtype(
-            &aten::contiguous(new, MemoryFormat::Contiguous)?,
-            base.dtype(),
-        ),
-        ("aten::view.dtype", _) => aten::view_dtype(new, base.dtype()),
-        ("aten::view_as_real", _) => {
-            aten::view_as_complex(&aten::contiguous(new, MemoryFormat::Contiguous)?)
+        ("aten::view.dtype", _) if new.dtype().size() != base.dtype().size() => {
+            aten::view_dtype(&row_major(new)?, base.dtype())
         }
+        ("aten::view.dtype", _) => aten::view_dtype(new, base.dtype()),
+        ("aten::view_as_real", _) => aten::view_as_complex(&row_major(new)?),
         ("aten::view_as_complex", _) => aten::view_as_real(new),
         ("aten::_conj", _) => aten::_conj_physical(new),
         ("aten::_neg_view", _) => aten::neg(new),
@@ -204,6 +202,14 @@ fn inverse_view(op: &str, args: &[Value], base: &Tensor, new: &Tensor) -> Result
         _ => Err(Error::compile(format!(
             "the view operator `{op}` was called with arguments that its schema does not have"
         ))),
+    }
+}
+
+/// The value in row-major order, with the strides that say so in dimensions of size 1 too.
+fn row_major(new: &Tensor) -> Result<Tensor> {
+    match new.strides() == layout::contiguous_strides(new.sizes()).as_slice() {
+        true => Ok(new.clone()),
+        false => aten::clone(new, Some(MemoryFormat::Contiguous)),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::forms::{Source, Target, functional_form};
 use super::leaves::{self, as_strided_step};
 use super::storage::{Layout, ViewStep};
-use super::wrapper::{build, covers, replace, unwrap, wrap, wrapped, wrapper_of};
+use super::wrapper::{build, covers, is_made, replace, unwrap, wrap, wrapped, wrapper_of};
 use super::{below, inverse, kinds, reshape};
 use crate::dispatch::{DispatchKey, IntoKernel, Kernel, OperatorHandle, Stack, Value};
 use crate::error::{Error, Result};
@@ -145,6 +145,7 @@ fn is_composite(op: OperatorHandle) -> bool {
 fn functional(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Result<()> {
     let mut args = stack.split_off(stack.len() - schema.args.len());
     place_in_value(op, &mut args)?;
+    let begins = begins_as_operand(op, &args)?;
     let _guard = below();
     let mut inner = args
         .iter()
@@ -152,9 +153,35 @@ fn functional(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) ->
         .collect::<Result<Stack>>()?;
     op.call_boxed(&mut inner)?;
     for v in &inner {
-        stack.push(v.map_tensors(|t| Ok(wrap(t)))?);
+        stack.push(v.map_tensors(|t| Ok(wrap(t, begins)))?);
     }
     Ok(())
+}
+
+/// Where in its memory a result begins, in elements. Operators that copy all the memory of their operand leave as much room
+/// before the result as there is before the operand, which a function sees that asks for a place in the result's memory.
+fn begins_as_operand(op: OperatorHandle, args: &[Value]) -> Result<i64> {
+    const COPIES_MEMORY: [&str; 4] = [
+        "aten::copy",
+        "aten::slice_scatter",
+        "aten::select_scatter",
+        "aten::diagonal_scatter",
+    ];
+    let name = op.name();
+    match args.first() {
+        Some(Value::Tensor(of))
+            if name.overload.is_empty() && COPIES_MEMORY.contains(&name.name.as_str()) =>
+        {
+            let of = wrapped(of)?;
+            // memory with repeated elements is not copied as it lies
+            if Layout::of(&of).overlaps_itself() {
+                return Ok(0);
+            }
+            outside::matters_where(&of);
+            Ok(of.offset())
+        }
+        _ => Ok(0),
+    }
 }
 
 /// A place in the storage of the argument becomes one in its value, which begins where its storage does.
@@ -327,8 +354,13 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
             drop(guard);
             form.op.call_boxed_for_key(key, &mut inner)?;
             let guard = below();
-            for v in &mut inner {
-                *v = v.map_tensors(unwrap)?;
+            for (target, v) in form.results.iter().zip(&mut inner) {
+                if let Target::Written(at) = target {
+                    for (to, new) in args[*at].tensors().zip(v.tensors()) {
+                        access::check_no_partial_overlap(to, new)?;
+                    }
+                }
+                *v = v.map_tensors(own_value)?;
             }
             guard
         }
@@ -360,13 +392,22 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
                 }
                 args[*at].clone()
             }
-            Target::Fresh => new.map_tensors(|t| Ok(wrap(t)))?,
+            Target::Fresh => new.map_tensors(|t| Ok(wrap(t, 0)))?,
         };
         if i < schema.returns.len() {
             stack.push(result);
         }
     }
     Ok(())
+}
+
+/// The value of a result that is written somewhere: the parts of an operator may have returned a view of an operand.
+fn own_value(t: &Tensor) -> Result<Tensor> {
+    let value = unwrap(t)?;
+    match is_made(t) {
+        true => Ok(value),
+        false => crate::ops::aten::clone(&value, None),
+    }
 }
 
 /// Of a tensor that `fill_` or `zero_` writes and a dimension of stride 0 repeats: its elements, each once.
@@ -393,7 +434,18 @@ fn filled_once(op: OperatorHandle, args: &[Value]) -> Result<Option<Tensor>> {
 fn out_dtype(schema: &FunctionSchema, args: &[Value]) -> Value {
     let outs = schema.args.iter().zip(args).filter(|(a, _)| a.is_out());
     let mut tensors = outs.flat_map(|(_, v)| v.tensors());
-    tensors.next().map_or(Value::None, |t| t.dtype().into())
+    let Some(out) = tensors.next().map(Tensor::dtype) else {
+        return Value::None;
+    };
+    // the norm of complex numbers is real, and computed in their own dtype
+    let operands = schema.args.iter().zip(args).filter(|(a, _)| !a.is_out());
+    let complex = operands
+        .flat_map(|(_, v)| v.tensors())
+        .any(|t| t.dtype().is_complex());
+    match complex && !out.is_complex() {
+        true => Value::None,
+        false => out.into(),
+    }
 }
 
 /// What kernels check of memory: no element written twice, no other argument half written over.

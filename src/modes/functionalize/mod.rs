@@ -43,7 +43,8 @@ pub(crate) use leaves::{
     is_written_constant, leaves, original, source, sources, take_leaves, wrap_argument,
 };
 pub(crate) use wrapper::{
-    Place, covers, is_wrapper, is_written, made_inside, place, unwrap, whole_base, whole_memory,
+    Bits, Place, bits, covers, is_wrapper, is_written, made_inside, place, unwrap, whole_base,
+    whole_memory,
 };
 
 use crate::dispatch::{DispatchKey, DispatchKeySet, ExcludeGuard, TlsKeySets};

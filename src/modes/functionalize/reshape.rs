@@ -6,7 +6,8 @@ use super::kernels::as_strided;
 use super::leaves::{Leaf, as_strided_step, leaves};
 use super::storage::{FunctionalStorage, Layout};
 use super::wrapper::{
-    Behind, behind, in_dtype, is_wrapper, replace, take_memory, take_place, wrapped, wrapper_of,
+    Behind, behind, bits, in_dtype, is_wrapper, replace, take_memory, take_place, wrapped,
+    wrapper_of,
 };
 use crate::dispatch::{OperatorHandle, Stack, Value, operator};
 use crate::error::{Error, Result};
@@ -128,8 +129,14 @@ pub(super) fn check_wrapper(op: OperatorHandle, t: &Tensor) -> Result<()> {
             op.name()
         )));
     }
-    if is_wrapper(t) {
+    if is_wrapper(t) && !bits(t).any() {
         return Ok(());
+    }
+    if is_wrapper(t) {
+        return Err(Error::not_implemented(format!(
+            "`{}` changes the shape of a conjugate or negative view, which cannot be captured: pass the tensor itself",
+            op.name()
+        )));
     }
     Err(Error::compile(format!(
         "`{}` changes the shape of a tensor that the captured function closes over or made from data: \

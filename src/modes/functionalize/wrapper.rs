@@ -131,14 +131,14 @@ pub(super) fn build(
     t
 }
 
-/// A wrapper that is a base of its own.
-pub(super) fn wrap(value: &Tensor) -> Tensor {
+/// A wrapper that is a base of its own, which begins at this element of its memory.
+pub(super) fn wrap(value: &Tensor, offset: i64) -> Tensor {
     let layout = Layout {
-        offset: 0,
+        offset,
         ..Layout::of(value)
     };
     let size = value.dtype().size();
-    let bytes = layout::storage_bytes(size, value.sizes(), value.strides(), 0);
+    let bytes = layout::storage_bytes(size, value.sizes(), value.strides(), offset);
     let stand_in = Storage::without_data(bytes);
     let storage = FunctionalStorage::new(value.clone(), layout.clone(), stand_in, None);
     let storage = Arc::new(storage);
@@ -242,6 +242,11 @@ pub(crate) fn is_written(t: &Tensor) -> bool {
     })
 }
 
+/// Whether a wrapper is all of a memory that the function itself has made.
+pub(super) fn is_made(t: &Tensor) -> bool {
+    wrapper_of(t).is_some_and(|w| w.chain.is_empty() && w.storage.real.is_none())
+}
+
 /// Where a result lies.
 pub(crate) struct Place {
     /// Tells apart the memories that the function made or was given.
@@ -250,34 +255,58 @@ pub(crate) struct Place {
     pub(crate) real: Option<usize>,
     /// Dtype, sizes, strides and device.
     pub(crate) meta: TensorMeta,
+    pub(crate) bits: Bits,
     /// The first element's position in the storage, in bytes.
     pub(crate) at: i64,
 }
 
-/// Where a wrapper lies. Values that differ from the memory they were made from, by a conjugation or a sign, lie nowhere.
+/// How the values at the end of a chain differ from those in memory: by which math bits.
+#[derive(Clone, Copy, Default, PartialEq, Debug)]
+pub(crate) struct Bits {
+    pub(crate) conj: bool,
+    pub(crate) neg: bool,
+}
+
+impl Bits {
+    fn of(chain: &[ViewStep]) -> Bits {
+        // twice is not at all
+        let odd = |op: &str| chain.iter().filter(|step| step.is(op)).count() % 2 == 1;
+        Bits {
+            conj: odd("aten::_conj"),
+            neg: odd("aten::_neg_view"),
+        }
+    }
+
+    pub(crate) fn any(self) -> bool {
+        self.conj || self.neg
+    }
+}
+
+/// The math bits that an eager tensor would have here; none of what is no wrapper.
+pub(crate) fn bits(t: &Tensor) -> Bits {
+    wrapper_of(t).map_or(Bits::default(), |w| Bits::of(&w.chain))
+}
+
+/// Where a wrapper lies.
 pub(crate) fn place(t: &Tensor) -> Option<Place> {
     let w = wrapper_of(t)?;
-    // twice is not at all
-    let odd = |op: &str| w.chain.iter().filter(|step| step.is(op)).count() % 2 == 1;
-    if odd("aten::_conj") || odd("aten::_neg_view") {
-        return None;
-    }
     Some(Place {
         memory: Arc::as_ptr(&w.storage) as usize,
         real: w.storage.real,
         meta: t.meta(),
+        bits: Bits::of(&w.chain),
         at: t.offset() * t.dtype().size() as i64,
     })
 }
 
 /// The value of all the memory that a wrapper lies in, the geometry that it has there, and how many bytes it begins behind the
-/// wrapper's first element; nothing of a value that lies nowhere.
+/// wrapper's first element; nothing of a value that has math bits.
 pub(crate) fn whole_memory(t: &Tensor) -> Result<Option<(Tensor, TensorMeta, i64)>> {
     let Some(w) = wrapper_of(t) else {
         return Err(Error::compile("a tensor that is not functional"));
     };
     let of = &w.storage.layout;
-    let Some(place) = place(t) else {
+    let Some(place) = place(t).filter(|p| !p.bits.any()) else {
         return Ok(None);
     };
     let meta = TensorMeta {

@@ -230,13 +230,17 @@ impl std::fmt::Display for Program {
         }
         for (i, base) in self.bases.iter().enumerate() {
             let mut text = String::new();
-            for x in super::world::numbers(base.dtype, &base.data)
-                .iter()
-                .take(24)
-            {
+            let all = super::world::numbers(base.dtype, &base.data);
+            for x in all.iter().take(24) {
                 write!(text, "{x} ")?;
             }
-            writeln!(f, "  memory {i}: {text}")?;
+            let finite = all.iter().filter(|x| x.is_finite());
+            let largest = finite.clone().fold(0.0f64, |m, x| m.max(x.abs()));
+            let odd = all.len() - finite.count();
+            writeln!(
+                f,
+                "  memory {i} (up to {largest:e}, {odd} not finite): {text}"
+            )?;
         }
         for (k, step) in self.steps.iter().enumerate() {
             let mut sources = step.sources.iter().copied();

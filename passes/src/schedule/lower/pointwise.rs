@@ -304,9 +304,10 @@ impl Lowerer<'_> {
         if dtype == DType::Bool || !(float || [0.0, 1.0, 2.0, 3.0].contains(&e)) {
             return None;
         }
-        let x = self.operand(c, 0, dtype)?;
-        Some(if e == 0.0 {
-            self.p.constant(Scalar::Int(1), dtype, c.sizes())
+        // of several operations, only the last one rounds to a half type
+        let x = self.operand(c, 0, dtype.opmath())?;
+        let power = if e == 0.0 {
+            self.p.constant(Scalar::Int(1), dtype.opmath(), c.sizes())
         } else if e == 1.0 {
             self.copy(x)
         } else if e == 2.0 {
@@ -325,6 +326,7 @@ impl Lowerer<'_> {
             self.p.unary(UnaryOp::Reciprocal, square)
         } else {
             return None;
-        })
+        };
+        Some(self.p.cast(power, dtype))
     }
 }

@@ -147,17 +147,19 @@ pub unsafe fn matmul_packed(
     unsafe { matmul_packed_strided(a, b, c, epilogue) }
 }
 
-/// [`matmul_packed`] for an `a` with any strides. The rows of `c` are contiguous.
+/// [`matmul_packed`] for an `a` with any strides. The rows of `c` are contiguous, as rows of one element always are.
 ///
 /// # Panics
 ///
-/// If the sizes do not fit or `c.col_stride` is not one.
+/// If the sizes do not fit, or `c.col_stride` is not one where it matters.
 ///
 /// # Safety
 ///
 /// As [`matmul_packed`].
 pub unsafe fn matmul_packed_strided(a: MatRef, b: &PackedB, c: MatMut, epilogue: Epilogue) {
-    assert!(a.cols == b.k && c.cols == b.n && a.rows == c.rows && c.col_stride == 1);
+    let contiguous = c.col_stride == 1 || c.cols <= 1;
+    assert!(a.cols == b.k && c.cols == b.n && a.rows == c.rows && contiguous);
+    let c = MatMut { col_stride: 1, ..c };
     // SAFETY: the caller's contract.
     unsafe {
         match b.dtype {
