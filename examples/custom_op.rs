@@ -73,7 +73,7 @@ fn main() -> Result<()> {
     // directly, and the dispatcher is not entered.
     let surprise = |x: &Tensor| {
         let average = EMA.call((x, 0.5))?;
-        (x - average).abs()?.amax(-1, false)
+        (x - average).abs()?.amax(-1)
     };
     let compiled = compile(surprise);
     let eager = surprise(&x)?;

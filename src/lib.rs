@@ -63,8 +63,9 @@ pub use straightline_passes::ir::{
     DType, Device, DeviceType, Layout, MemoryFormat, QScheme, Scalar,
 };
 pub use tensor::{
-    BorrowScope, Bounds, Busy, BusyReason, Element, Ellipsis, Generator, Index, Indices, Int, Ints,
-    Item, Literal, NewAxis, Number, Other, Progression, Sections, Tensor, TensorOptions, Tensors,
+    BorrowScope, Bounds, Busy, BusyReason, ConvOptions, CrossEntropyOptions, Element, Ellipsis,
+    Generator, Index, Indices, Int, InterpolateOptions, Ints, Item, Literal, NewAxis, Number,
+    Other, PoolOptions, Progression, Reduction, Sections, Tensor, TensorOptions, Tensors,
     borrows_wait, load_safetensors, manual_seed, save_safetensors, step, tensor, try_borrows,
 };
 pub use testing::assert_close;

@@ -147,7 +147,7 @@ impl Layer {
         let q = split(self.query.apply(x)?)?;
         let k = split(self.key.apply(x)?)?;
         let v = split(self.value.apply(x)?)?;
-        let mixed = q.scaled_dot_product_attention(&k, &v, Some(bias), false)?;
+        let mixed = q.scaled_dot_product_attention_with(&k, &v, Some(bias), false)?;
         let mixed = mixed.transpose(1, 2)?.reshape([batch, length, width])?;
         let x = self
             .attention_norm
@@ -166,6 +166,6 @@ impl Linear {
 impl LayerNorm {
     fn apply(&self, x: &Tensor) -> Result<Tensor> {
         let width = x.size(-1)?;
-        x.layer_norm([width], Some(&self.weight), Some(&self.bias), self.eps)
+        x.layer_norm_with([width], Some(&self.weight), Some(&self.bias), self.eps)
     }
 }

@@ -55,6 +55,36 @@ macro_rules! functions {
         }
     )*};
 }
+/// A closure over one tuple of references, as opposed to several arguments; what `TensorFunction` is told apart by.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct OfTuple<Signature>(std::marker::PhantomData<Signature>);
+
+macro_rules! functions_of_tuples {
+    ($($($name:ident $arg:ident),*;)*) => {$(
+        impl<$($name,)* O, F> TensorFunction<OfTuple<fn($($name),*) -> O>> for F
+        where
+            $($name: TensorTree,)*
+            O: TensorTree,
+            F: Fn(($(&$name,)*)) -> Result<O> + Send + Sync + 'static,
+        {
+            type Input = ($($name,)*);
+            type Output = O;
+
+            fn apply(&self, ($($arg,)*): &Self::Input) -> Result<O> {
+                self(($($arg,)*))
+            }
+        }
+    )*};
+}
+functions_of_tuples! {
+    A a, B b;
+    A a, B b, C c;
+    A a, B b, C c, D d;
+    A a, B b, C c, D d, E e;
+    A a, B b, C c, D d, E e, G g;
+}
+
 functions! {
     A a, B b;
     A a, B b, C c;

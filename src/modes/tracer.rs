@@ -18,6 +18,7 @@ use crate::tensor::storage::Storage;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
+use straightline_passes::ir::effects::draws;
 use straightline_passes::ir::graph::{
     Arg, EagerCall, Graph, Provenance, SourceLine, TensorMeta, ValueRef,
 };
@@ -319,8 +320,8 @@ pub(crate) fn run_meta(op: OperatorHandle, args: &[Value]) -> Result<(Vec<Value>
 /// nothing. What else it says of those is not so of the real ones.
 #[cold]
 fn check_complex(op: OperatorHandle, args: &[Value]) -> Result<()> {
-    let draws = |s: &FunctionSchema| s.args.iter().any(|a| a.name == "generator");
-    if op.name().namespace() != Some("aten") || op.schema().is_none_or(draws) {
+    let name = op.name();
+    if name.namespace() != Some("aten") || draws(&name.to_string()) {
         return Ok(());
     }
     let one = |t: &Tensor| {

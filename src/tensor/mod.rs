@@ -68,6 +68,7 @@ pub use generator::{Generator, manual_seed};
 pub use index::{Bounds, Ellipsis, Index, Indices, NewAxis, step};
 pub use ints::{Int, Ints, Sections};
 pub use literal::{Literal, Number, Progression, tensor};
+pub use methods::{ConvOptions, CrossEntropyOptions, InterpolateOptions, PoolOptions, Reduction};
 pub use opaque::OpaqueBuilder;
 pub use options::TensorOptions;
 pub use other::Other;

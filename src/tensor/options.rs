@@ -8,7 +8,7 @@ use straightline_passes::ir::{DType, Device, Scalar};
 /// What a new tensor is to be, where the defaults will not do: its dtype, its device, and the generator that random
 /// numbers are drawn from.
 ///
-/// [`Tensor::with`] makes one of a [`DType`], a [`Device`], both as a pair, or a [`Generator`]; its methods are the
+/// [`Tensor::with`] makes one of a [`DType`], a [`Device`], both as a pair, a tensor that has them, or a [`Generator`]; its methods are the
 /// factories of [`Tensor`].
 ///
 /// ```
@@ -23,9 +23,9 @@ use straightline_passes::ir::{DType, Device, Scalar};
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct TensorOptions {
-    dtype: Option<DType>,
-    device: Option<Device>,
-    generator: Option<Generator>,
+    pub(super) dtype: Option<DType>,
+    pub(super) device: Option<Device>,
+    pub(super) generator: Option<Generator>,
 }
 
 impl From<DType> for TensorOptions {
@@ -37,6 +37,19 @@ impl From<DType> for TensorOptions {
 impl From<Device> for TensorOptions {
     fn from(device: Device) -> Self {
         TensorOptions::default().device(device)
+    }
+}
+
+impl From<&Device> for TensorOptions {
+    fn from(device: &Device) -> Self {
+        (*device).into()
+    }
+}
+
+/// Its dtype and its device.
+impl From<&Tensor> for TensorOptions {
+    fn from(t: &Tensor) -> Self {
+        (t.dtype(), t.device()).into()
     }
 }
 
@@ -272,7 +285,7 @@ factories! {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// let (sorted, _) = Tensor::randperm(4)?.sort(0, false)?;
+    /// let (sorted, _) = Tensor::randperm(4)?.sort_dim(0, false)?;
     /// assert_eq!(sorted.to_vec::<i64>()?, [0, 1, 2, 3]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
@@ -287,7 +300,7 @@ factories! {
 
 impl Tensor {
     /// Factories with options: `Tensor::with(DType::F64).zeros([2, 3])`. The options are a [`DType`], a [`Device`], a
-    /// pair of them, a [`Generator`], or [`TensorOptions`].
+    /// pair of them, a tensor whose dtype and device are meant, a [`Generator`], or [`TensorOptions`].
     ///
     /// ```
     /// use straightline::{DType, Tensor};

@@ -43,6 +43,14 @@ impl Other<'_> {
     }
 }
 
+/// So that methods that need a second tensor take `x.matmul(&w)` as well as `x.matmul(w.t()?)`.
+impl AsRef<Tensor> for Tensor {
+    #[inline]
+    fn as_ref(&self) -> &Tensor {
+        self
+    }
+}
+
 impl<'a> From<&'a Tensor> for Other<'a> {
     #[inline]
     fn from(t: &'a Tensor) -> Self {

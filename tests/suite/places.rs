@@ -142,7 +142,7 @@ fn views_as_other_elements_are_written_through_any_view() {
     type F = fn(&Tensor) -> Result<Tensor>;
     let all: [F; 3] = [
         |z| aten::view_as_real(z)?.transpose(0, 1)?.mul_(2),
-        |z| aten::view_as_real(z)?.diagonal(0, 0, 1)?.fill_(7),
+        |z| aten::diagonal(&aten::view_as_real(z)?, 0, 0, 1)?.fill_(7),
         |z| {
             let bytes = aten::view_dtype(&aten::view_as_real(z)?, DType::I32)?;
             bytes.permute(&[1, 0])?.add_(1)
@@ -179,13 +179,17 @@ fn a_closed_over_vector_is_multiplied_into_strided_memory() {
 fn conjugate_and_negative_views_are_filled_as_eager_ones_are() {
     type F = fn(&Tensor) -> Result<Tensor>;
     let real: F = |x| aten::normal_(&aten::_neg_view(&x.narrow(1, 1, 5)?)?, 0.0, 1.0, None);
+    let out: F = |x| {
+        let z = aten::view_as_complex(&x.view(&[12, 2])?)?;
+        aten::rand_like_out(&z, None, &z)
+    };
     let complex: F = |x| {
         let z = aten::view_as_complex(&x.view(&[4, 3, 2])?)?;
         aten::normal_(&z.narrow(1, 0, 2)?.conj()?, 0.0, 1.0, None)
     };
     let at = "places::conjugate_and_negative_views_are_filled_as_eager_ones_are";
     super::support::alone(at, || {
-        for f in [real, complex] {
+        for f in [real, complex, out] {
             let filled = [false, true].map(|compiled| {
                 let x = Tensor::zeros([4, 6]).unwrap();
                 manual_seed(7);

@@ -136,7 +136,7 @@ impl Bert {
         let q = split_heads(&layer.q.forward(x)?, heads)?;
         let k = split_heads(&layer.k.forward(x)?, heads)?;
         let v = split_heads(&layer.v.forward(x)?, heads)?;
-        let y = q.scaled_dot_product_attention(&k, &v, Some(mask), false)?;
+        let y = q.scaled_dot_product_attention_with(&k, &v, Some(mask), false)?;
         let y = layer.o.forward(&merge_heads(&y)?)?;
         let x = layer.ln1.forward(&(x + y))?;
         let y = layer.fc2.forward(&layer.fc1.forward(&x)?.gelu()?)?;

@@ -77,7 +77,7 @@ impl MiniGpt {
         let forbidden = Tensor::full([t, t], f64::NEG_INFINITY)?;
         Ok(MiniGpt {
             positions: weight(source, "pos.weight", &[t, d])?,
-            mask: forbidden.triu(1)?.to_dtype(words.dtype())?,
+            mask: forbidden.triu_with(1)?.to_dtype(words.dtype())?,
             last: LayerNorm::load(source, "lnf", d, 1e-5)?,
             config,
             words,

@@ -53,7 +53,7 @@ impl LayerNorm {
 
     pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let width = self.weight.sizes();
-        x.layer_norm(width, Some(&self.weight), Some(&self.bias), self.epsilon)
+        x.layer_norm_with(width, Some(&self.weight), Some(&self.bias), self.epsilon)
     }
 }
 

@@ -83,6 +83,6 @@ impl ResNet18 {
             x = block.forward(&x)?;
         }
         let x = aten::adaptive_avg_pool2d(&x, &[1, 1])?;
-        self.fc.forward(&x.flatten(1, -1)?)
+        self.fc.forward(&x.flatten_dims(1, -1)?)
     }
 }

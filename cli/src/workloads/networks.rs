@@ -121,7 +121,7 @@ impl Block {
         let k = split_heads(&self.k.forward(x)?, 12)?;
         let v = split_heads(&self.v.forward(x)?, 12)?;
         let y = if self.fused {
-            q.scaled_dot_product_attention(&k, &v, None, false)?
+            q.scaled_dot_product_attention(&k, &v)?
         } else {
             attention(&q, &k, &v, 0.125, None)?
         };
@@ -181,7 +181,7 @@ pub(super) fn workloads() -> Vec<Workload> {
                     };
                     let inputs = (operand("q")?, operand("k")?, operand("v")?);
                     function(inputs, move |(q, k, v): &(Tensor, Tensor, Tensor)| {
-                        q.scaled_dot_product_attention(k, v, None, causal)
+                        q.scaled_dot_product_attention_with(k, v, None, causal)
                     })
                 },
             ));

@@ -32,7 +32,7 @@ pub(super) fn workloads() -> Vec<Workload> {
             let g = uniform("w4.ln.g", &[768], 0.1, 1.0)?;
             let b = uniform("w4.ln.b", &[768], 0.1, 0.0)?;
             function(x, move |x: &Tensor| {
-                x.layer_norm([768], Some(&g), Some(&b), 1e-5)
+                x.layer_norm_with([768], Some(&g), Some(&b), 1e-5)
             })
         }),
         sum("w4.sum0_4096", 0),
@@ -45,7 +45,7 @@ pub(super) fn workloads() -> Vec<Workload> {
         Workload::new("w4.rmsnorm_512x768", SUMS, |_| {
             let x = uniform("w4.rms.x", &[512, 768], 2.0, 0.0)?;
             let g = uniform("w4.rms.g", &[768], 0.1, 1.0)?;
-            function(x, move |x: &Tensor| x.rms_norm([768], Some(&g), 1e-5))
+            function(x, move |x: &Tensor| x.rms_norm_with([768], Some(&g), 1e-5))
         }),
     ]
 }

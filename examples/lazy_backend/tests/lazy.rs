@@ -265,7 +265,7 @@ fn every_factory_makes_what_the_cpu_makes() {
             aten::empty_like(&x, None, None, None, None, None)?.fill_(2)?,
             aten::empty_strided(&[2, 3], &[1, 2], f32, None, at, None)?.fill_(3)?,
             aten::cat(&[x.clone(), x.t()?], 1)?,
-            x.tril(0)?,
+            x.tril()?,
         ])
     };
     for (h, t) in make(Device::CPU)

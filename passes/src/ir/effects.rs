@@ -152,6 +152,18 @@ impl fmt::Debug for Effects {
     }
 }
 
+/// Whether an operator of ATen draws random numbers in any of its forms: `aten::rand_like.out`, `aten::normal_`.
+///
+/// ```
+/// use straightline_passes::ir::effects::draws;
+/// assert!(draws("aten::rand_like.out") && draws("aten::normal_") && !draws("aten::normal_x"));
+/// ```
+pub fn draws(op: &str) -> bool {
+    let name = op.strip_prefix("aten::").unwrap_or(op);
+    let base = name.split('.').next().unwrap_or(name);
+    is_random(base.strip_suffix('_').unwrap_or(base))
+}
+
 /// Whether an operator of ATen draws from a generator; the backward of one that does draws nothing.
 fn is_random(base: &str) -> bool {
     if base.contains("backward") {

@@ -342,7 +342,7 @@ fn every_view_is_that_of_the_integers() {
     is(q.narrow(1, 0, 1), &[2, 1], &[1, 4]);
     is(q.unsqueeze(0), &[1, 2, 3], &[1, 2, 3, 4, 5, 6]);
     is(q.permute(&[1, 0]), &[3, 2], &[1, 4, 2, 5, 3, 6]);
-    is(q.diagonal(0, 0, 1), &[2], &[1, 5]);
+    is(q.diagonal(), &[2], &[1, 5]);
     let [a, b] = &q.unbind(0).unwrap()[..] else {
         panic!("two rows");
     };

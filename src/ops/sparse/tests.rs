@@ -629,7 +629,7 @@ fn views_without_a_sparse_form_are_refused() {
     };
     for t in [coo(), coo().to_sparse_csr().unwrap()] {
         refused(t.slice(0, 0, 1, 1));
-        refused(t.diagonal(0, 0, 1));
+        refused(t.diagonal());
     }
     refused(coo().to_sparse_csr().unwrap().select(0, 0));
     assert!(message(coo().to_sparse_csr().unwrap().unbind(0)).contains("to_dense"));

@@ -2,20 +2,32 @@
 
 use crate::error::Result;
 use crate::ops::aten;
-use crate::tensor::{Other, Tensor};
+use crate::tensor::{Int, Other, Tensor};
 use straightline_passes::ir::Scalar;
 
 impl Tensor {
+    /// [`Tensor::elu_with`] an `alpha` of 1.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// straightline::assert_close(&tensor([-1.0, 2.0])?.elu()?, &tensor([(-1f64).exp() - 1.0, 2.0])?)?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn elu(&self) -> Result<Tensor> {
+        self.elu_with(1.0)
+    }
+
     /// `x` above 0 and `alpha * (exp(x) - 1)` below. See [`aten::elu`].
     ///
     /// ```
     /// use straightline::tensor;
     /// let x = tensor([-1.0, 0.0, 2.0])?;
-    /// straightline::assert_close(&x.elu(1.0)?.exp()?.clamp_max(1.0)?, &tensor([(-0.63212056f32).exp(), 1.0, 1.0])?)?;
+    /// straightline::assert_close(&x.elu_with(1.0)?.exp()?.clamp_max(1.0)?, &tensor([(-0.63212056f32).exp(), 1.0, 1.0])?)?;
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn elu(&self, alpha: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn elu_with(&self, alpha: impl Into<Scalar>) -> Result<Tensor> {
         aten::elu(self, alpha.into(), 1.into(), 1.into())
     }
 
@@ -32,16 +44,28 @@ impl Tensor {
         aten::selu(self)
     }
 
+    /// [`Tensor::celu_with`] an `alpha` of 1.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// straightline::assert_close(&tensor([-1.0, 2.0])?.celu()?, &tensor([(-1f64).exp() - 1.0, 2.0])?)?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn celu(&self) -> Result<Tensor> {
+        self.celu_with(1.0)
+    }
+
     /// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`. See [`aten::celu`].
     ///
     /// ```
     /// use straightline::tensor;
     /// let x = tensor([-1.0, 0.0, 2.0])?;
-    /// straightline::assert_close(&x.celu(1.0)?, &tensor([-0.63212056, 0.0, 2.0])?)?;
+    /// straightline::assert_close(&x.celu_with(1.0)?, &tensor([-0.63212056, 0.0, 2.0])?)?;
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn celu(&self, alpha: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn celu_with(&self, alpha: impl Into<Scalar>) -> Result<Tensor> {
         aten::celu(self, alpha.into())
     }
 
@@ -70,16 +94,28 @@ impl Tensor {
         aten::relu6(self)
     }
 
+    /// Limited to -1 and 1. See [`aten::hardtanh`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([-3.0, 0.5])?.hardtanh()?.to_vec::<f32>()?, [-1.0, 0.5]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn hardtanh(&self) -> Result<Tensor> {
+        self.hardtanh_with(-1, 1)
+    }
+
     /// Limited to a range. See [`aten::hardtanh`].
     ///
     /// ```
     /// use straightline::tensor;
     /// let x = tensor([-1.0, 0.0, 2.0])?;
-    /// straightline::assert_close(&x.hardtanh(-1, 1)?, &tensor([-1.0, 0.0, 1.0])?)?;
+    /// straightline::assert_close(&x.hardtanh_with(-1, 1)?, &tensor([-1.0, 0.0, 1.0])?)?;
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn hardtanh(&self, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn hardtanh_with(&self, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Result<Tensor> {
         aten::hardtanh(self, min.into(), max.into())
     }
 
@@ -109,17 +145,41 @@ impl Tensor {
         aten::hardswish(self)
     }
 
+    /// [`Tensor::hardshrink_with`] a `lambda` of 0.5.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// straightline::assert_close(&tensor([-0.25, 2.0])?.hardshrink()?, &tensor([0.0, 2.0])?)?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn hardshrink(&self) -> Result<Tensor> {
+        self.hardshrink_with(0.5)
+    }
+
     /// 0 where the magnitude is at most `lambda`. See [`aten::hardshrink`].
     ///
     /// ```
     /// use straightline::tensor;
     /// let x = tensor([-1.0, 0.0, 2.0])?;
-    /// straightline::assert_close(&x.hardshrink(1.0)?, &tensor([0.0, 0.0, 2.0])?)?;
+    /// straightline::assert_close(&x.hardshrink_with(1.0)?, &tensor([0.0, 0.0, 2.0])?)?;
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn hardshrink(&self, lambda: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn hardshrink_with(&self, lambda: impl Into<Scalar>) -> Result<Tensor> {
         aten::hardshrink(self, lambda.into())
+    }
+
+    /// [`Tensor::softshrink_with`] a `lambda` of 0.5.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// straightline::assert_close(&tensor([-0.25, 2.0])?.softshrink()?, &tensor([0.0, 1.5])?)?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn softshrink(&self) -> Result<Tensor> {
+        self.softshrink_with(0.5)
     }
 
     /// Nearer to 0 by `lambda`, but not beyond. See [`aten::softshrink`].
@@ -127,11 +187,11 @@ impl Tensor {
     /// ```
     /// use straightline::tensor;
     /// let x = tensor([-1.0, 0.0, 2.0])?;
-    /// straightline::assert_close(&x.softshrink(0.5)?, &tensor([-0.5, 0.0, 1.5])?)?;
+    /// straightline::assert_close(&x.softshrink_with(0.5)?, &tensor([-0.5, 0.0, 1.5])?)?;
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn softshrink(&self, lambda: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn softshrink_with(&self, lambda: impl Into<Scalar>) -> Result<Tensor> {
         aten::softshrink(self, lambda.into())
     }
 
@@ -148,16 +208,28 @@ impl Tensor {
         aten::log_sigmoid(self)
     }
 
-    /// The first half along a dimension times the sigmoid of the second half. See [`aten::glu`].
+    /// The first half along the last dimension times the sigmoid of the second half. See [`aten::glu`].
     ///
     /// ```
     /// use straightline::tensor;
-    /// straightline::assert_close(&tensor([3.0, 0.0])?.glu(0)?, &tensor([1.5])?)?;
+    /// straightline::assert_close(&tensor([[3.0, 0.0]])?.glu()?, &tensor([[1.5]])?)?;
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn glu(&self, dim: i64) -> Result<Tensor> {
-        aten::glu(self, dim)
+    pub fn glu(&self) -> Result<Tensor> {
+        self.glu_dim(-1)
+    }
+
+    /// [`Tensor::glu`] along a dimension.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// straightline::assert_close(&tensor([3.0, 0.0])?.glu_dim(0)?, &tensor([1.5])?)?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn glu_dim(&self, dim: impl Int) -> Result<Tensor> {
+        aten::glu(self, dim.to_i64())
     }
 
     /// `x` above 0 and `weight * x` below. See [`aten::prelu`].
@@ -169,8 +241,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn prelu(&self, weight: &Tensor) -> Result<Tensor> {
-        aten::prelu(self, weight)
+    pub fn prelu(&self, weight: impl AsRef<Tensor>) -> Result<Tensor> {
+        aten::prelu(self, weight.as_ref())
     }
 
     /// `value` where an element is not above the threshold. See [`aten::threshold`].
@@ -190,16 +262,28 @@ impl Tensor {
         aten::threshold(self, threshold.into(), value.into())
     }
 
-    /// `ln(x / (1 - x))`, of `x` limited to `eps..=1 - eps` where it is given. See [`aten::logit`].
+    /// `ln(x / (1 - x))`. See [`aten::logit`].
     ///
     /// ```
     /// use straightline::tensor;
-    /// straightline::assert_close(&tensor([0.5])?.logit(None)?, &tensor([0.0])?)?;
+    /// straightline::assert_close(&tensor([0.5])?.logit()?, &tensor([0.0])?)?;
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn logit(&self, eps: Option<f64>) -> Result<Tensor> {
-        aten::logit(self, eps)
+    pub fn logit(&self) -> Result<Tensor> {
+        aten::logit(self, None)
+    }
+
+    /// [`Tensor::logit`] of `x` limited to `eps..=1 - eps`.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// straightline::assert_close(&tensor([0.5, 2.0])?.logit_with(0.25)?, &tensor([0.0, 3f64.ln()])?)?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn logit_with(&self, eps: impl Into<f64>) -> Result<Tensor> {
+        aten::logit(self, Some(eps.into()))
     }
 
     /// `sin(pi * x) / (pi * x)`, and 1 at 0. See [`aten::sinc`].
@@ -331,10 +415,14 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn lerp<'a>(&self, end: &Tensor, weight: impl Into<Other<'a>>) -> Result<Tensor> {
+    pub fn lerp<'a>(
+        &self,
+        end: impl AsRef<Tensor>,
+        weight: impl Into<Other<'a>>,
+    ) -> Result<Tensor> {
         match weight.into() {
-            Other::Number(n) => aten::lerp_scalar(self, end, n),
-            weight => aten::lerp_tensor(self, end, &weight.into_tensor()?),
+            Other::Number(n) => aten::lerp_scalar(self, end.as_ref(), n),
+            weight => aten::lerp_tensor(self, end.as_ref(), &weight.into_tensor()?),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::ops::aten;
-use crate::tensor::{Ints, Tensor};
+use crate::tensor::{Int, Ints, Tensor};
 
 impl Tensor {
     /// Copies of the tensor along each dimension, and along new ones in front. See [`aten::repeat`].
@@ -18,18 +18,29 @@ impl Tensor {
         aten::repeat(self, &repeats.ints())
     }
 
-    /// Each element (or slice of a dimension) so many times in a row; without a dimension, of the flattened tensor.
-    /// See [`aten::repeat_interleave_self_int`].
+    /// Each element of the flattened tensor so many times in a row. See [`aten::repeat_interleave_self_int`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([1, 2])?.repeat_interleave(2)?.to_vec::<i64>()?, [1, 1, 2, 2]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn repeat_interleave(&self, repeats: impl Int) -> Result<Tensor> {
+        aten::repeat_interleave_self_int(self, repeats.to_i64(), None, None)
+    }
+
+    /// Each slice of a dimension so many times in a row.
     ///
     /// ```
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[1f32, 2.0], &[2])?;
-    /// assert_eq!(x.repeat_interleave(2, Some(0))?.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
+    /// assert_eq!(x.repeat_interleave_dim(2, 0)?.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn repeat_interleave(&self, repeats: i64, dim: impl Into<Option<i64>>) -> Result<Tensor> {
-        aten::repeat_interleave_self_int(self, repeats, dim.into(), None)
+    pub fn repeat_interleave_dim(&self, repeats: impl Int, dim: impl Int) -> Result<Tensor> {
+        aten::repeat_interleave_self_int(self, repeats.to_i64(), Some(dim.to_i64()), None)
     }
 
     /// As [`repeat`](Tensor::repeat), for fewer counts than dimensions too: those in front stay as they are. See
@@ -59,17 +70,29 @@ impl Tensor {
         aten::flip(self, &dims.ints())
     }
 
-    /// The elements moved along dimensions, the last ones coming in at the front; without dimensions, of the
-    /// flattened tensor. See [`aten::roll`].
+    /// The elements of the flattened tensor moved, the last ones coming in at the front, in its sizes. See
+    /// [`aten::roll`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([[1, 2], [3, 4]])?.roll(1)?.to_vec::<i64>()?, [4, 1, 2, 3]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn roll(&self, shifts: impl Ints) -> Result<Tensor> {
+        self.roll_dims(shifts, ())
+    }
+
+    /// The elements moved along dimensions, the last ones coming in at the front. See [`aten::roll`].
     ///
     /// ```
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[1f32, 2.0, 3.0], &[3])?;
-    /// assert_eq!(x.roll(&[1], &[0])?.to_vec::<f32>()?, [3.0, 1.0, 2.0]);
+    /// assert_eq!(x.roll_dims(&[1], &[0])?.to_vec::<f32>()?, [3.0, 1.0, 2.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn roll(&self, shifts: impl Ints, dims: impl Ints) -> Result<Tensor> {
+    pub fn roll_dims(&self, shifts: impl Ints, dims: impl Ints) -> Result<Tensor> {
         aten::roll(self, &shifts.ints(), &dims.ints())
     }
 
@@ -82,8 +105,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn movedim(&self, source: i64, destination: i64) -> Result<Tensor> {
-        aten::movedim_int(self, source, destination)
+    pub fn movedim(&self, source: impl Int, destination: impl Int) -> Result<Tensor> {
+        aten::movedim_int(self, source.to_i64(), destination.to_i64())
     }
 
     /// A view with one dimension as several; one size may be -1. See [`aten::unflatten_int`].
@@ -95,8 +118,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn unflatten(&self, dim: i64, sizes: impl Ints) -> Result<Tensor> {
-        aten::unflatten_int(self, dim, &sizes.ints())
+    pub fn unflatten(&self, dim: impl Int, sizes: impl Ints) -> Result<Tensor> {
+        aten::unflatten_int(self, dim.to_i64(), &sizes.ints())
     }
 
     /// A view in the sizes of another tensor. See [`aten::expand_as`].
@@ -109,8 +132,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn expand_as(&self, other: &Tensor) -> Result<Tensor> {
-        aten::expand_as(self, other)
+    pub fn expand_as(&self, other: impl AsRef<Tensor>) -> Result<Tensor> {
+        aten::expand_as(self, other.as_ref())
     }
 
     /// A view of all windows of a size along a dimension, in a new last dimension. See [`aten::unfold`].
@@ -122,22 +145,40 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn unfold(&self, dim: i64, size: i64, step: i64) -> Result<Tensor> {
-        aten::unfold(self, dim, size, step)
+    pub fn unfold(&self, dim: impl Int, size: impl Int, step: impl Int) -> Result<Tensor> {
+        aten::unfold(self, dim.to_i64(), size.to_i64(), step.to_i64())
     }
 
-    /// Elements before and after those of each dimension, the last dimension first: `"constant"` (`value`, or 0),
-    /// `"reflect"`, `"replicate"` or `"circular"`. See [`aten::pad`].
+    /// Zeros in front and behind: a pair of numbers for the last dimension, then for the one before it, and so on. See
+    /// [`aten::pad`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([1, 2])?.pad([1, 2])?.to_vec::<i64>()?, [0, 1, 2, 0, 0]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn pad(&self, pad: impl Ints) -> Result<Tensor> {
+        self.pad_with(pad, "constant", None)
+    }
+
+    /// Elements in front and behind, as [`Tensor::pad`] takes their numbers: `"constant"` (`value`, or 0), `"reflect"`,
+    /// `"replicate"` or `"circular"`. See [`aten::pad`].
     ///
     /// ```
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[1f32, 2.0], &[1, 2])?;
-    /// assert_eq!(x.pad(&[1, 1], "constant", Some(9.0))?.to_vec::<f32>()?, [9.0, 1.0, 2.0, 9.0]);
-    /// assert_eq!(x.pad(&[1, 1], "reflect", None)?.to_vec::<f32>()?, [2.0, 1.0, 2.0, 1.0]);
+    /// assert_eq!(x.pad_with(&[1, 1], "constant", 9.0)?.to_vec::<f32>()?, [9.0, 1.0, 2.0, 9.0]);
+    /// assert_eq!(x.pad_with(&[1, 1], "reflect", None)?.to_vec::<f32>()?, [2.0, 1.0, 2.0, 1.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn pad(&self, pad: impl Ints, mode: &str, value: Option<f64>) -> Result<Tensor> {
-        aten::pad(self, &pad.ints(), mode, value)
+    pub fn pad_with(
+        &self,
+        pad: impl Ints,
+        mode: &str,
+        value: impl Into<Option<f64>>,
+    ) -> Result<Tensor> {
+        aten::pad(self, &pad.ints(), mode, value.into())
     }
 }

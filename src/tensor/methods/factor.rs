@@ -2,18 +2,34 @@
 
 use crate::error::Result;
 use crate::ops::aten;
-use crate::tensor::Tensor;
+use crate::tensor::{Int, Tensor};
 use straightline_passes::ir::Scalar;
 
 impl Tensor {
     /// Singular value decomposition: `u`, the singular values, greatest first, and the transposed `v`, with `u @
-    /// diag(s) @ vh = self`. Where `full_matrices` is false, `u` and `vh` have only the columns and rows that belong to
-    /// a singular value. See [`aten::linalg_svd`].
+    /// diag(s) @ vh = self`. See [`aten::linalg_svd`]. As in `torch.linalg.svd`, `u` and `vh` are square;
+    /// [`Tensor::svd_with`]`(false)` cuts them to the singular values.
     ///
     /// ```
     /// use straightline::tensor;
     /// let a = tensor([[3.0, 0.0], [0.0, 2.0], [0.0, 0.0]])?;
-    /// let (u, s, vh) = a.svd(false)?;
+    /// let (u, s, vh) = a.svd()?;
+    /// assert_eq!((u.shape(), s.shape(), vh.shape()), (&[3, 3][..], &[2][..], &[2, 2][..]));
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn svd(&self) -> Result<(Tensor, Tensor, Tensor)> {
+        self.svd_with(true)
+    }
+
+    /// Singular value decomposition: `u`, the singular values, greatest first, and the transposed `v`, with `u @
+    /// diag(s) @ vh = self`. See [`aten::linalg_svd`]. Without `full_matrices` only as many vectors as there are
+    /// singular values.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let a = tensor([[3.0, 0.0], [0.0, 2.0], [0.0, 0.0]])?;
+    /// let (u, s, vh) = a.svd_with(false)?;
     /// assert_eq!((u.shape(), vh.shape()), (&[3, 2][..], &[2, 2][..]));
     /// straightline::assert_close(&s, &tensor([3.0, 2.0])?)?;
     /// straightline::assert_close(&u.mul(&s)?.matmul(&vh)?, &a)?;
@@ -23,7 +39,7 @@ impl Tensor {
     /// # Errors
     /// Matrices with infinities or NaN in them.
     #[track_caller]
-    pub fn svd(&self, full_matrices: bool) -> Result<(Tensor, Tensor, Tensor)> {
+    pub fn svd_with(&self, full_matrices: bool) -> Result<(Tensor, Tensor, Tensor)> {
         aten::linalg_svd(self, full_matrices, None)
     }
 
@@ -97,8 +113,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn lstsq(&self, b: &Tensor) -> Result<Tensor> {
-        Ok(aten::linalg_lstsq(self, b, None, None)?.0)
+    pub fn lstsq(&self, b: impl AsRef<Tensor>) -> Result<Tensor> {
+        Ok(aten::linalg_lstsq(self, b.as_ref(), None, None)?.0)
     }
 
     /// The pseudoinverses of matrices (Moore-Penrose). Singular values that are small beside the largest count as zero.
@@ -136,8 +152,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn matrix_power(&self, n: i64) -> Result<Tensor> {
-        aten::matrix_power(self, n)
+    pub fn matrix_power(&self, n: impl Int) -> Result<Tensor> {
+        aten::matrix_power(self, n.to_i64())
     }
 
     /// The exponential of square matrices. See [`aten::matrix_exp`].
@@ -164,8 +180,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn solve_triangular(&self, b: &Tensor, upper: bool) -> Result<Tensor> {
-        aten::linalg_solve_triangular(self, b, upper, true, false)
+    pub fn solve_triangular(&self, b: impl AsRef<Tensor>, upper: bool) -> Result<Tensor> {
+        aten::linalg_solve_triangular(self, b.as_ref(), upper, true, false)
     }
 
     /// A permutation, a lower and an upper triangular matrix with `p @ l @ u = self`. See [`aten::linalg_lu`].
@@ -182,17 +198,29 @@ impl Tensor {
         aten::linalg_lu(self, true)
     }
 
-    /// The norm of matrices: of order 2 the greatest singular value, of 1 and infinity the greatest sum of magnitudes
-    /// of a column or a row. [`Tensor::norm`] is that of vectors; see [`aten::linalg_matrix_norm`].
+    /// The Frobenius norm of matrices. [`Tensor::norm`] is that of vectors; see [`aten::linalg_matrix_norm_str_ord`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([[3.0, 0.0], [4.0, 0.0]])?.matrix_norm()?.item::<f32>()?, 5.0);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn matrix_norm(&self) -> Result<Tensor> {
+        aten::linalg_matrix_norm_str_ord(self, "fro", &[-2, -1], false, None)
+    }
+
+    /// The norm of matrices of an order: of 2 the greatest singular value, of 1 and infinity the greatest sum of
+    /// magnitudes of a column or a row. See [`aten::linalg_matrix_norm`].
     ///
     /// ```
     /// use straightline::tensor;
     /// let a = tensor([[3.0, 0.0], [4.0, 1.0]])?;
-    /// assert_eq!(a.matrix_norm(1)?.item::<f32>()?, 7.0);
+    /// assert_eq!(a.matrix_norm_with(1)?.item::<f32>()?, 7.0);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn matrix_norm(&self, ord: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn matrix_norm_with(&self, ord: impl Into<Scalar>) -> Result<Tensor> {
         aten::linalg_matrix_norm(self, ord.into(), &[-2, -1], false, None)
     }
 
@@ -232,8 +260,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn addbmm(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
-        aten::addbmm(self, a, b, Scalar::Int(1), Scalar::Int(1))
+    pub fn addbmm(&self, a: impl AsRef<Tensor>, b: impl AsRef<Tensor>) -> Result<Tensor> {
+        aten::addbmm(self, a.as_ref(), b.as_ref(), Scalar::Int(1), Scalar::Int(1))
     }
 
     /// `self` plus the outer product of two vectors. See [`aten::addr`].
@@ -245,7 +273,7 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn addr(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
-        aten::addr(self, a, b, Scalar::Int(1), Scalar::Int(1))
+    pub fn addr(&self, a: impl AsRef<Tensor>, b: impl AsRef<Tensor>) -> Result<Tensor> {
+        aten::addr(self, a.as_ref(), b.as_ref(), Scalar::Int(1), Scalar::Int(1))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::ops::aten;
-use crate::tensor::{Other, Tensor};
+use crate::tensor::{Int, Other, Tensor};
 use straightline_passes::ir::Scalar;
 
 impl Tensor {
@@ -18,50 +18,75 @@ impl Tensor {
     #[track_caller]
     pub fn scatter_<'a>(
         &self,
-        dim: i64,
-        index: &Tensor,
+        dim: impl Int,
+        index: impl AsRef<Tensor>,
         src: impl Into<Other<'a>>,
     ) -> Result<Tensor> {
         match src.into() {
-            Other::Tensor(src) => aten::scatter_src_(self, dim, index, src),
-            Other::Owned(src) => aten::scatter_src_(self, dim, index, &src),
-            Other::Number(value) => aten::scatter_value_(self, dim, index, value),
+            Other::Tensor(src) => aten::scatter_src_(self, dim.to_i64(), index.as_ref(), src),
+            Other::Owned(src) => aten::scatter_src_(self, dim.to_i64(), index.as_ref(), &src),
+            Other::Number(value) => aten::scatter_value_(self, dim.to_i64(), index.as_ref(), value),
         }
     }
 
     /// [`Tensor::scatter_add`] in place.
     #[track_caller]
-    pub fn scatter_add_(&self, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
-        aten::scatter_add_(self, dim, index, src)
+    pub fn scatter_add_(
+        &self,
+        dim: impl Int,
+        index: impl AsRef<Tensor>,
+        src: impl AsRef<Tensor>,
+    ) -> Result<Tensor> {
+        aten::scatter_add_(self, dim.to_i64(), index.as_ref(), src.as_ref())
     }
 
     /// [`Tensor::index_add`] in place.
     #[track_caller]
-    pub fn index_add_(&self, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
-        aten::index_add_(self, dim, index, source, Scalar::Int(1))
+    pub fn index_add_(
+        &self,
+        dim: impl Int,
+        index: impl AsRef<Tensor>,
+        source: impl AsRef<Tensor>,
+    ) -> Result<Tensor> {
+        aten::index_add_(
+            self,
+            dim.to_i64(),
+            index.as_ref(),
+            source.as_ref(),
+            Scalar::Int(1),
+        )
     }
 
     /// [`Tensor::index_copy`] in place.
     #[track_caller]
-    pub fn index_copy_(&self, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
-        aten::index_copy_(self, dim, index, source)
+    pub fn index_copy_(
+        &self,
+        dim: impl Int,
+        index: impl AsRef<Tensor>,
+        source: impl AsRef<Tensor>,
+    ) -> Result<Tensor> {
+        aten::index_copy_(self, dim.to_i64(), index.as_ref(), source.as_ref())
     }
 
     /// [`Tensor::index_fill`] in place.
     #[track_caller]
     pub fn index_fill_(
         &self,
-        dim: i64,
-        index: &Tensor,
+        dim: impl Int,
+        index: impl AsRef<Tensor>,
         value: impl Into<Scalar>,
     ) -> Result<Tensor> {
-        aten::index_fill_int_scalar_(self, dim, index, value.into())
+        aten::index_fill_int_scalar_(self, dim.to_i64(), index.as_ref(), value.into())
     }
 
     /// [`Tensor::masked_scatter`] in place.
     #[track_caller]
-    pub fn masked_scatter_(&self, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
-        aten::masked_scatter_(self, mask, source)
+    pub fn masked_scatter_(
+        &self,
+        mask: impl AsRef<Tensor>,
+        source: impl AsRef<Tensor>,
+    ) -> Result<Tensor> {
+        aten::masked_scatter_(self, mask.as_ref(), source.as_ref())
     }
 
     /// [`Tensor::lerp`] in place.
@@ -74,62 +99,126 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn lerp_<'a>(&self, end: &Tensor, weight: impl Into<Other<'a>>) -> Result<Tensor> {
+    pub fn lerp_<'a>(
+        &self,
+        end: impl AsRef<Tensor>,
+        weight: impl Into<Other<'a>>,
+    ) -> Result<Tensor> {
         match weight.into() {
-            Other::Tensor(weight) => aten::lerp_tensor_(self, end, weight),
-            Other::Owned(weight) => aten::lerp_tensor_(self, end, &weight),
-            Other::Number(weight) => aten::lerp_scalar_(self, end, weight),
+            Other::Tensor(weight) => aten::lerp_tensor_(self, end.as_ref(), weight),
+            Other::Owned(weight) => aten::lerp_tensor_(self, end.as_ref(), &weight),
+            Other::Number(weight) => aten::lerp_scalar_(self, end.as_ref(), weight),
         }
     }
 
     /// [`Tensor::addcmul`] in place.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let (x, a, b) = (tensor(2.0)?, tensor(3.0)?, tensor(4.0)?);
+    /// assert_eq!(x.addcmul_(&a, &b)?.item::<f32>()?, 14.0);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
     #[track_caller]
-    pub fn addcmul_(&self, a: &Tensor, b: &Tensor, value: impl Into<Scalar>) -> Result<Tensor> {
-        aten::addcmul_(self, a, b, value.into())
+    pub fn addcmul_(&self, a: impl AsRef<Tensor>, b: impl AsRef<Tensor>) -> Result<Tensor> {
+        self.addcmul_with_(a.as_ref(), b.as_ref(), 1)
     }
 
-    /// [`Tensor::addcdiv`] in place: the step of an optimiser.
+    /// [`Tensor::addcmul_with`] in place.
+    #[track_caller]
+    pub fn addcmul_with_(
+        &self,
+        a: impl AsRef<Tensor>,
+        b: impl AsRef<Tensor>,
+        value: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        aten::addcmul_(self, a.as_ref(), b.as_ref(), value.into())
+    }
+
+    /// [`Tensor::addcdiv`] in place.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let (x, a, b) = (tensor(2.0)?, tensor(3.0)?, tensor(4.0)?);
+    /// assert_eq!(x.addcdiv_(&a, &b)?.item::<f32>()?, 2.75);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn addcdiv_(&self, a: impl AsRef<Tensor>, b: impl AsRef<Tensor>) -> Result<Tensor> {
+        self.addcdiv_with_(a.as_ref(), b.as_ref(), 1)
+    }
+
+    /// [`Tensor::addcdiv_with`] in place: the step of an optimiser.
     ///
     /// ```
     /// use straightline::tensor;
     /// let w = tensor([1.0])?;
-    /// w.addcdiv_(&tensor([4.0])?, &tensor([2.0])?, -0.1)?;
+    /// w.addcdiv_with_(&tensor([4.0])?, &tensor([2.0])?, -0.1)?;
     /// straightline::assert_close(&w, &tensor([0.8])?)?;
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn addcdiv_(&self, a: &Tensor, b: &Tensor, value: impl Into<Scalar>) -> Result<Tensor> {
-        aten::addcdiv_(self, a, b, value.into())
+    pub fn addcdiv_with_(
+        &self,
+        a: impl AsRef<Tensor>,
+        b: impl AsRef<Tensor>,
+        value: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        aten::addcdiv_(self, a.as_ref(), b.as_ref(), value.into())
     }
 
     /// [`Tensor::addmm`] in place.
     #[track_caller]
-    pub fn addmm_(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
-        aten::addmm_(self, a, b, Scalar::Int(1), Scalar::Int(1))
+    pub fn addmm_(&self, a: impl AsRef<Tensor>, b: impl AsRef<Tensor>) -> Result<Tensor> {
+        aten::addmm_(self, a.as_ref(), b.as_ref(), Scalar::Int(1), Scalar::Int(1))
     }
 
     /// [`Tensor::cumsum`] in place.
     #[track_caller]
-    pub fn cumsum_(&self, dim: i64) -> Result<Tensor> {
-        aten::cumsum_(self, dim, None)
+    pub fn cumsum_(&self, dim: impl Int) -> Result<Tensor> {
+        aten::cumsum_(self, dim.to_i64(), None)
     }
 
     /// [`Tensor::cumprod`] in place.
     #[track_caller]
-    pub fn cumprod_(&self, dim: i64) -> Result<Tensor> {
-        aten::cumprod_(self, dim, None)
+    pub fn cumprod_(&self, dim: impl Int) -> Result<Tensor> {
+        aten::cumprod_(self, dim.to_i64(), None)
     }
 
     /// [`Tensor::tril`] in place.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([[1, 2], [3, 4]])?.tril_()?.to_vec::<i64>()?, [1, 0, 3, 4]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
     #[track_caller]
-    pub fn tril_(&self, diagonal: i64) -> Result<Tensor> {
-        aten::tril_(self, diagonal)
+    pub fn tril_(&self) -> Result<Tensor> {
+        self.tril_with_(0)
+    }
+
+    /// [`Tensor::tril_with`] in place.
+    #[track_caller]
+    pub fn tril_with_(&self, diagonal: impl Int) -> Result<Tensor> {
+        aten::tril_(self, diagonal.to_i64())
     }
 
     /// [`Tensor::triu`] in place.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([[1, 2], [3, 4]])?.triu_()?.to_vec::<i64>()?, [1, 2, 0, 4]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
     #[track_caller]
-    pub fn triu_(&self, diagonal: i64) -> Result<Tensor> {
-        aten::triu_(self, diagonal)
+    pub fn triu_(&self) -> Result<Tensor> {
+        self.triu_with_(0)
+    }
+
+    /// [`Tensor::triu_with`] in place.
+    #[track_caller]
+    pub fn triu_with_(&self, diagonal: impl Int) -> Result<Tensor> {
+        aten::triu_(self, diagonal.to_i64())
     }
 
     /// [`Tensor::square`] in place.
@@ -152,8 +241,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn bernoulli_(&self, p: f64) -> Result<Tensor> {
-        aten::bernoulli_float_(self, p, None)
+    pub fn bernoulli_(&self, p: impl Into<f64>) -> Result<Tensor> {
+        aten::bernoulli_float_(self, p.into(), None)
     }
 
     /// Numbers of the exponential distribution of rate `lambda`, drawn in place. See [`aten::exponential_`].
@@ -164,8 +253,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn exponential_(&self, lambda: f64) -> Result<Tensor> {
-        aten::exponential_(self, lambda, None)
+    pub fn exponential_(&self, lambda: impl Into<f64>) -> Result<Tensor> {
+        aten::exponential_(self, lambda.into(), None)
     }
 
     /// Integers from `low` to below `high`, drawn in place. See [`aten::random_from_`].
@@ -176,7 +265,7 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn random_(&self, low: i64, high: i64) -> Result<Tensor> {
-        aten::random_from_(self, low, Some(high), None)
+    pub fn random_(&self, low: impl Int, high: impl Int) -> Result<Tensor> {
+        aten::random_from_(self, low.to_i64(), Some(high.to_i64()), None)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::ops::aten;
-use crate::tensor::{Ints, Tensor, Tensors};
+use crate::tensor::{Int, Ints, Tensor, Tensors};
 use straightline_passes::ir::Scalar;
 
 impl Tensor {
@@ -14,20 +14,44 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn swapaxes(&self, a: i64, b: i64) -> Result<Tensor> {
-        aten::swapaxes(self, a, b)
+    pub fn swapaxes(&self, a: impl Int, b: impl Int) -> Result<Tensor> {
+        aten::swapaxes(self, a.to_i64(), b.to_i64())
     }
 
-    /// Matrices with the last dimension on a diagonal and zeros elsewhere. See [`aten::diag_embed`].
+    /// Matrices with the last dimension on the diagonal and zeros elsewhere. See [`aten::diag_embed`].
     ///
     /// ```
     /// use straightline::tensor;
-    /// assert_eq!(tensor([1, 2])?.diag_embed(0)?.to_vec2::<i64>()?, [[1, 0], [0, 2]]);
+    /// assert_eq!(tensor([1, 2])?.diag_embed()?.to_vec2::<i64>()?, [[1, 0], [0, 2]]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn diag_embed(&self, offset: i64) -> Result<Tensor> {
-        aten::diag_embed(self, offset, -2, -1)
+    pub fn diag_embed(&self) -> Result<Tensor> {
+        self.diag_embed_with(0)
+    }
+
+    /// [`Tensor::diag_embed`] on the diagonal that lies so far above the main one (below where negative).
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([1, 2])?.diag_embed_with(0)?.to_vec2::<i64>()?, [[1, 0], [0, 2]]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn diag_embed_with(&self, offset: impl Int) -> Result<Tensor> {
+        aten::diag_embed(self, offset.to_i64(), -2, -1)
+    }
+
+    /// Turned by a right angle, from the first dimension towards the second. See [`aten::rot90`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([[1, 2], [3, 4]])?.rot90()?.to_vec2::<i64>()?, [[2, 4], [1, 3]]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn rot90(&self) -> Result<Tensor> {
+        self.rot90_dims(1, [0, 1])
     }
 
     /// Turned by `k` right angles in the plane of two dimensions, from the first towards the second. See
@@ -35,12 +59,12 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::tensor;
-    /// assert_eq!(tensor([[1, 2], [3, 4]])?.rot90(1, [0, 1])?.to_vec2::<i64>()?, [[2, 4], [1, 3]]);
+    /// assert_eq!(tensor([[1, 2], [3, 4]])?.rot90_dims(1, [0, 1])?.to_vec2::<i64>()?, [[2, 4], [1, 3]]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn rot90(&self, k: i64, dims: impl Ints) -> Result<Tensor> {
-        aten::rot90(self, k, &dims.ints())
+    pub fn rot90_dims(&self, k: impl Int, dims: impl Ints) -> Result<Tensor> {
+        aten::rot90(self, k.to_i64(), &dims.ints())
     }
 
     /// Columns in reverse order. See [`aten::fliplr`].
@@ -77,8 +101,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn tensor_split(&self, sections: i64, dim: i64) -> Result<Vec<Tensor>> {
-        aten::tensor_split_sections(self, sections, dim)
+    pub fn tensor_split(&self, sections: impl Int, dim: impl Int) -> Result<Vec<Tensor>> {
+        aten::tensor_split_sections(self, sections.to_i64(), dim.to_i64())
     }
 
     /// The positions of what is not zero, a row each. See [`aten::argwhere`].
@@ -102,8 +126,13 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn select_scatter(&self, src: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
-        aten::select_scatter(self, src, dim, index)
+    pub fn select_scatter(
+        &self,
+        src: impl AsRef<Tensor>,
+        dim: impl Int,
+        index: impl Int,
+    ) -> Result<Tensor> {
+        aten::select_scatter(self, src.as_ref(), dim.to_i64(), index.to_i64())
     }
 
     /// A copy with `src` in place of what [`Tensor::slice`] gives. See [`aten::slice_scatter`].
@@ -117,13 +146,20 @@ impl Tensor {
     #[track_caller]
     pub fn slice_scatter(
         &self,
-        src: &Tensor,
-        dim: i64,
-        start: i64,
-        end: i64,
-        step: i64,
+        src: impl AsRef<Tensor>,
+        dim: impl Int,
+        start: impl Int,
+        end: impl Int,
+        step: impl Int,
     ) -> Result<Tensor> {
-        aten::slice_scatter(self, src, dim, Some(start), Some(end), step)
+        aten::slice_scatter(
+            self,
+            src.as_ref(),
+            dim.to_i64(),
+            Some(start.to_i64()),
+            Some(end.to_i64()),
+            step.to_i64(),
+        )
     }
 
     /// A copy with `src` in place of what [`Tensor::diagonal`] gives. See [`aten::diagonal_scatter`].
@@ -131,18 +167,37 @@ impl Tensor {
     /// ```
     /// use straightline::tensor;
     /// let x = tensor([[1, 2], [3, 4]])?;
-    /// assert_eq!(x.diagonal_scatter(&tensor([0, 0])?, 0, 0, 1)?.to_vec2::<i64>()?, [[0, 2], [3, 0]]);
+    /// assert_eq!(x.diagonal_scatter(&tensor([0, 0])?)?.to_vec2::<i64>()?, [[0, 2], [3, 0]]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn diagonal_scatter(
+    pub fn diagonal_scatter(&self, src: impl AsRef<Tensor>) -> Result<Tensor> {
+        self.diagonal_scatter_with(src.as_ref(), 0, 0, 1)
+    }
+
+    /// A copy with `src` in place of what [`Tensor::diagonal_with`] gives. See [`aten::diagonal_scatter`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let x = tensor([[1, 2], [3, 4]])?;
+    /// assert_eq!(x.diagonal_scatter_with(&tensor([0, 0])?, 0, 0, 1)?.to_vec2::<i64>()?, [[0, 2], [3, 0]]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn diagonal_scatter_with(
         &self,
-        src: &Tensor,
-        offset: i64,
-        dim1: i64,
-        dim2: i64,
+        src: impl AsRef<Tensor>,
+        offset: impl Int,
+        dim1: impl Int,
+        dim2: impl Int,
     ) -> Result<Tensor> {
-        aten::diagonal_scatter(self, src, offset, dim1, dim2)
+        aten::diagonal_scatter(
+            self,
+            src.as_ref(),
+            offset.to_i64(),
+            dim1.to_i64(),
+            dim2.to_i64(),
+        )
     }
 
     /// [`Tensor::reshape`] to the sizes of another tensor.
@@ -153,8 +208,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn reshape_as(&self, other: &Tensor) -> Result<Tensor> {
-        self.reshape(other.sizes())
+    pub fn reshape_as(&self, other: impl AsRef<Tensor>) -> Result<Tensor> {
+        self.reshape(other.as_ref().sizes())
     }
 
     /// One dimension of all elements in row-major order; a view where that is possible.
@@ -177,8 +232,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn type_as(&self, other: &Tensor) -> Result<Tensor> {
-        aten::type_as(self, other)
+    pub fn type_as(&self, other: impl AsRef<Tensor>) -> Result<Tensor> {
+        aten::type_as(self, other.as_ref())
     }
 
     /// Zeros of this tensor's dtype and device. See [`aten::new_zeros`].

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::ops::aten;
-use crate::tensor::{Ints, Tensor, Tensors};
+use crate::tensor::{Int, Ints, Tensor, Tensors};
 
 impl Tensor {
     /// The inverses of square matrices. See [`aten::inverse`].
@@ -76,8 +76,8 @@ impl Tensor {
     /// # Errors
     /// Matrices that are singular, or do not fit.
     #[track_caller]
-    pub fn solve(&self, b: &Tensor) -> Result<Tensor> {
-        aten::linalg_solve(self, b, true)
+    pub fn solve(&self, b: impl AsRef<Tensor>) -> Result<Tensor> {
+        aten::linalg_solve(self, b.as_ref(), true)
     }
 
     /// Lower triangular `l` with `l @ l^H = self`. See [`aten::linalg_cholesky`].
@@ -141,12 +141,24 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::tensor;
-    /// assert_eq!(tensor([1, 2])?.diag(0)?.to_vec2::<i64>()?, [[1, 0], [0, 2]]);
+    /// assert_eq!(tensor([1, 2])?.diag()?.to_vec2::<i64>()?, [[1, 0], [0, 2]]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn diag(&self, diagonal: i64) -> Result<Tensor> {
-        aten::diag(self, diagonal)
+    pub fn diag(&self) -> Result<Tensor> {
+        self.diag_with(0)
+    }
+
+    /// [`Tensor::diag`] of the diagonal that lies so far above the main one (below where negative).
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([1, 2])?.diag_with(0)?.to_vec2::<i64>()?, [[1, 0], [0, 2]]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn diag_with(&self, diagonal: impl Int) -> Result<Tensor> {
+        aten::diag(self, diagonal.to_i64())
     }
 
     /// Sums of products over named dimensions. See [`aten::einsum`].
@@ -172,8 +184,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn dot(&self, other: &Tensor) -> Result<Tensor> {
-        aten::dot(self, other)
+    pub fn dot(&self, other: impl AsRef<Tensor>) -> Result<Tensor> {
+        aten::dot(self, other.as_ref())
     }
 
     /// The inner product of two vectors, the first one conjugated. See [`aten::vdot`].
@@ -185,8 +197,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn vdot(&self, other: &Tensor) -> Result<Tensor> {
-        aten::vdot(self, other)
+    pub fn vdot(&self, other: impl AsRef<Tensor>) -> Result<Tensor> {
+        aten::vdot(self, other.as_ref())
     }
 
     /// The product of a matrix and a vector. See [`aten::mv`].
@@ -198,8 +210,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn mv(&self, vector: &Tensor) -> Result<Tensor> {
-        aten::mv(self, vector)
+    pub fn mv(&self, vector: impl AsRef<Tensor>) -> Result<Tensor> {
+        aten::mv(self, vector.as_ref())
     }
 
     /// The products of each element of a vector with each of another one. See [`aten::outer`].
@@ -211,8 +223,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn outer(&self, other: &Tensor) -> Result<Tensor> {
-        aten::outer(self, other)
+    pub fn outer(&self, other: impl AsRef<Tensor>) -> Result<Tensor> {
+        aten::outer(self, other.as_ref())
     }
 
     /// The Kronecker product. See [`aten::kron`].
@@ -224,8 +236,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn kron(&self, other: &Tensor) -> Result<Tensor> {
-        aten::kron(self, other)
+    pub fn kron(&self, other: impl AsRef<Tensor>) -> Result<Tensor> {
+        aten::kron(self, other.as_ref())
     }
 
     /// `self + matrix @ vector`. See [`aten::addmv`].
@@ -238,8 +250,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn addmv(&self, matrix: &Tensor, vector: &Tensor) -> Result<Tensor> {
-        aten::addmv(self, matrix, vector, 1.into(), 1.into())
+    pub fn addmv(&self, matrix: impl AsRef<Tensor>, vector: impl AsRef<Tensor>) -> Result<Tensor> {
+        aten::addmv(self, matrix.as_ref(), vector.as_ref(), 1.into(), 1.into())
     }
 
     /// `self + a @ b`, of batches of matrices. See [`aten::baddbmm`].
@@ -251,8 +263,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn baddbmm(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
-        aten::baddbmm(self, a, b, 1.into(), 1.into())
+    pub fn baddbmm(&self, a: impl AsRef<Tensor>, b: impl AsRef<Tensor>) -> Result<Tensor> {
+        aten::baddbmm(self, a.as_ref(), b.as_ref(), 1.into(), 1.into())
     }
 
     /// The sum of products over pairs of dimensions. See [`aten::tensordot`].
@@ -266,36 +278,66 @@ impl Tensor {
     #[track_caller]
     pub fn tensordot(
         &self,
-        other: &Tensor,
+        other: impl AsRef<Tensor>,
         dims: impl Ints,
         other_dims: impl Ints,
     ) -> Result<Tensor> {
-        aten::tensordot(self, other, &dims.ints(), &other_dims.ints())
+        aten::tensordot(self, other.as_ref(), &dims.ints(), &other_dims.ints())
     }
 
-    /// The cosine of the angle between vectors along a dimension. See [`aten::cosine_similarity`].
+    /// The cosine of the angle between vectors along dimension 1. See [`aten::cosine_similarity`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let (x, y) = (tensor([[3.0, 4.0]])?, tensor([[4.0, 3.0]])?);
+    /// straightline::assert_close(&x.cosine_similarity(&y)?, &tensor([0.96])?)?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn cosine_similarity(&self, other: impl AsRef<Tensor>) -> Result<Tensor> {
+        self.cosine_similarity_dim(other.as_ref(), 1)
+    }
+
+    /// [`Tensor::cosine_similarity`] along any dimension.
     ///
     /// ```
     /// use straightline::tensor;
     /// let (x, y) = (tensor([3.0, 4.0])?, tensor([4.0, 3.0])?);
-    /// straightline::assert_close(&x.cosine_similarity(&y, 0)?, &tensor(0.96)?)?;
+    /// straightline::assert_close(&x.cosine_similarity_dim(&y, 0)?, &tensor(0.96)?)?;
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn cosine_similarity(&self, other: &Tensor, dim: i64) -> Result<Tensor> {
-        aten::cosine_similarity(self, other, dim, 1e-8)
+    pub fn cosine_similarity_dim(
+        &self,
+        other: impl AsRef<Tensor>,
+        dim: impl Int,
+    ) -> Result<Tensor> {
+        aten::cosine_similarity(self, other.as_ref(), dim.to_i64(), 1e-8)
     }
 
-    /// The distances between each row and each row of another matrix, in the `p`-norm. See [`aten::cdist`].
+    /// The Euclidean distances between each row and each row of another matrix. See [`aten::cdist`].
     ///
     /// ```
     /// use straightline::tensor;
     /// let (x, y) = (tensor([[0.0, 0.0]])?, tensor([[3.0, 4.0]])?);
-    /// straightline::assert_close(&x.cdist(&y, 2.0)?, &tensor([[5.0]])?)?;
+    /// straightline::assert_close(&x.cdist(&y)?, &tensor([[5.0]])?)?;
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn cdist(&self, other: &Tensor, p: f64) -> Result<Tensor> {
-        aten::cdist(self, other, p, None)
+    pub fn cdist(&self, other: impl AsRef<Tensor>) -> Result<Tensor> {
+        self.cdist_with(other.as_ref(), 2.0)
+    }
+
+    /// [`Tensor::cdist`] in the `p`-norm.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let (x, y) = (tensor([[0.0, 0.0]])?, tensor([[3.0, 4.0]])?);
+    /// straightline::assert_close(&x.cdist_with(&y, 2.0)?, &tensor([[5.0]])?)?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn cdist_with(&self, other: impl AsRef<Tensor>, p: impl Into<f64>) -> Result<Tensor> {
+        aten::cdist(self, other.as_ref(), p.into(), None)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::tensor::Tensor;
+use crate::tensor::{Int, Tensor};
 use straightline_passes::ir::Scalar;
 
 /// `aten::X_like(self, dtype, layout, device, pin_memory, memory_format)` with this tensor's own.
@@ -90,8 +90,17 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn randint_like(&self, low: i64, high: i64) -> Result<Tensor> {
-        aten::randint_like_low_dtype(self, low, high, None, None, None, None, None)
+    pub fn randint_like(&self, low: impl Int, high: impl Int) -> Result<Tensor> {
+        aten::randint_like_low_dtype(
+            self,
+            low.to_i64(),
+            high.to_i64(),
+            None,
+            None,
+            None,
+            None,
+            None,
+        )
     }
 
     /// The size of a dimension, counted from the end where negative.
@@ -105,10 +114,11 @@ impl Tensor {
     /// # Errors
     /// A dimension out of range.
     #[track_caller]
-    pub fn size(&self, dim: i64) -> Result<i64> {
+    pub fn size(&self, dim: impl Int) -> Result<i64> {
         let at = std::panic::Location::caller();
-        let found = crate::ops::common::wrap_dim(dim, self.dim()).and_then(|d| {
-            let none = || Error::index("a 0-dim tensor has no dimension to take the size of");
+        let found = crate::ops::common::wrap_dim(dim.to_i64(), self.dim()).and_then(|d| {
+            let none =
+                || Error::index("a 0-dim.to_i64() tensor has no dimension to take the size of");
             self.sizes().get(d).copied().ok_or_else(none)
         });
         found.map_err(|e| e.with_location(at))

@@ -3,10 +3,27 @@
 //! Each calls the typed wrapper of [`crate::ops::aten`] that its documentation names, which goes
 //! through the dispatcher. Methods ending in `_` write in place and return a handle to the same
 //! tensor.
+//!
+//! **One rule for what PyTorch has defaults for.** The bare name takes what a call in PyTorch has to give, and has its
+//! defaults for the rest: `sort()`, `topk(k)`, `flatten()`, `tril()`, `conv2d(&weight, None)`, `logsumexp(dim)`. The
+//! same name with a suffix takes the rest as well, in PyTorch's order: `_dim` (or `_dims`) where what comes first is a
+//! dimension (`sum_dim(dims, keepdim)`, `sort_dim(dim, descending)`, `topk_dim(k, dim, largest)`), `_with` otherwise
+//! (`tril_with(diagonal)`, `var_with(dims, correction, keepdim)`, `layer_norm_with(shape, weight, bias, eps)`). Where
+//! PyTorch has many keywords these are one value with defaults, [`ConvOptions`], [`PoolOptions`],
+//! [`InterpolateOptions`] and [`CrossEntropyOptions`], made as [`TensorOptions`](crate::TensorOptions) is. Three things
+//! are given always, since a call without them says too little: the dimension along which tensors are joined or cut
+//! (`cat`, `stack`, `split`, `chunk`, `unbind`), the numbers of a distribution or a histogram (`dropout(p)`,
+//! `normal_(mean, std)`, `histc(bins, min, max)`), and the bias of a layer, as `None` or a tensor. A second tensor is
+//! `impl AsRef<Tensor>`, so that `x.matmul(&w)` and `x.matmul(w.t()?)` both fit; one that may be missing is `impl
+//! Into<Option<&Tensor>>`: `None`, `&t`, `Some(&t)` and `&self.bias` of an `Option<Tensor>` all fit. Sizes and
+//! dimensions are [`Ints`](crate::Ints), where one number may stand for all dimensions of a kernel; an operand that may
+//! be a number is [`Other`](crate::Other).
 
 mod activation;
 mod arrange;
 mod binary;
+mod casts;
+mod convolution;
 mod factor;
 mod indexing;
 mod inplace;
@@ -16,10 +33,12 @@ mod losses;
 mod make;
 mod nested;
 mod neural;
+mod pooling;
 mod product;
 mod quantiles;
 mod quantized;
 mod reduce;
+mod resample;
 mod rounding;
 mod scatter;
 mod search;
@@ -30,3 +49,8 @@ mod sparse;
 mod special;
 mod statistics;
 mod unary;
+
+pub use convolution::ConvOptions;
+pub use losses::{CrossEntropyOptions, Reduction};
+pub use pooling::PoolOptions;
+pub use resample::InterpolateOptions;

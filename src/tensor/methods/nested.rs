@@ -23,8 +23,8 @@ impl Tensor {
     /// A plain tensor as large as the largest component, with `padding` where the others end. See
     /// [`aten::to_padded_tensor`].
     #[track_caller]
-    pub fn to_padded(&self, padding: f64) -> Result<Tensor> {
-        aten::to_padded_tensor(self, padding, None)
+    pub fn to_padded(&self, padding: impl Into<f64>) -> Result<Tensor> {
+        aten::to_padded_tensor(self, padding.into(), None)
     }
 
     /// The size of each component, a row for each. See [`aten::_nested_tensor_size`].

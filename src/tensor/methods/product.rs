@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::ops::aten;
-use crate::tensor::Tensor;
+use crate::tensor::{Int, Tensor};
 use straightline_passes::ir::Scalar;
 
 const ONE: Scalar = Scalar::Int(1);
@@ -18,8 +18,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn mm(&self, other: &Tensor) -> Result<Tensor> {
-        aten::mm(self, other)
+    pub fn mm(&self, other: impl AsRef<Tensor>) -> Result<Tensor> {
+        aten::mm(self, other.as_ref())
     }
 
     /// The products of two batches of matrices. See [`aten::bmm`].
@@ -33,8 +33,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn bmm(&self, other: &Tensor) -> Result<Tensor> {
-        aten::bmm(self, other)
+    pub fn bmm(&self, other: impl AsRef<Tensor>) -> Result<Tensor> {
+        aten::bmm(self, other.as_ref())
     }
 
     /// The matrix product with vectors and broadcast batches. See [`aten::matmul`].
@@ -47,8 +47,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
-        aten::matmul(self, other)
+    pub fn matmul(&self, other: impl AsRef<Tensor>) -> Result<Tensor> {
+        aten::matmul(self, other.as_ref())
     }
 
     /// `self + a @ b`. See [`aten::addmm`].
@@ -61,8 +61,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn addmm(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
-        aten::addmm(self, a, b, ONE, ONE)
+    pub fn addmm(&self, a: impl AsRef<Tensor>, b: impl AsRef<Tensor>) -> Result<Tensor> {
+        aten::addmm(self, a.as_ref(), b.as_ref(), ONE, ONE)
     }
 
     /// `self @ weight.T + bias`. See [`aten::linear`].
@@ -75,27 +75,58 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn linear(&self, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-        aten::linear(self, weight, bias)
+    pub fn linear<'a>(
+        &self,
+        weight: impl AsRef<Tensor>,
+        bias: impl Into<Option<&'a Tensor>>,
+    ) -> Result<Tensor> {
+        aten::linear(self, weight.as_ref(), bias.into())
     }
 
-    /// `softmax(q k^T / sqrt(d) + mask) v` with `self` as the query. See [`aten::scaled_dot_product_attention`].
+    /// `softmax(q k^T / sqrt(d)) v` with `self` as the query. See [`aten::scaled_dot_product_attention`].
     ///
     /// ```
-    /// use straightline::Tensor;
-    /// let q = Tensor::from_slice(&[1f32, 2.0], &[1, 2])?;
-    /// assert_eq!(q.scaled_dot_product_attention(&q, &q, None, false)?.to_vec::<f32>()?, [1.0, 2.0]);
+    /// use straightline::tensor;
+    /// let q = tensor([[1.0, 2.0]])?;
+    /// assert_eq!(q.scaled_dot_product_attention(&q, &q)?.to_vec::<f32>()?, [1.0, 2.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
     pub fn scaled_dot_product_attention(
         &self,
-        key: &Tensor,
-        value: &Tensor,
-        mask: Option<&Tensor>,
+        key: impl AsRef<Tensor>,
+        value: impl AsRef<Tensor>,
+    ) -> Result<Tensor> {
+        self.scaled_dot_product_attention_with(key.as_ref(), value.as_ref(), None, false)
+    }
+
+    /// [`Tensor::scaled_dot_product_attention`] with a mask that is added before the softmax (or says where to look),
+    /// or a causal one.
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let q = Tensor::from_slice(&[1f32, 2.0], &[1, 2])?;
+    /// assert_eq!(q.scaled_dot_product_attention_with(&q, &q, None, false)?.to_vec::<f32>()?, [1.0, 2.0]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn scaled_dot_product_attention_with<'a>(
+        &self,
+        key: impl AsRef<Tensor>,
+        value: impl AsRef<Tensor>,
+        mask: impl Into<Option<&'a Tensor>>,
         causal: bool,
     ) -> Result<Tensor> {
-        aten::scaled_dot_product_attention(self, key, value, mask, 0.0, causal, None, false)
+        aten::scaled_dot_product_attention(
+            self,
+            key.as_ref(),
+            value.as_ref(),
+            mask.into(),
+            0.0,
+            causal,
+            None,
+            false,
+        )
     }
 
     /// Rows of this table at the indices. See [`aten::embedding`].
@@ -107,8 +138,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn embedding(&self, indices: &Tensor) -> Result<Tensor> {
-        aten::embedding(self, indices, -1, false, false)
+    pub fn embedding(&self, indices: impl AsRef<Tensor>) -> Result<Tensor> {
+        aten::embedding(self, indices.as_ref(), -1, false, false)
     }
 
     /// Slices of a dimension at the indices. See [`aten::index_select`].
@@ -120,8 +151,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn index_select(&self, dim: i64, index: &Tensor) -> Result<Tensor> {
-        aten::index_select(self, dim, index)
+    pub fn index_select(&self, dim: impl Int, index: impl AsRef<Tensor>) -> Result<Tensor> {
+        aten::index_select(self, dim.to_i64(), index.as_ref())
     }
 
     /// Elements of a dimension at the indices. See [`aten::gather`].
@@ -133,7 +164,7 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn gather(&self, dim: i64, index: &Tensor) -> Result<Tensor> {
-        aten::gather(self, dim, index, false)
+    pub fn gather(&self, dim: impl Int, index: impl AsRef<Tensor>) -> Result<Tensor> {
+        aten::gather(self, dim.to_i64(), index.as_ref(), false)
     }
 }

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::literal;
-use crate::tensor::{Ints, Literal, Tensor};
+use crate::tensor::{Int, Ints, Literal, Tensor};
 use straightline_passes::ir::{DType, Scalar};
 
 /// The positions, among the sorted elements along a dimension, between which parts of them lie, and how far.
@@ -59,7 +59,7 @@ impl Tensor {
     /// Integers, no elements, and parts that are not between 0 and 1.
     #[track_caller]
     pub fn quantile(&self, q: impl Literal) -> Result<Tensor> {
-        self.flatten(0, -1)?.quantile_dim(q, 0, false)
+        self.flatten()?.quantile_dim(q, 0, false)
     }
 
     /// [`Tensor::quantile`] along a dimension. Several parts make a dimension in front.
@@ -75,11 +75,11 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::quantile`].
     #[track_caller]
-    pub fn quantile_dim(&self, q: impl Literal, dim: i64, keepdim: bool) -> Result<Tensor> {
+    pub fn quantile_dim(&self, q: impl Literal, dim: impl Int, keepdim: bool) -> Result<Tensor> {
         let (parts, several) = literal::list(&q)
             .ok_or_else(|| Error::shape("quantile() q must be a number or a list of numbers"))?;
-        let (low, high, between) = ranks(&parts, self, dim)?;
-        let sorted = self.movedim(dim, -1)?.sort(-1, false)?.0;
+        let (low, high, between) = ranks(&parts, self, dim.to_i64())?;
+        let sorted = self.movedim(dim.to_i64(), -1)?.sort()?.0;
         // NaN is sorted last, and one is enough
         let last = sorted.select(-1, -1)?;
         let sorted = sorted.masked_fill(&last.isnan()?.unsqueeze(-1)?, f64::NAN)?;
@@ -88,11 +88,11 @@ impl Tensor {
             sorted.index_select(-1, &high)?,
         );
         let found = low.lerp(&high, between)?;
-        let found = match (keepdim, dim < 0) {
+        let found = match (keepdim, dim.to_i64() < 0) {
             (false, _) => found,
             // the parts lie behind
-            (true, true) => found.unsqueeze(-2)?.movedim(-2, dim - 1)?,
-            (true, false) => found.unsqueeze(-2)?.movedim(-2, dim)?,
+            (true, true) => found.unsqueeze(-2)?.movedim(-2, dim.to_i64() - 1)?,
+            (true, false) => found.unsqueeze(-2)?.movedim(-2, dim.to_i64())?,
         };
         match several {
             false => found.squeeze_dim(-1),
@@ -154,22 +154,34 @@ impl Tensor {
         if c.dim() == 0 {
             return c.div(&c);
         }
-        let deviations = c.diag(0)?.sqrt()?;
+        let deviations = c.diag()?.sqrt()?;
         c.div(&deviations.unsqueeze(1)?)?
             .div(&deviations)?
             .clamp(-1, 1)
     }
 
-    /// The norm of the difference, of order `p`. See [`aten::dist`].
+    /// The length of the difference. See [`aten::dist`].
     ///
     /// ```
     /// use straightline::tensor;
-    /// assert_eq!(tensor([3.0, 0.0])?.dist(&tensor([0.0, 4.0])?, 2)?.item::<f32>()?, 5.0);
+    /// assert_eq!(tensor([3.0, 0.0])?.dist(&tensor([0.0, 4.0])?)?.item::<f32>()?, 5.0);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn dist(&self, other: &Tensor, p: impl Into<Scalar>) -> Result<Tensor> {
-        aten::dist(self, other, p.into())
+    pub fn dist(&self, other: impl AsRef<Tensor>) -> Result<Tensor> {
+        self.dist_with(other.as_ref(), 2)
+    }
+
+    /// [`Tensor::dist`] of order `p`.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([3.0, 0.0])?.dist_with(&tensor([0.0, 4.0])?, 2)?.item::<f32>()?, 5.0);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn dist_with(&self, other: impl AsRef<Tensor>, p: impl Into<Scalar>) -> Result<Tensor> {
+        aten::dist(self, other.as_ref(), p.into())
     }
 
     /// The parts along a dimension, each scaled down where its norm of order `p` is greater than `max`. See
@@ -182,21 +194,38 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn renorm(&self, p: impl Into<Scalar>, dim: i64, max: impl Into<Scalar>) -> Result<Tensor> {
-        aten::renorm(self, p.into(), dim, max.into())
+    pub fn renorm(
+        &self,
+        p: impl Into<Scalar>,
+        dim: impl Int,
+        max: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        aten::renorm(self, p.into(), dim.to_i64(), max.into())
     }
 
-    /// The standard deviation, with `n - correction` in the denominator, and the mean. See
-    /// [`aten::std_mean_correction`].
+    /// The standard deviation of all elements, [`Tensor::std`], and their mean. See [`aten::std_mean_correction`].
     ///
     /// ```
     /// use straightline::tensor;
-    /// let (std, mean) = tensor([1.0, 3.0])?.std_mean(0, 0, false)?;
+    /// let (std, mean) = tensor([1.0, 2.0, 3.0])?.std_mean()?;
     /// assert_eq!((std.item::<f32>()?, mean.item::<f32>()?), (1.0, 2.0));
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn std_mean(
+    pub fn std_mean(&self) -> Result<(Tensor, Tensor)> {
+        aten::std_mean_correction(self, None, None, false)
+    }
+
+    /// [`Tensor::std_mean`] over dimensions, with `n - correction` in the denominator.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let (std, mean) = tensor([1.0, 3.0])?.std_mean_with(0, 0, false)?;
+    /// assert_eq!((std.item::<f32>()?, mean.item::<f32>()?), (1.0, 2.0));
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn std_mean_with(
         &self,
         dims: impl Ints,
         correction: impl Into<Scalar>,
@@ -205,16 +234,29 @@ impl Tensor {
         aten::std_mean_correction(self, Some(&dims.ints()), Some(correction.into()), keepdim)
     }
 
-    /// The variance, with `n - correction` in the denominator, and the mean. See [`aten::var_mean_correction`].
+    /// The variance of all elements, [`Tensor::var`], and their mean. See [`aten::var_mean_correction`].
     ///
     /// ```
     /// use straightline::tensor;
-    /// let (var, mean) = tensor([1.0, 5.0])?.var_mean(0, 0, false)?;
+    /// let (var, mean) = tensor([1.0, 2.0, 3.0])?.var_mean()?;
+    /// assert_eq!((var.item::<f32>()?, mean.item::<f32>()?), (1.0, 2.0));
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn var_mean(&self) -> Result<(Tensor, Tensor)> {
+        aten::var_mean_correction(self, None, None, false)
+    }
+
+    /// [`Tensor::var_mean`] over dimensions, with `n - correction` in the denominator.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let (var, mean) = tensor([1.0, 5.0])?.var_mean_with(0, 0, false)?;
     /// assert_eq!((var.item::<f32>()?, mean.item::<f32>()?), (4.0, 3.0));
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn var_mean(
+    pub fn var_mean_with(
         &self,
         dims: impl Ints,
         correction: impl Into<Scalar>,

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::ops::aten;
-use crate::tensor::Tensor;
+use crate::tensor::{Int, Tensor};
 use straightline_passes::ir::{DType, QScheme};
 
 impl Tensor {
@@ -16,8 +16,13 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn quantize_per_tensor(&self, scale: f64, zero_point: i64, dtype: DType) -> Result<Tensor> {
-        aten::quantize_per_tensor(self, scale, zero_point, dtype)
+    pub fn quantize_per_tensor(
+        &self,
+        scale: impl Into<f64>,
+        zero_point: impl Int,
+        dtype: DType,
+    ) -> Result<Tensor> {
+        aten::quantize_per_tensor(self, scale.into(), zero_point.to_i64(), dtype)
     }
 
     /// The nearest integers, each index of a dimension with its own scale and zero point. See
@@ -25,12 +30,18 @@ impl Tensor {
     #[track_caller]
     pub fn quantize_per_channel(
         &self,
-        scales: &Tensor,
-        zero_points: &Tensor,
-        axis: i64,
+        scales: impl AsRef<Tensor>,
+        zero_points: impl AsRef<Tensor>,
+        axis: impl Int,
         dtype: DType,
     ) -> Result<Tensor> {
-        aten::quantize_per_channel(self, scales, zero_points, axis, dtype)
+        aten::quantize_per_channel(
+            self,
+            scales.as_ref(),
+            zero_points.as_ref(),
+            axis.to_i64(),
+            dtype,
+        )
     }
 
     /// The real numbers that a quantized tensor stands for. See [`aten::dequantize_self`].

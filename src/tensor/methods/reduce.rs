@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::ops::aten;
-use crate::tensor::{Ints, Tensor};
+use crate::tensor::{Int, Ints, Tensor};
 use straightline_passes::ir::Scalar;
 
 impl Tensor {
@@ -71,29 +71,55 @@ impl Tensor {
         aten::prod(self, None)
     }
 
-    /// The largest element over dimensions (all when empty). See [`aten::amax`].
+    /// The largest elements over dimensions, over all for `()`; equal ones share the gradient in PyTorch, which is all
+    /// that tells it from [`Tensor::max_dim`]. See [`aten::amax`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([[1.0, 3.0], [0.0, 2.0]])?.amax(1)?.to_vec::<f32>()?, [3.0, 2.0]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn amax(&self, dims: impl Ints) -> Result<Tensor> {
+        self.amax_dim(dims, false)
+    }
+
+    /// [`Tensor::amax`], where `keepdim` says whether the dimensions stay, with size 1.
     ///
     /// ```
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0], &[2, 2])?;
-    /// assert_eq!(x.amax(&[1], false)?.to_vec::<f32>()?, [2.0, 4.0]);
+    /// assert_eq!(x.amax_dim(&[1], false)?.to_vec::<f32>()?, [2.0, 4.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn amax(&self, dims: impl Ints, keepdim: bool) -> Result<Tensor> {
+    pub fn amax_dim(&self, dims: impl Ints, keepdim: bool) -> Result<Tensor> {
         aten::amax(self, &dims.ints(), keepdim)
     }
 
-    /// The smallest element over dimensions (all when empty). See [`aten::amin`].
+    /// The smallest elements over dimensions, over all for `()`; equal ones share the gradient in PyTorch, which is all
+    /// that tells it from [`Tensor::min_dim`]. See [`aten::amin`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([[1.0, 3.0], [0.0, 2.0]])?.amin(1)?.to_vec::<f32>()?, [1.0, 0.0]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn amin(&self, dims: impl Ints) -> Result<Tensor> {
+        self.amin_dim(dims, false)
+    }
+
+    /// [`Tensor::amin`], where `keepdim` says whether the dimensions stay, with size 1.
     ///
     /// ```
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0], &[2, 2])?;
-    /// assert_eq!(x.amin(&[1], false)?.to_vec::<f32>()?, [1.0, 3.0]);
+    /// assert_eq!(x.amin_dim(&[1], false)?.to_vec::<f32>()?, [1.0, 3.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn amin(&self, dims: impl Ints, keepdim: bool) -> Result<Tensor> {
+    pub fn amin_dim(&self, dims: impl Ints, keepdim: bool) -> Result<Tensor> {
         aten::amin(self, &dims.ints(), keepdim)
     }
 
@@ -119,21 +145,33 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn max_dim(&self, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        aten::max_dim(self, dim, keepdim)
+    pub fn max_dim(&self, dim: impl Int, keepdim: bool) -> Result<(Tensor, Tensor)> {
+        aten::max_dim(self, dim.to_i64(), keepdim)
     }
 
-    /// The position of the first extreme along a dimension, or among all elements. See [`aten::argmax`].
+    /// The position of the first of the largest elements in row-major order. See [`aten::argmax`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([[1.0, 3.0], [0.0, 2.0]])?.argmax()?.item::<i64>()?, 1);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn argmax(&self) -> Result<Tensor> {
+        aten::argmax(self, None, false)
+    }
+
+    /// [`Tensor::argmax`] along a dimension, which stays with size 1 where `keepdim` says so.
     ///
     /// ```
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0], &[2, 2])?;
-    /// assert_eq!(x.argmax(Some(1), false)?.to_vec::<i64>()?, [1, 1]);
+    /// assert_eq!(x.argmax_dim(1, false)?.to_vec::<i64>()?, [1, 1]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn argmax(&self, dim: impl Into<Option<i64>>, keepdim: bool) -> Result<Tensor> {
-        aten::argmax(self, dim.into(), keepdim)
+    pub fn argmax_dim(&self, dim: impl Int, keepdim: bool) -> Result<Tensor> {
+        aten::argmax(self, Some(dim.to_i64()), keepdim)
     }
 
     /// The smallest element. See [`aten::min`].
@@ -158,21 +196,33 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn min_dim(&self, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        aten::min_dim(self, dim, keepdim)
+    pub fn min_dim(&self, dim: impl Int, keepdim: bool) -> Result<(Tensor, Tensor)> {
+        aten::min_dim(self, dim.to_i64(), keepdim)
     }
 
-    /// The position of the first extreme along a dimension, or among all elements. See [`aten::argmin`].
+    /// The position of the first of the smallest elements in row-major order. See [`aten::argmin`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([[1.0, 3.0], [0.0, 2.0]])?.argmin()?.item::<i64>()?, 2);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn argmin(&self) -> Result<Tensor> {
+        aten::argmin(self, None, false)
+    }
+
+    /// [`Tensor::argmin`] along a dimension, which stays with size 1 where `keepdim` says so.
     ///
     /// ```
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0], &[2, 2])?;
-    /// assert_eq!(x.argmin(Some(1), false)?.to_vec::<i64>()?, [0, 0]);
+    /// assert_eq!(x.argmin_dim(1, false)?.to_vec::<i64>()?, [0, 0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn argmin(&self, dim: impl Into<Option<i64>>, keepdim: bool) -> Result<Tensor> {
-        aten::argmin(self, dim.into(), keepdim)
+    pub fn argmin_dim(&self, dim: impl Int, keepdim: bool) -> Result<Tensor> {
+        aten::argmin(self, Some(dim.to_i64()), keepdim)
     }
 
     /// Whether any element is non-zero. See [`aten::any`].
@@ -213,17 +263,31 @@ impl Tensor {
         aten::var_correction(self, None, None, false)
     }
 
-    /// [`Tensor::var`] over dimensions, divided by their number of elements less `correction`: 1 for an estimate from a
+    /// [`Tensor::var`] over dimensions. See [`aten::var_correction`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let x = tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])?;
+    /// assert_eq!(x.var_dim(1, false)?.to_vec::<f32>()?, [1.0, 1.0]);
+    /// assert_eq!(x.var_dim([0, 1], true)?.shape(), [1, 1]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn var_dim(&self, dims: impl Ints, keepdim: bool) -> Result<Tensor> {
+        self.var_with(dims, 1, keepdim)
+    }
+
+    /// [`Tensor::var_dim`], with the number of elements less `correction` in the denominator: 1 for an estimate from a
     /// sample, 0 for all there is.
     ///
     /// ```
     /// use straightline::tensor;
     /// let x = tensor([[1.0, 2.0], [3.0, 4.0]])?;
-    /// assert_eq!(x.var_dim(1, 0, false)?.to_vec::<f32>()?, [0.25, 0.25]);
+    /// assert_eq!(x.var_with(1, 0, false)?.to_vec::<f32>()?, [0.25, 0.25]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn var_dim(
+    pub fn var_with(
         &self,
         dims: impl Ints,
         correction: impl Into<Scalar>,
@@ -244,17 +308,31 @@ impl Tensor {
         aten::std_correction(self, None, None, false)
     }
 
-    /// [`Tensor::std`] over dimensions, divided by their number of elements less `correction`: 1 for an estimate from a
+    /// [`Tensor::std`] over dimensions. See [`aten::std_correction`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let x = tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])?;
+    /// assert_eq!(x.std_dim(1, false)?.to_vec::<f32>()?, [1.0, 1.0]);
+    /// assert_eq!(x.std_dim([0, 1], true)?.shape(), [1, 1]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn std_dim(&self, dims: impl Ints, keepdim: bool) -> Result<Tensor> {
+        self.std_with(dims, 1, keepdim)
+    }
+
+    /// [`Tensor::std_dim`], with the number of elements less `correction` in the denominator: 1 for an estimate from a
     /// sample, 0 for all there is.
     ///
     /// ```
     /// use straightline::tensor;
     /// let x = tensor([[1.0, 2.0], [3.0, 4.0]])?;
-    /// assert_eq!(x.std_dim(1, 0, false)?.to_vec::<f32>()?, [0.5, 0.5]);
+    /// assert_eq!(x.std_with(1, 0, false)?.to_vec::<f32>()?, [0.5, 0.5]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn std_dim(
+    pub fn std_with(
         &self,
         dims: impl Ints,
         correction: impl Into<Scalar>,
@@ -263,16 +341,28 @@ impl Tensor {
         aten::std_correction(self, Some(&dims.ints()), Some(correction.into()), keepdim)
     }
 
-    /// `log(sum(exp(x)))` without overflow. See [`aten::logsumexp`].
+    /// `log(sum(exp(x)))` over dimensions, without overflow. See [`aten::logsumexp`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// straightline::assert_close(&tensor([[1000.0, 1000.0]])?.logsumexp(1)?, &tensor([1000.0 + 2f64.ln()])?)?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn logsumexp(&self, dims: impl Ints) -> Result<Tensor> {
+        self.logsumexp_dim(dims, false)
+    }
+
+    /// [`Tensor::logsumexp`], where `keepdim` says whether the dimensions stay, with size 1.
     ///
     /// ```
     /// use straightline::Tensor;
     /// let x = Tensor::from_vec([0f32])?;
-    /// assert_eq!(x.logsumexp(&[0], false)?.to_vec::<f32>()?, [0.0]);
+    /// assert_eq!(x.logsumexp_dim(&[0], false)?.to_vec::<f32>()?, [0.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn logsumexp(&self, dims: impl Ints, keepdim: bool) -> Result<Tensor> {
+    pub fn logsumexp_dim(&self, dims: impl Ints, keepdim: bool) -> Result<Tensor> {
         aten::logsumexp(self, &dims.ints(), keepdim)
     }
 
@@ -285,8 +375,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn softmax(&self, dim: i64) -> Result<Tensor> {
-        aten::softmax_int(self, dim, None)
+    pub fn softmax(&self, dim: impl Int) -> Result<Tensor> {
+        aten::softmax_int(self, dim.to_i64(), None)
     }
 
     /// The logarithm of [`Tensor::softmax`]. See [`aten::log_softmax_int`].
@@ -298,39 +388,77 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn log_softmax(&self, dim: i64) -> Result<Tensor> {
-        aten::log_softmax_int(self, dim, None)
+    pub fn log_softmax(&self, dim: impl Int) -> Result<Tensor> {
+        aten::log_softmax_int(self, dim.to_i64(), None)
     }
 
-    /// Normalised to mean 0 and variance 1 over the last dimensions, then scaled and shifted. See [`aten::layer_norm`].
+    /// Normalised to mean 0 and variance 1 over the last dimensions, whose sizes are given. See [`aten::layer_norm`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// straightline::assert_close(&tensor([1.0, 3.0])?.layer_norm(2)?, &tensor([-1.0, 1.0])?)?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn layer_norm(&self, shape: impl Ints) -> Result<Tensor> {
+        self.layer_norm_with(shape, None, None, 1e-5)
+    }
+
+    /// [`Tensor::layer_norm`], then scaled by a weight and shifted by a bias of these sizes, where given. `eps` is
+    /// added to the variance.
     ///
     /// ```
     /// use straightline::Tensor;
     /// let x = Tensor::from_vec([1f64, 3.0])?;
-    /// assert_eq!(x.layer_norm(&[2], None, None, 0.0)?.to_vec::<f64>()?, [-1.0, 1.0]);
+    /// assert_eq!(x.layer_norm_with(&[2], None, None, 0.0)?.to_vec::<f64>()?, [-1.0, 1.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn layer_norm(
+    pub fn layer_norm_with<'a, 'b>(
         &self,
         shape: impl Ints,
-        weight: Option<&Tensor>,
-        bias: Option<&Tensor>,
-        eps: f64,
+        weight: impl Into<Option<&'a Tensor>>,
+        bias: impl Into<Option<&'b Tensor>>,
+        eps: impl Into<f64>,
     ) -> Result<Tensor> {
-        aten::layer_norm(self, &shape.ints(), weight, bias, eps, true)
+        aten::layer_norm(
+            self,
+            &shape.ints(),
+            weight.into(),
+            bias.into(),
+            eps.into(),
+            true,
+        )
     }
 
-    /// Divided by the root mean square over the last dimensions, then scaled. See [`aten::rms_norm`].
+    /// Divided by the root mean square over the last dimensions, whose sizes are given. See [`aten::rms_norm`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// straightline::assert_close(&tensor([2.0, -2.0])?.rms_norm(2)?, &tensor([1.0, -1.0])?)?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn rms_norm(&self, shape: impl Ints) -> Result<Tensor> {
+        aten::rms_norm(self, &shape.ints(), None, None)
+    }
+
+    /// [`Tensor::rms_norm`], then scaled by a weight of these sizes, where given. `eps` is added to the mean of the
+    /// squares.
     ///
     /// ```
     /// use straightline::Tensor;
     /// let x = Tensor::from_vec([2f32, 2.0])?;
-    /// assert_eq!(x.rms_norm(&[2], None, 0.0)?.to_vec::<f32>()?, [1.0, 1.0]);
+    /// assert_eq!(x.rms_norm_with(&[2], None, 0.0)?.to_vec::<f32>()?, [1.0, 1.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn rms_norm(&self, shape: impl Ints, weight: Option<&Tensor>, eps: f64) -> Result<Tensor> {
-        aten::rms_norm(self, &shape.ints(), weight, Some(eps))
+    pub fn rms_norm_with<'a>(
+        &self,
+        shape: impl Ints,
+        weight: impl Into<Option<&'a Tensor>>,
+        eps: impl Into<f64>,
+    ) -> Result<Tensor> {
+        aten::rms_norm(self, &shape.ints(), weight.into(), Some(eps.into()))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::ops::aten;
-use crate::tensor::{Ints, Tensor, Tensors};
+use crate::tensor::{Int, Ints, Tensor, Tensors};
 use straightline_passes::ir::Scalar;
 
 impl Tensor {
@@ -39,8 +39,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn isin(&self, values: &Tensor) -> Result<Tensor> {
-        aten::isin_tensor_tensor(self, values, false, false)
+    pub fn isin(&self, values: impl AsRef<Tensor>) -> Result<Tensor> {
+        aten::isin_tensor_tensor(self, values.as_ref(), false, false)
     }
 
     /// Where values would have to be inserted into this sorted tensor to keep it sorted, before equal ones. See
@@ -53,8 +53,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn searchsorted(&self, values: &Tensor) -> Result<Tensor> {
-        aten::searchsorted_tensor(self, values, false, false, None, None)
+    pub fn searchsorted(&self, values: impl AsRef<Tensor>) -> Result<Tensor> {
+        aten::searchsorted_tensor(self, values.as_ref(), false, false, None, None)
     }
 
     /// Between which sorted boundaries each element lies. See [`aten::bucketize_tensor`].
@@ -66,8 +66,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn bucketize(&self, boundaries: &Tensor) -> Result<Tensor> {
-        aten::bucketize_tensor(self, boundaries, false, false)
+    pub fn bucketize(&self, boundaries: impl AsRef<Tensor>) -> Result<Tensor> {
+        aten::bucketize_tensor(self, boundaries.as_ref(), false, false)
     }
 
     /// How many elements lie in each of so many equal parts of a range. See [`aten::histc`].
@@ -81,23 +81,35 @@ impl Tensor {
     #[track_caller]
     pub fn histc(
         &self,
-        bins: i64,
+        bins: impl Int,
         min: impl Into<Scalar>,
         max: impl Into<Scalar>,
     ) -> Result<Tensor> {
-        aten::histc(self, bins, min.into(), max.into())
+        aten::histc(self, bins.to_i64(), min.into(), max.into())
     }
 
-    /// The differences of neighbours along a dimension. See [`aten::diff`].
+    /// The differences of neighbours along the last dimension. See [`aten::diff`].
     ///
     /// ```
     /// use straightline::tensor;
-    /// assert_eq!(tensor([1, 4, 9])?.diff(-1)?.to_vec::<i64>()?, [3, 5]);
+    /// assert_eq!(tensor([1, 4, 9])?.diff()?.to_vec::<i64>()?, [3, 5]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn diff(&self, dim: i64) -> Result<Tensor> {
-        aten::diff(self, 1, dim, None, None)
+    pub fn diff(&self) -> Result<Tensor> {
+        self.diff_dim(-1)
+    }
+
+    /// [`Tensor::diff`] along a dimension.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([1, 4, 9])?.diff_dim(-1)?.to_vec::<i64>()?, [3, 5]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn diff_dim(&self, dim: impl Int) -> Result<Tensor> {
+        aten::diff(self, 1, dim.to_i64(), None, None)
     }
 
     /// The logarithm of the sum of the exponentials so far along a dimension. See [`aten::logcumsumexp`].
@@ -108,8 +120,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn logcumsumexp(&self, dim: i64) -> Result<Tensor> {
-        aten::logcumsumexp(self, dim)
+    pub fn logcumsumexp(&self, dim: impl Int) -> Result<Tensor> {
+        aten::logcumsumexp(self, dim.to_i64())
     }
 
     /// The product along a dimension. See [`aten::prod_dim_int`].
@@ -120,8 +132,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn prod_dim(&self, dim: i64, keepdim: bool) -> Result<Tensor> {
-        aten::prod_dim_int(self, dim, keepdim, None)
+    pub fn prod_dim(&self, dim: impl Int, keepdim: bool) -> Result<Tensor> {
+        aten::prod_dim_int(self, dim.to_i64(), keepdim, None)
     }
 
     /// Whether all elements along a dimension are non-zero. See [`aten::all_dim`].
@@ -132,8 +144,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn all_dim(&self, dim: i64, keepdim: bool) -> Result<Tensor> {
-        aten::all_dim(self, dim, keepdim)
+    pub fn all_dim(&self, dim: impl Int, keepdim: bool) -> Result<Tensor> {
+        aten::all_dim(self, dim.to_i64(), keepdim)
     }
 
     /// Whether any element along a dimension is non-zero. See [`aten::any_dim`].
@@ -144,21 +156,34 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn any_dim(&self, dim: i64, keepdim: bool) -> Result<Tensor> {
-        aten::any_dim(self, dim, keepdim)
+    pub fn any_dim(&self, dim: impl Int, keepdim: bool) -> Result<Tensor> {
+        aten::any_dim(self, dim.to_i64(), keepdim)
     }
 
-    /// The commonest elements along a dimension, and where they are. See [`aten::mode`].
+    /// The commonest elements along the last dimension, and where they are. See [`aten::mode`].
     ///
     /// ```
     /// use straightline::tensor;
-    /// let (values, _) = tensor([3, 1, 3])?.mode(0, false)?;
+    /// let (values, _) = tensor([[3, 1, 3], [2, 2, 5]])?.mode()?;
+    /// assert_eq!(values.to_vec::<i64>()?, [3, 2]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn mode(&self) -> Result<(Tensor, Tensor)> {
+        self.mode_dim(-1, false)
+    }
+
+    /// [`Tensor::mode`] along a dimension, which stays with size 1 where `keepdim` says so.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let (values, _) = tensor([3, 1, 3])?.mode_dim(0, false)?;
     /// assert_eq!(values.item::<i64>()?, 3);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn mode(&self, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        aten::mode(self, dim, keepdim)
+    pub fn mode_dim(&self, dim: impl Int, keepdim: bool) -> Result<(Tensor, Tensor)> {
+        aten::mode(self, dim.to_i64(), keepdim)
     }
 
     /// A view with dimensions of size 1, and new ones in front, repeated. See [`aten::broadcast_to`].
@@ -213,16 +238,28 @@ impl Tensor {
         aten::meshgrid_indexing(&tensors.tensors(), "ij")
     }
 
-    /// Indices drawn with these probabilities, which need not sum to 1. See [`aten::multinomial`].
+    /// Different indices drawn with these probabilities, which need not sum to 1. See [`aten::multinomial`].
     ///
     /// ```
     /// use straightline::tensor;
-    /// assert_eq!(tensor([0.0, 1.0])?.multinomial(1, false)?.to_vec::<i64>()?, [1]);
+    /// assert_eq!(tensor([0.0, 1.0])?.multinomial(1)?.to_vec::<i64>()?, [1]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn multinomial(&self, samples: i64, replacement: bool) -> Result<Tensor> {
-        aten::multinomial(self, samples, replacement, None)
+    pub fn multinomial(&self, samples: impl Int) -> Result<Tensor> {
+        self.multinomial_with(samples.to_i64(), false)
+    }
+
+    /// [`Tensor::multinomial`], where `replacement` says whether an index may be drawn again.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([0.0, 1.0])?.multinomial_with(1, false)?.to_vec::<i64>()?, [1]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn multinomial_with(&self, samples: impl Int, replacement: bool) -> Result<Tensor> {
+        aten::multinomial(self, samples.to_i64(), replacement, None)
     }
 
     /// Overwrites with random numbers of a normal distribution. See [`aten::normal_`].
@@ -235,8 +272,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn normal_(&self, mean: f64, std: f64) -> Result<Tensor> {
-        aten::normal_(self, mean, std, None)
+    pub fn normal_(&self, mean: impl Into<f64>, std: impl Into<f64>) -> Result<Tensor> {
+        aten::normal_(self, mean.into(), std.into(), None)
     }
 
     /// Overwrites with random numbers, equally likely anywhere from one number up to another. See
@@ -250,8 +287,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn uniform_(&self, from: f64, to: f64) -> Result<Tensor> {
-        aten::uniform_(self, from, to, None)
+    pub fn uniform_(&self, from: impl Into<f64>, to: impl Into<f64>) -> Result<Tensor> {
+        aten::uniform_(self, from.into(), to.into(), None)
     }
 
     /// 1 with the probability that each element is, and 0 otherwise. See [`aten::bernoulli`].
@@ -266,60 +303,76 @@ impl Tensor {
         aten::bernoulli(self, None)
     }
 
-    /// The mean of the magnitudes of the differences. See [`aten::l1_loss`].
+    /// Where two tensors are close, as PyTorch has it: [`Tensor::isclose_with`] a relative tolerance of 1e-5 and an
+    /// absolute one of 1e-8.
     ///
     /// ```
     /// use straightline::tensor;
-    /// straightline::assert_close(&tensor([1.0, 2.0])?.l1_loss(&tensor([2.0, 5.0])?)?, &tensor(2.0)?)?;
+    /// let (x, y) = (tensor([1.0, 2.0])?, tensor([1.000001, 2.1])?);
+    /// assert_eq!(x.isclose(&y)?.to_vec::<bool>()?, [true, false]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn l1_loss(&self, target: &Tensor) -> Result<Tensor> {
-        aten::l1_loss(self, target, 1)
+    pub fn isclose(&self, other: impl AsRef<Tensor>) -> Result<Tensor> {
+        self.isclose_with(other.as_ref(), 1e-5, 1e-8)
     }
 
-    /// The mean of the negative log-probabilities of the target classes. See [`aten::nll_loss_nd`].
-    ///
-    /// ```
-    /// use straightline::tensor;
-    /// straightline::assert_close(&tensor([[-1.0, -2.0]])?.nll_loss(&tensor([1])?)?, &tensor(2.0)?)?;
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn nll_loss(&self, target: &Tensor) -> Result<Tensor> {
-        aten::nll_loss_nd(self, target, None, 1, -100)
-    }
-
-    /// Where `|self - other| <= atol + rtol * |other|`, broadcasting; infinities are close to themselves, and
-    /// NaN to nothing.
+    /// Where `|self - other| <= atol + rtol * |other|`, broadcasting; infinities are close to themselves, and NaN to
+    /// nothing.
     ///
     /// ```
     /// use straightline::tensor;
     /// let (x, y) = (tensor([1.0, 2.0])?, tensor([1.0, 2.1])?);
-    /// assert_eq!(x.isclose(&y, 1e-5, 1e-8)?.to_vec::<bool>()?, [true, false]);
+    /// assert_eq!(x.isclose_with(&y, 1e-5, 1e-8)?.to_vec::<bool>()?, [true, false]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn isclose(&self, other: &Tensor, rtol: f64, atol: f64) -> Result<Tensor> {
+    pub fn isclose_with(
+        &self,
+        other: impl AsRef<Tensor>,
+        rtol: impl Into<f64>,
+        atol: impl Into<f64>,
+    ) -> Result<Tensor> {
+        let other = other.as_ref();
         let same = self.eq(other)?;
         let difference = self.sub(other)?.abs()?;
-        let near = difference.le(other.abs()?.mul(rtol)?.add(atol)?)?;
+        let near = difference.le(other.abs()?.mul(rtol.into())?.add(atol.into())?)?;
         // an infinity is close to itself only, whatever the tolerance makes of it
         same.logical_or(near.logical_and(difference.isfinite()?)?)
     }
 
-    /// Whether all elements are close ([`Tensor::isclose`]). In tests [`assert_close`](crate::assert_close)
-    /// says where not.
+    /// Whether all elements are close ([`Tensor::isclose`]). In tests [`assert_close`](crate::assert_close) says where
+    /// not.
     ///
     /// ```
     /// use straightline::tensor;
     /// let x = tensor([1.0, 2.0])?;
-    /// assert!(x.exp()?.log()?.allclose(&x, 1e-5, 1e-8)?);
+    /// assert!(x.exp()?.log()?.allclose(&x)?);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn allclose(&self, other: &Tensor, rtol: f64, atol: f64) -> Result<bool> {
-        self.isclose(other, rtol, atol)?.all()?.item()
+    pub fn allclose(&self, other: impl AsRef<Tensor>) -> Result<bool> {
+        self.isclose(other.as_ref())?.all()?.item()
+    }
+
+    /// [`Tensor::allclose`] with a relative and an absolute tolerance, [`Tensor::isclose_with`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let x = tensor([1.0, 2.0])?;
+    /// assert!(x.exp()?.log()?.allclose_with(&x, 1e-5, 1e-8)?);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn allclose_with(
+        &self,
+        other: impl AsRef<Tensor>,
+        rtol: impl Into<f64>,
+        atol: impl Into<f64>,
+    ) -> Result<bool> {
+        self.isclose_with(other.as_ref(), rtol.into(), atol.into())?
+            .all()?
+            .item()
     }
 
     /// Whether two tensors have the same sizes and elements.
@@ -331,9 +384,9 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn equal(&self, other: &Tensor) -> Result<bool> {
-        match self.sizes() == other.sizes() {
-            true => self.eq(other)?.all()?.item(),
+    pub fn equal(&self, other: impl AsRef<Tensor>) -> Result<bool> {
+        match self.sizes() == other.as_ref().sizes() {
+            true => self.eq(other.as_ref())?.all()?.item(),
             false => Ok(false),
         }
     }

@@ -37,19 +37,27 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn masked_fill<'a>(&self, mask: &Tensor, value: impl Into<Other<'a>>) -> Result<Tensor> {
+    pub fn masked_fill<'a>(
+        &self,
+        mask: impl AsRef<Tensor>,
+        value: impl Into<Other<'a>>,
+    ) -> Result<Tensor> {
         match value.into() {
-            Other::Number(n) => aten::masked_fill_scalar(self, mask, n),
-            value => aten::masked_fill_tensor(self, mask, &value.into_tensor()?),
+            Other::Number(n) => aten::masked_fill_scalar(self, mask.as_ref(), n),
+            value => aten::masked_fill_tensor(self, mask.as_ref(), &value.into_tensor()?),
         }
     }
 
     /// [`Tensor::masked_fill`] in place.
     #[track_caller]
-    pub fn masked_fill_<'a>(&self, mask: &Tensor, value: impl Into<Other<'a>>) -> Result<Tensor> {
+    pub fn masked_fill_<'a>(
+        &self,
+        mask: impl AsRef<Tensor>,
+        value: impl Into<Other<'a>>,
+    ) -> Result<Tensor> {
         match value.into() {
-            Other::Number(n) => aten::masked_fill_scalar_(self, mask, n),
-            value => aten::masked_fill_tensor_(self, mask, &value.into_tensor()?),
+            Other::Number(n) => aten::masked_fill_scalar_(self, mask.as_ref(), n),
+            value => aten::masked_fill_tensor_(self, mask.as_ref(), &value.into_tensor()?),
         }
     }
 
@@ -94,17 +102,48 @@ impl Tensor {
         }
     }
 
+    /// `self + a * b`. See [`aten::addcmul`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let (x, a, b) = (tensor(2.0)?, tensor(3.0)?, tensor(4.0)?);
+    /// assert_eq!(x.addcmul(&a, &b)?.item::<f32>()?, 14.0);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn addcmul(&self, a: impl AsRef<Tensor>, b: impl AsRef<Tensor>) -> Result<Tensor> {
+        self.addcmul_with(a.as_ref(), b.as_ref(), 1)
+    }
+
     /// `self + value * a * b`. See [`aten::addcmul`].
     ///
     /// ```
     /// use straightline::Tensor;
     /// let x = Tensor::from_vec([2f32])?;
-    /// assert_eq!(x.addcmul(&x, &x, 1)?.to_vec::<f32>()?, [6.0]);
+    /// assert_eq!(x.addcmul_with(&x, &x, 1)?.to_vec::<f32>()?, [6.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn addcmul(&self, a: &Tensor, b: &Tensor, value: impl Into<Scalar>) -> Result<Tensor> {
-        aten::addcmul(self, a, b, value.into())
+    pub fn addcmul_with(
+        &self,
+        a: impl AsRef<Tensor>,
+        b: impl AsRef<Tensor>,
+        value: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        aten::addcmul(self, a.as_ref(), b.as_ref(), value.into())
+    }
+
+    /// `self + a / b`. See [`aten::addcdiv`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let (x, a, b) = (tensor(2.0)?, tensor(3.0)?, tensor(4.0)?);
+    /// assert_eq!(x.addcdiv(&a, &b)?.item::<f32>()?, 2.75);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn addcdiv(&self, a: impl AsRef<Tensor>, b: impl AsRef<Tensor>) -> Result<Tensor> {
+        self.addcdiv_with(a.as_ref(), b.as_ref(), 1)
     }
 
     /// `self + value * a / b`. See [`aten::addcdiv`].
@@ -112,11 +151,16 @@ impl Tensor {
     /// ```
     /// use straightline::Tensor;
     /// let x = Tensor::from_vec([2f32])?;
-    /// assert_eq!(x.addcdiv(&x, &x, 1)?.to_vec::<f32>()?, [3.0]);
+    /// assert_eq!(x.addcdiv_with(&x, &x, 1)?.to_vec::<f32>()?, [3.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn addcdiv(&self, a: &Tensor, b: &Tensor, value: impl Into<Scalar>) -> Result<Tensor> {
-        aten::addcdiv(self, a, b, value.into())
+    pub fn addcdiv_with(
+        &self,
+        a: impl AsRef<Tensor>,
+        b: impl AsRef<Tensor>,
+        value: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        aten::addcdiv(self, a.as_ref(), b.as_ref(), value.into())
     }
 }

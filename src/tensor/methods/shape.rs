@@ -3,8 +3,8 @@
 use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::ints::Split;
-use crate::tensor::{Ints, Sections, Tensor, Tensors};
-use straightline_passes::ir::{DType, Device, MemoryFormat, Scalar};
+use crate::tensor::{Int, Ints, Sections, Tensor, Tensors};
+use straightline_passes::ir::{MemoryFormat, Scalar};
 
 impl Tensor {
     /// The same elements in other sizes, one of which may be -1; never copies. See [`aten::view`].
@@ -33,17 +33,29 @@ impl Tensor {
         aten::reshape(self, &sizes.ints())
     }
 
-    /// A range of dimensions merged into one. See [`aten::flatten_using_ints`].
+    /// All dimensions merged into one. See [`aten::flatten_using_ints`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([[1, 2], [3, 4]])?.flatten()?.to_vec::<i64>()?, [1, 2, 3, 4]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn flatten(&self) -> Result<Tensor> {
+        self.flatten_dims(0, -1)
+    }
+
+    /// [`Tensor::flatten`] of a range of dimensions, the last of them included.
     ///
     /// ```
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[1i64, 2, 3, 4, 5, 6], &[2, 3])?;
-    /// assert_eq!(x.flatten(0, -1)?.sizes(), [6]);
+    /// assert_eq!(x.flatten_dims(0, -1)?.sizes(), [6]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn flatten(&self, start: i64, end: i64) -> Result<Tensor> {
-        aten::flatten_using_ints(self, start, end)
+    pub fn flatten_dims(&self, start: impl Int, end: impl Int) -> Result<Tensor> {
+        aten::flatten_using_ints(self, start.to_i64(), end.to_i64())
     }
 
     /// The dimensions in another order. See [`aten::permute`].
@@ -68,8 +80,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn transpose(&self, a: i64, b: i64) -> Result<Tensor> {
-        aten::transpose_int(self, a, b)
+    pub fn transpose(&self, a: impl Int, b: impl Int) -> Result<Tensor> {
+        aten::transpose_int(self, a.to_i64(), b.to_i64())
     }
 
     /// The transpose of a matrix. See [`aten::t`].
@@ -107,8 +119,20 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn slice(&self, dim: i64, start: i64, end: i64, step: i64) -> Result<Tensor> {
-        aten::slice_tensor(self, dim, Some(start), Some(end), step)
+    pub fn slice(
+        &self,
+        dim: impl Int,
+        start: impl Int,
+        end: impl Int,
+        step: impl Int,
+    ) -> Result<Tensor> {
+        aten::slice_tensor(
+            self,
+            dim.to_i64(),
+            Some(start.to_i64()),
+            Some(end.to_i64()),
+            step.to_i64(),
+        )
     }
 
     /// A range of a dimension by its length. See [`aten::narrow`].
@@ -120,8 +144,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn narrow(&self, dim: i64, start: i64, length: i64) -> Result<Tensor> {
-        aten::narrow(self, dim, start, length)
+    pub fn narrow(&self, dim: impl Int, start: impl Int, length: impl Int) -> Result<Tensor> {
+        aten::narrow(self, dim.to_i64(), start.to_i64(), length.to_i64())
     }
 
     /// One position of a dimension, which goes away. See [`aten::select_int`].
@@ -133,8 +157,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn select(&self, dim: i64, index: i64) -> Result<Tensor> {
-        aten::select_int(self, dim, index)
+    pub fn select(&self, dim: impl Int, index: impl Int) -> Result<Tensor> {
+        aten::select_int(self, dim.to_i64(), index.to_i64())
     }
 
     /// Without the dimensions of size 1. See [`aten::squeeze`].
@@ -159,8 +183,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn squeeze_dim(&self, dim: i64) -> Result<Tensor> {
-        aten::squeeze_dim(self, dim)
+    pub fn squeeze_dim(&self, dim: impl Int) -> Result<Tensor> {
+        aten::squeeze_dim(self, dim.to_i64())
     }
 
     /// With a new dimension of size 1. See [`aten::unsqueeze`].
@@ -172,21 +196,38 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn unsqueeze(&self, dim: i64) -> Result<Tensor> {
-        aten::unsqueeze(self, dim)
+    pub fn unsqueeze(&self, dim: impl Int) -> Result<Tensor> {
+        aten::unsqueeze(self, dim.to_i64())
     }
 
-    /// A diagonal of two dimensions. See [`aten::diagonal`].
+    /// The diagonal of the first two dimensions, as a view. See [`aten::diagonal`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([[1, 2], [3, 4]])?.diagonal()?.to_vec::<i64>()?, [1, 4]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn diagonal(&self) -> Result<Tensor> {
+        self.diagonal_with(0, 0, 1)
+    }
+
+    /// [`Tensor::diagonal`] of any two dimensions, so far above the main one (below where negative).
     ///
     /// ```
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[1i64, 2, 3, 4, 5, 6], &[2, 3])?;
-    /// assert_eq!(x.diagonal(0, 0, 1)?.to_vec::<i64>()?, [1, 5]);
+    /// assert_eq!(x.diagonal_with(0, 0, 1)?.to_vec::<i64>()?, [1, 5]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn diagonal(&self, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
-        aten::diagonal(self, offset, dim1, dim2)
+    pub fn diagonal_with(
+        &self,
+        offset: impl Int,
+        dim1: impl Int,
+        dim2: impl Int,
+    ) -> Result<Tensor> {
+        aten::diagonal(self, offset.to_i64(), dim1.to_i64(), dim2.to_i64())
     }
 
     /// The same data apart from the autograd graph. See [`aten::detach`].
@@ -228,57 +269,54 @@ impl Tensor {
         aten::clone(self, None)
     }
 
-    /// Converted elements; the tensor itself where nothing changes. See [`aten::to_dtype`].
+    /// The elements on and below the diagonal, zero elsewhere. See [`aten::tril`].
     ///
     /// ```
-    /// use straightline::Tensor;
-    /// let x = Tensor::from_slice(&[1i64, 2, 3, 4, 5, 6], &[2, 3])?;
-    /// assert_eq!(x.to_dtype(straightline::DType::F32)?.dtype(), straightline::DType::F32);
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([[1, 2], [3, 4]])?.tril()?.to_vec::<i64>()?, [1, 0, 3, 4]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn to_dtype(&self, dtype: DType) -> Result<Tensor> {
-        aten::to_dtype(self, dtype, false, false, None)
+    pub fn tril(&self) -> Result<Tensor> {
+        self.tril_with(0)
     }
 
-    /// On another device; the tensor itself where it is there already. See
-    /// [`aten::to_dtype_layout`].
+    /// [`Tensor::tril`] from the diagonal that lies so far above the main one (below where negative).
     ///
     /// ```
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[1i64, 2, 3, 4, 5, 6], &[2, 3])?;
-    /// assert_eq!(x.to_device(straightline::Device::META)?.sizes(), [2, 3]);
+    /// assert_eq!(x.tril_with(0)?.to_vec::<i64>()?, [1, 0, 0, 4, 5, 0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn to_device(&self, device: Device) -> Result<Tensor> {
-        aten::to_dtype_layout(self, None, None, Some(device), None, false, false, None)
+    pub fn tril_with(&self, diagonal: impl Int) -> Result<Tensor> {
+        aten::tril(self, diagonal.to_i64())
     }
 
-    /// The elements on and below a diagonal, zero elsewhere. See [`aten::tril`].
+    /// The elements on and above the diagonal, zero elsewhere. See [`aten::triu`].
     ///
     /// ```
-    /// use straightline::Tensor;
-    /// let x = Tensor::from_slice(&[1i64, 2, 3, 4, 5, 6], &[2, 3])?;
-    /// assert_eq!(x.tril(0)?.to_vec::<i64>()?, [1, 0, 0, 4, 5, 0]);
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([[1, 2], [3, 4]])?.triu()?.to_vec::<i64>()?, [1, 2, 0, 4]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn tril(&self, diagonal: i64) -> Result<Tensor> {
-        aten::tril(self, diagonal)
+    pub fn triu(&self) -> Result<Tensor> {
+        self.triu_with(0)
     }
 
-    /// The elements on and above a diagonal, zero elsewhere. See [`aten::triu`].
+    /// [`Tensor::triu`] from the diagonal that lies so far above the main one (below where negative).
     ///
     /// ```
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[1i64, 2, 3, 4, 5, 6], &[2, 3])?;
-    /// assert_eq!(x.triu(0)?.to_vec::<i64>()?, [1, 2, 3, 0, 5, 6]);
+    /// assert_eq!(x.triu_with(0)?.to_vec::<i64>()?, [1, 2, 3, 0, 5, 6]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn triu(&self, diagonal: i64) -> Result<Tensor> {
-        aten::triu(self, diagonal)
+    pub fn triu_with(&self, diagonal: impl Int) -> Result<Tensor> {
+        aten::triu(self, diagonal.to_i64())
     }
 
     /// Writes the elements of `src`, broadcast and converted. See [`aten::copy_`].
@@ -291,8 +329,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn copy_(&self, src: &Tensor) -> Result<Tensor> {
-        aten::copy_(self, src, false)
+    pub fn copy_(&self, src: impl AsRef<Tensor>) -> Result<Tensor> {
+        aten::copy_(self, src.as_ref(), false)
     }
 
     /// Writes one number everywhere. See [`aten::fill_scalar_`].
@@ -338,10 +376,10 @@ impl Tensor {
     /// # Errors
     /// Sizes that do not add up to that of the dimension.
     #[track_caller]
-    pub fn split(&self, parts: impl Sections, dim: i64) -> Result<Vec<Tensor>> {
+    pub fn split(&self, parts: impl Sections, dim: impl Int) -> Result<Vec<Tensor>> {
         match parts.sections() {
-            Split::Each(size) => aten::split_tensor(self, size, dim),
-            Split::Sizes(sizes) => aten::split_with_sizes(self, &sizes, dim),
+            Split::Each(size) => aten::split_tensor(self, size, dim.to_i64()),
+            Split::Sizes(sizes) => aten::split_with_sizes(self, &sizes, dim.to_i64()),
         }
     }
 
@@ -354,8 +392,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn chunk(&self, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
-        aten::chunk(self, chunks, dim)
+    pub fn chunk(&self, chunks: impl Int, dim: impl Int) -> Result<Vec<Tensor>> {
+        aten::chunk(self, chunks.to_i64(), dim.to_i64())
     }
 
     /// One view for each position of a dimension. See [`aten::unbind_int`].
@@ -367,8 +405,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn unbind(&self, dim: i64) -> Result<Vec<Tensor>> {
-        aten::unbind_int(self, dim)
+    pub fn unbind(&self, dim: impl Int) -> Result<Vec<Tensor>> {
+        aten::unbind_int(self, dim.to_i64())
     }
 
     /// Tensors one after another along a dimension. See [`aten::cat`].
@@ -380,8 +418,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn cat(tensors: impl Tensors, dim: i64) -> Result<Tensor> {
-        aten::cat(&tensors.tensors(), dim)
+    pub fn cat(tensors: impl Tensors, dim: impl Int) -> Result<Tensor> {
+        aten::cat(&tensors.tensors(), dim.to_i64())
     }
 
     /// Tensors of equal sizes along a new dimension. See [`aten::stack`].
@@ -393,7 +431,7 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn stack(tensors: impl Tensors, dim: i64) -> Result<Tensor> {
-        aten::stack(&tensors.tensors(), dim)
+    pub fn stack(tensors: impl Tensors, dim: impl Int) -> Result<Tensor> {
+        aten::stack(&tensors.tensors(), dim.to_i64())
     }
 }

@@ -2,48 +2,88 @@
 
 use crate::error::Result;
 use crate::ops::aten;
-use crate::tensor::Tensor;
+use crate::tensor::{Int, Tensor};
 
 impl Tensor {
-    /// The elements along a dimension in order, and where each was. NaN is the largest. See [`aten::sort`].
+    /// The elements along the last dimension in order, and where each was. NaN is the largest. See [`aten::sort`].
     ///
     /// ```
-    /// use straightline::Tensor;
-    /// let (values, indices) = Tensor::from_vec([3f32, 1.0, 2.0])?.sort(-1, false)?;
+    /// use straightline::tensor;
+    /// let (values, indices) = tensor([3.0, 1.0, 2.0])?.sort()?;
     /// assert_eq!(values.to_vec::<f32>()?, [1.0, 2.0, 3.0]);
     /// assert_eq!(indices.to_vec::<i64>()?, [1, 2, 0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn sort(&self, dim: i64, descending: bool) -> Result<(Tensor, Tensor)> {
-        aten::sort(self, dim, descending)
+    pub fn sort(&self) -> Result<(Tensor, Tensor)> {
+        self.sort_dim(-1, false)
     }
 
-    /// The places of the elements along a dimension in order. See [`aten::argsort`].
+    /// [`Tensor::sort`] along a dimension, the largest first where `descending`.
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let (values, indices) = Tensor::from_vec([3f32, 1.0, 2.0])?.sort_dim(-1, false)?;
+    /// assert_eq!(values.to_vec::<f32>()?, [1.0, 2.0, 3.0]);
+    /// assert_eq!(indices.to_vec::<i64>()?, [1, 2, 0]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn sort_dim(&self, dim: impl Int, descending: bool) -> Result<(Tensor, Tensor)> {
+        aten::sort(self, dim.to_i64(), descending)
+    }
+
+    /// The places of the elements along the last dimension in order. See [`aten::argsort`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([3.0, 1.0, 2.0])?.argsort()?.to_vec::<i64>()?, [1, 2, 0]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn argsort(&self) -> Result<Tensor> {
+        self.argsort_dim(-1, false)
+    }
+
+    /// [`Tensor::argsort`] along a dimension, the largest first where `descending`.
     ///
     /// ```
     /// use straightline::Tensor;
     /// let x = Tensor::from_vec([3f32, 1.0, 2.0])?;
-    /// assert_eq!(x.argsort(0, true)?.to_vec::<i64>()?, [0, 2, 1]);
+    /// assert_eq!(x.argsort_dim(0, true)?.to_vec::<i64>()?, [0, 2, 1]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn argsort(&self, dim: i64, descending: bool) -> Result<Tensor> {
-        aten::argsort(self, dim, descending)
+    pub fn argsort_dim(&self, dim: impl Int, descending: bool) -> Result<Tensor> {
+        aten::argsort(self, dim.to_i64(), descending)
     }
 
-    /// The `k` largest (or smallest) elements along a dimension in order, and where they are. See [`aten::topk`].
+    /// The `k` largest elements along the last dimension in order, and where they are. See [`aten::topk`].
     ///
     /// ```
-    /// use straightline::Tensor;
-    /// let (values, indices) = Tensor::from_vec([3f32, 1.0, 2.0])?.topk(2, -1, true)?;
+    /// use straightline::tensor;
+    /// let (values, indices) = tensor([3.0, 1.0, 2.0])?.topk(2)?;
     /// assert_eq!(values.to_vec::<f32>()?, [3.0, 2.0]);
     /// assert_eq!(indices.to_vec::<i64>()?, [0, 2]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn topk(&self, k: i64, dim: i64, largest: bool) -> Result<(Tensor, Tensor)> {
-        aten::topk(self, k, dim, largest, true)
+    pub fn topk(&self, k: impl Int) -> Result<(Tensor, Tensor)> {
+        self.topk_dim(k.to_i64(), -1, true)
+    }
+
+    /// [`Tensor::topk`] along a dimension, of the largest elements or of the smallest.
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let (values, indices) = Tensor::from_vec([3f32, 1.0, 2.0])?.topk_dim(2, -1, true)?;
+    /// assert_eq!(values.to_vec::<f32>()?, [3.0, 2.0]);
+    /// assert_eq!(indices.to_vec::<i64>()?, [0, 2]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn topk_dim(&self, k: impl Int, dim: impl Int, largest: bool) -> Result<(Tensor, Tensor)> {
+        aten::topk(self, k.to_i64(), dim.to_i64(), largest, true)
     }
 
     /// The sum of the elements so far along a dimension. See [`aten::cumsum`].
@@ -55,8 +95,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn cumsum(&self, dim: i64) -> Result<Tensor> {
-        aten::cumsum(self, dim, None)
+    pub fn cumsum(&self, dim: impl Int) -> Result<Tensor> {
+        aten::cumsum(self, dim.to_i64(), None)
     }
 
     /// The product of the elements so far along a dimension. See [`aten::cumprod`].
@@ -68,7 +108,7 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn cumprod(&self, dim: i64) -> Result<Tensor> {
-        aten::cumprod(self, dim, None)
+    pub fn cumprod(&self, dim: impl Int) -> Result<Tensor> {
+        aten::cumprod(self, dim.to_i64(), None)
     }
 }

@@ -20,7 +20,12 @@ impl Tensor {
     /// # Errors
     /// An index outside of the sizes, or parts that do not fit together. Unlike PyTorch's, the check is always on.
     #[track_caller]
-    pub fn sparse_coo(indices: &Tensor, values: &Tensor, sizes: impl Ints) -> Result<Tensor> {
+    pub fn sparse_coo(
+        indices: impl AsRef<Tensor>,
+        values: impl AsRef<Tensor>,
+        sizes: impl Ints,
+    ) -> Result<Tensor> {
+        let (indices, values) = (indices.as_ref(), values.as_ref());
         let layout = Some(Layout::Sparse);
         aten::sparse_coo_tensor_indices_size(
             indices,
@@ -52,11 +57,12 @@ impl Tensor {
     /// range within each row.
     #[track_caller]
     pub fn sparse_csr(
-        crow: &Tensor,
-        col: &Tensor,
-        values: &Tensor,
+        crow: impl AsRef<Tensor>,
+        col: impl AsRef<Tensor>,
+        values: impl AsRef<Tensor>,
         sizes: impl Ints,
     ) -> Result<Tensor> {
+        let (crow, col, values) = (crow.as_ref(), col.as_ref(), values.as_ref());
         let layout = Some(Layout::SparseCsr);
         aten::sparse_csr_tensor_crow_col_value_size(
             crow,

@@ -2,27 +2,54 @@
 
 use crate::error::Result;
 use crate::ops::aten;
-use crate::tensor::{Ints, Other, Tensor};
+use crate::tensor::{Int, Ints, Other, Tensor};
 
 impl Tensor {
-    /// `nan` in place of each NaN, and the greatest and the least finite number in place of the infinities. See
-    /// [`aten::nan_to_num`], which takes numbers for these too.
+    /// Zero in place of each NaN, and the greatest and the least finite number in place of the infinities. See
+    /// [`aten::nan_to_num`].
     ///
     /// ```
     /// use straightline::tensor;
     /// let x = tensor([1.0, f64::NAN, f64::NEG_INFINITY])?;
-    /// assert_eq!(x.nan_to_num(0.0)?.to_vec::<f32>()?, [1.0, 0.0, f32::MIN]);
+    /// assert_eq!(x.nan_to_num()?.to_vec::<f32>()?, [1.0, 0.0, f32::MIN]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn nan_to_num(&self, nan: f64) -> Result<Tensor> {
-        aten::nan_to_num(self, Some(nan), None, None)
+    pub fn nan_to_num(&self) -> Result<Tensor> {
+        self.nan_to_num_with(0.0)
+    }
+
+    /// [`Tensor::nan_to_num`] with another number in place of NaN. See [`aten::nan_to_num`], which takes numbers for
+    /// the infinities too.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let x = tensor([1.0, f64::NAN, f64::NEG_INFINITY])?;
+    /// assert_eq!(x.nan_to_num_with(0.0)?.to_vec::<f32>()?, [1.0, 0.0, f32::MIN]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn nan_to_num_with(&self, nan: impl Into<f64>) -> Result<Tensor> {
+        aten::nan_to_num(self, Some(nan.into()), None, None)
     }
 
     /// [`Tensor::nan_to_num`] in place.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let x = tensor([1.0, f64::NAN])?;
+    /// assert_eq!(x.nan_to_num_()?.to_vec::<f32>()?, [1.0, 0.0]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
     #[track_caller]
-    pub fn nan_to_num_(&self, nan: f64) -> Result<Tensor> {
-        aten::nan_to_num_(self, Some(nan), None, None)
+    pub fn nan_to_num_(&self) -> Result<Tensor> {
+        self.nan_to_num_with_(0.0)
+    }
+
+    /// [`Tensor::nan_to_num_with`] in place.
+    #[track_caller]
+    pub fn nan_to_num_with_(&self, nan: impl Into<f64>) -> Result<Tensor> {
+        aten::nan_to_num_(self, Some(nan.into()), None, None)
     }
 
     /// What comes after the point, with the number's sign. See [`aten::frac`].
@@ -141,8 +168,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn round_decimals(&self, decimals: i64) -> Result<Tensor> {
-        aten::round_decimals(self, decimals)
+    pub fn round_decimals(&self, decimals: impl Int) -> Result<Tensor> {
+        aten::round_decimals(self, decimals.to_i64())
     }
 
     /// The `n`-th derivative of [`Tensor::digamma`]. See [`aten::polygamma`].
@@ -154,8 +181,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn polygamma(&self, n: i64) -> Result<Tensor> {
-        aten::polygamma(n, self)
+    pub fn polygamma(&self, n: impl Int) -> Result<Tensor> {
+        aten::polygamma(n.to_i64(), self)
     }
 
     /// The modified Bessel function of the first kind of order 0. See [`aten::i0`].
@@ -203,7 +230,7 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn nextafter(&self, other: &Tensor) -> Result<Tensor> {
-        aten::nextafter(self, other)
+    pub fn nextafter(&self, other: impl AsRef<Tensor>) -> Result<Tensor> {
+        aten::nextafter(self, other.as_ref())
     }
 }

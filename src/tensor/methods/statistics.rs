@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::ops::aten;
-use crate::tensor::{Ints, Tensor};
+use crate::tensor::{Int, Ints, Tensor};
 use straightline_passes::ir::Scalar;
 
 impl Tensor {
@@ -29,22 +29,40 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn median_dim(&self, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        aten::median_dim(self, dim, keepdim)
+    pub fn median_dim(&self, dim: impl Int, keepdim: bool) -> Result<(Tensor, Tensor)> {
+        aten::median_dim(self, dim.to_i64(), keepdim)
     }
 
-    /// The `k`-th smallest elements along a dimension (from 1 on), and where they are. See [`aten::kthvalue`].
+    /// The `k`-th smallest elements along the last dimension (from 1 on), and where they are. See [`aten::kthvalue`].
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let (value, index) = tensor([3.0, 1.0, 2.0])?.kthvalue(2)?;
+    /// assert_eq!((value.item::<f32>()?, index.item::<i64>()?), (2.0, 2));
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn kthvalue(&self, k: impl Int) -> Result<(Tensor, Tensor)> {
+        self.kthvalue_dim(k.to_i64(), -1, false)
+    }
+
+    /// [`Tensor::kthvalue`] along a dimension, which stays with size 1 where `keepdim` says so.
     ///
     /// ```
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[3f32, 1.0, 2.0], &[3])?;
-    /// let (value, _) = x.kthvalue(3, 0, false)?;
+    /// let (value, _) = x.kthvalue_dim(3, 0, false)?;
     /// assert_eq!(value.item::<f64>()?, 3.0);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn kthvalue(&self, k: i64, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        aten::kthvalue(self, k, dim, keepdim)
+    pub fn kthvalue_dim(
+        &self,
+        k: impl Int,
+        dim: impl Int,
+        keepdim: bool,
+    ) -> Result<(Tensor, Tensor)> {
+        aten::kthvalue(self, k.to_i64(), dim.to_i64(), keepdim)
     }
 
     /// The length of all elements as one vector: the root of the sum of their squares. See
@@ -60,17 +78,30 @@ impl Tensor {
         aten::linalg_vector_norm(self, Scalar::Int(2), None, false, None)
     }
 
+    /// [`Tensor::norm`] over dimensions, over all of them where the list is empty.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let x = tensor([[3.0, 4.0], [0.0, -7.0]])?;
+    /// assert_eq!(x.norm_dim(1, false)?.to_vec::<f32>()?, [5.0, 7.0]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn norm_dim(&self, dims: impl Ints, keepdim: bool) -> Result<Tensor> {
+        self.norm_with(2, dims, keepdim)
+    }
+
     /// The vector norm of an order over dimensions, over all of them where the list is empty.
     ///
     /// ```
     /// use straightline::tensor;
     /// let x = tensor([[3.0, 4.0], [0.0, -7.0]])?;
-    /// assert_eq!(x.norm_dim(2, 1, false)?.to_vec::<f32>()?, [5.0, 7.0]);
-    /// assert_eq!(x.norm_dim(f64::INFINITY, (), false)?.item::<f32>()?, 7.0);
+    /// assert_eq!(x.norm_with(2, 1, false)?.to_vec::<f32>()?, [5.0, 7.0]);
+    /// assert_eq!(x.norm_with(f64::INFINITY, (), false)?.item::<f32>()?, 7.0);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn norm_dim(
+    pub fn norm_with(
         &self,
         ord: impl Into<Scalar>,
         dims: impl Ints,
@@ -92,8 +123,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn cummax(&self, dim: i64) -> Result<(Tensor, Tensor)> {
-        aten::cummax(self, dim)
+    pub fn cummax(&self, dim: impl Int) -> Result<(Tensor, Tensor)> {
+        aten::cummax(self, dim.to_i64())
     }
 
     /// The smallest elements so far along a dimension, and where they are. See [`aten::cummin`].
@@ -105,21 +136,33 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn cummin(&self, dim: i64) -> Result<(Tensor, Tensor)> {
-        aten::cummin(self, dim)
+    pub fn cummin(&self, dim: impl Int) -> Result<(Tensor, Tensor)> {
+        aten::cummin(self, dim.to_i64())
     }
 
     /// How many elements are not zero. See [`aten::count_nonzero`].
     ///
     /// ```
-    /// use straightline::Tensor;
-    /// let x = Tensor::from_slice(&[1i64, 0, 2], &[3])?;
-    /// assert_eq!(x.count_nonzero(None)?.item::<i64>()?, 2);
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([[1, 0, 2]])?.count_nonzero()?.item::<i64>()?, 2);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn count_nonzero(&self, dim: impl Into<Option<i64>>) -> Result<Tensor> {
-        aten::count_nonzero(self, dim.into())
+    pub fn count_nonzero(&self) -> Result<Tensor> {
+        aten::count_nonzero(self, None)
+    }
+
+    /// [`Tensor::count_nonzero`] over dimensions.
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let x = Tensor::from_slice(&[1i64, 0, 2], &[3])?;
+    /// assert_eq!(x.count_nonzero_dim(0)?.item::<i64>()?, 2);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn count_nonzero_dim(&self, dims: impl Ints) -> Result<Tensor> {
+        aten::count_nonzero_dim_int_list(self, &dims.ints())
     }
 
     /// The smallest and the largest element. See [`aten::aminmax`].
@@ -145,20 +188,32 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn aminmax_dim(&self, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        aten::aminmax(self, Some(dim), keepdim)
+    pub fn aminmax_dim(&self, dim: impl Int, keepdim: bool) -> Result<(Tensor, Tensor)> {
+        aten::aminmax(self, Some(dim.to_i64()), keepdim)
     }
 
     /// How often each of 0, 1, 2, ... occurs. See [`aten::bincount`].
     ///
     /// ```
-    /// use straightline::Tensor;
-    /// let x = Tensor::from_slice(&[1i64, 3, 1], &[3])?;
-    /// assert_eq!(x.bincount(0)?.to_vec::<i64>()?, [0, 2, 0, 1]);
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([1, 3, 1])?.bincount()?.to_vec::<i64>()?, [0, 2, 0, 1]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn bincount(&self, minlength: i64) -> Result<Tensor> {
-        aten::bincount(self, None, minlength)
+    pub fn bincount(&self) -> Result<Tensor> {
+        self.bincount_with(0)
+    }
+
+    /// [`Tensor::bincount`] with at least so many counts.
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let x = Tensor::from_slice(&[1i64, 3, 1], &[3])?;
+    /// assert_eq!(x.bincount_with(0)?.to_vec::<i64>()?, [0, 2, 0, 1]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn bincount_with(&self, minlength: impl Int) -> Result<Tensor> {
+        aten::bincount(self, None, minlength.to_i64())
     }
 }

@@ -61,7 +61,7 @@ const PROGRAMS: [Program; 8] = [
     },
     |x| {
         let y = x.t()?.copied()?;
-        y.diagonal(0, 0, 1)?.zero_()?;
+        y.diagonal()?.zero_()?;
         Ok(vec![y.reshape(-1)?.cumsum_(0)?])
     },
     |x| Ok(vec![x.clone(), x.t()?]),

@@ -35,7 +35,7 @@ fn signs() -> Result<()> {
         [0.832_018_4, 1.921_669, 3.993_37],
     );
     near(
-        &((&x - x.mean()?) / (x.var_dim(0, 0, false)? + 1e-5).sqrt()?),
+        &((&x - x.mean()?) / (x.var_with(0, 0, false)? + 1e-5).sqrt()?),
         [-1.069_041, -0.267_261, 1.336_303],
     );
     let scale = 3usize;
@@ -93,7 +93,7 @@ fn functions() -> Result<()> {
     near(&x.sqrt()?, [1.0, 1.414_213_6, 2.0]);
     near(&x.sigmoid()?, [0.731_058_6, 0.880_797, 0.982_013_8]);
     near(&(&x - 2.0).relu()?, [0.0, 0.0, 2.0]);
-    near(&(&x - 2.0).elu(1.0)?, [-0.632_120_6, 0.0, 2.0]);
+    near(&(&x - 2.0).elu()?, [-0.632_120_6, 0.0, 2.0]);
     near(&x.mish()?, [0.865_098_4, 1.943_959, 3.997_413]);
     near(&x.softmax(-1)?, [0.042_010_1, 0.114_195_2, 0.843_794_7]);
     near(&x.lerp(&y, 0.5)?, [1.5, 2.0, 3.0]);
@@ -114,13 +114,13 @@ fn functions() -> Result<()> {
     near(&q.matmul(&r)?, [4.0, 2.0, 2.0, 3.0]);
     let l = a.cholesky()?;
     near(&l.matmul(&l.t()?)?, [4.0, 2.0, 2.0, 3.0]);
-    let (values, indices) = x.topk(2, -1, true)?;
+    let (values, indices) = x.topk(2)?;
     is(&values, [4f32, 2.0]);
     is(&indices, [2i64, 1]);
     is(&tensor([3, 1, 3])?.unique()?, [1i64, 3]);
-    is(&tensor([3, 1, 2])?.sort(0, false)?.0, [1i64, 2, 3]);
-    is(&x.argmax(None, false)?, [2i64]);
-    is(&x.argmax(-1, false)?, [2i64]);
+    is(&tensor([3, 1, 2])?.sort_dim(0, false)?.0, [1i64, 2, 3]);
+    is(&x.argmax()?, [2i64]);
+    is(&x.argmax_dim(-1, false)?, [2i64]);
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 //! they expect. One statement with `is` or `assert` is one line.
 
 mod arithmetic;
+mod defaults;
 mod methods;
 mod shapes;
 mod values;
