@@ -36,6 +36,9 @@ const EVENTS_KEPT: usize = 256;
 ///
 /// # What is kept
 ///
+/// Calls with conjugate or negative views ([`Tensor::is_conj`], [`Tensor::is_neg`]) run eagerly, with an event that says so
+/// ([`CompileEvent::Intercepted`]), and what is said below of writes is not so of them: pass `resolve_conj()`.
+///
 /// What an operator does besides giving results happens at each call, as often and in the order as
 /// in eager execution: drawing random numbers, and whatever an operator of one's own does that has
 /// no results or is marked as having an effect ([`OperatorHandle::effects`]).
@@ -348,11 +351,10 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
             // there is nothing to compute, only shapes
             return (self.function)(inputs);
         }
-        if leaves.iter().any(|t| t.has_math_bits()) {
-            // machine code reads memory, which is not what these tensors stand for
-            return (self.function)(inputs);
-        }
-        if let Some(by) = interception() {
+        // machine code reads memory, which is not what tensors with math bits stand for
+        let bits = leaves.iter().any(|t| t.has_math_bits());
+        let bits = bits.then(|| "the resolving of conjugate and negative arguments".to_string());
+        if let Some(by) = bits.or_else(interception) {
             let event = CompileEvent::Intercepted { by };
             let mut events = self.lock();
             if events.last() != Some(&event) {

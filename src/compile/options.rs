@@ -70,8 +70,8 @@ pub enum CompileEvent {
         /// The error that capture ended in.
         reason: String,
     },
-    /// Something on the calling thread sees every operator call (a dispatch mode, a resolver), so
-    /// the function ran eagerly and nothing was compiled. Recorded once for calls in a row.
+    /// Something on the calling thread sees every operator call (a dispatch mode, a resolver), or an argument is a
+    /// conjugate or negative view, so the function ran eagerly and nothing was compiled. Recorded once for calls in a row.
     Intercepted {
         /// What it was: ``dispatch mode `CallLogger` ``.
         by: String,

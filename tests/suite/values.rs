@@ -491,3 +491,31 @@ fn a_loss_of_no_known_reduction_replays_without_the_dispatcher() {
     f.call(&x).unwrap();
     assert_eq!(straightline::dispatch::call_count(), entered);
 }
+
+#[test]
+fn numbers_count_for_less_than_tensors() {
+    type F = fn(&Tensor) -> Result<Tensor>;
+    let all: [F; 7] = [
+        |x| aten::logaddexp2(x, &Tensor::wrapped_number(1.0)?),
+        |x| aten::hypot(&x.to_dtype(DType::F32)?, &Tensor::wrapped_number(1.5)?),
+        |x| aten::copysign_tensor(x, &Tensor::wrapped_number(-1.0)?),
+        |x| aten::gcd(&x.to_dtype(DType::U8)?, &Tensor::wrapped_number(6)?),
+        |x| aten::where_self(&x.gt(0)?, &x.to_dtype(DType::C64)?, &Tensor::wrapped_number(0.5)?),
+        |x| aten::add_tensor(&x.to_dtype(DType::C64)?, &Tensor::wrapped_number(0.5)?, 1.into()),
+        |x| aten::hypot_(&x.to_dtype(DType::F16)?, &Tensor::wrapped_number(1.5)?),
+    ];
+    for x in [
+        Tensor::from_vec(vec![1i64, 4]),
+        Tensor::from_vec(vec![4i64]).unwrap().squeeze(),
+    ] {
+        for (i, f) in all.into_iter().enumerate() {
+            let [eager, first, again] = both(f, x.as_ref().unwrap());
+            assert_eq!((i, first.dtype()), (i, eager.dtype()));
+            let shown = |t: &Tensor| (i, format!("{t}"));
+            assert_eq!(
+                [shown(&first), shown(&again)],
+                [shown(&eager), shown(&eager)]
+            );
+        }
+    }
+}

@@ -3,13 +3,16 @@
 use super::forms::{Source, Target, functional_form};
 use super::leaves::{self, as_strided_step};
 use super::storage::{Layout, ViewStep};
-use super::wrapper::{build, covers, is_made, replace, unwrap, wrap, wrapped, wrapper_of};
+use super::wrapper::{
+    build, covers, in_dtype, is_made, replace, unwrap, wrap, wrapped, wrapper_of,
+};
 use super::{below, inverse, kinds, reshape};
 use crate::dispatch::{DispatchKey, IntoKernel, Kernel, OperatorHandle, Stack, Value};
 use crate::error::{Error, Result};
 use crate::modes::{outside, tracer};
 use crate::tensor::{Tensor, access};
 use straightline_passes::ir;
+use straightline_passes::ir::promote::{Operand, result_type};
 use straightline_passes::ir::schema::{Argument, FunctionSchema};
 
 /// The fallback kernel at the `Functionalize` key.
@@ -151,9 +154,35 @@ fn functional(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) ->
         .iter()
         .map(|v| v.map_tensors(unwrap))
         .collect::<Result<Stack>>()?;
+    numbers_as_they_count(&args, &mut inner)?;
     op.call_boxed(&mut inner)?;
     for v in &inner {
         stack.push(v.map_tensors(|t| Ok(wrap(t, begins)))?);
+    }
+    Ok(())
+}
+
+/// A number beside tensors counts for less than a tensor of its dtype, which the values of a graph do not know: where that
+/// makes a difference, it becomes one of the dtype that all of them promote to.
+fn numbers_as_they_count(args: &[Value], values: &mut [Value]) -> Result<()> {
+    let given = || args.iter().filter_map(Value::as_tensor);
+    if !given().any(Tensor::is_wrapped_number) {
+        return Ok(());
+    }
+    let operand = |t: &Tensor, wrapped_number| Operand {
+        dtype: t.dtype(),
+        dims: t.dim(),
+        wrapped_number,
+    };
+    let counted = result_type(given().map(|t| operand(t, t.is_wrapped_number())));
+    let plain = result_type(given().map(|t| operand(t, false)));
+    let Some(dtype) = counted.filter(|_| counted != plain) else {
+        return Ok(());
+    };
+    for (arg, value) in args.iter().zip(values) {
+        if arg.as_tensor().is_some_and(Tensor::is_wrapped_number) {
+            *value = value.map_tensors(|t| in_dtype(t.clone(), dtype))?;
+        }
     }
     Ok(())
 }
@@ -346,6 +375,9 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
         .collect::<Result<Stack>>()?;
     let _guard = match apart {
         None => {
+            if form.args.len() == args.len() {
+                numbers_as_they_count(&args, &mut inner)?;
+            }
             tracer::in_place_of(op, &args, || form.op.call_boxed(&mut inner))?;
             guard
         }

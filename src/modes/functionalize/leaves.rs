@@ -9,7 +9,7 @@ use super::storage::{FunctionalStorage, Layout, ViewStep};
 use super::wrapper::{build, has_grown, is_written, wrapper_of};
 use crate::dispatch::{Value, operator};
 use crate::error::{Error, ErrorKind, Result};
-use crate::modes::tracer;
+use crate::modes::{outside, tracer};
 use crate::tensor::storage::Storage;
 use crate::tensor::{Held, Tensor};
 use std::cell::RefCell;
@@ -209,9 +209,11 @@ fn wrap_leaf(real: &Tensor, owner: Owner) -> Result<Tensor> {
         }));
     }
     if real.has_math_bits() {
-        return Err(Error::compile(
-            "a captured function cannot use a tensor with the negative, conjugate or zero bit: \
-             resolve it with `clone()` first",
+        return Err(outside::refuse(
+            "a closed-over tensor that is a conjugate or negative view, or stands for zeros,",
+            "a plan reads memory as it lies: close over what `resolve_conj()` and `resolve_neg()` give, or pass the tensor \
+             as an argument",
+            None,
         ));
     }
     let made_inside =
