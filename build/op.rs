@@ -288,10 +288,15 @@ impl<'a> Op<'a> {
                 self.variant(self.entry.variant_of.as_deref().unwrap_or_default(), key)
             }
             (_, "BackendSelect") => self.backend_select(),
-            (path, "Functionalize") => format!(
-                "crate::modes::functionalize::composite({})",
-                kernel_path(path)
-            ),
+            (path, "Functionalize") => {
+                let same = |(key, of): &(String, String)| key != "Functionalize" && of == path;
+                // a kernel of its own for capture alone calls what eager code does not
+                let door = match self.kernels.iter().any(same) {
+                    true => "composite",
+                    false => "parts",
+                };
+                format!("crate::modes::functionalize::{door}({})", kernel_path(path))
+            }
             (path, "CompositeExplicitAutograd" | "CompositeExplicitAutogradNonFunctional") => {
                 self.composite_explicit(path)
             }

@@ -143,19 +143,21 @@ pub enum ErrorKind {
         /// Why that does not go, and what to do instead.
         why: String,
     },
-    /// A function that was being captured left a tensor behind (in a `Mutex`, a `static`) that has no
-    /// data, since it stands for a value of the graph. Whoever kept it must give it up.
+    /// A function that was being captured left a tensor behind that it computed (in a `Mutex`, a `static`), and a compiled
+    /// call would not put a new one there. The tensor has its value, as if the function had run eagerly; if that could
+    /// not be had, `lost` says why, and whoever keeps the tensor must give it up.
     #[error(
-        "{tensor}, made by {}, is kept by something outside of the function that was captured, where it stands \
-         for a value and has none: return it from the function, or write into a tensor that is there already with \
-         `copy_`, and put a tensor with data where this one is kept now",
-        .made_by.as_deref().unwrap_or("the capture")
+        "{tensor}, made by {}, is kept by something outside of the function that was captured, where {}",
+        .made_by.as_deref().unwrap_or("the capture"),
+        Left(.lost.as_deref())
     )]
     Escaped {
         /// The tensor's dtype and sizes.
         tensor: String,
         /// The operator that made it.
         made_by: Option<String>,
+        /// Why it has no value.
+        lost: Option<String>,
     },
     /// A tensor that is not plain memory was given to something that reads memory.
     #[error("{what} reads plain memory, and this is {tensor}: {instead}")]
@@ -173,6 +175,9 @@ pub enum ErrorKind {
     /// Capturing or compiling failed.
     #[error("{0}")]
     Compile(String),
+    /// A kernel panicked in a compiled call, with this message. (A kernel that eager code calls panics through the call.)
+    #[error("the operator's kernel panicked: {0}")]
+    Panic(String),
     /// Reading or writing a file failed.
     #[error("{path}: {message}")]
     File {
@@ -181,6 +186,26 @@ pub enum ErrorKind {
         /// Why.
         message: String,
     },
+}
+
+/// What is to be done about a tensor that was left behind.
+struct Left<'a>(Option<&'a str>);
+
+impl fmt::Display for Left<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            None => f.write_str(
+                "a compiled call would not put a new one: it is there with its value now, so a cache that is filled \
+                 once serves the next call; otherwise return it from the function, write into a tensor that is there \
+                 already with `copy_`, or allow `CompileOptions::eager_fallback`",
+            ),
+            Some(why) => write!(
+                f,
+                "it stands for a value and has none ({why}): put a tensor with data where it is kept, and return it \
+                 from the function, or write into a tensor that is there already with `copy_`"
+            ),
+        }
+    }
 }
 
 impl Error {
@@ -262,6 +287,13 @@ impl Error {
                 .collect();
         }
         self
+    }
+
+    /// [`Error::with_call`] in the place of what an inner call has said.
+    #[cold]
+    pub(crate) fn of_call(mut self, op: String, tensors: &[Tensor]) -> Error {
+        self.0.op = None;
+        self.with_call(op, tensors)
     }
 
     /// [`Error::with_call`] where the tensors are not at hand.

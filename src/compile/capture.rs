@@ -2,6 +2,7 @@
 
 use super::flat::{self, Handed};
 use super::results;
+use super::settle::{self, Met};
 use super::stages::{LeafUse, Mutation, Reshape, Surroundings, Traced};
 use super::tree::TensorTree;
 use crate::dispatch::{
@@ -9,9 +10,10 @@ use crate::dispatch::{
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::modes::functionalize::{self, InputSlot, Leaf, MergedStorages, Owner};
-use crate::modes::outside::{self, Remains};
+use crate::modes::outside;
 use crate::modes::tracer;
 use crate::tensor::{Held, Tensor, operators};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use straightline_passes::ir::graph::{Graph, NodeKind, ValueRef};
 use straightline_passes::ir::schema::FunctionSchema;
 use straightline_passes::ir::{DeviceType, MemoryFormat, default_dtype};
@@ -24,6 +26,15 @@ pub(super) struct Captured<O> {
     /// Which of them are wrappers that the function was given.
     pub(super) handed: Vec<Option<Handed>>,
     pub(super) tls: TlsKeySets,
+}
+
+/// How a capture may end well.
+pub(super) enum Outcome<O> {
+    /// With a graph.
+    Captured(Box<Captured<O>>),
+    /// The function left tensors in outside state, so that its graph is of no use; but its calls have been made, once, and
+    /// this is its result. The error says why.
+    Performed(O, Error),
 }
 
 /// Ends the capture however the function ends, by a panic too.
@@ -48,12 +59,24 @@ pub(super) fn capture<I: TensorTree, O: TensorTree>(
     f: &dyn Fn(&I) -> Result<O>,
     inputs: &I,
 ) -> Result<Captured<O>> {
+    match capture_or_perform(f, inputs, false)? {
+        Outcome::Captured(captured) => Ok(*captured),
+        Outcome::Performed(_, e) => Err(e),
+    }
+}
+
+/// [`capture`]; if `perform`, the calls of a function that leaves tensors in outside state are made.
+pub(super) fn capture_or_perform<I: TensorTree, O: TensorTree>(
+    f: &dyn Fn(&I) -> Result<O>,
+    inputs: &I,
+    perform: bool,
+) -> Result<Outcome<O>> {
     let _pin = default_dtype::pin(default_dtype::default_dtype());
-    let (mut merge, mut remains) = (MergedStorages::new(), Remains::default());
+    let mut merge = MergedStorages::new();
     for _ in 0..ATTEMPTS {
-        match attempt(f, inputs, &merge, remains)? {
-            Ok(captured) => return Ok(captured),
-            Err(more) => (merge, remains) = more,
+        match attempt(f, inputs, &merge, perform)? {
+            Ok(outcome) => return Ok(outcome),
+            Err(more) => merge = more,
         }
     }
     Err(Error::compile(
@@ -66,8 +89,8 @@ fn attempt<I: TensorTree, O: TensorTree>(
     f: &dyn Fn(&I) -> Result<O>,
     inputs: &I,
     merge: &MergedStorages,
-    before: Remains,
-) -> Result<Result<Captured<O>, (MergedStorages, Remains)>> {
+    perform: bool,
+) -> Result<Result<Outcome<O>, MergedStorages>> {
     let tls = TlsKeySets::current();
     // what registers itself at the first use of an operator is not registered by the function
     crate::dispatch::operator("aten::add.Tensor")?;
@@ -87,44 +110,89 @@ fn attempt<I: TensorTree, O: TensorTree>(
     if let Some(e) = failed {
         return Err(e);
     }
-    let output = {
+    let ran = {
         let _on = recording();
-        outside::run(|| operators::returned(|| f(&stand_ins)))
+        let run = || outside::run(|| operators::returned(|| f(&stand_ins)));
+        catch_unwind(AssertUnwindSafe(run))
     };
-    let done = match functionalize::conflicts() {
-        Some(more) => {
+    let (output, panicked) = match ran {
+        Ok(output) => (output, None),
+        Err(panic) => (Err(Error::compile("the function panicked")), Some(panic)),
+    };
+    let conflicts = functionalize::conflicts();
+    let done = match conflicts {
+        Some(_) => {
             drop(output);
-            Err(more)
+            Err(Error::compile("captured again, with merged storages"))
         }
-        None => Ok(output.and_then(|output| {
+        None => output.and_then(|output| {
             let traced = finish(&output, inputs)?;
             let handed = flat::handed_through(&stand_ins, &output);
-            Ok((traced, output, handed))
-        })),
+            Ok((traced, output.map(&mut Tensor::clone), handed))
+        }),
     };
-    let remains = outside::remains().after(before);
+    let given_up = match &done {
+        Ok(_) => None,
+        Err(_) => tracer::stop().map(|recording| recording.graph),
+    };
+    let (remains, met) = (outside::remains(), Met::now());
     drop(stand_ins);
     drop(scope);
-    let done = match done {
-        Err(more) => return Ok(Err((more, remains))),
-        Ok(done) => done.map(|(traced, output, handed)| (traced, template(&output), handed)),
-    };
-    // what is kept outside is no tensor that anybody could use, whatever came of the capture
-    let mut held = Vec::new();
-    if let Ok((_, structure, _)) = &done {
-        flat::visit(structure, &mut |t| held.push(t));
+    let mut arguments = Vec::new();
+    flat::visit(inputs, &mut |t| arguments.push(t));
+    let mut result = Vec::new();
+    if let Ok((_, output, _)) = &done {
+        flat::visit(output, &mut |t| result.push(t));
     }
-    let kept = remains.check(&held)?;
-    let (mut traced, structure, handed) = done?;
+    let kept = remains.kept(&result);
+    let (mut traced, output, handed) = match done {
+        Ok(done) => done,
+        Err(e) => {
+            let unlike = conflicts.iter().flatten();
+            let unlike = unlike.filter(|(id, merged)| merge.get(*id) != Some(*merged));
+            let unlike = unlike.map(|(id, merged)| (*id, merged.clone())).collect();
+            // eager code finds what is kept, whatever came of the capture
+            let settled = settle::settle(
+                &kept,
+                &given_up.unwrap_or_default(),
+                &met,
+                &arguments,
+                &unlike,
+            );
+            if let Some(panic) = panicked {
+                resume_unwind(panic);
+            }
+            settled?;
+            return conflicts.map_or(Err(e), |more| Ok(Err(more)));
+        }
+    };
+    if let Some(e) = kept.escaped() {
+        if !perform {
+            settle::settle(
+                &kept,
+                &traced.graph,
+                &met,
+                &arguments,
+                &MergedStorages::new(),
+            )?;
+            return Err(e);
+        }
+        let output = settle::perform(&mut traced, &output, &kept, &met, &arguments)?;
+        return Ok(Ok(Outcome::Performed(output, e)));
+    }
+    traced.graph.eliminate_dead_code();
+    debug_assert_eq!(mutating_call(&traced.graph), None, "a captured write");
+    let structure = template(&output);
+    drop((output, met));
     traced.surroundings.fallbacks = fallbacks;
-    traced.surroundings.kept = kept.into_iter().map(Held::new).collect();
+    traced.surroundings.kept = kept.tables.into_iter().map(Held::new).collect();
     check_held(&traced)?;
-    Ok(Ok(Captured {
+    Ok(Ok(Outcome::Captured(Box::new(Captured {
         traced,
         output: structure,
         handed,
         tls,
-    }))
+    }))))
 }
 
 /// The fallbacks that calls of the function may reach.
@@ -215,8 +283,6 @@ fn finish<I: TensorTree, O: TensorTree>(output: &O, inputs: &I) -> Result<Traced
         .ok_or_else(|| Error::compile("the function being captured ended its own capture"))?;
     recording.graph.set_outputs(&values);
     let roots = values.iter().map(|v| root(&recording.graph, *v)).collect();
-    recording.graph.eliminate_dead_code();
-    debug_assert_eq!(mutating_call(&recording.graph), None, "a captured write");
     let mut shapes = Vec::new();
     flat::visit(inputs, &mut |t| shapes.push(t.meta()));
     let merged = sources

@@ -1,12 +1,13 @@
 //! The compiled function: guards, variants, capture on a miss.
 
-use super::arguments::{Arguments, TensorFunction};
-use super::capture::{Captured, capture};
+use super::arguments::Arguments;
+use super::capture::{Captured, Outcome, capture, capture_or_perform};
 use super::devices;
 use super::explain::{Explanation, VariantExplanation};
 use super::flat::{self, Handed};
 use super::guards::{GuardMiss, Guards};
 use super::options::{CompileEvent, CompileOptions};
+use super::settle;
 use super::stages::{Executable, Traced};
 use super::tree::TensorTree;
 use crate::dispatch::{TlsKeySets, check_captured, record_function, record_lazily};
@@ -22,129 +23,10 @@ use std::time::Instant;
 /// Variants of all kinds there may be, for each that may serve.
 const RETIRED_FACTOR: usize = 8;
 
-type Function<I, O> = Box<dyn Fn(&I) -> Result<O> + Send + Sync>;
+pub(super) type Function<I, O> = Box<dyn Fn(&I) -> Result<O> + Send + Sync>;
 
 /// Events that are kept; older ones are dropped.
 const EVENTS_KEPT: usize = 256;
-
-/// Wraps a function so that its first call captures it and later calls run machine code.
-///
-/// The function takes references to [`TensorTree`]s, one to six of them (a tensor, a tuple, an array, a `Vec`, a
-/// struct with `#[derive(TensorTree)]`), and returns a `Result` of one. It must be deterministic in everything
-/// but its tensors: it runs once or a few times for each set of shapes, and what it does besides calling
-/// tensor operators is not repeated. Tensors that it closes over are read again at each call.
-///
-/// # What is kept
-///
-/// Calls with conjugate or negative views ([`Tensor::is_conj`], [`Tensor::is_neg`]) run eagerly, with an event that says so
-/// ([`CompileEvent::Intercepted`]), and what is said below of writes is not so of them: pass `resolve_conj()`.
-///
-/// What an operator does besides giving results happens at each call, as often and in the order as
-/// in eager execution: drawing random numbers, and whatever an operator of one's own does that has
-/// no results or is marked as having an effect ([`OperatorHandle::effects`]).
-///
-/// **Every check that eager code makes on the values of tensors is kept**, also where nobody uses
-/// the result: an index that is out of range, an integer divided by zero, a matrix without inverse.
-/// Which of several failing checks is reported is not said, and an effect waits for the checks
-/// before it. (Operators from outside keep theirs if they are marked `may_fail`.)
-///
-/// Results have the sizes, strides and dtypes of eager ones and share memory as they do. One that shares
-/// memory with nothing else begins its storage, where an eager `slice_scatter` or `copy` leaves unused room before it.
-///
-/// A call that fails has written nothing: arguments and closed-over tensors are as they were, where
-/// eager code would have done what comes before the failing call. What has happened besides, such
-/// as random numbers that were drawn, has happened.
-///
-/// ```
-/// use straightline::{Tensor, compile};
-/// let f = compile(|(x, at): &(Tensor, Tensor)| {
-///     x.add_(1)?;
-///     x.gather(0, at)?; // nobody uses it
-///     x.neg()
-/// });
-/// let (x, good, bad) = (
-///     Tensor::from_vec([2f32, 3.0])?,
-///     Tensor::from_vec([0i64, 1])?,
-///     Tensor::from_vec([0i64, 2])?,
-/// );
-/// f.call(&(x.clone(), good))?;
-/// let e = f.call(&(x.clone(), bad)).unwrap_err();
-/// assert_eq!(e.op(), Some("aten::gather"));
-/// assert!(e.to_string().contains("index 2 is out of bounds for dimension 0 with size 2"));
-/// assert_eq!(x.to_vec::<f32>()?, [3.0, 4.0]);
-/// # Ok::<(), straightline::Error>(())
-/// ```
-///
-/// [`OperatorHandle::effects`]: crate::dispatch::OperatorHandle::effects
-///
-/// # Example
-///
-/// ```
-/// use straightline::{Tensor, compile, tensor};
-/// let f = compile(|x: &Tensor, y: &Tensor| Ok(x * y + 1.0));
-/// let (x, y) = (tensor([2.0, 3.0])?, tensor([4.0, 5.0])?);
-/// assert_eq!(f.call((&x, &y))?.to_vec::<f32>()?, [9.0, 16.0]);
-/// // the second call does not enter the dispatcher
-/// let before = straightline::dispatch::call_count();
-/// f.call((&x, &y))?;
-/// assert_eq!(straightline::dispatch::call_count(), before);
-/// # Ok::<(), straightline::Error>(())
-/// ```
-///
-/// The types of the arguments have to be written, since Rust looks for the methods of an argument before it knows
-/// what the function will be called with.
-///
-/// # What is noticed
-///
-/// What the function can learn of tensors besides computing with them is compared at each call,
-/// or refused with an error that names the line ([`ErrorKind::DataDependent`],
-/// [`ErrorKind::NotCaptured`]), even if the function swallows the error;
-/// [`CompileOptions::eager_fallback`] lets such a function run eagerly instead.
-///
-/// - *Compared* for arguments: dtype, device, sizes, strides, dispatch keys; how those that are
-///   written lie to others in memory; and, if the function asks, [`storage_offset`](Tensor::storage_offset),
-///   [`shares_storage_with`](Tensor::shares_storage_with), [`is_same`](Tensor::is_same).
-/// - *Compared* for the tensors it closes over and uses: sizes, strides, and in which memory they lie (`set_`, `resize_`).
-/// - *Compared* besides: the thread's dispatch keys, autocast, the [default dtype](crate::default_dtype), the number of threads if it asks, and the
-///   registrations of the operators that its calls went through: a kernel that is registered or taken back makes a
-///   new variant ([`CompileEvent::Outdated`]), and one that is not this crate's is called as it is.
-/// - *Refused*: reading data (`to_vec`, `item`, printing, saving), [`version`](Tensor::version), seeding
-///   generators or asking for their state, setting the number of threads, leaving the thread's
-///   settings changed, and going on after an operator that fails in capture alone.
-///
-/// Of state that the function looks into (a `Mutex<Tensor>`, a `static`) this holds:
-///
-/// - Writes by operators (`copy_`, `add_`) are part of the function, as for other closed-over tensors.
-/// - A tensor that the function computes and leaves there is refused ([`ErrorKind::Escaped`]).
-/// - *Another tensor in the place of the old one* is noticed when the handle that lay there is dropped, as an
-///   assignment (`*state = new`) does. As long as somebody keeps that very handle
-///   (`std::mem::replace`, `swap`), or has taken further ones since the first call, the old tensor is what a compiled
-///   call reads. Writing into it with `copy_`, or passing it as an argument, is always seen.
-///
-/// What is no tensor is not seen at all: numbers, files, clocks, and tensors made from them with
-/// [`Tensor::from_slice`] are constants of the variant; so are the sizes of a closed-over tensor
-/// that no operator gets.
-#[track_caller]
-pub fn compile<S, F: TensorFunction<S>>(f: F) -> Compiled<F::Input, F::Output> {
-    compile_with(CompileOptions::default(), f)
-}
-
-/// [`compile()`] with options.
-#[track_caller]
-pub fn compile_with<S, F: TensorFunction<S>>(
-    options: CompileOptions,
-    f: F,
-) -> Compiled<F::Input, F::Output> {
-    Compiled(Arc::new(Inner {
-        function: Box::new(move |input| f.apply(input)),
-        at: Location::caller(),
-        options,
-        head: AtomicPtr::new(std::ptr::null_mut()),
-        count: AtomicUsize::new(0),
-        retired: AtomicUsize::new(0),
-        slow: Mutex::new(Vec::new()),
-    }))
-}
 
 /// A compiled function: `Send + Sync` where its trees are, callable from any number of threads.
 ///
@@ -175,6 +57,17 @@ struct Inner<I, O> {
     retired: AtomicUsize,
     /// Taken while a variant is made; holds the events.
     slow: Mutex<Vec<CompileEvent>>,
+    /// The calls whose function left tensors in outside state, once. Taken by who has `slow`.
+    performed: Mutex<Vec<(Guards, I)>>,
+}
+
+/// What came of a call that no variant serves.
+enum Built<'a, I, O> {
+    Variant(&'a Variant<I, O>),
+    /// Its calls have been made, and it is not kept.
+    Done(O),
+    /// One variant too many.
+    Full,
 }
 
 struct Variant<I, O> {
@@ -196,6 +89,21 @@ struct Variant<I, O> {
 }
 
 impl<I: TensorTree, O> Variant<I, O> {
+    /// One that runs the function itself.
+    fn eager(number: usize, leaves: &[&Tensor], input: I, wrapped: bool) -> Variant<I, O> {
+        Variant {
+            number,
+            guards: Guards::new(leaves, TlsKeySets::current(), None),
+            input,
+            wrapped,
+            output: None,
+            handed: Vec::new(),
+            code: None,
+            retired: AtomicBool::new(false),
+            next: std::ptr::null(),
+        }
+    }
+
     /// Whether all that keeps it from serving these inputs is that handles to closed-over tensors have gone.
     fn is_doubtful(&self, inputs: &I, leaves: &[&Tensor], tls: TlsKeySets) -> bool {
         self.guards.hold_but_for_handles(leaves, tls)
@@ -218,6 +126,26 @@ impl<I, O> Drop for Inner<I, O> {
             let variant = unsafe { Box::from_raw(at) };
             at = variant.next.cast_mut();
         }
+    }
+}
+
+impl<I, O> Compiled<I, O> {
+    /// Nothing captured yet.
+    pub(super) fn new(
+        options: CompileOptions,
+        function: Function<I, O>,
+        at: &'static Location<'static>,
+    ) -> Compiled<I, O> {
+        Compiled(Arc::new(Inner {
+            function,
+            at,
+            options,
+            head: AtomicPtr::new(std::ptr::null_mut()),
+            count: AtomicUsize::new(0),
+            retired: AtomicUsize::new(0),
+            slow: Mutex::new(Vec::new()),
+            performed: Mutex::new(Vec::new()),
+        }))
     }
 }
 
@@ -347,6 +275,10 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
             check_captured()?;
             return (self.function)(inputs);
         }
+        if settle::is_at_work() {
+            // called by a kernel that the capture of a function needs, perhaps of this one
+            return (self.function)(inputs);
+        }
         if fake::is_pushed() || leaves.iter().any(|t| t.is_fake()) {
             // there is nothing to compute, only shapes
             return (self.function)(inputs);
@@ -375,21 +307,26 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
             .variants_from_newest()
             .any(|v| v.is_doubtful(inputs, leaves, tls));
         let built = match self.is_full() && !doubtful {
-            true => None,
+            true => Built::Full,
             false => self.build(inputs, leaves, wrapped, &misses, &mut events)?,
         };
-        let Some(variant) = built else {
-            let event = CompileEvent::VariantLimit {
-                limit: self.options.max_variants,
-                misses,
-            };
-            tracing::warn!("{event}");
-            record(&mut events, event);
-            drop(events);
-            return (self.function)(inputs);
-        };
-        drop(events);
-        self.replay(variant, inputs, leaves)
+        match built {
+            Built::Variant(variant) => {
+                drop(events);
+                self.replay(variant, inputs, leaves)
+            }
+            Built::Done(output) => Ok(output),
+            Built::Full => {
+                let event = CompileEvent::VariantLimit {
+                    limit: self.options.max_variants,
+                    misses,
+                };
+                tracing::warn!("{event}");
+                record(&mut events, event);
+                drop(events);
+                (self.function)(inputs)
+            }
+        }
     }
 
     /// Notes the variants whose operators have other registrations now.
@@ -425,8 +362,9 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         serving >= self.options.max_variants || all >= RETIRED_FACTOR * self.options.max_variants
     }
 
-    fn capture(&self, inputs: &I) -> Result<Captured<O>> {
-        capture(&*self.function, inputs).map_err(|e| match e.location() {
+    fn capture(&self, inputs: &I) -> Result<Outcome<O>> {
+        let perform = self.options.eager_fallback;
+        capture_or_perform(&*self.function, inputs, perform).map_err(|e| match e.location() {
             Some(_) => e,
             // what has no line of its own is somewhere in this function
             None => e.with_location(self.at),
@@ -466,7 +404,21 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
             .collect()
     }
 
-    /// Captures and compiles; `None` where another variant is one too many.
+    /// Whether the function has left tensors in outside state at such a call before; from now on, in any case.
+    fn was_performed(&self, inputs: &I, leaves: &[&Tensor], tls: TlsKeySets, like: &I) -> bool {
+        let mut performed = (self.performed.lock()).unwrap_or_else(PoisonError::into_inner);
+        let same = |(guards, input): &(Guards, I)| {
+            guards.hold(leaves, tls) && flat::difference(inputs, input).is_none()
+        };
+        let before = performed.iter().any(same);
+        if !before && performed.len() < self.options.max_variants {
+            let like = flat::map(like, &mut Tensor::clone);
+            performed.push((Guards::new(leaves, tls, None), like));
+        }
+        before
+    }
+
+    /// Captures and compiles.
     fn build(
         &self,
         inputs: &I,
@@ -474,7 +426,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         wrapped: bool,
         misses: &[GuardMiss],
         events: &mut Vec<CompileEvent>,
-    ) -> Result<Option<&Variant<I, O>>> {
+    ) -> Result<Built<'_, I, O>> {
         devices::check_inputs(leaves)?;
         let begin = Instant::now();
         let number = self.count.load(Ordering::Relaxed);
@@ -485,13 +437,30 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
             let _range = record_function("capture");
             self.capture(inputs)
         };
+        let captured = match captured {
+            Ok(Outcome::Performed(output, e)) => {
+                let event = CompileEvent::EagerFallback {
+                    reason: e.to_string(),
+                };
+                tracing::warn!("{event}");
+                record(events, event);
+                // a cache that is filled once is captured well the next time; state that each call replaces is not
+                let tls = TlsKeySets::current();
+                if self.was_performed(inputs, leaves, tls, &input) && !self.is_full() {
+                    self.publish(Variant::eager(number, leaves, input, wrapped));
+                }
+                return Ok(Built::Done(output));
+            }
+            Ok(Outcome::Captured(captured)) => Ok(captured),
+            Err(e) => Err(e),
+        };
         if let Ok(captured) = &captured
             && let Some(variant) = self.accepted(captured, inputs, leaves)
         {
-            return Ok(Some(variant));
+            return Ok(Built::Variant(variant));
         }
         if self.is_full() {
-            return Ok(None);
+            return Ok(Built::Full);
         }
         let made = captured.and_then(|captured| {
             devices::check_captured(&captured.traced)?;
@@ -525,21 +494,11 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
                 };
                 tracing::warn!("{event}");
                 record(events, event);
-                Variant {
-                    number,
-                    guards: Guards::new(leaves, TlsKeySets::current(), None),
-                    input,
-                    wrapped,
-                    output: None,
-                    handed: Vec::new(),
-                    code: None,
-                    retired: AtomicBool::new(false),
-                    next: std::ptr::null(),
-                }
+                Variant::eager(number, leaves, input, wrapped)
             }
             Err(e) => return Err(e),
         };
-        Ok(Some(self.publish(variant)))
+        Ok(Built::Variant(self.publish(variant)))
     }
 
     fn falls_back(&self, e: &Error) -> bool {
@@ -549,6 +508,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
                 ErrorKind::DataDependent { .. }
                     | ErrorKind::NotCaptured { .. }
                     | ErrorKind::Opaque { .. }
+                    | ErrorKind::Escaped { .. }
             )
     }
 

@@ -4,12 +4,12 @@
 //! operands, the user's line. A check that a loop makes fails with two numbers; the functions that
 //! make errors of them are those that the eager kernels use.
 
-use crate::error::{Error, Operand};
+use crate::error::{Error, ErrorKind, Operand};
 use crate::ops::{class_loss, index, index_backward};
 use straightline_passes::ir::graph::{Arg, EagerCall, SourceLine};
 use straightline_passes::schedule::loops::{Schedule, Site};
 use straightline_runtime::cpu::kernels::KernelError;
-use straightline_runtime::plan::PlanError;
+use straightline_runtime::plan::{Panicked, PlanError};
 
 /// The error of a run of this schedule.
 #[cold]
@@ -43,7 +43,10 @@ pub(super) fn error(schedule: &Schedule, e: PlanError) -> Error {
         } => {
             let own = |e: Box<dyn std::error::Error + Send + Sync>| match e.downcast::<Error>() {
                 Ok(e) => *e,
-                Err(e) => Error::compile(format!("{op} failed (step {step}): {e}")),
+                Err(e) => match e.downcast::<Panicked>() {
+                    Ok(panic) => ErrorKind::Panic(panic.0).into(),
+                    Err(e) => Error::compile(format!("{op} failed (step {step}): {e}")),
+                },
             };
             // the plan made it for this run, so that nobody else has it
             let e = match std::sync::Arc::try_unwrap(error) {

@@ -5,20 +5,17 @@
 
 use super::arguments::{Arguments, TensorFunction};
 use super::capture::capture;
-use super::externs::to_value;
+use super::interpret::{self, Interpreter};
 use super::stages::Traced;
 use super::tree::TensorTree;
-use super::{flat, replay, results};
-use crate::dispatch::{DispatchKeySet, ExcludeGuard, operator};
+use super::{flat, replay};
+use crate::dispatch::{DispatchKeySet, ExcludeGuard};
 use crate::error::{Error, Result};
 use crate::modes::{ABOVE_PYTHON, fake, interception, tracer};
-use crate::ops::aten;
 use crate::tensor::Tensor;
-use std::collections::HashMap;
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
-use straightline_passes::ir::graph::{NodeId, NodeKind, SourceLine, TensorMeta, ValueRef};
 
 type Function<I, O> = dyn Fn(&I) -> Result<O> + Send + Sync;
 
@@ -156,115 +153,15 @@ impl<I: TensorTree, O: TensorTree> Functionalized<I, O> {
             true => arguments.iter().map(|t| (*t).clone()).collect(),
             false => replay::graph_inputs(&traced.slots, arguments)?,
         };
-        let values = self.compute(traced, &inputs)?;
-        let inputs: Vec<&Tensor> = inputs.iter().collect();
-        for r in &traced.reshapes {
-            let target = replay::owned(&r.target, arguments, &inputs);
-            target.set_geometry(&r.sizes, &r.strides, target.offset() + r.moved)?;
-        }
-        for m in &traced.mutations {
-            let target = replay::owned(&m.target, arguments, &inputs);
-            let written = match &m.memory {
-                None => target.clone(),
-                Some((meta, behind)) => {
-                    results::view_of(target, results::position(target), *behind, meta)?
-                }
-            };
-            aten::copy_(&written, &values[m.output], false)?;
-        }
+        let parameters = traced.parameters().map(Some);
+        let mut calls =
+            Interpreter::new(&traced.graph, inputs.iter().map(Some), parameters).views(self.views);
+        calls.all()?;
+        let values = interpret::outputs(&calls)?;
+        interpret::write_back(traced, arguments, &inputs, &values)?;
         replay::delivered(traced, arguments, &values)
-    }
-
-    /// The values of the graph's outputs.
-    fn compute(&self, traced: &Traced, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
-        let graph = &traced.graph;
-        let mut known: HashMap<ValueRef, Tensor> = HashMap::new();
-        let parameters = graph.parameters().iter().zip(traced.parameters());
-        let leaves = graph.inputs().iter().zip(inputs).chain(parameters);
-        known.extend(leaves.map(|(node, t)| (ValueRef::from(*node), t.clone())));
-        for id in graph.topological() {
-            match &graph.node(id).kind {
-                NodeKind::Input | NodeKind::Parameter | NodeKind::Output => {}
-                NodeKind::Constant(_) => {
-                    return Err(Error::compile("a captured graph has a constant"));
-                }
-                NodeKind::Call(_) => {
-                    let results = self.perform_call(traced, id, &known)?;
-                    known.extend(
-                        (0..)
-                            .zip(results)
-                            .map(|(index, t)| (ValueRef { node: id, index }, t)),
-                    );
-                }
-            }
-        }
-        let outputs = graph.outputs();
-        outputs
-            .iter()
-            .map(|v| laid_out(&known[v], graph.meta(*v)))
-            .collect()
-    }
-
-    fn perform_call(
-        &self,
-        traced: &Traced,
-        id: NodeId,
-        known: &HashMap<ValueRef, Tensor>,
-    ) -> Result<Vec<Tensor>> {
-        let graph = &traced.graph;
-        let (name, args) = (graph.call_args(id)).ok_or_else(|| Error::compile("no call"))?;
-        let op = match self.views {
-            true => operator(&name)?,
-            false => copy_form(&name).map_or_else(|| operator(&name), Ok)?,
-        };
-        let schema =
-            (op.schema()).ok_or_else(|| Error::compile(format!("`{name}` has no schema")))?;
-        let mut operand = |v: &ValueRef| known[v].clone();
-        let mut stack = (args.iter().zip(&schema.args))
-            .map(|(a, s)| to_value(a, &s.ty, &mut operand))
-            .collect();
-        op.call_boxed(&mut stack).map_err(|e| {
-            let operands = graph.operands(id);
-            let e = e.with_call(name.to_string(), operands.iter().map(|v| &known[v]));
-            match graph.node(id).provenance.location {
-                Some(SourceLine::Caller(at)) => e.with_location(at),
-                _ => e,
-            }
-        })?;
-        Ok(stack.iter().flat_map(|v| v.tensors().cloned()).collect())
     }
 }
 
 const PRE_DISPATCH: DispatchKeySet =
     DispatchKeySet::of(&[crate::dispatch::DispatchKey::PreDispatch]);
-
-/// The operator that copies what this view operator shows.
-fn copy_form(name: &str) -> Option<crate::dispatch::OperatorHandle> {
-    let (base, overload) = match name.split_once('.') {
-        Some((base, overload)) => (base, format!(".{overload}")),
-        None => (name, String::new()),
-    };
-    let of = operator(name).ok()?;
-    let view = name == "aten::_unsafe_view" || of.schema().is_some_and(|s| s.is_view());
-    let base = match base {
-        "aten::_unsafe_view" => "aten::view",
-        base => base,
-    };
-    view.then(|| operator(&format!("{base}_copy{overload}")).ok())?
-}
-
-/// The value in the strides that the function's result has: what is computed of copies may lie otherwise.
-fn laid_out(value: &Tensor, meta: &TensorMeta) -> Result<Tensor> {
-    if value.strides() == meta.strides.as_slice() {
-        return Ok(value.clone());
-    }
-    let like = aten::empty_strided(
-        value.sizes(),
-        &meta.strides,
-        Some(value.dtype()),
-        None,
-        Some(value.device()),
-        None,
-    )?;
-    aten::copy(&like, value, false)
-}

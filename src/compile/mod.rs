@@ -6,10 +6,13 @@
 //! | `arguments` | functions of several arguments, and what they are called with |
 //! | `flat` | looking through wrapper tensors |
 //! | `functionalized` | `functionalize()`: the graph's calls, one after the other |
+//! | `function` | `compile()`, and what is promised of it |
 //! | `compiled` | the callable: guards, variants, capture on a miss |
 //! | `capture` | running the function on stand-ins and recording what is dispatched |
 //! | `devices` | refusing what is not on the CPU |
 //! | `results` | what the results alias: arguments, closed-over tensors, each other |
+//! | `interpret` | making a graph's calls through the dispatcher |
+//! | `settle` | what a capture that is given up has left in outside state |
 //! | `guards` | what must be true of a call for a variant to serve it |
 //! | `surroundings` | guards on closed-over tensors, on what the function asked, on registrations |
 //! | `stages` | `Traced`, `Lowered`, `Executable`: each stage as an object that prints |
@@ -27,11 +30,14 @@ mod explain;
 mod externs;
 mod failure;
 mod flat;
+mod function;
 mod functionalized;
 mod guards;
+mod interpret;
 mod options;
 mod replay;
 mod results;
+mod settle;
 mod stages;
 mod surroundings;
 #[cfg(test)]
@@ -39,8 +45,9 @@ mod tests;
 mod tree;
 
 pub use arguments::{Arguments, TensorFunction};
-pub use compiled::{Compiled, compile, compile_with};
+pub use compiled::Compiled;
 pub use explain::Explanation;
+pub use function::{compile, compile_with};
 pub use functionalized::{Functionalized, functionalize};
 pub use guards::GuardMiss;
 pub use options::{CompileEvent, CompileOptions};

@@ -21,7 +21,11 @@ pub struct CompileOptions {
     /// At most this many variants (sets of guards with their code) are kept; calls that match none
     /// of them run eagerly from then on, and [`CompileEvent::VariantLimit`] is recorded.
     pub max_variants: usize,
-    /// Functions that read data while being captured run eagerly instead of failing.
+    /// Functions that cannot be captured ([`ErrorKind::DataDependent`](crate::ErrorKind::DataDependent),
+    /// [`NotCaptured`](crate::ErrorKind::NotCaptured), [`Opaque`](crate::ErrorKind::Opaque),
+    /// [`Escaped`](crate::ErrorKind::Escaped)) run eagerly instead of failing, and a [`CompileEvent::EagerFallback`] says so.
+    /// What such a function did before the refusal it does twice in that call, except that one which only leaves
+    /// tensors in outside state runs once.
     pub eager_fallback: bool,
     /// Allow rewrites that change results in the last bits (and for NaN, infinities, signed zero).
     pub fast_math: bool,

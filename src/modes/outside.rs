@@ -10,12 +10,11 @@ use super::tracer;
 use crate::dispatch::{OperatorHandle, TlsKeySets};
 use crate::error::{Error, ErrorKind, Result};
 use crate::modes::autocast;
-use crate::tensor::Tensor;
-use std::any::Any;
+use crate::tensor::{Held, Tensor};
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::panic::Location;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A source line.
 pub(crate) type Line = &'static Location<'static>;
@@ -99,11 +98,60 @@ impl Refusal {
 }
 
 /// A stand-in that was made, and by what.
-struct StandIn {
-    extra: Weak<dyn Any + Send + Sync>,
-    tensor: String,
+pub(crate) struct StandIn {
+    pub(crate) tensor: Held,
     op: Option<Arc<str>>,
     at: Option<Line>,
+}
+
+impl StandIn {
+    /// Whether somebody else has it than this one and the function's result.
+    fn is_kept(&self, result: &[&Tensor]) -> bool {
+        let returned = |t: &&&Tensor| t.same_handle(&self.tensor);
+        self.tensor.outside_handles() > result.iter().filter(returned).count()
+    }
+
+    /// The error for a capture that ends with this one kept; `lost` if it has no value now.
+    pub(crate) fn escaped(&self, lost: Option<&Error>) -> Error {
+        escaped(&self.tensor, self.op.as_deref(), self.at, lost)
+    }
+}
+
+/// The captures that run, and what other threads have done to them: they use a stand-in.
+static ELSEWHERE: Mutex<BTreeMap<u64, Option<Refusal>>> = Mutex::new(BTreeMap::new());
+
+fn elsewhere<R>(f: impl FnOnce(&mut BTreeMap<u64, Option<Refusal>>) -> R) -> R {
+    f(&mut ELSEWHERE.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// The error for a stand-in of another capture than this thread's. One that still runs is refused, too: the function may have
+/// handed the stand-in to a thread, whose error it need not pass on.
+#[cold]
+pub(crate) fn used_elsewhere(t: &Tensor, capture: Option<u64>) -> Error {
+    let refusal = Refusal::Other {
+        what: format!("the use of a {}{:?} on another thread", t.dtype(), t.sizes()),
+        why: "it belongs to a function that is being captured, where it stands for a value and has none: \
+              compute on the thread that runs the function"
+            .into(),
+        at: None,
+    };
+    let error = refusal.error();
+    let runs = elsewhere(|all| match capture.and_then(|id| all.get_mut(&id)) {
+        Some(noted) => {
+            noted.get_or_insert(refusal);
+            true
+        }
+        None => false,
+    });
+    match runs {
+        true => error,
+        false => escaped(
+            t,
+            None,
+            None,
+            Some(&Error::compile("it could not be computed")),
+        ),
+    }
 }
 
 struct Watch {
@@ -118,6 +166,8 @@ struct Watch {
     used: HashMap<OperatorHandle, u64>,
     /// The thread's settings when the capture began.
     autocast: autocast::LowPrecisions,
+    /// Which capture it is.
+    id: Option<u64>,
 }
 
 thread_local! {
@@ -130,6 +180,8 @@ fn with<R>(f: impl FnOnce(&mut Watch) -> R) -> Option<R> {
 
 /// Begins to watch this thread's capture.
 pub(crate) fn begin() {
+    let id = tracer::current();
+    elsewhere(|all| all.extend(id.map(|id| (id, None))));
     let watch = Watch {
         running: false,
         refused: None,
@@ -138,6 +190,7 @@ pub(crate) fn begin() {
         constants: Vec::new(),
         used: HashMap::new(),
         autocast: autocast::low_precisions(),
+        id,
     };
     WATCH.set(Some(watch));
 }
@@ -146,6 +199,9 @@ pub(crate) fn begin() {
 pub(crate) fn end() {
     // dropped after the borrow: tensors go with it
     let gone = WATCH.take();
+    if let Some(id) = gone.as_ref().and_then(|w| w.id) {
+        elsewhere(|all| all.remove(&id));
+    }
     drop(gone);
 }
 
@@ -172,7 +228,10 @@ pub(crate) fn run<O>(f: impl FnOnce() -> Result<O>) -> Result<O> {
             None,
         );
     }
-    match (done, with(|w| w.refused.take()).flatten()) {
+    let by_others = with(|w| w.id)
+        .flatten()
+        .and_then(|id| elsewhere(|all| all.get_mut(&id)?.take()));
+    match (done, with(|w| w.refused.take()).flatten().or(by_others)) {
         (done, None) => done,
         (Ok(_), Some(refusal)) => Err(refusal.error()),
         (Err(e), Some(refusal)) => Err(match (&refusal, e.kind()) {
@@ -367,14 +426,27 @@ pub(crate) fn asks_autocast() {
 
 /// A stand-in has been made.
 pub(crate) fn made(t: &Tensor) {
-    let Some(extra) = t.extra() else { return };
     let stand_in = StandIn {
-        extra: Arc::downgrade(extra),
-        tensor: format!("{}{:?}", t.dtype(), t.sizes()),
+        tensor: Held::new(t.clone()),
         op: tracer::operator_name(),
         at: tracer::operator_line(),
     };
     with(|w| w.stand_ins.push(stand_in));
+}
+
+/// Forgets the stand-ins that nobody has any more.
+pub(crate) fn forget_dropped() {
+    let forgotten = with(|w| {
+        let all = std::mem::take(&mut w.stand_ins);
+        let (kept, dropped) = all
+            .into_iter()
+            .partition(|s| s.tensor.outside_handles() > 0);
+        w.stand_ins = kept;
+        let dropped: Vec<StandIn> = dropped;
+        dropped
+    });
+    // after the borrow: what they are made of goes with them
+    drop(forgotten);
 }
 
 /// The function has made a tensor from data.
@@ -386,7 +458,19 @@ pub(crate) fn made_from_data(t: &Tensor) {
 #[derive(Default)]
 pub(crate) struct Remains {
     stand_ins: Vec<StandIn>,
-    constants: Vec<(Tensor, bool)>,
+    /// With the stand-in of those that operators have written.
+    constants: Vec<(Tensor, Option<Held>)>,
+}
+
+/// What something else than the function's result has kept.
+#[derive(Default)]
+pub(crate) struct Kept {
+    /// Stand-ins.
+    pub(crate) stand_ins: Vec<StandIn>,
+    /// Tensors made from data that operators have written, with their stand-ins.
+    pub(crate) written: Vec<(Tensor, Held)>,
+    /// Others made from data.
+    pub(crate) tables: Vec<Tensor>,
 }
 
 /// Takes what the function made, before the capture ends.
@@ -398,12 +482,12 @@ pub(crate) fn remains() -> Remains {
         )
     })
     .unwrap_or_default();
-    let written = |t: &Tensor| functionalize::is_written_constant(t);
+    let leaves = functionalize::leaves();
     Remains {
         stand_ins,
         constants: (constants.into_iter())
             .map(|t| {
-                let written = written(&t);
+                let written = functionalize::written_stand_in(&t, &leaves);
                 (t, written)
             })
             .collect(),
@@ -411,48 +495,48 @@ pub(crate) fn remains() -> Remains {
 }
 
 impl Remains {
-    /// Adds what an attempt that was given up has made: the next one may have put something else in its place.
-    pub(crate) fn after(mut self, given_up: Remains) -> Remains {
-        self.stand_ins.extend(given_up.stand_ins);
-        self.constants.extend(given_up.constants);
-        self
-    }
-
-    /// Fails if something else than the function's result has kept a stand-in, or a tensor made from
-    /// data that operators have written. Gives the other tensors made from data that are kept.
-    ///
-    /// `result` are the tensors that the capture still holds of what the function returned.
-    pub(crate) fn check(self, result: &[&Tensor]) -> Result<Vec<Tensor>> {
-        let in_result = |extra: &Arc<dyn Any + Send + Sync>| {
-            let mut extras = result.iter().filter_map(|t| t.extra());
-            extras.any(|e| Arc::ptr_eq(e, extra))
-        };
-        for s in self.stand_ins {
-            if s.extra.upgrade().is_some_and(|extra| !in_result(&extra)) {
-                return Err(escaped(s.tensor, s.op, s.at));
-            }
-        }
-        let mut kept = Vec::new();
+    /// What has been kept; `result` are the tensors that the capture still holds of what the function returned.
+    pub(crate) fn kept(self, result: &[&Tensor]) -> Kept {
+        let mut kept = Kept::default();
+        let stand_ins = self.stand_ins.into_iter();
+        kept.stand_ins = stand_ins.filter(|s| s.is_kept(result)).collect();
         for (t, written) in self.constants {
+            // from now on it is a tensor like any other
+            t.settle(t.key_set());
             let returned = result.iter().filter(|r| r.same_handle(&t)).count();
             // the one in hand
             if t.outside_handles() <= 1 + returned {
                 continue;
             }
-            if written {
-                let tensor = format!("{}{:?}", t.dtype(), t.sizes());
-                return Err(escaped(tensor, Some("Tensor::from_slice".into()), None));
+            match written {
+                Some(stand_in) => kept.written.push((t, stand_in)),
+                None => kept.tables.push(t),
             }
-            kept.push(t);
         }
-        Ok(kept)
+        kept
     }
 }
 
-fn escaped(tensor: String, op: Option<Arc<str>>, at: Option<Line>) -> Error {
+impl Kept {
+    /// The error for a capture that ends so: where something has been kept that a compiled call would have to put there again.
+    pub(crate) fn escaped(&self) -> Option<Error> {
+        (self.stand_ins.first().map(|s| s.escaped(None))).or_else(|| {
+            let (t, _) = self.written.first()?;
+            Some(Kept::escaped_constant(t, None))
+        })
+    }
+
+    /// The same for a tensor made from data.
+    pub(crate) fn escaped_constant(t: &Tensor, lost: Option<&Error>) -> Error {
+        escaped(t, Some("Tensor::from_slice"), None, lost)
+    }
+}
+
+fn escaped(t: &Tensor, op: Option<&str>, at: Option<Line>, lost: Option<&Error>) -> Error {
     let error = Error::new(ErrorKind::Escaped {
-        tensor,
-        made_by: op.map(|op| op.to_string()),
+        tensor: format!("{}{:?}", t.dtype(), t.sizes()),
+        made_by: op.map(str::to_string),
+        lost: lost.map(ToString::to_string),
     });
     match at {
         Some(at) => error.with_location(at),

@@ -148,6 +148,12 @@ pub(crate) fn value_of(t: &Tensor) -> Result<ValueRef> {
     }
 }
 
+/// The graph value of a traced tensor, of any capture.
+pub(crate) fn recorded(t: &Tensor) -> Option<ValueRef> {
+    let traced = t.extra().and_then(|e| e.downcast_ref::<TracedValue>());
+    traced.map(|v| v.value)
+}
+
 /// The fallback kernel at the `Tracer` key.
 pub(crate) fn kernel() -> Kernel {
     Kernel::boxed(|op, keys, stack| {
@@ -157,6 +163,10 @@ pub(crate) fn kernel() -> Kernel {
             return record(op, stack);
         }
         let outermost = enter(op);
+        if outermost && let Err(e) = check_generators(op, stack) {
+            leave();
+            return Err(e);
+        }
         let rest = keys & DispatchKeySet::full_after(DispatchKey::Tracer);
         let result = op.redispatch_boxed(rest, stack);
         if outermost {
@@ -313,6 +323,30 @@ pub(crate) fn run_meta(op: OperatorHandle, args: &[Value]) -> Result<(Vec<Value>
     }
     done?;
     Ok((stack, device))
+}
+
+/// A plan draws from the default generator, which need not be named.
+fn check_generators(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
+    let args = op.schema().map_or(0, |s| s.args.len());
+    let at = stack.len().saturating_sub(args);
+    for v in &mut stack[at..] {
+        match v {
+            Value::Generator(g) if g.is_default() => *v = Value::None,
+            Value::Generator(_) => return Err(own_generator(op)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[cold]
+fn own_generator(op: OperatorHandle) -> Error {
+    outside::refuse(
+        &format!("`{}` with a generator of one's own", op.name()),
+        "a compiled call draws from the default generator: leave the generator out and seed the default one with \
+         `manual_seed` before the call, or draw the numbers before and pass them as an argument",
+        None,
+    )
 }
 
 /// Kernels find out in their loops that they have none for complex numbers, which a call on shapes does not reach, and a plan

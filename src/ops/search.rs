@@ -230,6 +230,7 @@ pub(crate) fn unique2(
     inverse: bool,
     counts: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    x.check_real()?;
     needs_data("_unique2", x)?;
     let flat = flattened(x)?;
     let groups = {
@@ -256,6 +257,7 @@ pub(crate) fn unique(x: &Tensor, sorted: bool, inverse: bool) -> Result<(Tensor,
 /// Unique slices along a dimension: neighbours only, or all of them, sorted.
 fn unique_slices(x: &Tensor, dim: i64, consecutive: bool) -> Result<(Tensor, Tensor, Tensor)> {
     let d = wrap_dim(dim, x.dim())?;
+    x.check_real()?;
     needs_data("unique_dim", x)?;
     let zeros = x.sizes().iter().filter(|s| **s == 0).count();
     let rows = x.sizes().get(d).copied().unwrap_or(1);
@@ -329,6 +331,7 @@ pub(crate) fn unique_consecutive(
     counts: bool,
     dim: Option<i64>,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    x.check_real()?;
     needs_data("unique_consecutive", x)?;
     if let Some(dim) = dim {
         return unique_slices(x, dim, true);
@@ -356,7 +359,6 @@ pub(crate) fn unique_consecutive(
 }
 
 pub(crate) fn bincount(x: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
-    needs_data("bincount", x)?;
     if minlength < 0 {
         return Err(Error::runtime(format!(
             "minlength should be >= 0, got {minlength}"
@@ -372,6 +374,8 @@ pub(crate) fn bincount(x: &Tensor, weights: Option<&Tensor>, minlength: i64) -> 
     if x.dim() != 1 {
         return Err(bad());
     }
+    // what follows depends on it, and capture has found what it could
+    needs_data("bincount", x)?;
     if x.numel() == 0 {
         let out = Tensor::allocate_contiguous(DType::I64, x.device(), &[minlength])?;
         return copy::zero_(&out);

@@ -39,8 +39,9 @@ impl Tensor {
         self.strided_any()
     }
 
+    /// Refuses complex tensors.
     #[inline]
-    fn check_real(&self) -> Result<()> {
+    pub(crate) fn check_real(&self) -> Result<()> {
         if self.dtype().is_complex() {
             return Err(Error::not_implemented(format!(
                 "not implemented for {}",

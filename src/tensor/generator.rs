@@ -60,6 +60,11 @@ impl Generator {
         DEFAULT.get_or_init(|| Generator::new(67_280_421_310_721))
     }
 
+    /// Whether it is the one that operators use when none is given.
+    pub(crate) fn is_default(&self) -> bool {
+        Arc::ptr_eq(&self.0, &Generator::default_cpu().0)
+    }
+
     /// The stream, held for the length of a fill.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Stream> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)

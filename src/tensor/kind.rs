@@ -3,7 +3,7 @@
 use super::Tensor;
 use crate::dispatch::DispatchKey;
 use crate::error::{Error, ErrorKind};
-use crate::modes::functionalize::is_wrapper;
+use crate::modes::functionalize::{is_wrapper, used_elsewhere};
 use crate::modes::{subclass, tracer};
 use straightline_passes::ir::{DType, Layout};
 
@@ -97,6 +97,10 @@ impl Tensor {
                 return Error::device(format!(
                     "{what} on a meta tensor: it has a shape and no data; make the tensor on `cpu` to compute with it"
                 ));
+            }
+            (None, _) if tracer::current().is_none() && is_wrapper(self) => {
+                return used_elsewhere(self)
+                    .unwrap_or_else(|| Error::new(ErrorKind::DataDependent { what: what.into() }));
             }
             (None, _)
                 if plain || self.is_fake() || tracer::current().is_some() || is_wrapper(self) =>

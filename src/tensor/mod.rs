@@ -29,6 +29,7 @@
 //! | `read` | values out of tensors: one, rows, all |
 //! | `tensors` | several tensors at once |
 //! | `safetensors` | loading and saving |
+//! | `settled` | stand-ins of a capture that become ordinary tensors |
 
 pub(crate) mod access;
 mod borrow;
@@ -55,6 +56,7 @@ mod other;
 pub(crate) mod placement;
 mod read;
 mod safetensors;
+mod settled;
 mod shape;
 pub(crate) mod storage;
 mod tensors;
@@ -82,6 +84,7 @@ use crate::modes::{fake, outside};
 use counted::Counted;
 use geometry::Replaced;
 pub(crate) use handles::Held;
+use settled::Keys;
 use shape::{Parts, Shape, keys_of};
 use std::any::Any;
 use std::sync::Arc;
@@ -146,12 +149,14 @@ pub(crate) type Extra = Arc<dyn Any + Send + Sync>;
 struct MadeDuringCapture(u64);
 
 pub(crate) struct TensorImpl {
-    keys: DispatchKeySet,
+    keys: Keys,
     dtype: DType,
     device: Device,
     contiguous: bool,
     wrapped_number: bool,
     requires_grad: AtomicBool,
+    /// Whether `extra` counts no more.
+    settled: AtomicBool,
     /// How many of the handles are [`Held`].
     held: AtomicU32,
     offset: i64,
@@ -291,7 +296,7 @@ impl Tensor {
             sizes,
             strides,
             offset,
-            self.0.keys,
+            self.key_set(),
             None,
         )
     }
@@ -304,12 +309,12 @@ impl Tensor {
             storage: self.storage().clone(),
             dtype: i.dtype,
             device: i.device,
-            keys: i.keys,
+            keys: self.key_set(),
             offset: self.offset(),
             numel: self.numel(),
             contiguous: self.is_contiguous(),
             wrapped_number: true,
-            extra: i.extra.clone(),
+            extra: self.extra().cloned(),
         };
         Tensor::place(parts, self.sizes(), self.strides())
     }
@@ -317,7 +322,7 @@ impl Tensor {
     /// The dispatch keys of this tensor.
     #[inline]
     pub fn key_set(&self) -> DispatchKeySet {
-        self.0.keys
+        self.0.keys.get()
     }
 
     /// The element type.
@@ -497,7 +502,7 @@ impl Tensor {
             self.sizes(),
             self.strides(),
             self.offset(),
-            i.keys,
+            self.key_set(),
             Some(Arc::new(MadeDuringCapture(capture))),
         );
         outside::made_from_data(&marked);
@@ -505,7 +510,7 @@ impl Tensor {
     }
 
     pub(crate) fn extra(&self) -> Option<&Extra> {
-        self.0.extra.as_ref()
+        (self.0.extra.as_ref()).filter(|_| !self.0.settled.load(Ordering::Acquire))
     }
 
     pub(crate) fn meta(&self) -> TensorMeta {

@@ -161,7 +161,7 @@ impl Tensor {
             storage: Storage::without_data(0),
             dtype: self.0.dtype,
             device: self.0.device,
-            keys: self.0.keys,
+            keys: self.key_set(),
             offset: 0,
             numel: self.numel(),
             contiguous: self.is_contiguous(),
@@ -181,7 +181,7 @@ impl Tensor {
             self.strides(),
             self.storage_offset(),
             keys,
-            self.0.extra.clone(),
+            self.extra().cloned(),
         );
         if self.is_wrapped_number() {
             t.into_wrapped_number()

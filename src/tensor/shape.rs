@@ -6,6 +6,7 @@
 
 use super::counted::{Cell, Counted, InCell};
 use super::geometry::Replaced;
+use super::settled::Keys;
 use super::{Extra, Tensor, TensorImpl};
 use crate::dispatch::DispatchKeySet;
 use crate::tensor::storage::Storage;
@@ -121,12 +122,13 @@ impl Tensor {
         // SAFETY: the allocation is ours alone until it is returned; every field is written
         // below exactly once before `adopt`; the inline parts have room for five.
         unsafe {
-            (&raw mut (*p).keys).write(parts.keys);
+            (&raw mut (*p).keys).write(Keys::new(parts.keys));
             (&raw mut (*p).dtype).write(parts.dtype);
             (&raw mut (*p).device).write(parts.device);
             (&raw mut (*p).contiguous).write(parts.contiguous);
             (&raw mut (*p).wrapped_number).write(parts.wrapped_number);
             (&raw mut (*p).requires_grad).write(AtomicBool::new(false));
+            (&raw mut (*p).settled).write(AtomicBool::new(false));
             (&raw mut (*p).held).write(AtomicU32::new(0));
             (&raw mut (*p).offset).write(parts.offset);
             (&raw mut (*p).numel).write(parts.numel);

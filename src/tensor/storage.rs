@@ -198,6 +198,25 @@ impl Storage {
         drop(exclusive);
     }
 
+    /// Gives a storage without bytes those of another one, as far as it reaches. Whoever takes access afterwards sees them.
+    pub(crate) fn fill_from(&self, other: &Storage) -> Result<()> {
+        let (exclusive, source) = hold(self, Some(other))?;
+        let bytes = self.bytes();
+        if let (Some(from), None) = (other.ptr(), self.ptr()) {
+            let block = allocate(bytes)?;
+            // SAFETY: the new block is ours alone and holds `bytes`; of the other one, held too, no more is read than it has.
+            unsafe {
+                ptr::write_bytes(block.as_ptr(), 0, bytes);
+                ptr::copy_nonoverlapping(from, block.as_ptr(), bytes.min(other.bytes()));
+            };
+            self.0.data.store(block.as_ptr(), Ordering::Relaxed);
+            // SAFETY: exclusive access; nobody has a reference into the field.
+            unsafe { *self.0.block.get() = Some(block) };
+        }
+        drop((exclusive, source));
+        Ok(())
+    }
+
     /// A storage of a size, without bytes.
     pub(crate) fn without_data(bytes: usize) -> Storage {
         match Storage::with(bytes, ptr::null_mut(), None) {

@@ -111,3 +111,131 @@ fn graphs_are_of_this_crate() -> Result<()> {
     assert_eq!(again.call_count(), 1);
     Ok(())
 }
+
+/// What capture takes apart is one operator in eager code, and so it is in its errors.
+#[test]
+fn captured_calls_fail_under_the_name_that_eager_ones_have() -> Result<()> {
+    use straightline::ops::aten;
+    type Call = fn(&Tensor) -> Result<Tensor>;
+    let numbers = || tensor([[1i64, 2], [3, 4]]);
+    let expanded = || tensor([[1f32, 2.0]])?.expand([3, 2]);
+    let of_numbers: [Call; 7] = [
+        |x| aten::normal_(x, 0.0, 1.0, None),
+        |x| aten::uniform_(x, 0.0, 1.0, None),
+        |x| x.rand_like(),
+        |x| x.randn_like(),
+        |x| x.dropout(0.5),
+        |x| {
+            let (mean, var) = (tensor([0f32, 0.0])?, tensor([1f32, 1.0])?);
+            x.batch_norm(&mean, &var)
+        },
+        |x| aten::log_normal_(x, 1.0, 2.0, None),
+    ];
+    let of_expanded: [Call; 4] = [
+        |x| aten::normal_(x, 0.0, 1.0, None),
+        |x| aten::uniform_(x, 0.0, 1.0, None),
+        |x| aten::bernoulli_float_(x, 0.5, None),
+        |x| aten::exponential_(x, 1.0, None),
+    ];
+    let calls = of_numbers.into_iter().map(|f| (f, numbers()));
+    let calls = calls.chain(of_expanded.into_iter().map(|f| (f, expanded())));
+    for (i, (f, x)) in calls.enumerate() {
+        let x = x?;
+        let (Err(eager), Err(compiled)) = (f(&x), compile(f).call(&x)) else {
+            panic!("call {i} does not fail both ways");
+        };
+        assert_eq!(eager.op(), compiled.op(), "{i}: {eager}; {compiled}");
+        assert_eq!(
+            eager.operands(),
+            compiled.operands(),
+            "{i}: {eager}; {compiled}"
+        );
+        assert_eq!(
+            eager.python_class(),
+            compiled.python_class(),
+            "{i}: {eager}; {compiled}"
+        );
+    }
+    Ok(())
+}
+
+/// A dtype that an operator refuses is refused in capture too, and not because its result depends on data.
+#[test]
+fn a_refused_dtype_is_no_question_of_data() -> Result<()> {
+    use straightline::ops::aten;
+    type Call = fn(&Tensor) -> Result<Tensor>;
+    let c = aten::complex(&tensor([1f32, 2.0])?, &tensor([3f32, 4.0])?)?;
+    let x = tensor([1f32, 2.0])?;
+    let calls: [(&Tensor, Call); 5] = [
+        (&x, |x| aten::bincount(x, None, 0)),
+        (&c, |x| Ok(aten::_unique2(x, true, false, false)?.0)),
+        (&c, |x| Ok(aten::unique_dim(x, 0, true, false, false)?.0)),
+        (&c, |x| {
+            Ok(aten::unique_consecutive(x, false, false, None)?.0)
+        }),
+        (&c, |x| Ok(aten::_unique(x, true, false)?.0)),
+    ];
+    for (i, (x, f)) in calls.into_iter().enumerate() {
+        for e in [f(x).unwrap_err(), compile(f).call(x).unwrap_err()] {
+            assert!(matches!(e.kind(), ErrorKind::NotImplemented(_)), "{i}: {e}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_panic_in_a_kernel_is_an_error_of_its_kind() -> Result<()> {
+    use straightline::dispatch::custom_op;
+    let mut op = custom_op("panics::sometimes", |x: &Tensor| {
+        assert!(x.to_vec::<f32>()?[0] >= 0.0, "it is negative");
+        x.copied()
+    })
+    .args(["x"])
+    .register()?;
+    op.register_fake(|x: &Tensor| x.empty_like())?;
+    let h = op.handle().typed::<(&Tensor,), Tensor>()?;
+    let f = compile(move |x: &Tensor| h.call((x,))?.mul(2));
+    assert_eq!(f.call(&tensor([1f32])?)?.to_vec::<f32>()?, [2.0]);
+    let e = f.call(&tensor([-1f32])?).unwrap_err();
+    assert!(
+        matches!(e.kind(), ErrorKind::Panic(text) if text == "it is negative"),
+        "{e}"
+    );
+    assert_eq!(e.op(), Some("panics::sometimes"));
+    assert_eq!(f.call(&tensor([1f32])?)?.to_vec::<f32>()?, [2.0]);
+    Ok(())
+}
+
+/// Eager code may know in what order a kernel of one's own reads and writes; capture does not.
+#[test]
+fn an_operator_that_writes_over_what_it_reads_is_refused_by_name() -> Result<()> {
+    use straightline::CompileOptions;
+    use straightline::dispatch::custom_op;
+    let mut op = custom_op("errors_overlap::write", |x: &Tensor, y: &Tensor| {
+        x.copy_(&y.mul(3)?)?;
+        Ok(())
+    })
+    .args(["x", "y"])
+    .mutates_args(["x"])
+    .register()?;
+    op.register_fake(|_: &Tensor, _: &Tensor| Ok(()))?;
+    let h = op.handle().typed::<(&Tensor, &Tensor), ()>()?;
+    let f = move |x: &Tensor| {
+        h.call((&x.narrow(0, 1, 2)?, &x.narrow(0, 0, 2)?))?;
+        x.sum()
+    };
+    let x = || tensor([1f32, 2.0, 3.0]);
+    let e = compile(f).call(&x()?).unwrap_err();
+    assert!(matches!(e.kind(), ErrorKind::NotCaptured { .. }), "{e}");
+    assert_eq!(
+        (e.op(), e.operands().len()),
+        (Some("errors_overlap::write"), 2)
+    );
+    let options = CompileOptions {
+        eager_fallback: true,
+        ..CompileOptions::default()
+    };
+    let f = straightline::compile_with(options, f);
+    assert_eq!(f.call(&x()?)?.item::<f32>()?, 10.0);
+    Ok(())
+}

@@ -500,8 +500,20 @@ fn numbers_count_for_less_than_tensors() {
         |x| aten::hypot(&x.to_dtype(DType::F32)?, &Tensor::wrapped_number(1.5)?),
         |x| aten::copysign_tensor(x, &Tensor::wrapped_number(-1.0)?),
         |x| aten::gcd(&x.to_dtype(DType::U8)?, &Tensor::wrapped_number(6)?),
-        |x| aten::where_self(&x.gt(0)?, &x.to_dtype(DType::C64)?, &Tensor::wrapped_number(0.5)?),
-        |x| aten::add_tensor(&x.to_dtype(DType::C64)?, &Tensor::wrapped_number(0.5)?, 1.into()),
+        |x| {
+            aten::where_self(
+                &x.gt(0)?,
+                &x.to_dtype(DType::C64)?,
+                &Tensor::wrapped_number(0.5)?,
+            )
+        },
+        |x| {
+            aten::add_tensor(
+                &x.to_dtype(DType::C64)?,
+                &Tensor::wrapped_number(0.5)?,
+                1.into(),
+            )
+        },
         |x| aten::hypot_(&x.to_dtype(DType::F16)?, &Tensor::wrapped_number(1.5)?),
     ];
     for x in [

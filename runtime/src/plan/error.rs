@@ -9,6 +9,11 @@ use std::sync::Arc;
 /// What a runtime kernel says when it fails.
 pub type ExternError = Box<dyn Error + Send + Sync>;
 
+/// A runtime kernel panicked: the [`ExternError`] that is made of it.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Panicked(pub String);
+
 /// An error of [`Plan`](super::Plan).
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum PlanError {

@@ -1,7 +1,7 @@
 //! Steps that are not generated code: runtime kernels, called by the generated function.
 
 use super::matmul::MatmulStep;
-use super::{ArgPtr, ExternError, PlanError};
+use super::{ArgPtr, ExternError, Panicked, PlanError};
 use crate::cpu::jit::{EXTERN_FAILED, ExternCall, RunContext};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -296,7 +296,7 @@ extern "C" fn run_step(descriptor: *const u8, context: *const RunContext) {
             PlanError::Extern {
                 step: step.step,
                 op: op.to_string(),
-                error: Arc::new(message.into()),
+                error: Arc::new(Box::new(Panicked(message))),
                 site,
             }
         }

@@ -53,7 +53,7 @@ mod timings;
 #[cfg(test)]
 mod tests;
 
-pub use error::{ExternError, PlanError};
+pub use error::{ExternError, Panicked, PlanError};
 pub use externs::{ExternCtx, ExternFn, ExternRegistry, View, ViewMut};
 pub use timings::PassTimings;
 

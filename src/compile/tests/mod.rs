@@ -3,6 +3,7 @@
 mod questions;
 mod reads;
 mod settings;
+mod settled;
 mod state;
 
 use crate::compile::{CompileEvent, CompileOptions, Compiled, TensorTree, compile_with};
@@ -36,6 +37,10 @@ fn names_a_line(e: &Error) -> u32 {
     let at = e.location().unwrap_or_else(|| panic!("no line: {e}"));
     assert!(at.file().contains("compile/tests/"), "{e}");
     at.line()
+}
+
+fn is_escape(e: &Error) -> bool {
+    matches!(e.kind(), ErrorKind::Escaped { .. })
 }
 
 fn is_of_data(e: &Error) -> bool {

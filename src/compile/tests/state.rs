@@ -4,10 +4,6 @@ use super::*;
 use crate::compile::compile;
 use std::sync::{Arc, Mutex, OnceLock};
 
-fn is_escape(e: &Error) -> bool {
-    matches!(e.kind(), ErrorKind::Escaped { .. })
-}
-
 #[test]
 fn a_running_mean_kept_in_a_mutex_is_refused_where_it_was_made() {
     let mean = Arc::new(Mutex::new(vec(&[0.0])));
@@ -35,10 +31,17 @@ fn a_running_mean_kept_in_a_mutex_is_refused_where_it_was_made() {
         Ok(mean.clone())
     });
     assert!(is_escape(&f.call(&vec(&[4.0])).unwrap_err()));
-    // the fallback would find the stand-in there: refused as well, and said
+    // what is there has its value
+    assert_eq!(values(&mean.lock().unwrap()), [4.0]);
+    // the fallback runs it once a call
     *mean.lock().unwrap() = vec(&[0.0]);
     let f = eagerly(running);
-    assert!(is_escape(&f.call(&vec(&[4.0])).unwrap_err()));
+    for (x, left, mean_then) in [(4.0, 0.0, 4.0), (4.0, -2.0, 6.0), (1.0, -3.0, 4.0)] {
+        assert_eq!(values(&f.call(&vec(&[x])).unwrap()), [left]);
+        assert_eq!(values(&mean.lock().unwrap()), [mean_then]);
+    }
+    let fell_back = |e: &CompileEvent| matches!(e, CompileEvent::EagerFallback { reason } if reason.contains("aten::add.Tensor"));
+    assert!(!f.events().is_empty() && f.events().iter().all(fell_back));
     // what the message says to do
     *mean.lock().unwrap() = vec(&[0.0]);
     let state = mean.clone();
@@ -63,11 +66,19 @@ fn other_things_that_keep_a_stand_in_are_refused() {
     assert!(is_escape(&f.call(&vec(&[1.0])).unwrap_err()), "an argument");
     // a view of an argument, kept before the function fails
     let f = compile(|x: &Tensor| {
-        *LAST.lock().unwrap() = Some(x.narrow(0, 0, 1)?);
+        *LAST.lock().unwrap() = Some(x.narrow(0, 1, 1)?);
         x.reshape(&[7])
     });
-    assert!(is_escape(&f.call(&vec(&[1.0])).unwrap_err()));
-    LAST.lock().unwrap().take();
+    let x = vec(&[1.0, 2.0]);
+    let e = f.call(&x).unwrap_err();
+    assert!(matches!(e.kind(), ErrorKind::Shape(_)), "{e}");
+    let last = LAST.lock().unwrap().take().unwrap();
+    assert!(last.shares_storage_with(&x));
+    last.fill_(5).unwrap();
+    assert_eq!(
+        (values(&x), values(&last)),
+        ([1.0f32, 5.0].to_vec(), [5.0f32].to_vec())
+    );
     // what is given back in time is not kept
     let f = compile(|x: &Tensor| {
         *LAST.lock().unwrap() = Some(x.clone());
@@ -173,8 +184,15 @@ fn a_table_made_from_data_may_be_kept() {
     static TABLE: OnceLock<Tensor> = OnceLock::new();
     let f = compile(|x: &Tensor| x.add(TABLE.get_or_init(|| vec(&[1.0]))));
     assert_eq!(values(&f.call(&vec(&[1.0])).unwrap()), [2.0]);
-    TABLE.get().unwrap().fill_(5).unwrap();
+    let table = TABLE.get().unwrap();
+    table.fill_(5).unwrap();
     assert_eq!(values(&f.call(&vec(&[1.0])).unwrap()), [6.0]);
+    // and is a tensor like any other
+    let with = crate::ops::aten::slice_scatter(table, &vec(&[2.0]), 0, None, None, 1).unwrap();
+    assert_eq!(
+        (values(&with), values(table)),
+        ([2.0f32].to_vec(), [5.0f32].to_vec())
+    );
 }
 
 #[test]
@@ -199,4 +217,83 @@ fn state_that_each_call_sets_is_set_again() {
         x.neg()
     });
     assert!(is_escape(&f.call(&vec(&[1.0])).unwrap_err()));
+}
+
+#[test]
+fn a_stand_in_on_another_thread_is_refused() {
+    fn elsewhere(x: &Tensor) -> Result<Tensor> {
+        let x = x.clone();
+        std::thread::spawn(move || x.mul(2)).join().unwrap()
+    }
+    let y = |f: &Compiled<Tensor, Tensor>| f.call(&vec(&[3.0]));
+    let e = y(&compile(elsewhere)).unwrap_err();
+    assert!(
+        is_not_captured(&e) && e.to_string().contains("on another thread"),
+        "{e}"
+    );
+    let f = eagerly(elsewhere);
+    assert_eq!(values(&y(&f).unwrap()), [6.0]);
+    assert_eq!(values(&y(&f).unwrap()), [6.0]);
+    assert!(matches!(
+        &f.events()[..],
+        [CompileEvent::EagerFallback { .. }]
+    ));
+    // a function that makes nothing of the error, and one that reads
+    let f = compile(|x: &Tensor| elsewhere(x).or_else(|_| x.neg()));
+    assert!(is_not_captured(&y(&f).unwrap_err()));
+    let f = compile(|x: &Tensor| {
+        let copy = x.clone();
+        let read = std::thread::spawn(move || copy.to_vec::<f32>())
+            .join()
+            .unwrap();
+        x.add(read.map_or(0.0, |v| v[0]))
+    });
+    assert!(is_not_captured(&y(&f).unwrap_err()));
+}
+
+#[test]
+fn a_generator_of_ones_own_is_refused_by_the_name_of_the_call() {
+    use crate::tensor::{Generator, manual_seed};
+    let g = Generator::new(5);
+    let expected = values(&Tensor::with(&g).randn([2]).unwrap());
+    type Draw = fn(&Tensor, &Generator) -> Result<Tensor>;
+    let draws: [(&str, Draw); 3] = [
+        ("aten::randn.generator", |_, g| Tensor::with(g).randn([2])),
+        ("aten::normal_", |x, g| {
+            crate::ops::aten::normal_(&x.copied()?, 0.0, 1.0, Some(g))
+        }),
+        ("aten::randperm.generator", |_, g| {
+            Tensor::with(g).randperm(2)
+        }),
+    ];
+    for (op, draw) in draws {
+        let mine = g.clone();
+        let function = move |x: &Tensor| draw(x, &mine);
+        let e = compile(function.clone())
+            .call(&vec(&[0.0, 0.0]))
+            .unwrap_err();
+        assert!(is_not_captured(&e), "{e}");
+        assert!(
+            e.to_string().contains(op) && e.to_string().contains("manual_seed"),
+            "{e}"
+        );
+        g.set_seed(5);
+        let f = eagerly(function);
+        let got = f.call(&vec(&[0.0, 0.0])).unwrap();
+        assert!(matches!(
+            &f.events()[..],
+            [CompileEvent::EagerFallback { .. }]
+        ));
+        if op != "aten::randperm.generator" {
+            assert_eq!(values(&got), expected, "{op}");
+        }
+    }
+    // the default one by its name is the default one
+    let f = compile(|x: &Tensor| x.add(&Tensor::with(Generator::default_cpu()).randn([2])?));
+    for _ in 0..2 {
+        manual_seed(3);
+        let eager = values(&f.eager(&vec(&[0.0, 0.0])).unwrap());
+        manual_seed(3);
+        assert_eq!(values(&f.call(&vec(&[0.0, 0.0])).unwrap()), eager);
+    }
 }

@@ -4,10 +4,12 @@ use super::forms::{Source, Target, functional_form};
 use super::leaves::{self, as_strided_step};
 use super::storage::{Layout, ViewStep};
 use super::wrapper::{
-    build, covers, in_dtype, is_made, replace, unwrap, wrap, wrapped, wrapper_of,
+    build, covers, in_dtype, is_made, replace, unwrap, used_elsewhere, wrap, wrapped, wrapper_of,
 };
 use super::{below, inverse, kinds, reshape};
-use crate::dispatch::{DispatchKey, IntoKernel, Kernel, OperatorHandle, Stack, Value};
+use crate::dispatch::{
+    DispatchKey, DispatchKeySet, IntoKernel, Kernel, OperatorHandle, Stack, TlsKeySets, Value,
+};
 use crate::error::{Error, Result};
 use crate::modes::{outside, tracer};
 use crate::tensor::{Tensor, access};
@@ -18,6 +20,9 @@ use straightline_passes::ir::schema::{Argument, FunctionSchema};
 /// The fallback kernel at the `Functionalize` key.
 pub(crate) fn kernel() -> Kernel {
     Kernel::boxed(|op, keys, stack| {
+        if tracer::current().is_none() {
+            return not_captured(op, keys, stack);
+        }
         // modes and wrapper tensors handle the call as they would in eager execution, and what
         // they call comes here again
         if crate::modes::handle_captured(op, keys, stack)? {
@@ -46,6 +51,26 @@ pub(crate) fn kernel() -> Kernel {
     })
 }
 
+/// A stand-in is used where nothing is captured: on another thread, or after its capture.
+#[cold]
+fn not_captured(op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> Result<()> {
+    let args = op.schema().map_or(stack.len(), |s| s.args.len());
+    let at = stack.len().saturating_sub(args);
+    let found = (stack[at..].iter().flat_map(Value::tensors)).find_map(used_elsewhere);
+    if let Some(e) = found {
+        return Err(e);
+    }
+    const THIS: DispatchKeySet = DispatchKeySet::of(&[DispatchKey::Functionalize]);
+    match TlsKeySets::current()
+        .included
+        .has(DispatchKey::Functionalize)
+    {
+        true => op.redispatch_boxed(keys - THIS, stack),
+        // what was a stand-in has become a tensor since its keys were looked at
+        false => op.call_boxed(stack),
+    }
+}
+
 /// The kernel of an operator that capture takes apart, since its kernel calls other operators: as a
 /// step of a plan it would enter the dispatcher at each replay.
 pub(crate) fn composite<M>(kernel: impl IntoKernel<M>) -> Kernel {
@@ -58,6 +83,20 @@ pub(crate) fn composite<M>(kernel: impl IntoKernel<M>) -> Kernel {
             Some(schema) if op.is_replaced_at(DispatchKey::CPU) => replaced(op, schema, stack),
             _ => kernel.call_boxed(op, keys, stack),
         }
+    })
+}
+
+/// [`composite`] for an operator that eager code does not take apart: an error of one of the parts is one of the operator.
+pub(crate) fn parts<M>(kernel: impl IntoKernel<M>) -> Kernel {
+    let kernel = composite(kernel);
+    Kernel::boxed(move |op, keys, stack| {
+        let count = op.schema().map_or(0, |s| s.args.len());
+        let at = stack.len().saturating_sub(count);
+        let operands: Vec<Tensor> = (stack[at..].iter())
+            .flat_map(|v| v.tensors().cloned())
+            .collect();
+        (kernel.call_boxed(op, keys, stack))
+            .map_err(|e| e.of_call(op.name().to_string(), &operands))
     })
 }
 
@@ -347,11 +386,11 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
     let guard = below();
     // the checks that the operator itself makes: shapes, dtypes
     let (shapes, _) = tracer::run_meta(op, &args)?;
-    check_overlaps(schema, &args)?;
-    let form = functional_form(op, schema)?;
+    let form = functional_form(op, schema).map_err(|e| named(e, op, &args))?;
     if form.runs_original {
         check_apart(op, schema, &args)?;
     }
+    check_overlaps(schema, &args).map_err(|e| named(e, op, &args))?;
     let factory = || is_complex_factory(form.op, &args);
     let apart = taken_apart_at(form.op)
         .or_else(|| factory().then_some(DispatchKey::CompositeExplicitAutograd));
@@ -431,6 +470,13 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
         }
     }
     Ok(())
+}
+
+/// An error that capture makes of a call, which need not have come by a wrapper that names it.
+#[cold]
+fn named(e: Error, op: OperatorHandle, args: &[Value]) -> Error {
+    let operands = args.iter().flat_map(Value::tensors);
+    e.with_call(op.name().to_string(), operands)
 }
 
 /// The value of a result that is written somewhere: the parts of an operator may have returned a view of an operand.
@@ -533,16 +579,18 @@ fn check_apart(op: OperatorHandle, schema: &FunctionSchema, args: &[Value]) -> R
         let others = all.iter().enumerate().filter(|(k, _)| *k != at);
         for (_, (other, o)) in others.filter(|_| written(*i) && t.numel() > 0) {
             let o = wrapped(o)?;
-            if covers(t, &o) || covers(&o, t) {
-                return Err(Error::not_implemented(format!(
-                    "`{}` writes argument `{}`, which lies in the memory of argument `{}`, and has no \
-                     functional form, so the call cannot be captured: pass a clone for one of them",
+            let meet = access::check_no_partial_overlap(t, &o).is_err();
+            if meet || covers(t, &o) || covers(&o, t) {
+                let what = format!(
+                    "`{}` with an argument `{}` that it writes and that lies in the memory of argument `{}`",
                     op.name(),
                     schema.args[*i].name,
                     schema.args[*other].name
-                )));
+                );
+                let why = "it has no functional form, and in what order it reads and writes is not known: pass a \
+                           copy (`copied()`) for one of them";
+                return Err(named(outside::refuse(&what, why, None), op, args));
             }
-            access::check_no_partial_overlap(t, &o)?;
         }
     }
     Ok(())

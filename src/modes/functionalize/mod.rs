@@ -24,6 +24,7 @@
 //! | `forms` | the functional variant of an operator that writes |
 //! | `derived` | such a variant of an operator from outside that has none |
 //! | `reshape` | operators that change the shape of their argument |
+//! | `settle` | stand-ins that outlive their capture become ordinary tensors |
 //! | `inverse` | from the new value of a view to the new value of what it views |
 
 mod derived;
@@ -33,18 +34,22 @@ mod kernels;
 mod kinds;
 mod leaves;
 mod reshape;
+mod settle;
 mod storage;
 mod wrapper;
 
 pub(crate) use derived::{called, derived};
-pub(crate) use kernels::{checked, composite, kernel, require};
+pub(crate) use kernels::{checked, composite, kernel, parts, require};
 pub(crate) use leaves::{
     InputSlot, Leaf, MergedStorages, Owner, arguments_behind, begin, conflicts, is_merged,
     is_written_constant, leaves, original, source, sources, take_leaves, wrap_argument,
 };
+pub(crate) use settle::{
+    Memory, base, copy_in, memory, settle_constant, settle_in, settle_with, written_stand_in,
+};
 pub(crate) use wrapper::{
-    Bits, Place, bits, covers, is_wrapper, is_written, made_inside, place, unwrap, whole_base,
-    whole_memory,
+    Bits, Place, bits, covers, is_wrapper, is_written, made_inside, place, unwrap, used_elsewhere,
+    whole_base, whole_memory,
 };
 
 use crate::dispatch::{DispatchKey, DispatchKeySet, ExcludeGuard, TlsKeySets};

@@ -11,7 +11,7 @@ use super::wrapper::{
 };
 use crate::dispatch::{OperatorHandle, Stack, Value, operator};
 use crate::error::{Error, Result};
-use crate::modes::tracer;
+use crate::modes::{outside, tracer};
 use crate::ops::aten;
 use crate::tensor::Tensor;
 use std::sync::Arc;
@@ -227,6 +227,7 @@ fn sole_owner(t: &Tensor) -> Result<Arc<Behind>> {
             && !leaf.made_inside
             && old.storage.real == Some(leaf.real.storage().id())
     };
+    outside::forget_dropped();
     if Arc::strong_count(&old.storage) > 1 || leaves().iter().any(beside) {
         return Err(Error::not_implemented(
             "a tensor that grows and shares its memory with others cannot be captured: clone it first",

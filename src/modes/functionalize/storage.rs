@@ -146,6 +146,12 @@ impl FunctionalStorage {
         lock(&self.state).generation
     }
 
+    /// The value of the base, if it has seen all writes.
+    pub(super) fn seen(&self) -> Option<Tensor> {
+        let state = lock(&self.state);
+        state.pending.is_empty().then(|| state.base.clone())
+    }
+
     /// Queues a write.
     pub(super) fn commit_update(&self, update: Update) {
         let mut state = lock(&self.state);

@@ -40,6 +40,11 @@ fn wrapper(t: &Tensor) -> Option<&Wrapper> {
     t.extra().and_then(|e| e.downcast_ref::<Wrapper>())
 }
 
+/// What is told of a stand-in that is met where no capture is, or another one.
+pub(crate) fn used_elsewhere(t: &Tensor) -> Option<Error> {
+    wrapper_of(t).map(|w| outside::used_elsewhere(t, w.capture))
+}
+
 /// What is behind a wrapper.
 pub(super) fn wrapper_of(t: &Tensor) -> Option<Arc<Behind>> {
     wrapper(t).map(|w| lock(&w.behind).clone())
@@ -149,10 +154,7 @@ pub(super) fn wrap(value: &Tensor, offset: i64) -> Tensor {
 pub(super) fn wrapped(t: &Tensor) -> Result<Tensor> {
     match wrapper_of(t) {
         Some(w) if w.capture.is_some() && w.capture == tracer::current() => Ok(t.clone()),
-        Some(_) => Err(Error::compile(
-            "a tensor that was made while a function was captured is used outside of that capture: \
-             return it from the function instead of keeping it",
-        )),
+        Some(w) => Err(outside::used_elsewhere(t, w.capture)),
         // not seen before: a tensor that the function closes over
         None => leaves::wrap_closed_over(t),
     }

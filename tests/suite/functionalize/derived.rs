@@ -201,7 +201,7 @@ fn operands_that_are_one_value_are_two_tensors_to_the_kernel() {
     });
     assert!(
         error.contains(
-            "`derived_alias::two_` writes argument `x`, which lies in the memory of argument `y`"
+            "`derived_alias::two_` with an argument `x` that it writes and that lies in the memory of argument `y`"
         ),
         "{error}"
     );

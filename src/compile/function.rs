@@ -1,0 +1,181 @@
+//! `compile()`, and what is promised of it.
+
+use super::arguments::TensorFunction;
+use super::compiled::Compiled;
+use super::options::CompileOptions;
+#[cfg(doc)]
+use super::{options::CompileEvent, tree::TensorTree};
+#[cfg(doc)]
+use crate::error::ErrorKind;
+#[cfg(doc)]
+use crate::tensor::Tensor;
+use std::panic::Location;
+
+/// Wraps a function so that its first call captures it and later calls run machine code.
+///
+/// The function takes references to [`TensorTree`]s, one to six of them (a tensor, a tuple, an array, a `Vec`, a
+/// struct with `#[derive(TensorTree)]`), and returns a `Result` of one. It must be deterministic in everything
+/// but its tensors: it runs once or a few times for each set of shapes, and what it does besides calling
+/// tensor operators is not repeated. Tensors that it closes over are read again at each call.
+///
+/// # What is kept
+///
+/// Calls with conjugate or negative views ([`Tensor::is_conj`], [`Tensor::is_neg`]) run eagerly, with an event that says so
+/// ([`CompileEvent::Intercepted`]), and what is said below of writes is not so of them: pass `resolve_conj()`.
+///
+/// What an operator does besides giving results happens at each call, as often and in the order as
+/// in eager execution: drawing random numbers, and whatever an operator of one's own does that has
+/// no results or is marked as having an effect ([`OperatorHandle::effects`]).
+///
+/// **Every check that eager code makes on the values of tensors is kept**, also where nobody uses
+/// the result: an index that is out of range, an integer divided by zero, a matrix without inverse.
+/// Which of several failing checks is reported is not said, and an effect waits for the checks
+/// before it. (Operators from outside keep theirs if they are marked `may_fail`.)
+///
+/// Results have the sizes, strides and dtypes of eager ones and share memory as they do. One that shares
+/// memory with nothing else begins its storage, where an eager `slice_scatter` or `copy` leaves unused room before it.
+///
+/// A call that fails has written nothing: arguments and closed-over tensors are as they were, where
+/// eager code would have done what comes before the failing call. What has happened besides, such
+/// as random numbers that were drawn, has happened.
+///
+/// ```
+/// use straightline::{Tensor, compile};
+/// let f = compile(|(x, at): &(Tensor, Tensor)| {
+///     x.add_(1)?;
+///     x.gather(0, at)?; // nobody uses it
+///     x.neg()
+/// });
+/// let (x, good, bad) = (
+///     Tensor::from_vec([2f32, 3.0])?,
+///     Tensor::from_vec([0i64, 1])?,
+///     Tensor::from_vec([0i64, 2])?,
+/// );
+/// f.call(&(x.clone(), good))?;
+/// let e = f.call(&(x.clone(), bad)).unwrap_err();
+/// assert_eq!(e.op(), Some("aten::gather"));
+/// assert!(e.to_string().contains("index 2 is out of bounds for dimension 0 with size 2"));
+/// assert_eq!(x.to_vec::<f32>()?, [3.0, 4.0]);
+/// # Ok::<(), straightline::Error>(())
+/// ```
+///
+/// [`OperatorHandle::effects`]: crate::dispatch::OperatorHandle::effects
+///
+/// # Example
+///
+/// ```
+/// use straightline::{Tensor, compile, tensor};
+/// let f = compile(|x: &Tensor, y: &Tensor| Ok(x * y + 1.0));
+/// let (x, y) = (tensor([2.0, 3.0])?, tensor([4.0, 5.0])?);
+/// assert_eq!(f.call((&x, &y))?.to_vec::<f32>()?, [9.0, 16.0]);
+/// // the second call does not enter the dispatcher
+/// let before = straightline::dispatch::call_count();
+/// f.call((&x, &y))?;
+/// assert_eq!(straightline::dispatch::call_count(), before);
+/// # Ok::<(), straightline::Error>(())
+/// ```
+///
+/// The types of the arguments have to be written, since Rust looks for the methods of an argument before it knows
+/// what the function will be called with.
+///
+/// # What is noticed
+///
+/// What the function can learn of tensors besides computing with them is compared at each call,
+/// or refused with an error that names the line ([`ErrorKind::DataDependent`],
+/// [`ErrorKind::NotCaptured`]), even if the function swallows the error;
+/// [`CompileOptions::eager_fallback`] lets such a function run eagerly instead.
+///
+/// - *Compared* for arguments: dtype, device, sizes, strides, dispatch keys; how those that are
+///   written lie to others in memory; and, if the function asks, [`storage_offset`](Tensor::storage_offset),
+///   [`shares_storage_with`](Tensor::shares_storage_with), [`is_same`](Tensor::is_same).
+/// - *Compared* for the tensors it closes over and uses: sizes, strides, and in which memory they lie (`set_`, `resize_`).
+/// - *Compared* besides: the thread's dispatch keys, autocast, the [default dtype](crate::default_dtype), the number of threads if it asks, and the
+///   registrations of the operators that its calls went through: a kernel that is registered or taken back makes a
+///   new variant ([`CompileEvent::Outdated`]), and one that is not this crate's is called as it is.
+/// - *Refused*: reading data (`to_vec`, `item`, printing, saving), [`version`](Tensor::version), seeding
+///   generators or asking for their state, drawing from a [generator](crate::Generator) of one's own (the default one is drawn
+///   from at each call), using a tensor on another thread (`std::thread::spawn`), setting the number of threads, leaving the
+///   thread's settings changed, and going on after an operator that fails in capture alone.
+///
+/// Of state that the function looks into (a `Mutex<Tensor>`, a `static`) this holds:
+///
+/// - Writes by operators (`copy_`, `add_`) are part of the function, as for other closed-over tensors.
+/// - A tensor that the function computes and leaves there is refused ([`ErrorKind::Escaped`]): a compiled call would not
+///   put a new one there. It is not lost: whatever error the call ends with, what was left behind has the value that eager
+///   code would have left there, computed of the call's arguments. So a cache that is filled once (a `OnceLock`, masks by
+///   size in a `HashMap`) serves the next call, which compiles; and with [`CompileOptions::eager_fallback`] the first one gives
+///   its result too. State that each call replaces makes the function run eagerly there.
+/// - *Another tensor in the place of the old one* is noticed when the handle that lay there is dropped, as an
+///   assignment (`*state = new`) does. As long as somebody keeps that very handle
+///   (`std::mem::replace`, `swap`), or has taken further ones since the first call, the old tensor is what a compiled
+///   call reads. Writing into it with `copy_`, or passing it as an argument, is always seen.
+///
+/// ```
+/// use std::sync::OnceLock;
+/// use straightline::{CompileOptions, Tensor, compile_with, tensor};
+/// static MASK: OnceLock<Tensor> = OnceLock::new();
+/// let options = CompileOptions { eager_fallback: true, ..Default::default() };
+/// let f = compile_with(options, |x: &Tensor| {
+///     let mask = MASK.get_or_init(|| Tensor::ones([2, 2]).and_then(|t| t.tril(0)).expect("a mask"));
+///     x.mul(mask)
+/// });
+/// for _ in 0..3 {
+///     let y = f.call(&tensor([[1f32, 2.0], [3.0, 4.0]])?)?;
+///     assert_eq!(y.to_vec::<f32>()?, [1.0, 0.0, 3.0, 4.0]);
+/// }
+/// assert_eq!(f.variants(), 1); // compiled at the second call
+/// # Ok::<(), straightline::Error>(())
+/// ```
+///
+/// What is no tensor is not seen at all: numbers, files, clocks, and tensors made from them with
+/// [`Tensor::from_slice`] are constants of the variant; so are the sizes of a closed-over tensor
+/// that no operator gets, **how many tensors there are in a `Vec`, and whether an `Option` has one**. A place in which the
+/// first call met no tensor is not looked at again:
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+/// use straightline::{Tensor, compile, tensor};
+/// let weight: Arc<Mutex<Option<Tensor>>> = Arc::default();
+/// let mine = weight.clone();
+/// let f = compile(move |x: &Tensor| match &*mine.lock().unwrap() {
+///     None => x.add(1),
+///     Some(w) => x.mul(w),
+/// });
+/// let x = tensor([5f32])?;
+/// assert_eq!(f.call(&x)?.to_vec::<f32>()?, [6.0]);
+/// *weight.lock().unwrap() = Some(tensor([2f32])?);
+/// assert_eq!(f.call(&x)?.to_vec::<f32>()?, [6.0]); // and not 10
+/// // as an argument, it is seen: its structure is compared at each call
+/// let f = compile(|x: &Tensor, w: &Option<Tensor>| match w {
+///     None => x.add(1),
+///     Some(w) => x.mul(w),
+/// });
+/// assert_eq!(f.call((&x, &None::<Tensor>))?.to_vec::<f32>()?, [6.0]);
+/// assert_eq!(f.call((&x, &*weight.lock().unwrap()))?.to_vec::<f32>()?, [10.0]);
+/// # Ok::<(), straightline::Error>(())
+/// ```
+///
+/// # Operators of one's own
+///
+/// A compiled call takes an operator at its word, which [`opcheck`](crate::dispatch::opcheck) tests on samples of yours: that its kernel
+/// writes no argument but those that the schema marks with `!` (it is given copies of the others, so such a write is lost), that what it
+/// returns is a view of an argument only where the schema says so, and that the Meta kernel tells the sizes, dtype and strides
+/// of the results (other sizes are an error of the call; elements in other strides are copied to those that the Meta
+/// kernel said). A kernel that panics ends the call with [`ErrorKind::Panic`], where eager code panics.
+#[track_caller]
+pub fn compile<S, F: TensorFunction<S>>(f: F) -> Compiled<F::Input, F::Output> {
+    compile_with(CompileOptions::default(), f)
+}
+
+/// [`compile()`] with options.
+#[track_caller]
+pub fn compile_with<S, F: TensorFunction<S>>(
+    options: CompileOptions,
+    f: F,
+) -> Compiled<F::Input, F::Output> {
+    Compiled::new(
+        options,
+        Box::new(move |input| f.apply(input)),
+        Location::caller(),
+    )
+}

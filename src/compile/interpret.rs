@@ -1,0 +1,198 @@
+//! The calls of a captured graph, made one after the other through the dispatcher.
+
+use super::externs::to_value;
+use super::stages::Traced;
+use super::{replay, results};
+use crate::dispatch::{OperatorHandle, operator};
+use crate::error::{Error, Result};
+use crate::ops::aten;
+use crate::tensor::Tensor;
+use std::collections::{HashMap, HashSet};
+use straightline_passes::ir::effects::Effects;
+use straightline_passes::ir::graph::{Graph, NodeId, NodeKind, SourceLine, TensorMeta, ValueRef};
+
+/// The values of a graph, as far as its calls have been made.
+pub(super) struct Interpreter<'a> {
+    graph: &'a Graph,
+    /// Whether view operators are called as such, and not in their `_copy` form.
+    views: bool,
+    known: HashMap<ValueRef, Tensor>,
+}
+
+impl<'a> Interpreter<'a> {
+    /// Before the first call; a value that is not given is not known, nor is what depends on it.
+    pub(super) fn new<'t>(
+        graph: &'a Graph,
+        inputs: impl Iterator<Item = Option<&'t Tensor>>,
+        parameters: impl Iterator<Item = Option<&'t Tensor>>,
+    ) -> Interpreter<'a> {
+        let inputs = graph.inputs().iter().zip(inputs);
+        let leaves = inputs.chain(graph.parameters().iter().zip(parameters));
+        let known = leaves.filter_map(|(node, t)| Some((ValueRef::from(*node), t?.clone())));
+        Interpreter {
+            graph,
+            views: true,
+            known: known.collect(),
+        }
+    }
+
+    pub(super) fn views(mut self, views: bool) -> Self {
+        self.views = views;
+        self
+    }
+
+    /// Makes all calls.
+    pub(super) fn all(&mut self) -> Result<()> {
+        let calls = self.graph.topological().into_iter();
+        calls
+            .filter(|id| is_call(self.graph, *id))
+            .try_for_each(|id| self.call(id))
+    }
+
+    /// Makes the calls that these values need, and the draws of random numbers before such a draw. What depends on a
+    /// call that fails stays unknown; the first failure is returned.
+    pub(super) fn some(&mut self, wanted: &[ValueRef]) -> Option<Error> {
+        let order = self.graph.topological();
+        let draws = |id: &NodeId| self.graph.effects(*id).has(Effects::RANDOM);
+        let mut needed = ancestors(self.graph, wanted.iter().map(|v| v.node));
+        if let Some(last) = order
+            .iter()
+            .rposition(|id| needed.contains(id) && draws(id))
+        {
+            let before = order[..last].iter().copied().filter(draws);
+            needed.extend(ancestors(self.graph, before));
+        }
+        let mut first = None;
+        for id in order {
+            if !needed.contains(&id) || !is_call(self.graph, id) {
+                continue;
+            }
+            let operands = self.graph.operands(id);
+            if operands.iter().all(|v| self.known.contains_key(v))
+                && let Err(e) = self.call(id)
+            {
+                first.get_or_insert(e);
+            }
+        }
+        first
+    }
+
+    /// A value, if it is known, in the strides that the function's result has: what is computed of copies may lie otherwise.
+    pub(super) fn value(&self, v: ValueRef) -> Option<Result<Tensor>> {
+        let value = self.known.get(&v)?;
+        Some(laid_out(value, self.graph.meta(v)))
+    }
+
+    fn call(&mut self, id: NodeId) -> Result<()> {
+        let results = self.results(id)?;
+        let values = (0..).zip(results);
+        self.known
+            .extend(values.map(|(index, t)| (ValueRef { node: id, index }, t)));
+        Ok(())
+    }
+
+    fn results(&self, id: NodeId) -> Result<Vec<Tensor>> {
+        let (graph, known) = (self.graph, &self.known);
+        let (name, args) = (graph.call_args(id)).ok_or_else(|| Error::compile("no call"))?;
+        let op = match self.views {
+            true => operator(&name)?,
+            false => copy_form(&name).map_or_else(|| operator(&name), Ok)?,
+        };
+        let schema =
+            (op.schema()).ok_or_else(|| Error::compile(format!("`{name}` has no schema")))?;
+        let mut operand = |v: &ValueRef| known[v].clone();
+        let mut stack = (args.iter().zip(&schema.args))
+            .map(|(a, s)| to_value(a, &s.ty, &mut operand))
+            .collect();
+        op.call_boxed(&mut stack).map_err(|e| {
+            let operands = graph.operands(id);
+            let e = e.with_call(name.to_string(), operands.iter().map(|v| &known[v]));
+            match graph.node(id).provenance.location {
+                Some(SourceLine::Caller(at)) => e.with_location(at),
+                _ => e,
+            }
+        })?;
+        Ok(stack.iter().flat_map(|v| v.tensors().cloned()).collect())
+    }
+}
+
+fn is_call(graph: &Graph, id: NodeId) -> bool {
+    matches!(graph.node(id).kind, NodeKind::Call(_))
+}
+
+/// The nodes that these depend on, and they themselves.
+fn ancestors(graph: &Graph, of: impl Iterator<Item = NodeId>) -> HashSet<NodeId> {
+    let mut found = HashSet::new();
+    let mut next: Vec<NodeId> = of.collect();
+    while let Some(id) = next.pop() {
+        if found.insert(id) {
+            next.extend(graph.operands(id).iter().map(|v| v.node));
+        }
+    }
+    found
+}
+
+/// The operator that copies what this view operator shows.
+fn copy_form(name: &str) -> Option<OperatorHandle> {
+    let (base, overload) = match name.split_once('.') {
+        Some((base, overload)) => (base, format!(".{overload}")),
+        None => (name, String::new()),
+    };
+    let of = operator(name).ok()?;
+    let view = name == "aten::_unsafe_view" || of.schema().is_some_and(|s| s.is_view());
+    let base = match base {
+        "aten::_unsafe_view" => "aten::view",
+        base => base,
+    };
+    view.then(|| operator(&format!("{base}_copy{overload}")).ok())?
+}
+
+fn laid_out(value: &Tensor, meta: &TensorMeta) -> Result<Tensor> {
+    if value.strides() == meta.strides.as_slice() {
+        return Ok(value.clone());
+    }
+    let like = aten::empty_strided(
+        value.sizes(),
+        &meta.strides,
+        Some(value.dtype()),
+        None,
+        Some(value.device()),
+        None,
+    )?;
+    aten::copy(&like, value, false)
+}
+
+/// The values of the graph's outputs, when all calls have been made.
+pub(super) fn outputs(interpreter: &Interpreter<'_>) -> Result<Vec<Tensor>> {
+    let outputs = interpreter.graph.outputs();
+    let missing = || Error::compile("an output of a captured graph is no value of it");
+    outputs
+        .iter()
+        .map(|v| interpreter.value(*v).ok_or_else(missing)?)
+        .collect()
+}
+
+/// Brings the new shapes and values to what the function writes: one `copy_` each.
+pub(super) fn write_back(
+    traced: &Traced,
+    arguments: &[&Tensor],
+    inputs: &[Tensor],
+    values: &[Tensor],
+) -> Result<()> {
+    let inputs: Vec<&Tensor> = inputs.iter().collect();
+    for r in &traced.reshapes {
+        let target = replay::owned(&r.target, arguments, &inputs);
+        target.set_geometry(&r.sizes, &r.strides, target.offset() + r.moved)?;
+    }
+    for m in &traced.mutations {
+        let target = replay::owned(&m.target, arguments, &inputs);
+        let written = match &m.memory {
+            None => target.clone(),
+            Some((meta, behind)) => {
+                results::view_of(target, results::position(target), *behind, meta)?
+            }
+        };
+        aten::copy_(&written, &values[m.output], false)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,219 @@
+//! What becomes of a capture that is given up.
+//!
+//! The function has run on stand-ins, and may have left some of them in state outside: a cache, a running mean. Eager code
+//! finds them there. So each gets what it stands for: the calls that it needs are made on the call's own arguments, and it
+//! becomes an ordinary tensor ([`Tensor::settle`]). Arguments and closed-over tensors are written only where the call goes
+//! on with what was captured, as it may with `eager_fallback`.
+
+use super::interpret::{self, Interpreter};
+use super::stages::Traced;
+use super::tree::TensorTree;
+use super::{flat, replay};
+use crate::dispatch::ExcludeGuard;
+use crate::error::{Error, Result};
+use crate::modes::ABOVE_PYTHON;
+use crate::modes::functionalize::{self, InputSlot, Memory, MergedStorages};
+use crate::modes::outside::Kept;
+use crate::tensor::{Held, Tensor};
+use std::cell::Cell;
+use straightline_passes::ir::graph::{Graph, ValueRef};
+
+thread_local! {
+    static AT_WORK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread makes the calls of a capture that is given up. The compiled function is locked meanwhile, and a kernel
+/// that calls it must not wait for that.
+pub(super) fn is_at_work() -> bool {
+    AT_WORK.get()
+}
+
+struct AtWork(bool);
+
+impl AtWork {
+    fn begin() -> AtWork {
+        AtWork(AT_WORK.replace(true))
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        AT_WORK.set(self.0);
+    }
+}
+
+/// The tensors from outside that a capture has met, noted before it forgets them.
+pub(super) struct Met {
+    slots: Vec<InputSlot>,
+    parameters: Vec<Held>,
+    leaves: Vec<Met1>,
+}
+
+struct Met1 {
+    stand_in: Held,
+    real: Held,
+    /// Whether it is what the function has in hand, and not memory that several tensors lie in.
+    whole: bool,
+}
+
+impl Met {
+    pub(super) fn now() -> Met {
+        let sources = functionalize::sources();
+        let leaves = functionalize::leaves().into_iter();
+        Met {
+            slots: sources.inputs,
+            parameters: sources.parameters,
+            leaves: leaves
+                .map(|leaf| Met1 {
+                    stand_in: Held::new(leaf.wrapper),
+                    real: Held::new(leaf.real),
+                    whole: !leaf.flat,
+                })
+                .collect(),
+        }
+    }
+
+    /// A tensor from outside that lies in this storage.
+    fn in_storage(&self, id: usize) -> Option<&Tensor> {
+        let mut leaves = self.leaves.iter().map(|leaf| &*leaf.real);
+        leaves.find(|real| real.storage().id() == id)
+    }
+
+    /// The tensor from outside that this one stands for.
+    fn original(&self, t: &Tensor) -> Option<&Tensor> {
+        let of = |leaf: &&Met1| leaf.whole && leaf.stand_in.same_handle(t);
+        self.leaves.iter().find(of).map(|leaf| &*leaf.real)
+    }
+}
+
+/// Makes ordinary tensors of what has been kept. What depends on a storage in `unlike`, which the capture took for several,
+/// is not known. Gives the error for the first that could not be helped.
+pub(super) fn settle(
+    kept: &Kept,
+    graph: &Graph,
+    met: &Met,
+    arguments: &[&Tensor],
+    unlike: &MergedStorages,
+) -> Result<()> {
+    if kept.stand_ins.is_empty() && kept.written.is_empty() {
+        return Ok(());
+    }
+    // autocast and what else is above has been seen to in the capture
+    let (_below, _busy) = (ExcludeGuard::new(ABOVE_PYTHON), AtWork::begin());
+    let inputs = replay::graph_inputs(&met.slots, arguments)?;
+    let like = |t: &Tensor| !unlike.contains_key(&t.storage().id());
+    let mut interpreter = Interpreter::new(
+        graph,
+        inputs.iter().map(|t| Some(t).filter(|t| like(t))),
+        met.parameters
+            .iter()
+            .map(|t| Some(&**t).filter(|t| like(t))),
+    );
+    let wanted: Vec<ValueRef> = wanted(kept.stand_ins.iter().map(|s| &*s.tensor))
+        .chain(
+            kept.written
+                .iter()
+                .filter_map(|(_, w)| functionalize::base(w)),
+        )
+        .collect();
+    let failed = interpreter.some(&wanted);
+    settle_all(kept, &interpreter, met, failed)
+}
+
+/// The bases of stand-ins.
+fn wanted<'a>(stand_ins: impl Iterator<Item = &'a Tensor>) -> impl Iterator<Item = ValueRef> {
+    stand_ins.filter_map(|t| match functionalize::memory(t) {
+        Some(Memory::Of(value)) => Some(value),
+        _ => None,
+    })
+}
+
+fn settle_all(
+    kept: &Kept,
+    interpreter: &Interpreter<'_>,
+    met: &Met,
+    failed: Option<Error>,
+) -> Result<()> {
+    let mut lost = None;
+    for s in &kept.stand_ins {
+        if let Err(e) = settle_one(&s.tensor, interpreter, met) {
+            lost.get_or_insert_with(|| s.escaped(Some(failed.as_ref().unwrap_or(&e))));
+        }
+    }
+    for (t, stand_in) in &kept.written {
+        let done = (functionalize::base(stand_in).and_then(|v| interpreter.value(v)))
+            .unwrap_or_else(|| Err(unknown()))
+            .and_then(|value| functionalize::settle_constant(t, stand_in, &value));
+        if let Err(e) = done {
+            lost.get_or_insert_with(|| {
+                Kept::escaped_constant(t, Some(failed.as_ref().unwrap_or(&e)))
+            });
+        }
+    }
+    lost.map_or(Ok(()), Err)
+}
+
+fn unknown() -> Error {
+    Error::compile("what it depends on was not captured to the end")
+}
+
+fn settle_one(t: &Tensor, interpreter: &Interpreter<'_>, met: &Met) -> Result<()> {
+    match functionalize::memory(t) {
+        None if !functionalize::is_wrapper(t) => Ok(()),
+        None => Err(unknown()),
+        Some(Memory::Of(v)) => {
+            let value = interpreter.value(v).ok_or_else(unknown)??;
+            functionalize::settle_with(t, &value)
+        }
+        Some(Memory::Outside(id)) => {
+            functionalize::settle_in(t, met.in_storage(id).ok_or_else(unknown)?)
+        }
+    }
+}
+
+/// Goes on with a capture of which something was kept: makes its calls and its writes, and gives the function's own result,
+/// whose stand-ins become ordinary tensors as those that were kept do.
+pub(super) fn perform<O: TensorTree>(
+    traced: &mut Traced,
+    result: &O,
+    kept: &Kept,
+    met: &Met,
+    arguments: &[&Tensor],
+) -> Result<O> {
+    let (_below, _busy) = (ExcludeGuard::new(ABOVE_PYTHON), AtWork::begin());
+    let mut returned: Vec<&Tensor> = Vec::new();
+    flat::visit(result, &mut |t| returned.push(t));
+    let all = kept.stand_ins.iter().map(|s| &*s.tensor);
+    let written = kept
+        .written
+        .iter()
+        .filter_map(|(_, w)| functionalize::base(w));
+    let mut alive = traced.graph.outputs().to_vec();
+    let outputs = alive.len();
+    alive.extend(wanted(all.chain(returned.iter().copied())).chain(written));
+    traced.graph.set_outputs(&alive);
+    traced.graph.eliminate_dead_code();
+    let inputs = replay::graph_inputs(&met.slots, arguments)?;
+    let parameters = met.parameters.iter().map(|t| Some(&**t));
+    let mut interpreter = Interpreter::new(&traced.graph, inputs.iter().map(Some), parameters);
+    interpreter.all()?;
+    let values = interpret::outputs(&interpreter)?;
+    // values may lie in memory that is written below
+    for t in &returned {
+        if let Some(Memory::Of(_)) = functionalize::memory(t) {
+            settle_one(t, &interpreter, met)?;
+        }
+    }
+    settle_all(kept, &interpreter, met, None)?;
+    interpret::write_back(traced, arguments, &inputs, &values[..outputs])?;
+    Ok(flat::map(
+        result,
+        &mut |t| match (met.original(t), functionalize::memory(t)) {
+            (Some(real), _) => real.clone(),
+            (None, Some(Memory::Outside(id))) => met
+                .in_storage(id)
+                .map_or_else(|| t.clone(), |real| functionalize::copy_in(t, real)),
+            _ => t.clone(),
+        },
+    ))
+}
