@@ -1,7 +1,8 @@
 //! Which operators there are, and what of them was found to agree with PyTorch.
 //!
 //! The table is generated: `cargo run --release --example conformance -- tests/data/public.jsonl.gz
-//! tests/data/complex.jsonl.gz tests/data/more.jsonl.gz tests/data/derived.jsonl.gz tests/data/samples.jsonl.gz --operators
+//! tests/data/complex.jsonl.gz tests/data/more.jsonl.gz tests/data/derived.jsonl.gz tests/data/samples.jsonl.gz
+//! tests/data/overloads.jsonl.gz tests/data/forms.jsonl.gz tests/data/linalg.jsonl.gz --operators
 //! tests/data/operators.tsv --coverage src/ops/coverage.tsv` runs PyTorch's vectors at all stages and writes down for
 //! which dtypes all of them pass. `straightline ops --coverage` prints it.
 
