@@ -4,39 +4,28 @@ use crate::entry::{Entry, Results, autograd_keys, is_key, kernel_path, kernels};
 use std::fmt::Write as _;
 use straightline_passes::ir::schema::{FunctionSchema, SchemaType};
 
-/// The families of kernels that know our own memory only, and have a way for other tensors in
-/// `src/ops/composite.rs`.
-const OWN_MEMORY: [&str; 17] = [
-    "alias::",
-    "complex::",
-    "conv::",
-    "conv_backward::",
-    "formula_activation::",
-    "formula_arithmetic::",
-    "index::",
-    "index_along::",
-    "index_tensor::",
-    "masked::",
-    "nn::",
-    "norm::",
-    "pointwise::",
-    "reduce::",
-    "scan::",
-    "sort::",
-    "view::",
+/// The families of kernels at `CompositeExplicitAutograd` that are made of other operators, or know every tensor. All others
+/// know our own memory only: tensors of a backend from outside have the way of `src/ops/composite.rs`.
+const OF_OTHERS: [&str; 11] = [
+    "factory::",
+    "nested::",
+    "polynomials::",
+    "random::",
+    "random_factory::",
+    "random_integers::",
+    "random_rrelu::",
+    "shape_composite::",
+    "shape_factory::",
+    "shape_inplace::",
+    "sparse::",
 ];
 /// The same of a family that has others as well.
-const OWN_MEMORY_ALONE: [&str; 10] = [
-    "copy::copy",
-    "copy::fill",
-    "copy::select_scatter",
-    "copy::slice_scatter",
-    "math_bits::add_scalar",
-    "math_bits::mul_scalar",
-    "special::copysign_scalar",
-    "special::frexp",
-    "special::zeta_other_scalar",
-    "special::zeta_self_scalar",
+const OF_OTHERS_ALONE: [&str; 5] = [
+    "copy::clone",
+    "copy::copy_",
+    "copy::to_copy",
+    "math_bits::conj_view",
+    "math_bits::neg_view",
 ];
 
 pub(crate) struct Param {
@@ -65,7 +54,8 @@ impl<'a> Op<'a> {
                 function.push('_');
             }
             function += &snake(&schema.name.overload);
-            if schema.name.base().ends_with('_') {
+            // `__lshift__` ends in underscores and writes nothing
+            if schema.name.base().ends_with('_') && schema.is_inplace() {
                 function.push('_');
             }
         }
@@ -338,21 +328,32 @@ impl<'a> Op<'a> {
         )
     }
 
-    /// A kernel for all backends. Some families work on our own memory only: there it is the
-    /// function for such tensors, and those of a backend from outside are taken to other operators.
+    /// A kernel for all backends. Most work on our own memory only: there it is the function for such tensors, and
+    /// those of a backend from outside are taken to other operators.
     pub(crate) fn composite_explicit(&self, kernel: &str) -> String {
-        let checks: Vec<String> = self
-            .params
-            .iter()
-            .zip(&self.schema.args)
-            .filter(|(_, a)| a.ty == SchemaType::Tensor)
-            .map(|(p, _)| format!("is_foreign({})", p.name))
+        let foreign = |p: &Param, of: &SchemaType| -> Option<String> {
+            Some(match (of, of.unwrap_optional()) {
+                (SchemaType::Tensor, _) => format!("is_foreign({})", p.name),
+                (SchemaType::Optional(_), SchemaType::Tensor) => {
+                    format!("{}.is_some_and(is_foreign)", p.name)
+                }
+                (SchemaType::List(t, _), _) if **t == SchemaType::Tensor => {
+                    format!("{}.iter().any(is_foreign)", p.name)
+                }
+                (SchemaType::List(t, _), _) if *t.unwrap_optional() == SchemaType::Tensor => {
+                    format!("{}.iter().flatten().any(is_foreign)", p.name)
+                }
+                _ => return None,
+            })
+        };
+        let checks: Vec<String> = (self.params.iter().zip(&self.schema.args))
+            .filter_map(|(p, a)| foreign(p, &a.ty))
             .collect();
         // a composite of other operators needs no second way
         if checks.is_empty()
             || self.entry.dispatch.contains_key("Functionalize")
-            || !(OWN_MEMORY.iter().any(|family| kernel.starts_with(family))
-                || OWN_MEMORY_ALONE.contains(&kernel))
+            || OF_OTHERS.iter().any(|family| kernel.starts_with(family))
+            || OF_OTHERS_ALONE.contains(&kernel)
         {
             return format!("crate::ops::{kernel}");
         }

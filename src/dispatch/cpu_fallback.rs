@@ -7,11 +7,12 @@ use super::keyset::DispatchKeySet;
 use super::operator::OperatorHandle;
 use super::tls::ExcludeGuard;
 use super::value::{Stack, Value};
+use super::wrapped_views::is_reshape;
 use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::Device;
 use straightline_passes::ir::schema::FunctionSchema;
+use straightline_passes::ir::{Device, layout};
 
 /// What the fallback itself is made of: a backend must have these.
 const PRIMITIVES: [&str; 4] = [
@@ -118,22 +119,171 @@ pub fn call_on_cpu(op: OperatorHandle, stack: &mut Stack, views: ViewFallback) -
             ),
         }
     }
-    let originals = stack.split_off(base);
-    let mut inner = originals.iter().map(to_cpu).collect::<Result<Stack>>()?;
-    let copies = inner.clone();
-    op.redispatch_boxed(DispatchKeySet::from(DispatchKey::CPU), &mut inner)?;
-    for (i, original) in originals.iter().enumerate() {
-        if schema.args[i].is_write() {
-            copy_back(original, &copies[i])?;
-        }
+    if is_reshape(op)
+        && let Some(device) = target.filter(|d| !d.is_cpu())
+    {
+        return Err(DispatchError::CpuFallbackShape { op: name(), device }.into());
     }
+    let originals = stack.split_off(base);
+    let mut copies = Copies::of(&originals, schema)?;
+    let mut inner = (originals.iter())
+        .map(|v| copies.value(v))
+        .collect::<Result<Stack>>()?;
+    op.redispatch_boxed(DispatchKeySet::from(DispatchKey::CPU), &mut inner)?;
+    copies.write_back()?;
     for (r, value) in inner.into_iter().enumerate() {
         stack.push(match written_argument(schema, r) {
             Some(i) => originals[i].clone(),
-            None => to_target(value, target)?,
+            None => value.map_tensors(|t| copies.result(t, target))?,
         });
     }
     Ok(())
+}
+
+/// The tensors of a call and their copies on the CPU, which are to each other what the tensors are: one tensor that is given
+/// twice is one copy, and where one is written that shares memory with another one, so do the copies, so that the
+/// operator's own checks of what may overlap hold.
+struct Copies {
+    each: Vec<Pair>,
+    /// Storages of which several tensors are views: the whole of each as one row.
+    rows: Vec<Row>,
+    /// The tensors of all arguments, and whether the schema says that it is written.
+    given: Vec<(Tensor, bool)>,
+}
+
+struct Pair {
+    original: Tensor,
+    copy: Tensor,
+    /// The writes to the copy before the call.
+    version: u64,
+    written: bool,
+    in_row: bool,
+}
+
+struct Row {
+    original: Tensor,
+    copy: Tensor,
+    version: u64,
+}
+
+impl Copies {
+    fn of(args: &[Value], schema: &FunctionSchema) -> Result<Copies> {
+        let given = (args.iter().zip(&schema.args))
+            .flat_map(|(v, a)| v.tensors().map(|t| (t.clone(), a.is_write())))
+            .collect();
+        Ok(Copies {
+            each: Vec::new(),
+            rows: Vec::new(),
+            given,
+        })
+    }
+
+    /// The value with every tensor, and a device that is named, on the CPU.
+    fn value(&mut self, value: &Value) -> Result<Value> {
+        let moved = value.map_tensors(|t| self.tensor(t))?;
+        Ok(match moved {
+            Value::Device(_) => Value::Device(Device::CPU),
+            other => other,
+        })
+    }
+
+    fn tensor(&mut self, t: &Tensor) -> Result<Tensor> {
+        if t.device().is_cpu() {
+            return Ok(t.clone());
+        }
+        if let Some(known) = self.each.iter().find(|p| p.original.is_same(t)) {
+            return Ok(known.copy.clone());
+        }
+        let _below = ExcludeGuard::below_autograd();
+        let in_row = self.is_in_row(t)?;
+        let copy = match in_row {
+            true => {
+                let row = self.row(t)?;
+                aten::as_strided(&row, t.sizes(), t.strides(), Some(t.storage_offset()))?
+            }
+            false => moved(t, Device::CPU)?,
+        };
+        self.each.push(Pair {
+            original: t.clone(),
+            version: copy.storage().version(),
+            copy: copy.clone(),
+            written: (self.given.iter()).any(|(g, written)| *written && g.is_same(t)),
+            in_row,
+        });
+        Ok(copy)
+    }
+
+    /// Whether the tensor is to be copied with the storage that it is a view of: it, or another view, is written, or its own
+    /// elements are one. Only views that the backend makes are views of a storage that can be asked for.
+    fn is_in_row(&self, t: &Tensor) -> Result<bool> {
+        let views = || (self.given.iter()).filter(|(g, _)| same_row(g, t));
+        let shared = views().any(|(g, _)| !g.is_same(t)) && views().any(|(_, written)| *written);
+        if !shared && !layout::repeats(t.sizes(), t.strides()) {
+            return Ok(false);
+        }
+        let key = DispatchKey::dense(t.device().kind);
+        Ok(super::dispatcher::operator("aten::as_strided")?.has_kernel(key))
+    }
+
+    /// The copy of the whole storage of a tensor.
+    fn row(&mut self, t: &Tensor) -> Result<Tensor> {
+        if let Some(row) = self.rows.iter().find(|r| same_row(&r.original, t)) {
+            return Ok(row.copy.clone());
+        }
+        let ends = (self.given.iter().map(|(g, _)| g))
+            .filter(|g| same_row(g, t))
+            .map(|g| layout::storage_extent(g.sizes(), g.strides(), g.storage_offset()));
+        let length = ends.max().unwrap_or_default();
+        let original = aten::as_strided(t, &[length], &[1], Some(0))?;
+        let copy = moved(&original, Device::CPU)?;
+        let version = copy.storage().version();
+        self.rows.push(Row {
+            original,
+            copy: copy.clone(),
+            version,
+        });
+        Ok(copy)
+    }
+
+    /// What the CPU kernel wrote, into the tensors that it was given copies of. A kernel may write what its schema does not
+    /// say that it does, as `native_batch_norm` does with running statistics.
+    fn write_back(&self) -> Result<()> {
+        let _below = ExcludeGuard::below_autograd();
+        for p in &self.each {
+            if p.copy.sizes() != p.original.sizes() {
+                aten::resize_(&p.original, p.copy.sizes(), None)?;
+            }
+            if p.copy.strides() != p.original.strides() && p.written {
+                aten::as_strided_(&p.original, p.copy.sizes(), p.copy.strides(), None)?;
+            }
+            let changed = p.written || p.copy.storage().version() != p.version;
+            if changed && !p.in_row {
+                aten::copy_(&p.original, &p.copy, false)?;
+            }
+        }
+        for row in &self.rows {
+            if row.copy.storage().version() != row.version {
+                aten::copy_(&row.original, &row.copy, false)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A result where it belongs; one that is an argument is the argument.
+    fn result(&self, t: &Tensor, target: Option<Device>) -> Result<Tensor> {
+        if let Some(p) = self.each.iter().find(|p| p.copy.is_same(t)) {
+            return Ok(p.original.clone());
+        }
+        match target {
+            Some(device) => moved(t, device),
+            None => Ok(t.clone()),
+        }
+    }
+}
+
+/// Whether two tensors are views of one storage and of one dtype.
+fn same_row(a: &Tensor, b: &Tensor) -> bool {
+    a.dtype() == b.dtype() && a.device() == b.device() && a.storage().same(b.storage())
 }
 
 /// The argument that a return is, where the operator writes it and hands it back.
@@ -171,38 +321,20 @@ fn moved(t: &Tensor, device: Device) -> Result<Tensor> {
         return Ok(t.clone());
     }
     let _below = ExcludeGuard::below_autograd();
-    let copy = aten::_to_copy(t, None, None, Some(device), None, false, None)?;
+    let kept = layout::preserved_strides(t.sizes(), t.strides());
+    let copy = match kept.as_slice() == t.strides() || layout::repeats(t.sizes(), t.strides()) {
+        true => aten::_to_copy(t, None, None, Some(device), None, false, None)?,
+        // with its gaps: results take after the strides of operands
+        false => {
+            let dtype = Some(t.dtype());
+            let fresh =
+                aten::empty_strided(t.sizes(), t.strides(), dtype, None, Some(device), None)?;
+            aten::copy_(&fresh, t, false)?
+        }
+    };
     Ok(if t.is_wrapped_number() {
         copy.into_wrapped_number()
     } else {
         copy
     })
-}
-
-/// The value with every tensor, and a device that is named, on the CPU.
-fn to_cpu(value: &Value) -> Result<Value> {
-    value
-        .map_tensors(|t| moved(t, Device::CPU))
-        .map(|v| match v {
-            Value::Device(_) => Value::Device(Device::CPU),
-            other => other,
-        })
-}
-
-fn to_target(value: Value, target: Option<Device>) -> Result<Value> {
-    match target {
-        Some(device) => value.map_tensors(|t| moved(t, device)),
-        None => Ok(value),
-    }
-}
-
-/// What the CPU kernel wrote, into the argument that it was a copy of.
-fn copy_back(original: &Value, copy: &Value) -> Result<()> {
-    let _below = ExcludeGuard::below_autograd();
-    for (original, copy) in original.tensors().zip(copy.tensors()) {
-        if !original.is_same(copy) {
-            aten::copy_(original, copy, false)?;
-        }
-    }
-    Ok(())
 }

@@ -109,6 +109,10 @@ pub enum DispatchError {
     #[error("{0}")]
     MissingKernel(Box<MissingKernel>),
     #[error(
+        "{op}: the operator is gone, its library was dropped: keep the library as long as the operator is called, or define it again"
+    )]
+    Gone { op: String },
+    #[error(
         "{op}: there is no Meta kernel, so the shape of its result is unknown. Register one that computes sizes and \
          dtype without data: `Library::implementation(\"{ns}\", DispatchKey::Meta)?.impl_(\"{op}\", kernel)`, or implement \
          the operator as a composite of operators that have one",
@@ -291,6 +295,11 @@ pub enum DispatchError {
          Register a kernel for it at the device's key, or let the fallback copy: `cpu_fallback_with(ViewFallback::Copy)`"
     )]
     CpuFallbackView { op: String, device: Device },
+    #[error(
+        "{op}: it changes the shape of a tensor in place, and what lies in a tensor on \"{device}\" is known to its backend only: \
+         register a kernel for it at the device's key, as `wrapped_views` does, or give a tensor that has the right sizes"
+    )]
+    CpuFallbackShape { op: String, device: Device },
     #[error(
         "{op}: the CPU fallback copies tensors with this operator, so the backend of `{device}` has to register a kernel \
          for it: `Library::implementation(\"aten\", key)?.impl_(\"{op}\", kernel)`"

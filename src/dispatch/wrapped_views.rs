@@ -7,15 +7,16 @@ use super::key::DispatchKey;
 use super::library::Library;
 use super::operator::OperatorHandle;
 use super::value::{Stack, Value};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use std::sync::Arc;
 use straightline_passes::ir::Device;
 
 /// Registers all view operators of `aten` for a backend whose tensors wrap CPU tensors: the view
-/// is taken of the CPU tensor and wrapped, and shares its memory as views do.
+/// is taken of the CPU tensor and wrapped, and shares its memory as views do. The operators that change a shape in place
+/// (`resize_`, `t_`, a growing `out`) change that of the CPU tensor as well.
 ///
-/// `inner` gives the CPU tensor of one of the backend's, `wrap` makes one of its tensors on a
+/// `inner` gives the CPU tensor of one of the backend's (a handle of it, not a copy), `wrap` makes one of its tensors on a
 /// device. With `empty.memory_format`, `empty_strided`, `_copy_from` and
 /// [`cpu_fallback`](super::cpu_fallback) this is a whole backend. Dropping the library takes the
 /// kernels back.
@@ -54,36 +55,141 @@ pub fn wrapped_views(
     wrap: impl Fn(Tensor, Device) -> Result<Tensor> + Send + Sync + 'static,
 ) -> Result<Library> {
     let mut library = Library::implementation("aten", key)?;
-    let view = Arc::new(move |op: OperatorHandle, stack: &mut Stack| -> Result<()> {
+    let wrapped = Arc::new(Wrapped { inner, wrap, key });
+    for op in all_operators() {
+        let Some(schema) = op.schema() else { continue };
+        let ours = op.name().namespace() == Some("aten")
+            && !op.has_kernel(DispatchKey::CompositeImplicitAutograd)
+            // a bit is a key of the tensor, whatever it wraps
+            && !MATH_BITS.contains(&op.name().to_string().as_str());
+        let wrapped = wrapped.clone();
+        let kernel = match ours {
+            true if is_reshape(op) => Kernel::boxed(move |op, _, stack| wrapped.reshape(op, stack)),
+            true if schema.is_view() => Kernel::boxed(move |op, _, stack| wrapped.view(op, stack)),
+            _ => continue,
+        };
+        library.impl_(&op.name().to_string(), kernel)?;
+    }
+    Ok(library)
+}
+
+/// The views that carry a bit.
+const MATH_BITS: [&str; 2] = ["aten::_conj", "aten::_neg_view"];
+
+/// Whether an operator changes the shape of its argument in place.
+pub(super) fn is_reshape(op: OperatorHandle) -> bool {
+    op.tags().iter().any(|tag| tag == "inplace_view")
+}
+
+/// What a backend says of its tensors.
+struct Wrapped<I, W> {
+    inner: I,
+    wrap: W,
+    key: DispatchKey,
+}
+
+impl<I, W> Wrapped<I, W>
+where
+    I: Fn(&Tensor) -> Option<Tensor>,
+    W: Fn(Tensor, Device) -> Result<Tensor>,
+{
+    /// The arguments of a call, the first tensor among them and what it wraps.
+    fn call(&self, op: OperatorHandle, stack: &mut Stack) -> Result<(Vec<Value>, Tensor, Tensor)> {
         let taken = op.schema().map_or(0, |s| s.args.len());
-        let mut args = stack.split_off(stack.len().saturating_sub(taken));
+        let args = stack.split_off(stack.len().saturating_sub(taken));
         let of = args.iter().find_map(Value::as_tensor).cloned();
-        let Some((of, cpu)) = of.and_then(|t| inner(&t).map(|cpu| (t, cpu))) else {
-            return Err(DispatchError::NotWrapped {
+        match of.and_then(|t| (self.inner)(&t).map(|cpu| (t, cpu))) {
+            Some((of, cpu)) => Ok((args, of, cpu)),
+            None => Err(DispatchError::NotWrapped {
                 op: op.name().to_string(),
-                key,
+                key: self.key,
             }
-            .into());
+            .into()),
+        }
+    }
+
+    /// A view of what is wrapped, wrapped: in the place of the storage that it has there, with the bits that it has.
+    fn view(&self, op: OperatorHandle, stack: &mut Stack) -> Result<()> {
+        let (mut args, of, cpu) = self.call(op, stack)?;
+        let taken = match of.has_math_bits() {
+            true => cpu.with_keys(cpu.key_set() | of.math_bits()),
+            false => cpu.clone(),
         };
         for value in &mut args {
             if value.as_tensor().is_some_and(|t| t.is_same(&of)) {
-                *value = cpu.clone().into();
+                *value = taken.clone().into();
             }
         }
         op.call_boxed(&mut args)?;
         for value in &args {
-            stack.push(value.map_tensors(|t| wrap(t.clone(), of.device()))?);
+            stack.push(value.map_tensors(|v| match v.is_same(&taken) {
+                true => Ok(of.clone()),
+                false => self.wrapped(v, &of, &cpu),
+            })?);
         }
         Ok(())
-    });
-    for op in all_operators() {
-        let is_view = op.schema().is_some_and(|s| s.is_view());
-        let is_composite = op.has_kernel(DispatchKey::CompositeImplicitAutograd);
-        if is_view && !is_composite && op.name().namespace() == Some("aten") {
-            let view = view.clone();
-            let kernel = Kernel::boxed(move |op, _, stack| view(op, stack));
-            library.impl_(&op.name().to_string(), kernel)?;
-        }
     }
-    Ok(library)
+
+    fn wrapped(&self, view: &Tensor, of: &Tensor, cpu: &Tensor) -> Result<Tensor> {
+        let bits = view.math_bits();
+        let raw = match bits.is_empty() {
+            true => view.clone(),
+            false => view.without_math_bits(),
+        };
+        let made = (self.wrap)(raw, of.device())?;
+        let made = match offset_in(of, cpu, view) {
+            Some(offset) if made.sizes() == view.sizes() && made.strides() == view.strides() => {
+                made.placed_in(of, offset)
+            }
+            _ => made,
+        };
+        Ok(match bits.is_empty() {
+            true => made,
+            false => made.with_keys(made.key_set() | bits),
+        })
+    }
+
+    /// The same change of shape of the tensor and of what it wraps.
+    fn reshape(&self, op: OperatorHandle, stack: &mut Stack) -> Result<()> {
+        let (mut args, of, cpu) = self.call(op, stack)?;
+        let mut others = Vec::new();
+        for value in &mut args {
+            *value = value.map_tensors(|t| {
+                let Some(inside) = (self.inner)(t) else {
+                    return Ok(t.clone());
+                };
+                others.push((t.clone(), inside.clone()));
+                Ok(inside)
+            })?;
+        }
+        op.call_boxed(&mut args)?;
+        let kept = (self.inner)(&of).is_some_and(|now| now.is_same(&cpu));
+        if !kept {
+            return Err(Error::not_implemented(format!(
+                "{}: `inner` gives another tensor at each call, so that the shape of what is wrapped cannot change in place: it \
+                 has to give a handle of the tensor itself",
+                op.name()
+            )));
+        }
+        let adopted = (others.iter()).find(|(t, inside)| {
+            !t.is_same(&of) && inside.shares_storage_with(&cpu) && !t.shares_storage_with(&of)
+        });
+        let (storage, offset) = match adopted {
+            Some((t, inside)) => (t.storage().clone(), offset_in(t, inside, &cpu)),
+            None => (of.storage().clone(), Some(cpu.storage_offset())),
+        };
+        let offset = offset.unwrap_or_default();
+        of.replace_geometry(storage, cpu.sizes(), cpu.strides(), offset)?;
+        stack.push(of.into());
+        Ok(())
+    }
+}
+
+/// Where a view of what `of` wraps lies in the storage of `of`, in elements of the view.
+fn offset_in(of: &Tensor, cpu: &Tensor, view: &Tensor) -> Option<i64> {
+    let bytes = |t: &Tensor| t.storage_offset().checked_mul(t.dtype().size() as i64);
+    let begins = bytes(of)?.checked_sub(bytes(cpu)?)?;
+    let at = begins.checked_add(bytes(view)?)?;
+    let size = view.dtype().size() as i64;
+    (at >= 0 && at % size == 0).then_some(at / size)
 }

@@ -16,6 +16,7 @@
 //! | others | no others: they go to the fallback of the backend, and without one are an error |
 
 use super::aten;
+use super::common::check_can_cast;
 use super::structured::{arguments, schema_of, shapes};
 use crate::dispatch::{DispatchKey, DispatchKeySet, OperatorHandle, Stack, Value, operator};
 use crate::error::{Error, Result};
@@ -79,7 +80,9 @@ fn parts(op: OperatorHandle, args: &[Value]) -> Result<Option<Value>> {
             aten::as_strided(of, shape.sizes(), shape.strides(), offset)?
         }
         _ if schema.is_inplace() && base.ends_with('_') => {
-            let Some(functional) = variant(base.trim_end_matches('_'), overload) else {
+            let Some(functional) = variant(base.trim_end_matches('_'), overload)
+                .filter(|v| !is_for_fallback(*v, op, args))
+            else {
                 return Ok(None);
             };
             let mut inner = args.to_vec();
@@ -87,10 +90,20 @@ fn parts(op: OperatorHandle, args: &[Value]) -> Result<Option<Value>> {
             let Some(result) = inner.iter().flat_map(Value::tensors).next() else {
                 return Ok(None);
             };
+            check_can_cast(result.dtype(), of.dtype())?;
+            if result.sizes() != of.sizes() {
+                return Err(Error::shape(format!(
+                    "output with shape {:?} doesn't match the broadcast shape {:?}",
+                    of.sizes(),
+                    result.sizes()
+                )));
+            }
             aten::copy_(of, result, false)?
         }
         _ if overload.starts_with("Scalar") => {
-            let Some(with_tensor) = variant(base, &overload.replace("Scalar", "Tensor")) else {
+            let Some(with_tensor) = variant(base, &overload.replace("Scalar", "Tensor"))
+                .filter(|v| !is_for_fallback(*v, op, args))
+            else {
                 return Ok(None);
             };
             let mut inner = Vec::with_capacity(args.len());
@@ -106,6 +119,13 @@ fn parts(op: OperatorHandle, args: &[Value]) -> Result<Option<Value>> {
         _ => return Ok(None),
     };
     Ok(Some(made.into()))
+}
+
+/// Whether the backend has a fallback and no kernel of its own for another form of an operator: then the operator itself
+/// goes to the fallback, which knows its rules.
+pub(super) fn is_for_fallback(other: OperatorHandle, op: OperatorHandle, args: &[Value]) -> bool {
+    let backend = backend_of(op, args);
+    !other.has_kernel(backend) && op.has_fallback(backend)
 }
 
 fn variant(base: &str, overload: &str) -> Option<OperatorHandle> {

@@ -275,10 +275,10 @@ macro_rules! taken_apart {
 }
 
 taken_apart! {
-    ilshift_parts &Tensor, aten::__lshift__tensor_;
-    irshift_parts &Tensor, aten::__rshift__tensor_;
-    ilshift_scalar_parts Scalar, aten::__lshift__scalar_;
-    irshift_scalar_parts Scalar, aten::__rshift__scalar_;
+    ilshift_parts &Tensor, aten::__lshift__tensor;
+    irshift_parts &Tensor, aten::__rshift__tensor;
+    ilshift_scalar_parts Scalar, aten::__lshift__scalar;
+    irshift_scalar_parts Scalar, aten::__rshift__scalar;
 }
 
 /// Python's `&`, `|`, `^`: the bitwise operators by another name.

@@ -129,11 +129,16 @@ pub(crate) fn one_hot(x: &Tensor, num_classes: i64) -> Result<Tensor> {
     }
     // one that a captured function closes over is no more read than one that it is given
     let read = classes == -1 || !crate::modes::outside::is_capturing();
-    if read && x.storage().has_data() && x.numel() > 0 {
-        let (low, high) = (
-            super::reduce::min(x)?.read_item()?.as_i64(),
-            super::reduce::max(x)?.read_item()?.as_i64(),
-        );
+    let foreign = super::composite::is_foreign(x);
+    if read && (foreign || x.storage().has_data()) && x.numel() > 0 {
+        let item = |t: Tensor| match foreign {
+            true => aten::_local_scalar_dense(&t).map(Scalar::as_i64),
+            false => Ok(t.read_item()?.as_i64()),
+        };
+        let (low, high) = match foreign {
+            true => (item(aten::min(x)?)?, item(aten::max(x)?)?),
+            false => (item(super::reduce::min(x)?)?, item(super::reduce::max(x)?)?),
+        };
         if low < 0 {
             return Err(no_class(low));
         }

@@ -4,6 +4,7 @@
 //! A bit is a dispatch key on the tensor: `Negative`, `Conjugate` or `ZeroTensor`. The kernels at
 //! those keys are in [`crate::modes::math_bits`] and [`crate::modes::zero_tensor`].
 
+use super::composite::is_foreign;
 use super::{aten, complex, copy, pointwise};
 use crate::dispatch::{DispatchKey, DispatchKeySet};
 use crate::error::{Error, Result};
@@ -147,12 +148,28 @@ pub(super) fn clone(t: &Tensor, format: Option<MemoryFormat>) -> Result<Tensor> 
     }
     let out = copy::clone(&raw, format)?;
     if t.is_conj() {
-        complex::conjugate_(&out)?;
+        conjugate_memory(&out)?;
     }
     if t.is_neg() {
-        pointwise::neg_(&out)?;
+        negate_memory(&out)?;
     }
     Ok(out)
+}
+
+/// Conjugates what a tensor without a bit holds; where its backend alone knows that, by operators.
+fn conjugate_memory(raw: &Tensor) -> Result<()> {
+    match is_foreign(raw) {
+        true => aten::copy_(raw, &aten::_conj_physical(raw)?, false).map(drop),
+        false => complex::conjugate_(raw),
+    }
+}
+
+/// The same of negation.
+fn negate_memory(raw: &Tensor) -> Result<()> {
+    match is_foreign(raw) {
+        true => aten::neg_(raw).map(drop),
+        false => pointwise::neg_(raw).map(drop),
+    }
 }
 
 /// [`copy::copy_`] where one of the tensors carries a bit; the destination keeps its own.
@@ -171,11 +188,11 @@ pub(super) fn copy_(dst: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Te
     };
     copy::copy_(&raw, &values, non_blocking)?;
     // of a real destination the imaginary part is dropped, whatever its sign
-    if dst.is_conj() != src.is_conj() {
-        complex::conjugate_(&raw)?;
+    if dst.is_conj() != src.is_conj() && raw.dtype().is_complex() {
+        conjugate_memory(&raw)?;
     }
     if dst.is_neg() != src.is_neg() {
-        pointwise::neg_(&raw)?;
+        negate_memory(&raw)?;
     }
     Ok(dst.clone())
 }
@@ -183,7 +200,7 @@ pub(super) fn copy_(dst: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Te
 /// Negation in place: of the memory, whether it stands for itself or for its negation.
 pub(crate) fn neg_(t: &Tensor) -> Result<Tensor> {
     if t.is_neg() {
-        pointwise::neg_(&t.without_math_bits())?;
+        negate_memory(&t.without_math_bits())?;
         return Ok(t.clone());
     }
     pointwise::neg_(t)

@@ -5,6 +5,7 @@
 
 use super::channels::suggested_format;
 use super::common::{check_sizes, wrap_dim};
+use super::composite::is_foreign;
 use super::{copy, view};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
@@ -22,6 +23,12 @@ fn check_plain(t: &Tensor) -> Result<()> {
     match t.kind_without_memory() {
         Some((what, _)) => Err(Error::not_implemented(format!(
             "the shape of a tensor that is {what} cannot change in place: use the operator without `_`"
+        ))),
+        None if is_foreign(t) => Err(Error::not_implemented(format!(
+            "what lies in a tensor on `{}` is known to its backend only, and its shape cannot change in place without it: \
+             register a kernel for this operator at the device's key, as `dispatch::wrapped_views` does, or use the operator \
+             without `_`",
+            t.device()
         ))),
         None => Ok(()),
     }
@@ -43,6 +50,10 @@ pub(crate) fn resize_(t: &Tensor, size: &[i64], format: Option<MemoryFormat>) ->
 /// New strides of a memory format, where one is given.
 fn restride(t: &Tensor, format: Option<MemoryFormat>) -> Result<Tensor> {
     if let Some(format) = format {
+        if is_foreign(t) {
+            let strides = copy::format_strides(t, Some(format))?;
+            return super::aten::as_strided_(t, t.sizes(), &strides, None);
+        }
         let strides = copy::format_strides(t, Some(format))?;
         t.set_geometry(t.sizes(), &strides, t.storage_offset())?;
     }

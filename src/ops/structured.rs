@@ -11,7 +11,7 @@
 //! What becomes of an `out` of another shape or dtype is for `variants` to say.
 
 use super::aten;
-use super::composite::{backend_of, decompose};
+use super::composite::{backend_of, decompose, is_for_fallback};
 use super::variants::{self, OutRules};
 use crate::dispatch::{
     DispatchError, DispatchKey as K, Kernel, Library, OperatorHandle, Stack, Value, operator,
@@ -140,6 +140,12 @@ fn in_place_through_out(out: &'static str) -> Kernel {
     let out = Variant::new(out);
     Kernel::boxed(move |op, _, stack| {
         let mut args = arguments(op, stack)?;
+        if is_for_fallback(out.get()?, op, &args) {
+            stack.extend(args);
+            return decompose(op, stack);
+        }
+        // what is written in place does not grow as an `out` does: the Meta kernel refuses other sizes
+        shapes(op, &args)?;
         let target = args[0].clone();
         args.push(target.clone());
         out.get()?.call_boxed(&mut args)?;

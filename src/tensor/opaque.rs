@@ -171,6 +171,21 @@ impl Tensor {
         Tensor::place(parts, self.sizes(), self.strides())
     }
 
+    /// The payload, sizes and strides of this tensor at a place in the storage of another one, of which it is a view: so
+    /// that what asks whose memory is whose hears what holds of the payloads.
+    pub(crate) fn placed_in(&self, of: &Tensor, offset: i64) -> Tensor {
+        Tensor::build_with(
+            of.storage().clone(),
+            self.0.dtype,
+            self.0.device,
+            self.sizes(),
+            self.strides(),
+            offset,
+            self.0.keys,
+            self.0.extra.clone(),
+        )
+    }
+
     /// The same tensor with other dispatch keys: shape, memory and payload are shared.
     pub(crate) fn with_keys(&self, keys: DispatchKeySet) -> Tensor {
         let t = Tensor::build_with(

@@ -27,7 +27,7 @@ const KINDS: [DeviceType; 5] = [
 
 struct Memory(Tensor);
 
-fn memory(t: &Tensor) -> &Tensor {
+pub(crate) fn memory(t: &Tensor) -> &Tensor {
     t.payload::<Memory>().map_or(t, |m| &m.0)
 }
 
@@ -89,7 +89,7 @@ fn views(kind: DeviceType) -> Result<Library> {
     wrapped_views(DispatchKey::dense(kind), inner, wrap)
 }
 
-fn install(kind: DeviceType) -> Result<Vec<Library>> {
+pub(crate) fn install(kind: DeviceType) -> Result<Vec<Library>> {
     let mut libs = primitives(kind)?;
     libs.push(views(kind)?);
     let mut rest = Library::fallbacks(DispatchKey::dense(kind))?;
@@ -344,6 +344,118 @@ fn the_cpu_fallback_runs_composite_explicit_operators() {
             assert_eq!(got.to_string(), want.to_string(), "{name}");
         }
     }
+}
+
+/// What the kernels of the CPU refuse is refused on a device that falls back on them.
+#[test]
+fn checks_hold_on_a_device_that_falls_back() {
+    let _alone = turn();
+    for kind in KINDS {
+        let _libs = install(kind).unwrap();
+        let d = Device::new(kind);
+        let at = |t: Tensor| t.to_device(d).unwrap();
+        let refused = |r: Result<Tensor>, what: &str| {
+            let e = r.unwrap_err().to_string();
+            assert!(e.contains(what), "{e}");
+        };
+        let whole = at(Tensor::from_vec([1i64, 2]).unwrap());
+        refused(whole.mul_(1.5), "can't be cast to the desired output");
+        assert_eq!(whole.to_vec::<i64>().unwrap(), [1, 2]);
+        refused(whole.one_hot(2), "smaller than num_classes");
+        refused(whole.neg().unwrap().one_hot(-1), "must be non-negative");
+        assert_eq!(whole.one_hot(-1).unwrap().sizes(), [2, 3]);
+        // tensors that share memory do so on the CPU as well
+        let x = at(tensor(&[1.0, 2.0, 3.0, 4.0], &[2, 2]));
+        refused(x.add_(&x.t().unwrap()), "refer to a single memory location");
+        assert_eq!(x.to_vec::<f32>().unwrap(), [1.0, 2.0, 3.0, 4.0]);
+        assert!(x.select(0, 1).unwrap().shares_storage_with(&x));
+        assert_eq!(x.select(0, 1).unwrap().storage_offset(), 2);
+        let (first, last) = (x.select(0, 0).unwrap(), x.select(0, 1).unwrap());
+        first.add_(&last).unwrap();
+        assert_eq!(x.to_vec::<f32>().unwrap(), [4.0, 6.0, 3.0, 4.0]);
+        // what is written does not grow
+        refused(first.add_(&x), "doesn't match the broadcast shape");
+    }
+}
+
+/// `native_batch_norm` writes running statistics, and its schema does not say so.
+#[test]
+fn writes_that_no_schema_names_are_written_back() {
+    let _alone = turn();
+    let _libs = install(DeviceType::PrivateUse2).unwrap();
+    let d = Device::new(DeviceType::PrivateUse2);
+    let run = |d: Device| {
+        let at = |t: Tensor| t.to_device(d).unwrap();
+        let x = at(tensor(&[1.0, 2.0, 3.0, 5.0], &[2, 2]));
+        let (mean, var) = (at(tensor(&[0.0; 2], &[2])), at(tensor(&[1.0; 2], &[2])));
+        let stats = (Some(&mean), Some(&var));
+        aten::native_batch_norm(&x, None, None, stats.0, stats.1, true, 0.5, 1e-5).unwrap();
+        [mean, var].map(|t| t.to_vec::<f32>().unwrap())
+    };
+    assert_eq!(run(Device::CPU), [[1.0, 1.75], [1.5, 2.75]]);
+    assert_eq!(run(d), run(Device::CPU));
+}
+
+/// Conjugates are views there as well, and resolved by the device's operators.
+#[test]
+fn math_bits_of_a_device_from_outside() {
+    let _alone = turn();
+    let _libs = install(DeviceType::PrivateUse2).unwrap();
+    let d = Device::new(DeviceType::PrivateUse2);
+    let parts = |x: [f32; 2]| Tensor::from_vec(x).unwrap();
+    let c = aten::complex(&parts([1.0, 2.0]), &parts([3.0, 4.0])).unwrap();
+    let x = c.view([1, 2]).unwrap().to_device(d).unwrap();
+    let adjoint = x.adjoint().unwrap();
+    assert!(adjoint.is_conj() && adjoint.shares_storage_with(&x) && adjoint.device() == d);
+    let e = aten::view_as_real(&adjoint).unwrap_err().to_string();
+    assert!(e.contains("unresolved conjugated tensors"), "{e}");
+    let resolved = adjoint.resolve_conj().unwrap();
+    assert!(!resolved.is_conj());
+    let real = aten::view_as_real(&resolved).unwrap();
+    assert_eq!(real.to_vec::<f32>().unwrap(), [1.0, -3.0, 2.0, -4.0]);
+    assert_eq!(
+        aten::imag(&adjoint).unwrap().to_vec::<f32>().unwrap(),
+        [-3.0, -4.0]
+    );
+    aten::conj_physical_(&x).unwrap();
+    assert_eq!(
+        aten::imag(&x).unwrap().to_vec::<f32>().unwrap(),
+        [-3.0, -4.0]
+    );
+}
+
+/// What a tensor wraps changes its shape with it; a backend that says nothing of it hears so.
+#[test]
+fn shapes_change_in_place_on_a_device_from_outside() {
+    let _alone = turn();
+    let kind = DeviceType::PrivateUse2;
+    let d = Device::new(kind);
+    let x = || tensor(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3]);
+    {
+        let _libs = install(kind).unwrap();
+        let t = x().to_device(d).unwrap();
+        aten::t_(&t).unwrap();
+        assert_eq!((t.sizes(), t.strides()), (&[3, 2][..], &[1, 3][..]));
+        assert_eq!(t.to_vec::<f32>().unwrap(), [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+        let out = Tensor::with(d).empty([0]).unwrap();
+        aten::add_out(&t, &t, Scalar::Int(1), &out).unwrap();
+        assert_eq!(out.sizes(), [3, 2]);
+        assert_eq!(out.to_vec::<f32>().unwrap()[1], 8.0);
+    }
+    let mut libs = primitives(kind).unwrap();
+    let mut rest = Library::fallbacks(DispatchKey::PrivateUse2).unwrap();
+    rest.fallback(cpu_fallback()).unwrap();
+    libs.push(rest);
+    let t = x().to_device(d).unwrap();
+    let e = aten::t_(&t).unwrap_err().to_string();
+    assert!(e.contains("is known to its backend only"), "{e}");
+    assert_eq!(t.to_vec::<f32>().unwrap(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let out = Tensor::with(d).empty([0]).unwrap();
+    let e = aten::add_out(&t, &t, Scalar::Int(1), &out).unwrap_err();
+    assert!(
+        matches!(dispatch_error(&e), DispatchError::CpuFallbackShape { op, .. } if op == "aten::resize_"),
+        "{e}"
+    );
 }
 
 #[test]

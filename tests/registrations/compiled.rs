@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use straightline::dispatch::{
-    DispatchKey, DispatchKeySet, ExcludeGuard, IncludeGuard, Kernel, Library, call_count, operator,
+    DispatchError, DispatchKey, DispatchKeySet, ExcludeGuard, IncludeGuard, Kernel, Library,
+    call_count, operator,
 };
 use straightline::ops::aten;
 use straightline::{CompileEvent, Compiled, Error, ErrorKind, Result, Tensor, TensorTree, compile};
@@ -306,4 +307,39 @@ fn nothing_is_registered_by_a_captured_function() {
     });
     let e = f.call(&vec(&[2.0])).unwrap_err();
     assert!(matches!(e.kind(), ErrorKind::NotCaptured { .. }), "{e}");
+}
+
+/// One class and one text eagerly and compiled; and who defines the operator again calls it by the handle that was kept.
+#[test]
+fn an_operator_whose_library_was_dropped_is_gone_until_it_is_defined_again() {
+    let define = |by: i64| {
+        let mut lib = Library::new("dropped").unwrap();
+        lib.def("f(Tensor x) -> Tensor").unwrap();
+        let kernel = move |x: &Tensor| x.add(by);
+        lib.impl_at("f", DispatchKey::CompositeExplicitAutograd, kernel)
+            .unwrap();
+        lib
+    };
+    let lib = define(1);
+    let h = operator("dropped::f").unwrap();
+    let h = h.typed::<(&Tensor,), Tensor>().unwrap();
+    let f = compile(move |x: &Tensor| h.call((x,)));
+    let x = Tensor::from_vec([1f32]).unwrap();
+    let value = |t: Result<Tensor>| t.unwrap().item::<f32>().unwrap();
+    assert_eq!((value(f.eager(&x)), value(f.call(&x))), (2.0, 2.0));
+    drop(lib);
+    for e in [f.eager(&x).unwrap_err(), f.call(&x).unwrap_err()] {
+        let gone =
+            |e: &DispatchError| matches!(e, DispatchError::Gone { op } if op == "dropped::f");
+        assert!(matches!(e.kind(), ErrorKind::Dispatch(d) if gone(d)), "{e}");
+    }
+    let _again = define(10);
+    assert_eq!((value(f.eager(&x)), value(f.call(&x))), (11.0, 11.0));
+    // with other types it is another operator, which the handle does not know
+    drop(_again);
+    let mut lib = Library::new("dropped").unwrap();
+    lib.def("f(Tensor x, int n) -> Tensor").unwrap();
+    lib.impl_at("f", DispatchKey::CPU, |x: &Tensor, n: i64| x.add(n))
+        .unwrap();
+    assert!(f.eager(&x).is_err());
 }

@@ -5,3 +5,4 @@ mod backends;
 mod compiled;
 mod seeds;
 mod structured;
+mod sweep;

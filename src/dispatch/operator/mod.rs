@@ -6,7 +6,7 @@ mod record;
 mod typed;
 
 pub(super) use definition::Definition;
-pub(super) use entry::OperatorEntry;
+pub(super) use entry::{OperatorEntry, Types};
 pub(super) use record::Record;
 pub use typed::{TypedHandle, TypedOp};
 
@@ -298,6 +298,11 @@ impl OperatorHandle {
         Some(record.kernel.call_boxed(self, key.into(), stack))
     }
 
+    /// Whether [`OperatorHandle::call_fallback`] has a kernel to call.
+    pub(crate) fn has_fallback(self, key: DispatchKey) -> bool {
+        dispatcher::dispatcher().fallback(key).is_some()
+    }
+
     /// The operator with its types, for calls without boxing.
     ///
     /// # Errors
@@ -367,8 +372,17 @@ impl OperatorHandle {
         *self.0.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(report));
     }
 
+    /// What a call is told of an operator that was defined once and of which nothing is left.
+    pub(crate) fn gone(self) -> Option<DispatchError> {
+        let op = || self.name().to_string();
+        self.0.is_unused().then(|| DispatchError::Gone { op: op() })
+    }
+
     #[cold]
     fn missing(self, key: DispatchKey) -> crate::Error {
+        if let Some(gone) = self.gone() {
+            return gone.into();
+        }
         DispatchError::MissingKernel(Box::new(self.missing_kernel(key.into()))).into()
     }
 

@@ -64,6 +64,9 @@ pub(super) static MISSING: LazyLock<&'static Record> = LazyLock::new(|| {
         if let Some(schema) = op.schema() {
             kernel::check_tensors(op, schema, stack)?;
         }
+        if let Some(gone) = op.gone() {
+            return Err(gone.into());
+        }
         let missing = op.missing_kernel(keys);
         let report =
             op.0.report

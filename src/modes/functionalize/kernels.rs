@@ -123,6 +123,9 @@ pub(crate) fn require(
 }
 
 fn no_schema(op: OperatorHandle) -> Error {
+    if let Some(gone) = op.gone() {
+        return gone.into();
+    }
     Error::compile(format!(
         "`{}` has no schema, so it cannot be functionalised",
         op.name()
