@@ -181,8 +181,8 @@ impl Tensor {
             self.sizes(),
             self.strides(),
             offset,
-            self.0.keys,
-            self.0.extra.clone(),
+            self.key_set(),
+            self.extra().cloned(),
         )
     }
 
