@@ -445,6 +445,14 @@ fn gradients_round_in_what_their_operands_promote_to() {
     assert_eq!(eager.dtype(), DType::F32);
     assert_eq!(numbers(&eager), numbers(&first));
     assert_eq!(numbers(&eager), numbers(&again));
+    let target = Tensor::from_vec(vec![-4.3f32, -2.4]).unwrap();
+    let halves = Tensor::from_vec(vec![8.0f32, 8.0])
+        .unwrap()
+        .to_dtype(DType::F16)
+        .unwrap();
+    let [eager, first, _] = both(move |x| aten::soft_margin_loss(x, &target, 2), &halves);
+    assert!(numbers(&eager)[0].is_finite());
+    assert_eq!(numbers(&eager), numbers(&first));
     // and integers wrap around there
     let small = Tensor::from_vec(vec![2u8]).unwrap().expand([3]).unwrap();
     let wide = Tensor::full([0i64; 0], 97).unwrap();
@@ -457,6 +465,20 @@ fn gradients_round_in_what_their_operands_promote_to() {
             .unwrap(),
     );
     assert_eq!(numbers(&eager), numbers(&first));
+}
+
+#[test]
+fn complex_sums_into_integers_convert_first() {
+    let z = Tensor::from_slice(&[1.5f32, 0.0, 1.5, 0.0], [2, 2]).unwrap();
+    let z = aten::view_as_complex(&z).unwrap();
+    let f = |z: &Tensor| {
+        let out = Tensor::zeros([0i64; 0])?.to_dtype(DType::I64)?;
+        aten::sum_int_list_out(z, Some(&[0]), false, None, &out)?;
+        Ok(out)
+    };
+    let [eager, first, again] = both(f, &z);
+    assert_eq!(numbers(&eager), numbers(&first));
+    assert_eq!(numbers(&eager), numbers(&again));
 }
 
 #[test]

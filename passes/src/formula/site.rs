@@ -100,7 +100,7 @@ impl Builder for Site<'_> {
         // formulas compute in the result's dtype; where that is not what the operands promote to, the operator rounds or wraps
         // around in another one, which its own kernel knows
         let operand = |x: Id| Operand::tensor(self.dtype(x), self.meta(x).sizes.len());
-        if self.out().sizes.is_empty() {
+        if self.tensors_given().all(|x| self.meta(x).sizes.is_empty()) {
             // of numbers, some may be Python's, which say nothing of dtypes
             return Some(x);
         }

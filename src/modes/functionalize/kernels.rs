@@ -523,7 +523,8 @@ fn out_dtype(schema: &FunctionSchema, args: &[Value]) -> Value {
     let complex = operands
         .flat_map(|(_, v)| v.tensors())
         .any(|t| t.dtype().is_complex());
-    match complex && !out.is_complex() {
+    let norm = schema.name.name.contains("norm");
+    match norm && complex && !out.is_complex() {
         true => Value::None,
         false => out.into(),
     }
