@@ -25,7 +25,9 @@ pub(super) fn patience() -> Option<Duration> {
 ///
 /// A call holds the memory that it reads or writes for its length: any number of calls read it, or one writes it. A call
 /// that meets another one waits, first come, first served, and so do compiled functions, which hold what they write from
-/// the first read to the last write: their calls on several threads come one after the other. So this error is rare:
+/// the first read to the last write: their calls on several threads come one after the other. (An eager in-place operator
+/// whose operands are of several dtypes, or are conjugate or negative views, or an `out` that is an operand too, makes two
+/// such calls, a reading and a writing one.) So this error is rare:
 ///
 /// | [`BusyReason`] | when |
 /// |---|---|
