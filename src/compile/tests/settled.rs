@@ -46,7 +46,7 @@ fn filled_once(table: impl Fn() -> Result<Tensor> + Clone + Send + Sync + 'stati
 #[test]
 fn a_table_that_is_filled_once() {
     filled_once(|| Tensor::full([3, 3], 3.0));
-    filled_once(|| Tensor::ones([3, 3])?.tril(0));
+    filled_once(|| Tensor::ones([3, 3])?.tril());
     filled_once(|| {
         let t = Tensor::zeros([3, 3])?;
         t.select(0, 1)?.fill_(2)?;
@@ -74,7 +74,7 @@ fn a_cache_of_masks_by_size() {
             let mut masks = mine.lock().unwrap();
             let mask = match masks.get(&n) {
                 Some(mask) => mask.clone(),
-                None => Tensor::ones([n, n])?.tril(0)?,
+                None => Tensor::ones([n, n])?.tril()?,
             };
             masks.insert(n, mask.clone());
             x.mul(&mask)
@@ -85,7 +85,7 @@ fn a_cache_of_masks_by_size() {
         };
         for n in [2, 3, 2, 3, 1] {
             let x = Tensor::ones([n, n]).unwrap();
-            let expected = values(&x.tril(0).unwrap());
+            let expected = values(&x.tril().unwrap());
             let new = !masks.lock().unwrap().contains_key(&n);
             match f.call(&x) {
                 Ok(y) => assert!(fallback || !new, "{y}"),
