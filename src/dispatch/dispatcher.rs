@@ -5,7 +5,7 @@ use super::kernel::Kernel;
 use super::key::{BackendComponent, DispatchKey};
 use super::keyset::{DispatchKeySet, NUM_RUNTIME_ENTRIES};
 use super::listener::{self, Listener, Listeners, RegistrationEvent};
-use super::operator::{Definition, OperatorEntry, OperatorHandle, Record, Types, not_found};
+use super::operator::{Definition, OperatorEntry, OperatorHandle, Record, not_found};
 use super::table::Layouts;
 use crate::error::Result;
 use std::cell::Cell;
@@ -19,8 +19,6 @@ pub(super) type Fallbacks = [Option<&'static Record>; NUM_RUNTIME_ENTRIES];
 
 struct State {
     operators: HashMap<OperatorName, OperatorHandle>,
-    /// Operators of which nothing is left, for those who kept a handle: see `State::entry`.
-    gone: HashMap<OperatorName, OperatorHandle>,
     libraries: HashMap<String, Site>,
     fallbacks: Fallbacks,
     /// How often the fallback of each slot has changed.
@@ -39,7 +37,6 @@ pub(super) struct Dispatcher(RwLock<State>);
 static DISPATCHER: LazyLock<Dispatcher> = LazyLock::new(|| {
     Dispatcher(RwLock::new(State {
         operators: HashMap::new(),
-        gone: HashMap::new(),
         libraries: HashMap::new(),
         fallbacks: [None; NUM_RUNTIME_ENTRIES],
         fallback_epochs: [0; NUM_RUNTIME_ENTRIES],
@@ -260,7 +257,7 @@ impl Dispatcher {
     ) -> Result<OperatorHandle> {
         let mut state = self.write();
         let name = schema.name.clone();
-        let op = state.entry(&name, Types::Schema(&schema));
+        let op = state.entry(&name);
         let result = (|| {
             if let Some(first) = op.0.definition() {
                 return Err(DispatchError::AlreadyDefined {
@@ -304,7 +301,7 @@ impl Dispatcher {
         site: Site,
     ) -> Result<(OperatorHandle, &'static Record)> {
         let mut state = self.write();
-        let op = state.entry(name, Types::Kernel(kernel.signature()));
+        let op = state.entry(name);
         let record = Record::new(kernel, site);
         let result = (|| {
             if let Some(d) = op.0.definition() {
@@ -407,15 +404,11 @@ impl State {
         all
     }
 
-    fn entry(&mut self, name: &OperatorName, types: Types<'_>) -> OperatorHandle {
+    fn entry(&mut self, name: &OperatorName) -> OperatorHandle {
         if let Some(op) = self.operators.get(name) {
             return *op;
         }
-        // who kept a handle of an operator that is defined again calls that one, if its types are still the same
-        let op = match self.gone.remove(name) {
-            Some(op) if op.0.takes(types) => op,
-            _ => OperatorHandle(OperatorEntry::new(name.clone())),
-        };
+        let op = OperatorHandle(OperatorEntry::new(name.clone()));
         self.operators.insert(name.clone(), op);
         op
     }
@@ -432,7 +425,6 @@ impl State {
         );
         if op.0.is_unused() {
             self.operators.remove(op.name());
-            self.gone.insert(op.name().clone(), op);
         }
         match &mut self.dirty {
             Some(dirty) => {

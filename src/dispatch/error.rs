@@ -109,7 +109,8 @@ pub enum DispatchError {
     #[error("{0}")]
     MissingKernel(Box<MissingKernel>),
     #[error(
-        "{op}: the operator is gone, its library was dropped: keep the library as long as the operator is called, or define it again"
+        "{op}: the operator is gone: its library was dropped. Keep the library as long as the operator is called; one that is defined again \
+         is another operator, to be looked up anew with `operator(\"{op}\")`"
     )]
     Gone { op: String },
     #[error(

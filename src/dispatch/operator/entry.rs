@@ -14,20 +14,12 @@ use std::collections::BTreeMap;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use straightline_passes::ir::schema::{FunctionSchema, OperatorName};
+use straightline_passes::ir::schema::OperatorName;
 
 /// The kernels of an operator, newest first at each key.
 pub(in crate::dispatch) type Kernels = BTreeMap<DispatchKey, Vec<&'static Record>>;
 
 pub(super) type Table = Slots<Record, NUM_RUNTIME_ENTRIES, 16>;
-
-/// What an operator is about to have.
-#[derive(Clone, Copy)]
-pub(in crate::dispatch) enum Types<'a> {
-    Schema(&'a FunctionSchema),
-    /// A kernel before there is a schema; none of one that takes what it finds.
-    Kernel(Option<&'a Signature>),
-}
 
 pub(in crate::dispatch) struct OperatorEntry {
     slots: Table,
@@ -87,17 +79,6 @@ impl OperatorEntry {
     ) -> Option<&(Signature, Site)> {
         let kept = self.signature.get_or_init(|| (signature.clone(), site));
         (kept.0.id != signature.id).then_some(kept)
-    }
-
-    /// Whether handles that know the operator's types may call what has these.
-    pub(in crate::dispatch) fn takes(&self, types: Types<'_>) -> bool {
-        let Some((kept, _)) = self.signature.get() else {
-            return true;
-        };
-        match types {
-            Types::Schema(schema) => schema.mismatch(&kept.args, &kept.returns).is_none(),
-            Types::Kernel(signature) => signature.is_some_and(|s| s.id == kept.id),
-        }
     }
 
     /// How often registrations have changed the operator.

@@ -6,7 +6,7 @@ mod record;
 mod typed;
 
 pub(super) use definition::Definition;
-pub(super) use entry::{OperatorEntry, Types};
+pub(super) use entry::OperatorEntry;
 pub(super) use record::Record;
 pub use typed::{TypedHandle, TypedOp};
 
@@ -38,6 +38,10 @@ use straightline_passes::ir::graph::{Arg, TensorMeta};
 use straightline_passes::ir::schema::{FunctionSchema, OperatorName};
 
 /// An operator. Copies are cheap and compare equal when they name the same operator.
+///
+/// When nothing of an operator is left because its [`Library`](super::Library) was dropped, a call by a handle that was kept
+/// fails with [`DispatchError::Gone`]. Defining the operator again makes another one, which a kept handle is not: calls of
+/// the old one may still run.
 #[derive(Clone, Copy)]
 pub struct OperatorHandle(pub(super) &'static OperatorEntry);
 
