@@ -116,7 +116,7 @@ use std::panic::Location;
 /// static MASK: OnceLock<Tensor> = OnceLock::new();
 /// let options = CompileOptions { eager_fallback: true, ..Default::default() };
 /// let f = compile_with(options, |x: &Tensor| {
-///     let mask = MASK.get_or_init(|| Tensor::ones([2, 2]).and_then(|t| t.tril(0)).expect("a mask"));
+///     let mask = MASK.get_or_init(|| Tensor::ones([2, 2]).and_then(|t| t.tril()).expect("a mask"));
 ///     x.mul(mask)
 /// });
 /// for _ in 0..3 {
