@@ -4,7 +4,7 @@ use super::JitError;
 use super::analyse::{KernelFacts, StageFacts};
 use super::constants::ConstantPool;
 use super::emit::{Emit, mem};
-use super::memory::{Code, CodeBuilder};
+use super::memory::{Code, CodeBuilder, FuncId};
 use super::nest::{ArgLayout, Context, Nest, Units};
 use super::status::Status;
 use super::x86::strip_of;
@@ -12,7 +12,6 @@ use crate::cpu::threads::sl_parallel_for;
 use cranelift_codegen::ir::{AbiParam, FuncRef, Function, InstBuilder, Signature, Value, types};
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use cranelift_module::{FuncId, Module};
 use std::cell::RefCell;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -243,9 +242,7 @@ impl Unit<'_> {
                 .iter()
                 .map(|r| match r {
                     Reach::Inline => None,
-                    Reach::Call(id) | Reach::Parallel(id) => {
-                        Some(unit.builder.module().declare_func_in_func(*id, b.func))
-                    }
+                    Reach::Call(id) | Reach::Parallel(id) => Some(unit.builder.import(*id, b.func)),
                 })
                 .collect();
             let strips: Vec<_> = facts
@@ -355,7 +352,6 @@ impl Unit<'_> {
             let mut sig = Signature::new(self.call_conv);
             sig.params.extend([AbiParam::new(types::I64); 2]);
             let id = self.builder.declare(&name, &sig)?;
-            self.builder.define_bytes(&name, id, &code)?;
             self.code_bytes += code.len();
             if self.options.keep_asm {
                 let _ = writeln!(self.asm, "; {name}: {} bytes, AVX-512", code.len());
@@ -366,6 +362,7 @@ impl Unit<'_> {
                     self.asm.push('\n');
                 }
             }
+            self.builder.define_bytes(id, code)?;
             strip.function = Some(id);
             f.strip = Some(strip);
         }
@@ -373,13 +370,12 @@ impl Unit<'_> {
     }
 
     /// The strips of a kernel as a function under construction refers to them.
-    fn strip_refs(&mut self, facts: &KernelFacts, func: &mut Function) -> Vec<Option<FuncRef>> {
-        let module = self.builder.module();
+    fn strip_refs(&self, facts: &KernelFacts, func: &mut Function) -> Vec<Option<FuncRef>> {
         let strip = |s: &StageFacts| s.strip.as_ref().and_then(|s| s.function);
         facts
             .stages
             .iter()
-            .map(|s| strip(s).map(|id| module.declare_func_in_func(id, func)))
+            .map(|s| strip(s).map(|id| self.builder.import(id, func)))
             .collect()
     }
 
@@ -395,7 +391,7 @@ impl Unit<'_> {
             let fresh = cranelift_codegen::Context::new();
             (fresh, FunctionBuilderContext::new())
         });
-        self.builder.module().clear_context(&mut ctx);
+        ctx.clear();
         ctx.func.signature = sig;
         let mut b = FunctionBuilder::new(&mut ctx.func, &mut fctx);
         let entry = b.create_block();
@@ -404,14 +400,13 @@ impl Unit<'_> {
         b.seal_block(entry);
         let params = b.block_params(entry).to_vec();
         build(self, &mut b, &params)?;
-        let config = self.builder.module().target_config();
-        b.finalize(config);
+        b.finalize(self.builder.target());
         if self.options.keep_clif {
             // writing to a string does not fail
             let _ = writeln!(self.clif, "; {name}\n{}", ctx.func.display());
         }
         ctx.set_disasm(self.options.keep_asm);
-        self.builder.define(name, id, &mut ctx)?;
+        self.builder.define(id, &mut ctx)?;
         if let Some(code) = ctx.compiled_code() {
             self.code_bytes += code.code_buffer().len();
             if let Some(text) = &code.vcode {

@@ -66,6 +66,14 @@ pub enum JitError {
         /// Cranelift's reason.
         message: String,
     },
+    /// The system gave no memory for the code, or would not make it executable.
+    #[error("no executable memory for {bytes} bytes of code: {message}")]
+    Memory {
+        /// The size of the code.
+        bytes: usize,
+        /// The system's reason.
+        message: String,
+    },
     /// An operation that no code exists for.
     #[error("no code for {what}")]
     Unsupported {
@@ -81,7 +89,7 @@ pub enum JitError {
 }
 
 impl JitError {
-    fn codegen(function: &str, error: &cranelift_module::ModuleError) -> JitError {
+    fn codegen(function: &str, error: &dyn std::fmt::Debug) -> JitError {
         JitError::Codegen {
             function: function.to_string(),
             message: format!("{error:#?}"),

@@ -21,7 +21,7 @@ mod stage;
 #[cfg(test)]
 mod tests;
 
-use cranelift_module::FuncId;
+use super::memory::FuncId;
 use straightline_passes::schedule::loops::Val;
 
 pub(super) use stage::strip_of;
