@@ -233,7 +233,7 @@ impl Error {
     /// ```
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[1f32, 2.0], &[2])?;
-    /// assert_eq!(x.sum_dim(&[5], false).unwrap_err().python_class(), "IndexError");
+    /// assert_eq!(x.sum_dim(&[5]).unwrap_err().python_class(), "IndexError");
     /// # Ok::<(), straightline::Error>(())
     /// ```
     pub fn python_class(&self) -> &'static str {

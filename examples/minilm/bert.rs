@@ -130,9 +130,9 @@ impl Bert {
 
         // The mean over tokens, without padding, and then to length 1.
         let weights = mask.unsqueeze(-1)?;
-        let sum = (&x * &weights).sum_dim(1, false)?;
-        let mean = sum / mask.sum_dim(1, true)?;
-        let length = (&mean * &mean).sum_dim(1, true)?.sqrt()?;
+        let sum = (&x * &weights).sum_dim(1)?;
+        let mean = sum / mask.sum_keepdim(1)?;
+        let length = (&mean * &mean).sum_keepdim(1)?.sqrt()?;
         Ok(mean / length)
     }
 }

@@ -36,7 +36,7 @@ int!(i64, i32, i16, i8, usize, u64, u32, u16, u8);
 /// let x = Tensor::arange(0..6)?;
 /// let (rows, columns) = (2usize, 3u8);
 /// for y in [x.reshape([2, 3])?, x.reshape((rows, columns))?, x.reshape(vec![2, -1])?, x.reshape(&[2, 3][..])?] {
-///     assert_eq!(y.sum_dim(1, false)?.to_vec::<i64>()?, [3, 12]);
+///     assert_eq!(y.sum_dim(1)?.to_vec::<i64>()?, [3, 12]);
 /// }
 /// assert_eq!(Tensor::full((), 1.5)?.dim(), 0);
 /// # Ok::<(), straightline::Error>(())

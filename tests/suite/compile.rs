@@ -50,7 +50,7 @@ fn pointwise_chains() {
 fn reductions_and_normalisation() {
     check(|x| x.softmax(-1), &randn(&[7, 33]));
     check(|x| x.log_softmax(0), &randn(&[7, 33]));
-    check(|x| x.sum_dim(&[0], false), &randn(&[40, 9]));
+    check(|x| x.sum_dim(&[0]), &randn(&[40, 9]));
     check(|x| x.mean(), &randn(&[40, 9]));
     check(
         |x| x.layer_norm_with(&[33], None, None, 1e-5),
@@ -58,7 +58,7 @@ fn reductions_and_normalisation() {
     );
     check(|x| x.var_with(1, 1, true), &randn(&[7, 33]));
     check(|x| x.amax(&[0, 1]), &randn(&[7, 33]));
-    check(|x| x.argmax_dim(1, false), &randn(&[7, 33]));
+    check(|x| x.argmax_dim(1), &randn(&[7, 33]));
     check(|x| x.logsumexp(&[1]), &randn(&[7, 33]));
 }
 
@@ -112,8 +112,8 @@ fn every_layout_and_special_values() {
         |x| x.softmax(-1),
         |x| x.log_softmax(0),
         |x| x.layer_norm_with(&[6], None, None, 1e-5),
-        |x| x.sum_dim(&[0], true)?.add(x),
-        |x| x.mean_dim(&[1], true)?.sub(x)?.square(),
+        |x| x.sum_keepdim(&[0])?.add(x),
+        |x| x.mean_keepdim(&[1])?.sub(x)?.square(),
         |x| x.matmul(&x.t()?)?.relu(),
         |x| x.gt(0.0)?.where_cond(-x, x.exp()?),
     ];
@@ -394,11 +394,8 @@ fn fusion_is_what_it_should_be() {
 #[test]
 fn long_column_sums_agree() {
     // positive numbers: what cancels has no correct digits to compare
-    check(
-        |x| x.sum_dim(&[0], false),
-        &randn(&[1024, 1000]).abs().unwrap(),
-    );
-    check(|x| x.amax_dim(&[0], true), &randn(&[1040, 800]));
+    check(|x| x.sum_dim(&[0]), &randn(&[1024, 1000]).abs().unwrap());
+    check(|x| x.amax_keepdim(&[0]), &randn(&[1040, 800]));
 }
 
 /// Draws the same numbers eagerly and compiled, without a replay that enters the dispatcher.
@@ -455,11 +452,11 @@ fn steps_without_a_loop_form_replay_without_the_dispatcher() {
     use straightline::ops::aten;
     check(|x| aten::fill_tensor(x, &x.sum()?), &randn(&[3, 3]));
     check(
-        |x| aten::diagonal_scatter(x, &x.sum_dim(&[0], false)?, 0, 0, 1),
+        |x| aten::diagonal_scatter(x, &x.sum_dim(&[0])?, 0, 0, 1),
         &randn(&[3, 3]),
     );
     check(
-        |x| aten::as_strided_scatter(x, &x.sum_dim(&[0], false)?, &[3], &[2], Some(1)),
+        |x| aten::as_strided_scatter(x, &x.sum_dim(&[0])?, &[3], &[2], Some(1)),
         &randn(&[3, 3]),
     );
     check(

@@ -21,7 +21,7 @@ fn operators_give_fakes_in_the_shapes_of_real_results() -> Result<()> {
         |x| x.relu(),
         |x| x.matmul(&x.t()?),
         |x| x.softmax(-1),
-        |x| x.sum_dim(0, true),
+        |x| x.sum_keepdim(0),
         |x| Ok(x * 2.0 + 1),
         |x| x.t()?.contiguous(),
         |x| x.gt(0)?.where_cond(x, 0.0),
@@ -61,7 +61,7 @@ fn factories_and_literals_are_fakes_while_the_mode_is_pushed() -> Result<()> {
         assert!(y.is_fake() && y.device().is_cpu());
         assert!(Tensor::randn([2])?.is_fake());
         assert!(Tensor::arange(5)?.is_fake());
-        assert_eq!(y.quantile_dim([0.1, 0.5], 0, false)?.shape(), [2, 2]);
+        assert_eq!(y.quantile_dim([0.1, 0.5], 0)?.shape(), [2, 2]);
         assert!(y.to_device(gpu())?.matmul(&x)?.is_fake());
         // a second one changes nothing, in whatever order they end
         let inner = FakeTensorMode::new().push();
@@ -188,7 +188,7 @@ fn tensors_of_other_kinds_and_compiled_functions() -> Result<()> {
     let e = mode.from_tensor(&real.to_sparse()?).unwrap_err();
     assert!(matches!(e.kind(), ErrorKind::Opaque { .. }), "{e}");
 
-    let f = compile(|x: &Tensor| x.exp()?.sum_dim(1, false));
+    let f = compile(|x: &Tensor| x.exp()?.sum_dim(1));
     let fake = mode.from_tensor(&real)?;
     assert!(f.call(&fake)?.is_fake());
     f.call(&real)?;

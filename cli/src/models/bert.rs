@@ -147,9 +147,9 @@ impl Bert {
     pub(crate) fn embed(&self, ids: &Tensor, mask: &Tensor) -> Result<Tensor> {
         let states = self.hidden(ids, mask)?;
         let mask = mask.to_dtype(DType::F32)?.unsqueeze(2)?;
-        let total = (states * &mask).sum_dim(1, false)?;
-        let mean = total / mask.sum_dim(1, false)?.clamp_min(1e-9)?;
-        let length = (&mean * &mean).sum_dim(1, true)?.sqrt()?;
+        let total = (states * &mask).sum_dim(1)?;
+        let mean = total / mask.sum_dim(1)?.clamp_min(1e-9)?;
+        let length = (&mean * &mean).sum_keepdim(1)?.sqrt()?;
         Ok(mean / length.clamp_min(1e-12)?)
     }
 }

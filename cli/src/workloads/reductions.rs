@@ -21,7 +21,7 @@ pub(super) fn workloads() -> Vec<Workload> {
     let sum = |name: &'static str, dim: i64| {
         Workload::new(name, SUMS, move |_| {
             let x = uniform("w4.sum.x", &[4096, 4096], 1.0, 0.0)?;
-            function(x, move |x: &Tensor| x.sum_dim([dim], false))
+            function(x, move |x: &Tensor| x.sum_dim([dim]))
         })
     };
     vec![

@@ -70,7 +70,7 @@ fn elements_and_bytes() {
     let guard = counter.push();
     x.t().unwrap();
     x.add(&x).unwrap();
-    x.sum_dim(&[1], false).unwrap();
+    x.sum_dim(&[1]).unwrap();
     let wide = ones(&[1, 8]).expand(&[4, 8]).unwrap();
     wide.mul(&x).unwrap();
     x.mul_(2).unwrap();

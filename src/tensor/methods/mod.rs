@@ -7,7 +7,8 @@
 //! **One rule for what PyTorch has defaults for.** The bare name takes what a call in PyTorch has to give, and has its
 //! defaults for the rest: `sort()`, `topk(k)`, `flatten()`, `tril()`, `conv2d(&weight, None)`, `logsumexp(dim)`. The
 //! same name with a suffix takes the rest as well, in PyTorch's order: `_dim` (or `_dims`) where what comes first is a
-//! dimension (`sum_dim(dims, keepdim)`, `sort_dim(dim, descending)`, `topk_dim(k, dim, largest)`), `_with` otherwise
+//! dimension (`sum_dim(dims)`, `sort_dim(dim, descending)`, `topk_dim(k, dim, largest)`), `_keepdim` where it is reduced
+//! and stays, with size 1 (`sum_keepdim(dims)`, `max_keepdim(dim)`), `_with` otherwise
 //! (`tril_with(diagonal)`, `var_with(dims, correction, keepdim)`, `layer_norm_with(shape, weight, bias, eps)`). Where
 //! PyTorch has many keywords these are one value with defaults, [`ConvOptions`], [`PoolOptions`],
 //! [`InterpolateOptions`] and [`CrossEntropyOptions`], made as [`TensorOptions`](crate::TensorOptions) is. Three things

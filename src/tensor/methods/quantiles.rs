@@ -59,7 +59,7 @@ impl Tensor {
     /// Integers, no elements, and parts that are not between 0 and 1.
     #[track_caller]
     pub fn quantile(&self, q: impl Literal) -> Result<Tensor> {
-        self.flatten()?.quantile_dim(q, 0, false)
+        self.flatten()?.quantile_dim(q, 0)
     }
 
     /// [`Tensor::quantile`] along a dimension. Several parts make a dimension in front.
@@ -67,15 +67,32 @@ impl Tensor {
     /// ```
     /// use straightline::tensor;
     /// let x = tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])?;
-    /// assert_eq!(x.quantile_dim(0.5, 1, false)?.to_vec::<f32>()?, [2.0, 5.0]);
-    /// assert_eq!(x.quantile_dim([0.0, 1.0], 1, true)?.shape(), [2, 2, 1]);
+    /// assert_eq!(x.quantile_dim(0.5, 1)?.to_vec::<f32>()?, [2.0, 5.0]);
+    /// assert_eq!(x.quantile_keepdim([0.0, 1.0], 1)?.shape(), [2, 2, 1]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     ///
     /// # Errors
     /// As [`Tensor::quantile`].
     #[track_caller]
-    pub fn quantile_dim(&self, q: impl Literal, dim: impl Int, keepdim: bool) -> Result<Tensor> {
+    pub fn quantile_dim(&self, q: impl Literal, dim: impl Int) -> Result<Tensor> {
+        self.quantile_over(q, dim, false)
+    }
+
+    /// [`Tensor::quantile_dim`], whose dimensions stay, with size 1.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([[1.0, 2.0]])?.quantile_keepdim([0.0, 1.0], 1)?.shape(), [2, 1, 1]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn quantile_keepdim(&self, q: impl Literal, dim: impl Int) -> Result<Tensor> {
+        self.quantile_over(q, dim, true)
+    }
+
+    #[track_caller]
+    fn quantile_over(&self, q: impl Literal, dim: impl Int, keepdim: bool) -> Result<Tensor> {
         let (parts, several) = literal::list(&q)
             .ok_or_else(|| Error::shape("quantile() q must be a number or a list of numbers"))?;
         let (low, high, between) = ranks(&parts, self, dim.to_i64())?;
@@ -128,7 +145,7 @@ impl Tensor {
             true => x,
             false => x.to_dtype(crate::default_dtype())?,
         };
-        let centred = x.sub(&x.mean_dim(1, true)?)?;
+        let centred = x.sub(&x.mean_keepdim(1)?)?;
         let sums = centred.matmul(&centred.adjoint()?)?;
         let covariances = sums.div((n - 1).max(0) as f64)?;
         match self.dim() {

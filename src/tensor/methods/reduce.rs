@@ -24,12 +24,24 @@ impl Tensor {
     /// ```
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0], &[2, 2])?;
-    /// assert_eq!(x.sum_dim(&[1], false)?.to_vec::<f32>()?, [3.0, 7.0]);
+    /// assert_eq!(x.sum_dim(&[1])?.to_vec::<f32>()?, [3.0, 7.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn sum_dim(&self, dims: impl Ints, keepdim: bool) -> Result<Tensor> {
-        aten::sum_dim_int_list(self, Some(&dims.ints()), keepdim, None)
+    pub fn sum_dim(&self, dims: impl Ints) -> Result<Tensor> {
+        aten::sum_dim_int_list(self, Some(&dims.ints()), false, None)
+    }
+
+    /// [`Tensor::sum_dim`], whose dimensions stay, with size 1.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([[1, 2], [3, 4]])?.sum_keepdim(1)?.shape(), [2, 1]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn sum_keepdim(&self, dims: impl Ints) -> Result<Tensor> {
+        aten::sum_dim_int_list(self, Some(&dims.ints()), true, None)
     }
 
     /// The mean of all elements. See [`aten::mean`].
@@ -50,12 +62,24 @@ impl Tensor {
     /// ```
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0], &[2, 2])?;
-    /// assert_eq!(x.mean_dim(&[1], false)?.to_vec::<f32>()?, [1.5, 3.5]);
+    /// assert_eq!(x.mean_dim(&[1])?.to_vec::<f32>()?, [1.5, 3.5]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn mean_dim(&self, dims: impl Ints, keepdim: bool) -> Result<Tensor> {
-        aten::mean_dim(self, Some(&dims.ints()), keepdim, None)
+    pub fn mean_dim(&self, dims: impl Ints) -> Result<Tensor> {
+        aten::mean_dim(self, Some(&dims.ints()), false, None)
+    }
+
+    /// [`Tensor::mean_dim`], whose dimensions stay, with size 1.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([[1.0, 2.0], [3.0, 4.0]])?.mean_keepdim(1)?.shape(), [2, 1]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn mean_keepdim(&self, dims: impl Ints) -> Result<Tensor> {
+        aten::mean_dim(self, Some(&dims.ints()), true, None)
     }
 
     /// The product of all elements. See [`aten::prod`].
@@ -81,20 +105,19 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn amax(&self, dims: impl Ints) -> Result<Tensor> {
-        self.amax_dim(dims, false)
+        aten::amax(self, &dims.ints(), false)
     }
 
-    /// [`Tensor::amax`], where `keepdim` says whether the dimensions stay, with size 1.
+    /// [`Tensor::amax`], whose dimensions stay, with size 1.
     ///
     /// ```
-    /// use straightline::Tensor;
-    /// let x = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0], &[2, 2])?;
-    /// assert_eq!(x.amax_dim(&[1], false)?.to_vec::<f32>()?, [2.0, 4.0]);
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([[1.0, 3.0], [0.0, 2.0]])?.amax_keepdim([0, 1])?.shape(), [1, 1]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn amax_dim(&self, dims: impl Ints, keepdim: bool) -> Result<Tensor> {
-        aten::amax(self, &dims.ints(), keepdim)
+    pub fn amax_keepdim(&self, dims: impl Ints) -> Result<Tensor> {
+        aten::amax(self, &dims.ints(), true)
     }
 
     /// The smallest elements over dimensions, over all for `()`; equal ones share the gradient in PyTorch, which is all
@@ -107,20 +130,19 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn amin(&self, dims: impl Ints) -> Result<Tensor> {
-        self.amin_dim(dims, false)
+        aten::amin(self, &dims.ints(), false)
     }
 
-    /// [`Tensor::amin`], where `keepdim` says whether the dimensions stay, with size 1.
+    /// [`Tensor::amin`], whose dimensions stay, with size 1.
     ///
     /// ```
-    /// use straightline::Tensor;
-    /// let x = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0], &[2, 2])?;
-    /// assert_eq!(x.amin_dim(&[1], false)?.to_vec::<f32>()?, [1.0, 3.0]);
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([[1.0, 3.0], [0.0, 2.0]])?.amin_keepdim([0, 1])?.shape(), [1, 1]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn amin_dim(&self, dims: impl Ints, keepdim: bool) -> Result<Tensor> {
-        aten::amin(self, &dims.ints(), keepdim)
+    pub fn amin_keepdim(&self, dims: impl Ints) -> Result<Tensor> {
+        aten::amin(self, &dims.ints(), true)
     }
 
     /// The largest element. See [`aten::max`].
@@ -141,12 +163,24 @@ impl Tensor {
     /// ```
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0], &[2, 2])?;
-    /// assert_eq!(x.max_dim(1, false)?.1.to_vec::<i64>()?, [1, 1]);
+    /// assert_eq!(x.max_dim(1)?.1.to_vec::<i64>()?, [1, 1]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn max_dim(&self, dim: impl Int, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        aten::max_dim(self, dim.to_i64(), keepdim)
+    pub fn max_dim(&self, dim: impl Int) -> Result<(Tensor, Tensor)> {
+        aten::max_dim(self, dim.to_i64(), false)
+    }
+
+    /// [`Tensor::max_dim`], whose dimensions stay, with size 1.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([[1.0, 3.0], [0.0, 2.0]])?.max_keepdim(1)?.0.shape(), [2, 1]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn max_keepdim(&self, dim: impl Int) -> Result<(Tensor, Tensor)> {
+        aten::max_dim(self, dim.to_i64(), true)
     }
 
     /// The position of the first of the largest elements in row-major order. See [`aten::argmax`].
@@ -166,12 +200,24 @@ impl Tensor {
     /// ```
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0], &[2, 2])?;
-    /// assert_eq!(x.argmax_dim(1, false)?.to_vec::<i64>()?, [1, 1]);
+    /// assert_eq!(x.argmax_dim(1)?.to_vec::<i64>()?, [1, 1]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn argmax_dim(&self, dim: impl Int, keepdim: bool) -> Result<Tensor> {
-        aten::argmax(self, Some(dim.to_i64()), keepdim)
+    pub fn argmax_dim(&self, dim: impl Int) -> Result<Tensor> {
+        aten::argmax(self, Some(dim.to_i64()), false)
+    }
+
+    /// [`Tensor::argmax_dim`], whose dimensions stay, with size 1.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([[1.0, 3.0], [0.0, 2.0]])?.argmax_keepdim(1)?.shape(), [2, 1]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn argmax_keepdim(&self, dim: impl Int) -> Result<Tensor> {
+        aten::argmax(self, Some(dim.to_i64()), true)
     }
 
     /// The smallest element. See [`aten::min`].
@@ -192,12 +238,24 @@ impl Tensor {
     /// ```
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0], &[2, 2])?;
-    /// assert_eq!(x.min_dim(1, false)?.1.to_vec::<i64>()?, [0, 0]);
+    /// assert_eq!(x.min_dim(1)?.1.to_vec::<i64>()?, [0, 0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn min_dim(&self, dim: impl Int, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        aten::min_dim(self, dim.to_i64(), keepdim)
+    pub fn min_dim(&self, dim: impl Int) -> Result<(Tensor, Tensor)> {
+        aten::min_dim(self, dim.to_i64(), false)
+    }
+
+    /// [`Tensor::min_dim`], whose dimensions stay, with size 1.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([[1.0, 3.0], [0.0, 2.0]])?.min_keepdim(1)?.0.shape(), [2, 1]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn min_keepdim(&self, dim: impl Int) -> Result<(Tensor, Tensor)> {
+        aten::min_dim(self, dim.to_i64(), true)
     }
 
     /// The position of the first of the smallest elements in row-major order. See [`aten::argmin`].
@@ -217,12 +275,24 @@ impl Tensor {
     /// ```
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0], &[2, 2])?;
-    /// assert_eq!(x.argmin_dim(1, false)?.to_vec::<i64>()?, [0, 0]);
+    /// assert_eq!(x.argmin_dim(1)?.to_vec::<i64>()?, [0, 0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn argmin_dim(&self, dim: impl Int, keepdim: bool) -> Result<Tensor> {
-        aten::argmin(self, Some(dim.to_i64()), keepdim)
+    pub fn argmin_dim(&self, dim: impl Int) -> Result<Tensor> {
+        aten::argmin(self, Some(dim.to_i64()), false)
+    }
+
+    /// [`Tensor::argmin_dim`], whose dimensions stay, with size 1.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([[1.0, 3.0], [0.0, 2.0]])?.argmin_keepdim(1)?.shape(), [2, 1]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn argmin_keepdim(&self, dim: impl Int) -> Result<Tensor> {
+        aten::argmin(self, Some(dim.to_i64()), true)
     }
 
     /// Whether any element is non-zero. See [`aten::any`].
@@ -268,13 +338,25 @@ impl Tensor {
     /// ```
     /// use straightline::tensor;
     /// let x = tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])?;
-    /// assert_eq!(x.var_dim(1, false)?.to_vec::<f32>()?, [1.0, 1.0]);
-    /// assert_eq!(x.var_dim([0, 1], true)?.shape(), [1, 1]);
+    /// assert_eq!(x.var_dim(1)?.to_vec::<f32>()?, [1.0, 1.0]);
+    /// assert_eq!(x.var_keepdim([0, 1])?.shape(), [1, 1]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn var_dim(&self, dims: impl Ints, keepdim: bool) -> Result<Tensor> {
-        self.var_with(dims, 1, keepdim)
+    pub fn var_dim(&self, dims: impl Ints) -> Result<Tensor> {
+        self.var_with(dims, 1, false)
+    }
+
+    /// [`Tensor::var_dim`], whose dimensions stay, with size 1.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([[1.0, 2.0], [3.0, 5.0]])?.var_keepdim(1)?.shape(), [2, 1]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn var_keepdim(&self, dims: impl Ints) -> Result<Tensor> {
+        self.var_with(dims, 1, true)
     }
 
     /// [`Tensor::var_dim`], with the number of elements less `correction` in the denominator: 1 for an estimate from a
@@ -313,13 +395,25 @@ impl Tensor {
     /// ```
     /// use straightline::tensor;
     /// let x = tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])?;
-    /// assert_eq!(x.std_dim(1, false)?.to_vec::<f32>()?, [1.0, 1.0]);
-    /// assert_eq!(x.std_dim([0, 1], true)?.shape(), [1, 1]);
+    /// assert_eq!(x.std_dim(1)?.to_vec::<f32>()?, [1.0, 1.0]);
+    /// assert_eq!(x.std_keepdim([0, 1])?.shape(), [1, 1]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn std_dim(&self, dims: impl Ints, keepdim: bool) -> Result<Tensor> {
-        self.std_with(dims, 1, keepdim)
+    pub fn std_dim(&self, dims: impl Ints) -> Result<Tensor> {
+        self.std_with(dims, 1, false)
+    }
+
+    /// [`Tensor::std_dim`], whose dimensions stay, with size 1.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([[1.0, 2.0], [3.0, 5.0]])?.std_keepdim(1)?.shape(), [2, 1]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn std_keepdim(&self, dims: impl Ints) -> Result<Tensor> {
+        self.std_with(dims, 1, true)
     }
 
     /// [`Tensor::std_dim`], with the number of elements less `correction` in the denominator: 1 for an estimate from a
@@ -350,20 +444,19 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn logsumexp(&self, dims: impl Ints) -> Result<Tensor> {
-        self.logsumexp_dim(dims, false)
+        aten::logsumexp(self, &dims.ints(), false)
     }
 
-    /// [`Tensor::logsumexp`], where `keepdim` says whether the dimensions stay, with size 1.
+    /// [`Tensor::logsumexp`], whose dimensions stay, with size 1.
     ///
     /// ```
-    /// use straightline::Tensor;
-    /// let x = Tensor::from_vec([0f32])?;
-    /// assert_eq!(x.logsumexp_dim(&[0], false)?.to_vec::<f32>()?, [0.0]);
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([[1.0, 2.0], [3.0, 5.0]])?.logsumexp_keepdim(1)?.shape(), [2, 1]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn logsumexp_dim(&self, dims: impl Ints, keepdim: bool) -> Result<Tensor> {
-        aten::logsumexp(self, &dims.ints(), keepdim)
+    pub fn logsumexp_keepdim(&self, dims: impl Ints) -> Result<Tensor> {
+        aten::logsumexp(self, &dims.ints(), true)
     }
 
     /// `exp(x) / sum(exp(x))` along a dimension. See [`aten::softmax_int`].

@@ -128,36 +128,72 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::tensor;
-    /// assert_eq!(tensor([[2, 3]])?.prod_dim(1, false)?.to_vec::<i64>()?, [6]);
+    /// assert_eq!(tensor([[2, 3]])?.prod_dim(1)?.to_vec::<i64>()?, [6]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn prod_dim(&self, dim: impl Int, keepdim: bool) -> Result<Tensor> {
-        aten::prod_dim_int(self, dim.to_i64(), keepdim, None)
+    pub fn prod_dim(&self, dim: impl Int) -> Result<Tensor> {
+        aten::prod_dim_int(self, dim.to_i64(), false, None)
+    }
+
+    /// [`Tensor::prod_dim`], whose dimensions stay, with size 1.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([[2, 3]])?.prod_keepdim(1)?.shape(), [1, 1]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn prod_keepdim(&self, dim: impl Int) -> Result<Tensor> {
+        aten::prod_dim_int(self, dim.to_i64(), true, None)
     }
 
     /// Whether all elements along a dimension are non-zero. See [`aten::all_dim`].
     ///
     /// ```
     /// use straightline::tensor;
-    /// assert_eq!(tensor([[2, 0]])?.all_dim(1, false)?.to_vec::<bool>()?, [false]);
+    /// assert_eq!(tensor([[2, 0]])?.all_dim(1)?.to_vec::<bool>()?, [false]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn all_dim(&self, dim: impl Int, keepdim: bool) -> Result<Tensor> {
-        aten::all_dim(self, dim.to_i64(), keepdim)
+    pub fn all_dim(&self, dim: impl Int) -> Result<Tensor> {
+        aten::all_dim(self, dim.to_i64(), false)
+    }
+
+    /// [`Tensor::all_dim`], whose dimensions stay, with size 1.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([[2, 0]])?.all_keepdim(1)?.shape(), [1, 1]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn all_keepdim(&self, dim: impl Int) -> Result<Tensor> {
+        aten::all_dim(self, dim.to_i64(), true)
     }
 
     /// Whether any element along a dimension is non-zero. See [`aten::any_dim`].
     ///
     /// ```
     /// use straightline::tensor;
-    /// assert_eq!(tensor([[2, 0]])?.any_dim(1, false)?.to_vec::<bool>()?, [true]);
+    /// assert_eq!(tensor([[2, 0]])?.any_dim(1)?.to_vec::<bool>()?, [true]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn any_dim(&self, dim: impl Int, keepdim: bool) -> Result<Tensor> {
-        aten::any_dim(self, dim.to_i64(), keepdim)
+    pub fn any_dim(&self, dim: impl Int) -> Result<Tensor> {
+        aten::any_dim(self, dim.to_i64(), false)
+    }
+
+    /// [`Tensor::any_dim`], whose dimensions stay, with size 1.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([[2, 0]])?.any_keepdim(1)?.shape(), [1, 1]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn any_keepdim(&self, dim: impl Int) -> Result<Tensor> {
+        aten::any_dim(self, dim.to_i64(), true)
     }
 
     /// The commonest elements along the last dimension, and where they are. See [`aten::mode`].
@@ -170,20 +206,32 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn mode(&self) -> Result<(Tensor, Tensor)> {
-        self.mode_dim(-1, false)
+        self.mode_dim(-1)
     }
 
     /// [`Tensor::mode`] along a dimension, which stays with size 1 where `keepdim` says so.
     ///
     /// ```
     /// use straightline::tensor;
-    /// let (values, _) = tensor([3, 1, 3])?.mode_dim(0, false)?;
+    /// let (values, _) = tensor([3, 1, 3])?.mode_dim(0)?;
     /// assert_eq!(values.item::<i64>()?, 3);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn mode_dim(&self, dim: impl Int, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        aten::mode(self, dim.to_i64(), keepdim)
+    pub fn mode_dim(&self, dim: impl Int) -> Result<(Tensor, Tensor)> {
+        aten::mode(self, dim.to_i64(), false)
+    }
+
+    /// [`Tensor::mode_dim`], whose dimensions stay, with size 1.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([3, 1, 3])?.mode_keepdim(0)?.0.shape(), [1]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn mode_keepdim(&self, dim: impl Int) -> Result<(Tensor, Tensor)> {
+        aten::mode(self, dim.to_i64(), true)
     }
 
     /// A view with dimensions of size 1, and new ones in front, repeated. See [`aten::broadcast_to`].

@@ -87,12 +87,24 @@ impl Tensor {
     /// ```
     /// use straightline::tensor;
     /// let x = tensor([[1.0, f64::NAN], [2.0, 3.0]])?;
-    /// assert_eq!(x.nansum_dim(1, false)?.to_vec::<f32>()?, [1.0, 5.0]);
+    /// assert_eq!(x.nansum_dim(1)?.to_vec::<f32>()?, [1.0, 5.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn nansum_dim(&self, dims: impl Ints, keepdim: bool) -> Result<Tensor> {
-        aten::nansum(self, Some(&dims.ints()), keepdim, None)
+    pub fn nansum_dim(&self, dims: impl Ints) -> Result<Tensor> {
+        aten::nansum(self, Some(&dims.ints()), false, None)
+    }
+
+    /// [`Tensor::nansum_dim`], whose dimensions stay, with size 1.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([[1.0, f64::NAN]])?.nansum_keepdim(1)?.shape(), [1, 1]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn nansum_keepdim(&self, dims: impl Ints) -> Result<Tensor> {
+        aten::nansum(self, Some(&dims.ints()), true, None)
     }
 
     /// The mean of what is a number; NaN where nothing is.
@@ -112,14 +124,32 @@ impl Tensor {
     /// ```
     /// use straightline::tensor;
     /// let x = tensor([[1.0, f64::NAN], [2.0, 3.0]])?;
-    /// assert_eq!(x.nanmean_dim(1, false)?.to_vec::<f32>()?, [1.0, 2.5]);
+    /// assert_eq!(x.nanmean_dim(1)?.to_vec::<f32>()?, [1.0, 2.5]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn nanmean_dim(&self, dims: impl Ints, keepdim: bool) -> Result<Tensor> {
+    pub fn nanmean_dim(&self, dims: impl Ints) -> Result<Tensor> {
+        self.nanmean_over(dims, false)
+    }
+
+    /// [`Tensor::nanmean_dim`], whose dimensions stay, with size 1.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([[1.0, f64::NAN]])?.nanmean_keepdim(1)?.shape(), [1, 1]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn nanmean_keepdim(&self, dims: impl Ints) -> Result<Tensor> {
+        self.nanmean_over(dims, true)
+    }
+
+    #[track_caller]
+    fn nanmean_over(&self, dims: impl Ints, keepdim: bool) -> Result<Tensor> {
         let dims = dims.ints();
-        let numbers = self.isnan()?.logical_not()?.sum_dim(&dims, keepdim)?;
-        self.nansum_dim(&dims, keepdim)?.div(&numbers)
+        let numbers = self.isnan()?.logical_not()?;
+        let numbers = aten::sum_dim_int_list(&numbers, Some(&dims), keepdim, None)?;
+        aten::nansum(self, Some(&dims), keepdim, None)?.div(&numbers)
     }
 
     /// The median of what is a number. See [`aten::nanmedian`].

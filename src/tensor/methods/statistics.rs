@@ -24,13 +24,25 @@ impl Tensor {
     /// ```
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[3f32, 1.0, 2.0], &[3])?;
-    /// let (value, index) = x.median_dim(0, false)?;
+    /// let (value, index) = x.median_dim(0)?;
     /// assert_eq!((value.item::<f64>()?, index.item::<i64>()?), (2.0, 2));
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn median_dim(&self, dim: impl Int, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        aten::median_dim(self, dim.to_i64(), keepdim)
+    pub fn median_dim(&self, dim: impl Int) -> Result<(Tensor, Tensor)> {
+        aten::median_dim(self, dim.to_i64(), false)
+    }
+
+    /// [`Tensor::median_dim`], whose dimensions stay, with size 1.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([3.0, 1.0, 2.0])?.median_keepdim(0)?.0.shape(), [1]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn median_keepdim(&self, dim: impl Int) -> Result<(Tensor, Tensor)> {
+        aten::median_dim(self, dim.to_i64(), true)
     }
 
     /// The `k`-th smallest elements along the last dimension (from 1 on), and where they are. See [`aten::kthvalue`].
@@ -43,7 +55,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn kthvalue(&self, k: impl Int) -> Result<(Tensor, Tensor)> {
-        self.kthvalue_dim(k.to_i64(), -1, false)
+        self.kthvalue_dim(k.to_i64(), -1)
     }
 
     /// [`Tensor::kthvalue`] along a dimension, which stays with size 1 where `keepdim` says so.
@@ -51,18 +63,25 @@ impl Tensor {
     /// ```
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[3f32, 1.0, 2.0], &[3])?;
-    /// let (value, _) = x.kthvalue_dim(3, 0, false)?;
+    /// let (value, _) = x.kthvalue_dim(3, 0)?;
     /// assert_eq!(value.item::<f64>()?, 3.0);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn kthvalue_dim(
-        &self,
-        k: impl Int,
-        dim: impl Int,
-        keepdim: bool,
-    ) -> Result<(Tensor, Tensor)> {
-        aten::kthvalue(self, k.to_i64(), dim.to_i64(), keepdim)
+    pub fn kthvalue_dim(&self, k: impl Int, dim: impl Int) -> Result<(Tensor, Tensor)> {
+        aten::kthvalue(self, k.to_i64(), dim.to_i64(), false)
+    }
+
+    /// [`Tensor::kthvalue_dim`], whose dimensions stay, with size 1.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([3.0, 1.0, 2.0])?.kthvalue_keepdim(2, 0)?.0.shape(), [1]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn kthvalue_keepdim(&self, k: impl Int, dim: impl Int) -> Result<(Tensor, Tensor)> {
+        aten::kthvalue(self, k.to_i64(), dim.to_i64(), true)
     }
 
     /// The length of all elements as one vector: the root of the sum of their squares. See
@@ -83,12 +102,24 @@ impl Tensor {
     /// ```
     /// use straightline::tensor;
     /// let x = tensor([[3.0, 4.0], [0.0, -7.0]])?;
-    /// assert_eq!(x.norm_dim(1, false)?.to_vec::<f32>()?, [5.0, 7.0]);
+    /// assert_eq!(x.norm_dim(1)?.to_vec::<f32>()?, [5.0, 7.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn norm_dim(&self, dims: impl Ints, keepdim: bool) -> Result<Tensor> {
-        self.norm_with(2, dims, keepdim)
+    pub fn norm_dim(&self, dims: impl Ints) -> Result<Tensor> {
+        self.norm_with(2, dims, false)
+    }
+
+    /// [`Tensor::norm_dim`], whose dimensions stay, with size 1.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([[3.0, 4.0]])?.norm_keepdim(1)?.shape(), [1, 1]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn norm_keepdim(&self, dims: impl Ints) -> Result<Tensor> {
+        self.norm_with(2, dims, true)
     }
 
     /// The vector norm of an order over dimensions, over all of them where the list is empty.
@@ -182,14 +213,26 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::tensor;
-    /// let (low, high) = tensor([[3.0, 1.0], [2.0, 4.0]])?.aminmax_dim(1, false)?;
+    /// let (low, high) = tensor([[3.0, 1.0], [2.0, 4.0]])?.aminmax_dim(1)?;
     /// assert_eq!(low.to_vec::<f32>()?, [1.0, 2.0]);
     /// assert_eq!(high.to_vec::<f32>()?, [3.0, 4.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn aminmax_dim(&self, dim: impl Int, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        aten::aminmax(self, Some(dim.to_i64()), keepdim)
+    pub fn aminmax_dim(&self, dim: impl Int) -> Result<(Tensor, Tensor)> {
+        aten::aminmax(self, Some(dim.to_i64()), false)
+    }
+
+    /// [`Tensor::aminmax_dim`], whose dimensions stay, with size 1.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// assert_eq!(tensor([[3.0, 1.0]])?.aminmax_keepdim(1)?.0.shape(), [1, 1]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn aminmax_keepdim(&self, dim: impl Int) -> Result<(Tensor, Tensor)> {
+        aten::aminmax(self, Some(dim.to_i64()), true)
     }
 
     /// How often each of 0, 1, 2, ... occurs. See [`aten::bincount`].

@@ -40,7 +40,7 @@ const PROGRAMS: [Program; 8] = [
         for (i, part) in y.split(1, 1)?.iter().enumerate() {
             part.mul_(i as i64)?.sub_(1)?;
         }
-        Ok(vec![y.sum_dim(0, false)?, y])
+        Ok(vec![y.sum_dim(0)?, y])
     },
     |x| {
         let y = Tensor::zeros([3, 2])?;

@@ -120,7 +120,7 @@ fn functions() -> Result<()> {
     is(&tensor([3, 1, 3])?.unique()?, [1i64, 3]);
     is(&tensor([3, 1, 2])?.sort_dim(0, false)?.0, [1i64, 2, 3]);
     is(&x.argmax()?, [2i64]);
-    is(&x.argmax_dim(-1, false)?, [2i64]);
+    is(&x.argmax_dim(-1)?, [2i64]);
     Ok(())
 }
 

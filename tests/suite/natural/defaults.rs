@@ -20,9 +20,9 @@ fn order() -> Result<()> {
     is(&places, [0i64, 2, 1, 2]);
     is(&x.topk_dim(1, 0, false)?.0, [3f32, 1.0, 2.0]);
     is(&x.kthvalue(2)?.0, [2f32, 7.0]);
-    assert_eq!(x.kthvalue_dim(1, 0, true)?.0.shape(), [1, 3]);
+    assert_eq!(x.kthvalue_keepdim(1, 0)?.0.shape(), [1, 3]);
     is(&tensor([[2, 1, 2], [0, 0, 4]])?.mode()?.0, [2i64, 0]);
-    is(&tensor([[2, 1], [2, 4]])?.mode_dim(0, false)?.0, [2i64, 1]);
+    is(&tensor([[2, 1], [2, 4]])?.mode_dim(0)?.0, [2i64, 1]);
     is(&x.diff()?, [-2f32, 1.0, 4.0, -2.0]);
     is(&x.diff_dim(0)?, [2f32, 8.0, 5.0]);
     Ok(())
@@ -33,23 +33,23 @@ fn reductions() -> Result<()> {
     let x = tensor([[3.0, 1.0, 2.0], [5.0, 9.0, 7.0]])?;
     is(&x.argmax()?, [4i64]);
     is(&x.argmin()?, [1i64]);
-    is(&x.argmax_dim(0, false)?, [1i64, 1, 1]);
-    assert_eq!(x.argmin_dim(1, true)?.shape(), [2, 1]);
+    is(&x.argmax_dim(0)?, [1i64, 1, 1]);
+    assert_eq!(x.argmin_keepdim(1)?.shape(), [2, 1]);
     is(&x.amax(1)?, [3f32, 9.0]);
     is(&x.amin(())?, [1f32]);
-    assert_eq!(x.amax_dim([0, 1], true)?.shape(), [1, 1]);
+    assert_eq!(x.amax_keepdim([0, 1])?.shape(), [1, 1]);
     near(&x.logsumexp(-1)?, [3.407_606, 9.142_932]);
-    assert_eq!(x.logsumexp_dim((0, 1), true)?.shape(), [1, 1]);
-    near(&x.var_dim(1, false)?, [1.0, 4.0]);
+    assert_eq!(x.logsumexp_keepdim((0, 1))?.shape(), [1, 1]);
+    near(&x.var_dim(1)?, [1.0, 4.0]);
     near(&x.var_with(1, 0, false)?, [2.0 / 3.0, 8.0 / 3.0]);
-    near(&x.std_dim(-1, true)?, [1.0, 2.0]);
+    near(&x.std_keepdim(-1)?, [1.0, 2.0]);
     let (std, mean) = x.std_mean()?;
     assert_close(&std, &x.std()?)?;
     assert_close(&mean, &x.mean()?)?;
     let (var, mean) = x.var_mean_with(1, 1, false)?;
     near(&var, [1.0, 4.0]);
     near(&mean, [2.0, 7.0]);
-    near(&x.norm_dim(1, false)?, [14f32.sqrt(), 155f32.sqrt()]);
+    near(&x.norm_dim(1)?, [14f32.sqrt(), 155f32.sqrt()]);
     near(&x.norm_with(1, (), false)?, [27.0]);
     is(&tensor([[0, 1, 2], [3, 0, 0]])?.count_nonzero()?, [3i64]);
     is(

@@ -46,9 +46,9 @@ fn statistics() -> Result<()> {
     let x = tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 9.0]])?;
     near(&x.quantile(0.5)?, [3.5]);
     near(&x.quantile([0.25, 0.75])?, [2.25, 4.75]);
-    near(&x.quantile_dim(0.5, 1, false)?, [2.0, 5.0]);
-    assert_eq!(x.quantile_dim([0.1, 0.5, 0.9], 0, true)?.shape(), [3, 1, 3]);
-    assert_eq!(x.quantile_dim(0.5, -1, true)?.shape(), [2, 1]);
+    near(&x.quantile_dim(0.5, 1)?, [2.0, 5.0]);
+    assert_eq!(x.quantile_keepdim([0.1, 0.5, 0.9], 0)?.shape(), [3, 1, 3]);
+    assert_eq!(x.quantile_keepdim(0.5, -1)?.shape(), [2, 1]);
     assert!(x.quantile(1.5).is_err() && tensor([1])?.quantile(0.5).is_err());
     assert!(
         tensor([1.0, f64::NAN])?
@@ -74,8 +74,7 @@ fn statistics() -> Result<()> {
     near(&tensor([3.0, 1.0, 2.0])?.median()?, [2.0]);
     near(&x.renorm(2, 0, 1)?.norm_with(2, 1, false)?, [1.0, 1.0]);
     // compiled as well
-    let f =
-        straightline::compile(|x: &Tensor| x.quantile_dim([0.25, 0.5], 1, false)?.add(x.cov()?));
+    let f = straightline::compile(|x: &Tensor| x.quantile_dim([0.25, 0.5], 1)?.add(x.cov()?));
     assert_close(&f.call(&x)?, &f.eager(&x)?)
 }
 
@@ -88,9 +87,9 @@ fn what_is_not_a_number() -> Result<()> {
     is(&tensor([2.75, -2.75])?.frac()?, [0.75f32, -0.75]);
     let y = tensor([[1.0, f64::NAN], [2.0, 4.0]])?;
     is(&y.nansum()?, [7f32]);
-    is(&y.nansum_dim(0, false)?, [3f32, 4.0]);
+    is(&y.nansum_dim(0)?, [3f32, 4.0]);
     near(&y.nanmean()?, [7.0 / 3.0]);
-    is(&y.nanmean_dim(1, true)?, [1f32, 3.0]);
+    is(&y.nanmean_keepdim(1)?, [1f32, 3.0]);
     is(&y.nanmedian()?, [2f32]);
     is(&tensor([1.26, 17.0])?.round_decimals(1)?, [1.3f32, 17.0]);
     is(&tensor([1.5])?.ldexp(2)?, [6f32]);

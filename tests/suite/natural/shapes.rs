@@ -66,9 +66,9 @@ fn shapes() -> Result<()> {
     let [r, c] = m.dims()?;
     assert_eq!((r, c), (2, 3));
     assert_eq!(m.size(-1)?, 3);
-    is(&m.sum_dim(0, false)?, [3i64, 5, 7]);
-    is(&m.sum_dim([0, 1], false)?, [15i64]);
-    assert_eq!(m.sum_dim(1, true)?.shape(), [2, 1]);
+    is(&m.sum_dim(0)?, [3i64, 5, 7]);
+    is(&m.sum_dim([0, 1])?, [15i64]);
+    assert_eq!(m.sum_keepdim(1)?.shape(), [2, 1]);
     is(&m.amax(1)?, [2i64, 5]);
     is(&m.flip(1)?, [2i64, 1, 0, 5, 4, 3]);
     is(&Tensor::cat([&m, &m], 0)?.i((2, ..))?, [0i64, 1, 2]);
