@@ -219,48 +219,30 @@ impl Code {
 
 /// The function behind what Cranelift calls by name; `None` for those that no code of ours leads to.
 fn libcall(call: LibCall) -> Option<usize> {
-    extern "C" fn ceil_f32(x: f32) -> f32 {
-        x.ceil()
+    macro_rules! functions {
+        ($($call:ident($($x:ident),*): $t:ty = $result:expr;)*) => {
+            match call {
+                $(LibCall::$call => {
+                    extern "C" fn function($($x: $t),*) -> $t {
+                        $result
+                    }
+                    function as *const ()
+                })*
+                _ => return None,
+            }
+        };
     }
-    extern "C" fn ceil_f64(x: f64) -> f64 {
-        x.ceil()
-    }
-    extern "C" fn floor_f32(x: f32) -> f32 {
-        x.floor()
-    }
-    extern "C" fn floor_f64(x: f64) -> f64 {
-        x.floor()
-    }
-    extern "C" fn trunc_f32(x: f32) -> f32 {
-        x.trunc()
-    }
-    extern "C" fn trunc_f64(x: f64) -> f64 {
-        x.trunc()
-    }
-    extern "C" fn nearest_f32(x: f32) -> f32 {
-        x.round_ties_even()
-    }
-    extern "C" fn nearest_f64(x: f64) -> f64 {
-        x.round_ties_even()
-    }
-    extern "C" fn fma_f32(a: f32, b: f32, c: f32) -> f32 {
-        a.mul_add(b, c)
-    }
-    extern "C" fn fma_f64(a: f64, b: f64, c: f64) -> f64 {
-        a.mul_add(b, c)
-    }
-    let pointer: *const () = match call {
-        LibCall::CeilF32 => ceil_f32 as *const (),
-        LibCall::CeilF64 => ceil_f64 as *const (),
-        LibCall::FloorF32 => floor_f32 as *const (),
-        LibCall::FloorF64 => floor_f64 as *const (),
-        LibCall::TruncF32 => trunc_f32 as *const (),
-        LibCall::TruncF64 => trunc_f64 as *const (),
-        LibCall::NearestF32 => nearest_f32 as *const (),
-        LibCall::NearestF64 => nearest_f64 as *const (),
-        LibCall::FmaF32 => fma_f32 as *const (),
-        LibCall::FmaF64 => fma_f64 as *const (),
-        _ => return None,
+    let pointer = functions! {
+        CeilF32(x): f32 = x.ceil();
+        CeilF64(x): f64 = x.ceil();
+        FloorF32(x): f32 = x.floor();
+        FloorF64(x): f64 = x.floor();
+        TruncF32(x): f32 = x.trunc();
+        TruncF64(x): f64 = x.trunc();
+        NearestF32(x): f32 = x.round_ties_even();
+        NearestF64(x): f64 = x.round_ties_even();
+        FmaF32(x, y, z): f32 = x.mul_add(y, z);
+        FmaF64(x, y, z): f64 = x.mul_add(y, z);
     };
     Some(pointer.expose_provenance())
 }
