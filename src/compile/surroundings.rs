@@ -123,6 +123,9 @@ impl Answer {
                 straightline_runtime::cpu::threads::num_threads() == *n
             }
             Answer::Other(Asked::Autocast(low)) => autocast::low_precisions() == *low,
+            Answer::Other(Asked::Registrations(then)) => generation(Ordering::Acquire) == *then,
+            Answer::Other(Asked::Kernels(op, keys)) => op.kernel_keys() == *keys,
+            Answer::Other(Asked::Served(op, key, yes)) => op.serves(*key) == *yes,
             Answer::Other(Asked::Offset(_)) => true,
         }
     }
@@ -161,6 +164,16 @@ impl Answer {
             }
             Answer::Other(Asked::Autocast(_)) => {
                 "autocast has another low precision, and the function asks for it".into()
+            }
+            Answer::Other(Asked::Registrations(_)) => {
+                "something was registered, and the function asks for an operator that there was not"
+                    .into()
+            }
+            Answer::Other(Asked::Kernels(op, _) | Asked::Served(op, ..)) => {
+                format!(
+                    "`{}` has other kernels, and the function asks for them",
+                    op.name()
+                )
             }
             Answer::Other(Asked::Offset(_)) => String::new(),
         }
@@ -245,7 +258,7 @@ impl Operators {
             .filter(|(key, epoch)| now.iter().any(|(k, e)| k == key && e != epoch));
         let served = |key: DispatchKey| {
             let mut used = self.used.iter().map(|(op, _)| *op);
-            used.find(|op| !op.has_kernel(key))
+            used.find(|op| !op.registers(key))
         };
         changed.into_iter().find_map(|(key, _)| served(*key))
     }

@@ -222,7 +222,7 @@ impl Copies {
             return Ok(false);
         }
         let key = DispatchKey::dense(t.device().kind);
-        Ok(super::dispatcher::operator("aten::as_strided")?.has_kernel(key))
+        Ok(super::dispatcher::operator("aten::as_strided")?.registers(key))
     }
 
     /// The copy of the whole storage of a tensor.

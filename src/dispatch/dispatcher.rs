@@ -8,6 +8,7 @@ use super::listener::{self, Listener, Listeners, RegistrationEvent};
 use super::operator::{Definition, OperatorEntry, OperatorHandle, Record, not_found};
 use super::table::Layouts;
 use crate::error::Result;
+use crate::modes::outside;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -123,10 +124,12 @@ pub fn find_schema(name: &OperatorName) -> Option<OperatorHandle> {
 /// The text is no operator name, or there is no such operator.
 pub fn operator(name: &str) -> Result<OperatorHandle> {
     let name: OperatorName = name.parse().map_err(DispatchError::from)?;
-    match default_overload(&name) {
+    let found = match default_overload(&name) {
         Some(op) => Ok(op),
         None => find_or_error(&name),
-    }
+    };
+    outside::asks_operator(found.as_ref().ok().copied());
+    found
 }
 
 /// Overloads that a name stands for before others, as PyTorch's functions choose by their arguments.
@@ -176,7 +179,7 @@ pub(super) fn any_has_kernel(key: DispatchKey) -> bool {
         .read()
         .operators
         .values()
-        .any(|op| op.has_kernel(key))
+        .any(|op| op.registers(key))
 }
 
 /// The overloads of a name such as `aten::add`, by name.

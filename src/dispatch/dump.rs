@@ -90,7 +90,7 @@ pub fn dump_table(op: OperatorHandle) -> String {
 pub fn dump_registrations(key: Option<DispatchKey>) -> String {
     all_operators()
         .into_iter()
-        .filter(|op| key.is_none_or(|k| op.has_kernel(k)))
+        .filter(|op| key.is_none_or(|k| op.registers(k)))
         .map(|op| format!("{}\n", op.name()))
         .collect()
 }

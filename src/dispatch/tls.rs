@@ -3,6 +3,7 @@
 use super::key::DispatchKey;
 use super::keyset::DispatchKeySet;
 use super::{record, recursion};
+use crate::modes::outside;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -170,9 +171,10 @@ impl Local {
 }
 
 /// The number of times this thread has entered the dispatcher: calls and redispatches, boxed and
-/// unboxed. A replayed plan adds none.
-#[inline]
+/// unboxed. A replayed plan adds none, and so a function that asks for it is not captured.
+#[track_caller]
 pub fn call_count() -> u64 {
+    outside::asks_calls(Location::caller());
     LOCAL.with(|l| l.calls.get())
 }
 

@@ -59,7 +59,7 @@ pub fn wrapped_views(
     for op in all_operators() {
         let Some(schema) = op.schema() else { continue };
         let ours = op.name().namespace() == Some("aten")
-            && !op.has_kernel(DispatchKey::CompositeImplicitAutograd)
+            && !op.registers(DispatchKey::CompositeImplicitAutograd)
             // a bit is a key of the tensor, whatever it wraps
             && !MATH_BITS.contains(&op.name().to_string().as_str());
         let wrapped = wrapped.clone();

@@ -197,7 +197,7 @@ impl<'a> Call<'a> {
     /// do only where autograd has taken the composite apart already.
     pub fn decompose(&self) -> Option<Result<Vec<Value>>> {
         let composite = DispatchKey::CompositeImplicitAutograd;
-        if !self.op.has_kernel(composite) {
+        if !self.op.registers(composite) {
             return None;
         }
         let mut stack = self.args.clone();

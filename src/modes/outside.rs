@@ -7,13 +7,14 @@
 
 use super::functionalize::{self, Owner};
 use super::tracer;
-use crate::dispatch::{OperatorHandle, TlsKeySets};
+use crate::dispatch::{DispatchKey, OperatorHandle, TlsKeySets, generation};
 use crate::error::{Error, ErrorKind, Result};
 use crate::modes::autocast;
 use crate::tensor::{Held, Tensor};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::panic::Location;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A source line.
@@ -45,6 +46,12 @@ pub(crate) enum Asked {
     },
     /// How many threads kernels use.
     Threads(usize),
+    /// What is registered, as of this generation: for an operator that there is not.
+    Registrations(u64),
+    /// The keys at which an operator has kernels.
+    Kernels(OperatorHandle, Vec<DispatchKey>),
+    /// Whether a call finds a kernel at a key.
+    Served(OperatorHandle, DispatchKey, bool),
     /// The low precisions of autocast, whether it is on or off.
     Autocast(autocast::LowPrecisions),
 }
@@ -406,6 +413,38 @@ pub(crate) fn asks_same(a: &Tensor, b: &Tensor) -> Option<bool> {
     let yes = of_a.same_handle(&of_b);
     ask(Asked::Same { a, b, yes });
     Some(yes)
+}
+
+/// The function asks for an operator by its name.
+pub(crate) fn asks_operator(found: Option<OperatorHandle>) {
+    if at_work() {
+        match found {
+            Some(op) => used(op),
+            None => ask(Asked::Registrations(generation(Ordering::Acquire))),
+        }
+    }
+}
+
+/// The function asks for the kernels of an operator.
+pub(crate) fn asks_kernels(op: OperatorHandle) {
+    if at_work() {
+        ask(Asked::Kernels(op, op.kernel_keys()));
+    }
+}
+
+/// The function asks whether a call would find a kernel.
+pub(crate) fn asks_served(op: OperatorHandle, key: DispatchKey) {
+    if at_work() {
+        ask(Asked::Served(op, key, op.serves(key)));
+    }
+}
+
+/// The function asks how many calls there have been: refused.
+pub(crate) fn asks_calls(at: Line) {
+    if at_work() {
+        let why = "a replay makes no calls, and a capture others than eager code: ask outside";
+        refuse("call_count()", why, Some(at));
+    }
 }
 
 /// The function asks how many threads there are.

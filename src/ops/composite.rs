@@ -125,7 +125,7 @@ fn parts(op: OperatorHandle, args: &[Value]) -> Result<Option<Value>> {
 /// goes to the fallback, which knows its rules.
 pub(super) fn is_for_fallback(other: OperatorHandle, op: OperatorHandle, args: &[Value]) -> bool {
     let backend = backend_of(op, args);
-    !other.has_kernel(backend) && op.has_fallback(backend)
+    !other.registers(backend) && op.has_fallback(backend)
 }
 
 fn variant(base: &str, overload: &str) -> Option<OperatorHandle> {

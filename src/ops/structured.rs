@@ -111,7 +111,7 @@ pub(super) fn shapes(op: OperatorHandle, args: &[Value]) -> Result<(Vec<Tensor>,
 
 /// Whether the `out` that this backend has is itself made of the functional variant: the two would call each other.
 fn is_circular(op: OperatorHandle, out: OperatorHandle, args: &[Value]) -> bool {
-    out.has_kernel(K::CompositeExplicitAutograd) && !out.has_kernel(backend_of(op, args))
+    out.registers(K::CompositeExplicitAutograd) && !out.registers(backend_of(op, args))
 }
 
 /// The functional variant for every backend that has `out`.

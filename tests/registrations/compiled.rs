@@ -344,3 +344,51 @@ fn an_operator_whose_library_was_dropped_is_gone() {
         (11.0, 11.0)
     );
 }
+
+#[test]
+fn what_the_function_asks_of_the_registry_is_guarded() {
+    let x = vec(&[1.0]);
+    // an operator that there is not, and then is, and then is not
+    let f = compile(|x: &Tensor| x.add(operator("t_asked::late").is_ok() as i64));
+    let both = |expected: &[f32]| {
+        assert_eq!(values(&f.eager(&x).unwrap()), expected);
+        assert_eq!(values(&f.call(&x).unwrap()), expected);
+        assert_eq!(values(&f.call(&x).unwrap()), expected);
+    };
+    both(&[1.0]);
+    let mut lib = Library::new("t_asked").unwrap();
+    lib.def("late(Tensor x) -> Tensor").unwrap();
+    both(&[2.0]);
+    drop(lib);
+    both(&[1.0]);
+    // a kernel
+    let key = DispatchKey::PrivateUse3;
+    let f = compile(move |x: &Tensor| {
+        let op = operator("aten::hardshrink")?;
+        x.add(i64::from(op.has_kernel(key)) + 2 * i64::from(op.has_computed_kernel(key)))
+    });
+    let both = |expected: &[f32]| {
+        assert_eq!(values(&f.eager(&x).unwrap()), expected);
+        assert_eq!(values(&f.call(&x).unwrap()), expected);
+    };
+    both(&[1.0]);
+    let mut lib = Library::implementation("aten", key).unwrap();
+    lib.impl_("hardshrink", |x: &Tensor, _: straightline::Scalar| x.neg())
+        .unwrap();
+    both(&[4.0]);
+    drop(lib);
+    both(&[1.0]);
+}
+
+#[test]
+fn how_many_calls_there_have_been_is_refused() {
+    let f = compile(|x: &Tensor| {
+        let before = call_count();
+        let y = x.add(1)?;
+        y.add((call_count() - before) as i64)
+    });
+    let e = f.call(&vec(&[1.0])).unwrap_err();
+    assert!(matches!(e.kind(), ErrorKind::NotCaptured { .. }), "{e}");
+    assert!(e.to_string().contains("call_count()"), "{e}");
+    assert!(e.location().is_some(), "{e}");
+}

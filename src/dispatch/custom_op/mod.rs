@@ -131,7 +131,7 @@ impl CustomOp {
     fn register_device(&mut self, device: DeviceType, kernel: Kernel, site: Site) -> Result<()> {
         let schema = self.schema();
         if !schema.args.iter().any(|a| a.ty.is_dispatch_relevant())
-            && !self.op.has_kernel(K::BackendSelect)
+            && !self.op.registers(K::BackendSelect)
         {
             let position = (schema.args.iter()).position(|a| a.ty == SchemaType::Device);
             let Some(position) = position else {

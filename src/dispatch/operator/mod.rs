@@ -25,6 +25,7 @@ use super::tls;
 use super::trace::{Entry, Scope};
 use super::value::{Stack, Value};
 use crate::error::Result;
+use crate::modes::outside;
 use entry::Table;
 use std::fmt;
 use std::marker::PhantomData;
@@ -130,16 +131,34 @@ impl OperatorHandle {
 
     /// Whether a kernel is registered at exactly this key.
     pub fn has_kernel(self, key: DispatchKey) -> bool {
+        outside::asks_kernels(self);
+        self.registers(key)
+    }
+
+    /// [`OperatorHandle::has_kernel`], asked by the crate itself.
+    pub(crate) fn registers(self, key: DispatchKey) -> bool {
         self.0.kernels().contains_key(&key)
     }
 
     /// The keys at which kernels are registered.
     pub fn registered_keys(self) -> Vec<DispatchKey> {
+        outside::asks_kernels(self);
+        self.kernel_keys()
+    }
+
+    /// [`OperatorHandle::registered_keys`], asked by the crate itself.
+    pub(crate) fn kernel_keys(self) -> Vec<DispatchKey> {
         self.0.kernels().keys().copied().collect()
     }
 
     /// Whether a call that dispatches to this key finds a kernel, by whatever rule.
     pub fn has_computed_kernel(self, key: DispatchKey) -> bool {
+        outside::asks_served(self, key);
+        self.serves(key)
+    }
+
+    /// [`OperatorHandle::has_computed_kernel`], asked by the crate itself.
+    pub(crate) fn serves(self, key: DispatchKey) -> bool {
         let record = self.0.lookup(key.into());
         !ptr::eq(record, *MISSING) && !ptr::eq(record, *AMBIGUOUS)
     }
@@ -151,7 +170,7 @@ impl OperatorHandle {
     ///
     /// No kernel serves the key.
     pub fn kernel_for(self, key: DispatchKey) -> Result<Kernel> {
-        if !self.has_computed_kernel(key) {
+        if !self.serves(key) {
             return Err(self.missing(key));
         }
         Ok(self.0.lookup(key.into()).kernel.clone())
@@ -167,7 +186,7 @@ impl OperatorHandle {
     /// are made of other operators are none of these, whoever wrote them.
     pub(crate) fn is_replaced_at(self, key: DispatchKey) -> bool {
         let ours = matches!(self.name().namespace(), Some("aten" | "prims"));
-        if !ours || !self.has_computed_kernel(key) {
+        if !ours || !self.serves(key) {
             return false;
         }
         let record = self.0.lookup(key.into());
@@ -405,7 +424,7 @@ impl OperatorHandle {
         let available = SLOTS
             .iter()
             .map(|s| s.key)
-            .filter(|k| is_backend(k) && self.has_computed_kernel(*k) && !is_report(k))
+            .filter(|k| is_backend(k) && self.serves(*k) && !is_report(k))
             .collect();
         MissingKernel {
             op: self.name().to_string(),

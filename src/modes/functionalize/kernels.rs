@@ -150,7 +150,7 @@ fn replaced(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> R
 
 /// The key with the kernel that takes the operator apart, if there is one.
 fn taken_apart_at(op: OperatorHandle) -> Option<DispatchKey> {
-    if op.has_kernel(DispatchKey::Functionalize) {
+    if op.registers(DispatchKey::Functionalize) {
         return Some(DispatchKey::Functionalize);
     }
     is_composite(op).then_some(DispatchKey::CompositeImplicitAutograd)
@@ -181,10 +181,10 @@ fn is_complex_factory(op: OperatorHandle, args: &[Value]) -> bool {
 
 /// Whether the operator is defined by calls of other operators only.
 fn is_composite(op: OperatorHandle) -> bool {
-    op.has_kernel(DispatchKey::CompositeImplicitAutograd)
+    op.registers(DispatchKey::CompositeImplicitAutograd)
         && !op.is_replaced_at(DispatchKey::CPU)
-        && !op.has_kernel(DispatchKey::CPU)
-        && !op.has_kernel(DispatchKey::Meta)
+        && !op.registers(DispatchKey::CPU)
+        && !op.registers(DispatchKey::Meta)
 }
 
 fn functional(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Result<()> {
