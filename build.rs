@@ -11,7 +11,7 @@ mod entry;
 mod op;
 
 use entry::{Entry, Tolerance, kernel_path, kernels};
-use op::{Op, row};
+use op::{Op, Table};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ fn sources() -> Result<Vec<PathBuf>, String> {
 
 fn generate() -> Result<(), String> {
     let mut wrappers = String::new();
-    let mut register = String::new();
+    let mut table = Table::default();
     let mut seen = BTreeSet::new();
     let mut declared = BTreeSet::new();
     let mut more = Vec::new();
@@ -65,7 +65,7 @@ fn generate() -> Result<(), String> {
             if !entry.func.contains('(') {
                 // kernels of a family for an operator that another file declares
                 let in_entry = |e: String| of_file(format!("in `{}`: {e}", entry.func));
-                kernels_only(entry, &text, file, &mut register).map_err(in_entry)?;
+                kernels_only(entry, &text, file, &mut table).map_err(in_entry)?;
                 more.push((file.to_string(), entry.func.clone()));
                 continue;
             }
@@ -79,7 +79,7 @@ fn generate() -> Result<(), String> {
                 let _ = writeln!(tolerances, "    ({name:?}, super::Tolerance::{class:?}),");
             }
             op.wrapper(&mut wrappers);
-            op.row((file, line_of(entry, &text)), &mut register);
+            op.row((file, line_of(entry, &text)), &mut table);
         }
     }
     if let Some((file, name)) = more.iter().find(|(_, name)| !declared.contains(name)) {
@@ -89,10 +89,10 @@ fn generate() -> Result<(), String> {
     }
     let out = format!(
         "{wrappers}\n\
-         /// What defines every operator and registers its kernels.\n\
-         pub(super) static OPERATORS: &[Registered] = &[\n{register}];\n\n\
+         {}\n\
          /// The classes that are not the default.\n\
-         pub(super) static TOLERANCES: &[(&str, super::Tolerance)] = &[\n{tolerances}];\n"
+         pub(super) static TOLERANCES: &[(&str, super::Tolerance)] = &[\n{tolerances}];\n",
+        table.finish()
     );
     let dir = std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?;
     std::fs::write(PathBuf::from(dir).join("aten.rs"), out).map_err(|e| e.to_string())
@@ -130,12 +130,7 @@ fn line_of(entry: &Entry, text: &str) -> usize {
 }
 
 /// Registers the kernels of an entry that has the name of an operator and not its schema.
-fn kernels_only(
-    entry: &Entry,
-    text: &str,
-    file: &str,
-    register: &mut String,
-) -> Result<(), String> {
+fn kernels_only(entry: &Entry, text: &str, file: &str, table: &mut Table) -> Result<(), String> {
     if !entry.tags.is_empty() || entry.doc.is_some() {
         return Err("tags and documentation belong to the entry with the schema".into());
     }
@@ -147,6 +142,6 @@ fn kernels_only(
         rows.push((key, kernel_path(&kernel)));
     }
     let at = (file, line_of(entry, text));
-    row(at, &entry.func, "None", "None", &rows, register);
+    table.push(at, &entry.func, "None", "None", &rows);
     Ok(())
 }

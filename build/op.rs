@@ -255,7 +255,7 @@ impl<'a> Op<'a> {
     }
 
     /// The operator's row in the table that registers them all.
-    pub(crate) fn row(&self, at: (&str, usize), out: &mut String) {
+    pub(crate) fn row(&self, at: (&str, usize), table: &mut Table) {
         let schema = format!("Some(({:?}, &{:?}))", self.entry.func, self.entry.tags);
         let structured = match &self.entry.structured[..] {
             [] => "None".to_string(),
@@ -266,7 +266,7 @@ impl<'a> Op<'a> {
             .iter()
             .map(|(key, path)| (key.clone(), self.kernel(key, path)))
             .collect();
-        row(at, &self.name(), &schema, &structured, &kernels, out);
+        table.push(at, &self.name(), &schema, &structured, &kernels);
     }
 
     /// The expression of the kernel at a key.
@@ -372,29 +372,54 @@ impl<'a> Op<'a> {
     }
 }
 
-/// A row of the table that registers the operators.
-pub(crate) fn row(
-    (file, line): (&str, usize),
-    name: &str,
-    schema: &str,
-    structured: &str,
-    kernels: &[(String, String)],
-    out: &mut String,
-) {
-    // writing to a String cannot fail
-    let _ = writeln!(
-        out,
-        "    Registered {{ at: ({file:?}, {line}), name: {name:?}, schema: {schema}, \
-         structured: {structured}, kernels: &["
-    );
-    for (key, kernel) in kernels {
-        let kernel = match kernel.strip_suffix("::fallthrough()") {
-            Some(_) => "Kernel::fallthrough".to_string(),
-            None => format!("|| kernel({kernel})"),
-        };
-        let _ = writeln!(out, "        (DispatchKey::{key}, {kernel}),");
+/// The rows of the table that registers the operators, each an item of its own: the compiler's incremental state has
+/// the types of an item once for each closure in it, so that one item of 3,354 closures took 24 s of each dev build.
+#[derive(Default)]
+pub(crate) struct Table {
+    rows: String,
+    count: usize,
+}
+
+impl Table {
+    /// Adds a row.
+    pub(crate) fn push(
+        &mut self,
+        (file, line): (&str, usize),
+        name: &str,
+        schema: &str,
+        structured: &str,
+        kernels: &[(String, String)],
+    ) {
+        let (out, count) = (&mut self.rows, self.count);
+        // writing to a String cannot fail
+        let _ = writeln!(
+            out,
+            "static ROW_{count}: Registered = Registered {{ at: ({file:?}, {line}), name: {name:?}, \
+             schema: {schema}, structured: {structured}, kernels: &["
+        );
+        for (key, kernel) in kernels {
+            let kernel = match kernel.strip_suffix("::fallthrough()") {
+                Some(_) => "Kernel::fallthrough".to_string(),
+                None => format!("|| kernel({kernel})"),
+            };
+            let _ = writeln!(out, "    (DispatchKey::{key}, {kernel}),");
+        }
+        let _ = writeln!(out, "] }};");
+        self.count += 1;
     }
-    let _ = writeln!(out, "    ] }},");
+
+    /// The rows, and the table of all of them.
+    pub(crate) fn finish(self) -> String {
+        let Table { mut rows, count } = self;
+        let all: Vec<String> = (0..count).map(|i| format!("&ROW_{i}")).collect();
+        let _ = writeln!(
+            rows,
+            "/// What defines every operator and registers its kernels.\n\
+             pub(super) static OPERATORS: &[&Registered] = &[{}];",
+            all.join(", ")
+        );
+        rows
+    }
 }
 
 /// `dim_IntList` to `dim_int_list`.
