@@ -1,4 +1,5 @@
-//! Functions of one complex number, in double precision.
+//! Functions of one complex number, in double precision. What they give at zeros, infinities and NaN is what C's Annex G
+//! says (of signs that it leaves open, glibc's).
 
 use num_complex::Complex;
 use straightline_passes::schedule::loops::UnaryOp;
@@ -86,11 +87,15 @@ pub(in crate::cpu::kernels) fn sqrt(x: C) -> C {
     if x.im.is_infinite() {
         return C::new(f64::INFINITY, x.im);
     }
-    if x.re == f64::NEG_INFINITY && x.im.is_finite() {
-        return C::new(0.0, f64::INFINITY.copysign(x.im));
-    }
-    if x.re == f64::INFINITY && x.im.is_finite() {
-        return C::new(f64::INFINITY, 0f64.copysign(x.im));
+    if x.re.is_infinite() {
+        let small = match x.im.is_nan() {
+            true => f64::NAN,
+            false => 0.0,
+        };
+        return match x.re > 0.0 {
+            true => C::new(f64::INFINITY, small.copysign(x.im)),
+            false => C::new(small, f64::INFINITY.copysign(x.im)),
+        };
     }
     // scaled, so that the size does not overflow
     let scale = x.re.abs().max(x.im.abs());
@@ -108,12 +113,21 @@ fn sinh(x: C) -> C {
     if x.im == 0.0 {
         return C::new(x.re.sinh(), x.im);
     }
+    if !x.im.is_finite() && (x.re == 0.0 || x.re.is_infinite()) {
+        return C::new(x.re, f64::NAN);
+    }
     C::new(x.re.sinh() * x.im.cos(), x.re.cosh() * x.im.sin())
 }
 
 fn cosh(x: C) -> C {
     if x.im == 0.0 {
         return C::new(x.re.cosh(), x.im * 1f64.copysign(x.re));
+    }
+    if !x.im.is_finite() && x.re == 0.0 {
+        return C::new(f64::NAN, x.re);
+    }
+    if !x.im.is_finite() && x.re.is_infinite() {
+        return C::new(f64::INFINITY, f64::NAN);
     }
     C::new(x.re.cosh() * x.im.cos(), x.re.sinh() * x.im.sin())
 }
@@ -128,6 +142,9 @@ fn expm1(x: C) -> C {
 
 /// `log(1 + x)` without cancellation near 0.
 fn log1p(x: C) -> C {
+    if x.re.is_nan() || x.im.is_nan() {
+        return C::new(f64::NAN, f64::NAN);
+    }
     let shifted = C::new(1.0 + x.re, x.im);
     // |1 + x|^2 - 1
     let excess = x.re * (2.0 + x.re) + x.im * x.im;
@@ -140,6 +157,19 @@ fn log1p(x: C) -> C {
 }
 
 fn tanh(x: C) -> C {
+    if x.re.is_infinite() && !x.im.is_finite() {
+        return C::new(1f64.copysign(x.re), 0f64.copysign(x.im));
+    }
+    if x.im == 0.0 || x.re == 0.0 && !x.im.is_finite() {
+        return C::new(
+            x.re.tanh(),
+            if x.re == 0.0 && x.im != 0.0 {
+                f64::NAN
+            } else {
+                x.im
+            },
+        );
+    }
     if x.re.abs() > 20.0 && x.im.is_finite() {
         // the next terms are below the last digit
         let tail = 4.0 * (-2.0 * x.re.abs()).exp() * x.im.sin() * x.im.cos();
@@ -154,6 +184,9 @@ fn tanh(x: C) -> C {
 
 /// By the square roots of `1 + ix` and `1 - ix`, which keep both branch cuts and do not cancel (Kahan's forms).
 fn asinh(x: C) -> C {
+    if x.re.is_nan() && x.im == 0.0 {
+        return x;
+    }
     let ix = turned(x);
     let (plus, minus) = (
         sqrt(C::new(1.0 + ix.re, ix.im)),
@@ -170,6 +203,12 @@ fn asinh(x: C) -> C {
 }
 
 fn acos(x: C) -> C {
+    if x.re.is_infinite() || x.im.is_infinite() {
+        return C::new(x.im.abs().atan2(x.re), f64::INFINITY.copysign(-x.im));
+    }
+    if x.re == 0.0 && x.im.is_nan() {
+        return C::new(std::f64::consts::FRAC_PI_2, x.im);
+    }
     let (minus, plus) = (
         sqrt(C::new(1.0 - x.re, -x.im)),
         sqrt(C::new(1.0 + x.re, x.im)),
@@ -180,6 +219,12 @@ fn acos(x: C) -> C {
 }
 
 fn acosh(x: C) -> C {
+    if x.re.is_infinite() || x.im.is_infinite() {
+        return C::new(f64::INFINITY, x.im.atan2(x.re));
+    }
+    if x.re == 0.0 && x.im.is_nan() {
+        return C::new(x.im, std::f64::consts::FRAC_PI_2);
+    }
     let (minus, plus) = (
         sqrt(C::new(x.re - 1.0, x.im)),
         sqrt(C::new(x.re + 1.0, x.im)),
@@ -190,9 +235,17 @@ fn acosh(x: C) -> C {
 }
 
 fn atanh(x: C) -> C {
-    if x.re.is_infinite() || x.im.is_infinite() {
+    if x.im.is_nan() && (x.re == 0.0 || x.re.is_infinite()) {
+        return C::new(0f64.copysign(x.re), x.im);
+    }
+    let far = x.re.hypot(x.im);
+    if far > 1e150 {
         let turn = std::f64::consts::FRAC_PI_2.copysign(x.im);
-        return C::new(0f64.copysign(x.re), turn);
+        let rest = match far.is_finite() {
+            true => x.re / far / far,
+            false => 0f64.copysign(x.re),
+        };
+        return C::new(rest, turn);
     }
     // odd: on the right side the logarithm does not cancel
     let (a, b) = (x.re.abs(), x.im);

@@ -140,3 +140,27 @@ fn reductions_and_arithmetic() {
         );
     }
 }
+
+/// `special_values.tsv` has what PyTorch 2.15 gives in complex128: function, argument, result. NaN stands for any.
+#[test]
+fn zeros_infinities_and_nan_give_what_pytorch_gives() {
+    use UnaryOp::*;
+    let ops = [
+        Sqrt, Sin, Cos, Tan, Sinh, Cosh, Tanh, Exp, Log, Asin, Acos, Atan, Asinh, Acosh, Atanh,
+        Rsqrt, Expm1, Log2, Log10, Log1p, Sigmoid,
+    ];
+    let name = |op: UnaryOp| format!("{op:?}").to_lowercase();
+    let same = |a: f64, b: f64| {
+        a.is_nan() && b.is_nan() || a == b || (a - b).abs() <= 1e-12 * b.abs() + 1e-290
+    };
+    let mut seen = 0;
+    for line in include_str!("special_values.tsv").lines() {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let n: Vec<f64> = fields[1..].iter().map(|x| x.parse().unwrap()).collect();
+        let op = *ops.iter().find(|op| name(**op) == fields[0]).unwrap();
+        let r = one(op, C::new(n[0], n[1]));
+        assert!(same(r.re, n[2]) && same(r.im, n[3]), "{line}: {r}");
+        seen += 1;
+    }
+    assert_eq!(seen, ops.len() * 64);
+}
