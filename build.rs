@@ -144,7 +144,7 @@ fn kernels_only(
         if key == "BackendSelect" {
             return Err("BackendSelect is generated from the schema: register it there".into());
         }
-        rows.push((key, kernel_path(&kernel)));
+        rows.push((key, kernel_path(&kernel), String::new()));
     }
     let at = (file, line_of(entry, text));
     row(at, &entry.func, "None", "None", &rows, register);

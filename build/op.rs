@@ -28,6 +28,18 @@ const OF_OTHERS_ALONE: [&str; 5] = [
     "math_bits::neg_view",
 ];
 
+/// The families of kernels that write and take what they need by themselves: in one go, or `access::whole` where they are
+/// made of several. The others are held around.
+const HOLD_BY_THEMSELVES: [&str; 7] = [
+    "copy::",
+    "formula_activation::",
+    "formula_arithmetic::",
+    "norm::",
+    "pointwise::",
+    "random::",
+    "shape_inplace::",
+];
+
 pub(crate) struct Param {
     pub(crate) name: String,
     pub(crate) rust: String,
@@ -261,10 +273,16 @@ impl<'a> Op<'a> {
             [] => "None".to_string(),
             of => format!("Some((&{of:?}, {}))", self.out_rules()),
         };
-        let kernels: Vec<(String, String)> = self
+        let kernels: Vec<(String, String, String)> = self
             .kernels
             .iter()
-            .map(|(key, path)| (key.clone(), self.kernel(key, path)))
+            .map(|(key, path)| {
+                let whole = match self.is_whole(key, path) {
+                    true => format!(".whole({:#b})", self.written()),
+                    false => String::new(),
+                };
+                (key.clone(), self.kernel(key, path), whole)
+            })
             .collect();
         row(at, &self.name(), &schema, &structured, &kernels, out);
     }
@@ -292,6 +310,21 @@ impl<'a> Op<'a> {
             }
             (path, _) => kernel_path(path),
         }
+    }
+
+    /// The positions of the arguments that are written.
+    fn written(&self) -> u64 {
+        let args = self.schema.args.iter().enumerate();
+        args.filter(|(_, a)| a.is_write())
+            .fold(0, |bits, (i, _)| bits | 1 << i)
+    }
+
+    /// Whether a kernel's operands are held around it, since it may be made of several that write or read them.
+    fn is_whole(&self, key: &str, path: &str) -> bool {
+        let runs = key == "CPU" || key == "SparseCPU" || key.starts_with("Composite");
+        let by_itself = HOLD_BY_THEMSELVES.iter().any(|f| path.starts_with(f));
+        let made = matches!(path, "fallthrough" | "below_autograd" | "composed_out" | "variant");
+        runs && self.written() != 0 && !made && !by_itself
     }
 
     /// What the entry says of `out`.
@@ -378,7 +411,7 @@ pub(crate) fn row(
     name: &str,
     schema: &str,
     structured: &str,
-    kernels: &[(String, String)],
+    kernels: &[(String, String, String)],
     out: &mut String,
 ) {
     // writing to a String cannot fail
@@ -387,10 +420,10 @@ pub(crate) fn row(
         "    Registered {{ at: ({file:?}, {line}), name: {name:?}, schema: {schema}, \
          structured: {structured}, kernels: &["
     );
-    for (key, kernel) in kernels {
+    for (key, kernel, whole) in kernels {
         let kernel = match kernel.strip_suffix("::fallthrough()") {
             Some(_) => "Kernel::fallthrough".to_string(),
-            None => format!("|| kernel({kernel})"),
+            None => format!("|| kernel({kernel}){whole}"),
         };
         let _ = writeln!(out, "        (DispatchKey::{key}, {kernel}),");
     }

@@ -46,6 +46,9 @@ mod borrow;
 #[path = "../src/tensor/held.rs"]
 mod held;
 #[allow(dead_code)]
+#[path = "../src/tensor/reserved.rs"]
+mod reserved;
+#[allow(dead_code)]
 #[path = "../src/dispatch/slots.rs"]
 mod slots;
 #[allow(dead_code)]

@@ -5,7 +5,7 @@ use super::formula::{Call, floats, numbers};
 use super::{copy, pointwise};
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, access};
 use straightline_passes::formula::{Attribute, arithmetic as f, clamp};
 use straightline_passes::ir::{DType, Scalar};
 
@@ -22,6 +22,7 @@ macro_rules! ternary {
             let dtype = $dtypes(stringify!($inplace), &[x, a, b])?;
             if dtype.is_complex() {
                 check_can_cast(dtype, x.dtype())?;
+                let _whole = access::whole(&[x], &[a, b])?;
                 return copy::copy_(x, &pointwise::$name(x, a, b, value)?, false);
             }
             let attributes = [("value", Attribute::from(value))];
@@ -120,6 +121,7 @@ pub(crate) fn lerp_scalar(x: &Tensor, end: &Tensor, weight: Scalar) -> Result<Te
 pub(crate) fn lerp_scalar_(x: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
     let dtype = lerp_dtype(x, end, None)?;
     if dtype.is_complex() {
+        let _whole = access::whole(&[x], &[end])?;
         return copy::copy_(x, &lerp_complex(x, end, weight)?, false);
     }
     check_fits(weight, dtype.opmath())?;
@@ -137,6 +139,7 @@ pub(crate) fn lerp_tensor(x: &Tensor, end: &Tensor, weight: &Tensor) -> Result<T
 pub(crate) fn lerp_tensor_(x: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
     let dtype = lerp_dtype(x, end, Some(weight))?;
     if dtype.is_complex() {
+        let _whole = access::whole(&[x], &[end, weight])?;
         return copy::copy_(x, &lerp_complex_each(x, end, weight)?, false);
     }
     lerp_call(&[(0, x), (1, end), (2, weight)], &[], dtype).run_inplace(f::lerp_tensor)
@@ -310,6 +313,7 @@ macro_rules! logic {
     ($($name:ident $of:ident;)*) => {$(
         pub(crate) fn $name(a: &Tensor, b: &Tensor) -> Result<Tensor> {
             check_inplace(a, b)?;
+            let _whole = access::whole(&[a], &[b])?;
             copy::copy_(a, &pointwise::$of(a, b)?, false)
         }
     )*};
@@ -322,6 +326,7 @@ logic! {
 }
 
 pub(crate) fn logical_not_(a: &Tensor) -> Result<Tensor> {
+    let _whole = access::whole(&[a], &[])?;
     copy::copy_(a, &pointwise::logical_not(a)?, false)
 }
 

@@ -235,6 +235,15 @@ pub(crate) fn native_batch_norm(
     eps: f64,
 ) -> Result<Three> {
     let running = both(running_mean, running_var)?;
+    let statistics: Vec<&Tensor> = [running_mean, running_var].into_iter().flatten().collect();
+    let mut read: Vec<&Tensor> = [Some(x), weight, bias].into_iter().flatten().collect();
+    let _whole = match training {
+        true => access::whole(&statistics, &read)?,
+        false => {
+            read.extend(statistics);
+            access::whole(&[], &read)?
+        }
+    };
     let r = normalize_batch(x, weight, bias, running, training, eps)?;
     if training && let Some((rm, rv)) = running {
         update(rm, &r.batch, 0, momentum)?;

@@ -9,7 +9,7 @@
 use super::common::{check_can_cast, promote};
 use super::structured::{Variant, arguments, schema_of};
 use super::{aten, copy};
-use crate::dispatch::{DispatchKey, Kernel, OperatorHandle, Value};
+use crate::dispatch::{DispatchKey, Kernel, OperatorHandle, Value, hold_arguments};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use crate::tensor::access::{Overlap, overlap};
@@ -108,6 +108,10 @@ pub(crate) fn of(functional: &'static str, rules: OutRules, key: DispatchKey) ->
     Kernel::boxed(move |op, keys, stack| {
         let args = arguments(op, stack)?;
         let schema = schema_of(op)?;
+        let _whole = match key {
+            DispatchKey::Meta => None,
+            _ => Some(hold_arguments(schema, &args)?),
+        };
         let named = |(a, v): (&straightline_passes::ir::schema::Argument, &Value)| {
             a.name == "dtype" && !v.is_none()
         };

@@ -55,12 +55,14 @@ mod options;
 mod other;
 pub(crate) mod placement;
 mod read;
+mod reserved;
 mod safetensors;
 mod settled;
 mod shape;
 pub(crate) mod storage;
 mod tensors;
 mod waiting;
+pub(crate) mod watch;
 #[cfg(test)]
 mod waiting_tests;
 

@@ -6,7 +6,7 @@ use super::unary::unary;
 use crate::error::{Error, Result};
 use crate::ops::common::{check_can_cast, check_fits, promote, promote_scalar, restrided};
 use crate::ops::copy;
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, access};
 use straightline_passes::ir::{DType, Dims, Scalar, layout};
 use straightline_passes::schedule::loops::{BinaryOp, UnaryOp};
 
@@ -85,6 +85,7 @@ pub(crate) fn pow_scalar(a: &Tensor, exponent: Scalar) -> Result<Tensor> {
 }
 
 pub(crate) fn pow_scalar_(a: &Tensor, exponent: Scalar) -> Result<Tensor> {
+    let _whole = access::whole(&[a], &[])?;
     if let Some(r) = trivial_power(a, exponent) {
         let r = r?;
         check_can_cast(r.dtype(), a.dtype())?;

@@ -10,6 +10,7 @@ mod report;
 mod run;
 mod self_test;
 mod vectors;
+mod whole;
 
 use report::{Report, Skips};
 use run::Mode;

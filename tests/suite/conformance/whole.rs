@@ -1,0 +1,103 @@
+//! A call holds what it reads and writes for its length: no recorded call takes an operand after it has given one back.
+//!
+//! A sample of the cases of each operator runs with the others of the suite; all of them with
+//! `cargo test -p straightline --test suite conformance::whole::every_case -- --exact --ignored --nocapture`.
+
+use super::case::Case;
+use flate2::read::GzDecoder;
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use straightline::Tensor;
+use straightline::dispatch::{Value, operator};
+use straightline::testing::gives_back_early;
+
+const FILES: [&str; 10] = [
+    "public.jsonl.gz",
+    "complex.jsonl.gz",
+    "more.jsonl.gz",
+    "samples.jsonl.gz",
+    "overloads.jsonl.gz",
+    "forms.jsonl.gz",
+    "linalg.jsonl.gz",
+    "layout.jsonl.gz",
+    "held_out.jsonl.gz",
+    "out_dtypes.jsonl.gz",
+];
+
+/// What an operator did.
+#[derive(Default)]
+struct Seen {
+    calls: usize,
+    /// The first case in which an operand was taken late, and how many there were.
+    late: Option<(String, usize)>,
+}
+
+/// Calls of the operators for which `looked_at` says so, every `step`-th of each.
+fn run(step: usize, looked_at: impl Fn(&str) -> bool) -> BTreeMap<String, Seen> {
+    let mut seen: BTreeMap<String, Seen> = BTreeMap::new();
+    for name in FILES {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/data")
+            .join(name);
+        let file = std::fs::File::open(path).expect("the vectors are in the repository");
+        let mut met: BTreeMap<String, usize> = BTreeMap::new();
+        for line in BufReader::new(GzDecoder::new(file)).lines() {
+            let line = line.expect("the file can be read");
+            let op = line.split('"').nth(3).unwrap_or("").to_string();
+            let met = met.entry(op.clone()).or_default();
+            *met += 1;
+            if (*met - 1) % step != 0 || !looked_at(&op) {
+                continue;
+            }
+            let (Ok(case), Ok(op)) = (Case::parse(&line), operator(&op)) else {
+                continue;
+            };
+            let tensors: Vec<Tensor> = case.given.iter().map(|g| g.tensor.clone()).collect();
+            let mut stack: Vec<Value> = case.stack.clone();
+            let (outcome, late) = gives_back_early(&tensors, || op.call_boxed(&mut stack));
+            let seen = seen.entry(case.op.clone()).or_default();
+            seen.calls += usize::from(outcome.is_ok());
+            if let Some((gone, taken)) = late {
+                let paths = [gone, taken].map(|i| case.given[i].path.as_str());
+                let what = format!("{}: {} after {}", case.id, paths[1], paths[0]);
+                seen.late.get_or_insert((what, 0)).1 += 1;
+            }
+        }
+    }
+    seen
+}
+
+fn check(seen: &BTreeMap<String, Seen>) {
+    let calls: usize = seen.values().map(|s| s.calls).sum();
+    let late: Vec<_> = (seen.iter())
+        .filter_map(|(op, s)| s.late.as_ref().map(|l| (op, l)))
+        .collect();
+    for (op, (first, count)) in &late {
+        println!("{op}: {count}; {first}");
+    }
+    println!("{calls} calls of {} operators", seen.len());
+    assert!(calls > 0, "no case was run");
+    assert!(
+        late.is_empty(),
+        "{} operators give operands back too early",
+        late.len()
+    );
+}
+
+fn writes(op: &str) -> bool {
+    let schema = operator(op).ok().and_then(|op| op.schema());
+    schema.is_some_and(|s| s.args.iter().any(|a| a.is_write()))
+}
+
+#[test]
+fn a_sample_of_what_writes() {
+    check(&run(7, writes));
+}
+
+#[test]
+#[ignore = "all of them, by hand"]
+fn every_case() {
+    let only = std::env::var("CONFORMANCE_OP").unwrap_or_default();
+    check(&run(1, |op| op.contains(&only)));
+}
