@@ -40,6 +40,75 @@ const HOLD_BY_THEMSELVES: [&str; 7] = [
     "shape_inplace::",
 ];
 
+/// The kernels without writes, by family or one by one, that may read an operand again, or one after another.
+const READ_IN_STEPS: [&str; 65] = [
+    "alias::diagonal_scatter",
+    "alias::select_scatter",
+    "alias::slice_scatter",
+    "attention::",
+    "attention_math::",
+    "blocks::",
+    "class_loss::",
+    "compare::",
+    "complex::complex",
+    "complex::isfinite",
+    "complex::vdot",
+    "conv::",
+    "conv_backward::",
+    "copy::cat",
+    "ctc::",
+    "distance::",
+    "einsum::",
+    "embedding::",
+    "fft::",
+    "histogram::",
+    "index::",
+    "index_along::",
+    "index_backward::",
+    "index_tensor::",
+    "linalg::",
+    "losses::",
+    "margin_loss::",
+    "masked::",
+    "matmul::matmul",
+    "nn::",
+    "norm::native_group_norm",
+    "norm::weight_norm_interface",
+    "norm_backward::",
+    "norm_composite::_weight_norm",
+    "norm_composite::fused_rms_norm",
+    "norm_composite::group_norm",
+    "norms::",
+    "polynomials::",
+    "product::",
+    "random_choice::",
+    "random_dropout::",
+    "random_rrelu::",
+    "recurrent::",
+    "recurrent_mkldnn::",
+    "reduce::",
+    "repeat_interleave::",
+    "scan::",
+    "scatter::",
+    "search::",
+    "shape_composite::column_stack",
+    "shape_composite::combinations",
+    "shape_composite::dstack",
+    "shape_composite::hstack",
+    "shape_composite::roll",
+    "shape_composite::rot90",
+    "shape_composite::vstack",
+    "shape_stat::",
+    "sort::",
+    "spatial::",
+    "special::",
+    "special_integer::",
+    "transformer::",
+    "view::stack",
+    "view_copy::split_with_sizes_copy",
+    "view_copy::unbind_copy",
+];
+
 pub(crate) struct Param {
     pub(crate) name: String,
     pub(crate) rust: String,
@@ -321,10 +390,13 @@ impl<'a> Op<'a> {
 
     /// Whether a kernel's operands are held around it, since it may be made of several that write or read them.
     fn is_whole(&self, key: &str, path: &str) -> bool {
-        let runs = key == "CPU" || key == "SparseCPU" || key.starts_with("Composite");
-        let by_itself = HOLD_BY_THEMSELVES.iter().any(|f| path.starts_with(f));
         let made = matches!(path, "fallthrough" | "below_autograd" | "composed_out" | "variant");
-        runs && self.written() != 0 && !made && !by_itself
+        let by_itself = HOLD_BY_THEMSELVES.iter().any(|f| path.starts_with(f));
+        let views = self.schema.args.iter().any(|a| a.alias.is_some());
+        match self.written() {
+            0 => !views && reads_in_steps(key, path),
+            _ => runs(key) && !made && !by_itself,
+        }
     }
 
     /// What the entry says of `out`.
@@ -403,6 +475,16 @@ impl<'a> Op<'a> {
             values.trim_end_matches(", "),
         )
     }
+}
+
+/// Whether the kernels at a key have elements to read.
+fn runs(key: &str) -> bool {
+    key == "CPU" || key == "SparseCPU" || key.starts_with("Composite")
+}
+
+/// Whether the operands of a kernel that writes none are held around it.
+pub(crate) fn reads_in_steps(key: &str, path: &str) -> bool {
+    runs(key) && READ_IN_STEPS.iter().any(|f| path.starts_with(f))
 }
 
 /// A row of the table that registers the operators.

@@ -5,7 +5,7 @@ use super::complex_functions;
 use super::formula::{Call, floats, numbers};
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, access};
 use straightline_passes::formula::{Attribute, Builder, activation as f, backward, clamp};
 use straightline_passes::ir::{DType, Scalar};
 
@@ -83,14 +83,20 @@ backwards! {
 
 pub(crate) fn sigmoid_backward(grad: &Tensor, y: &Tensor) -> Result<Tensor> {
     match promote(&[grad, y])?.is_complex() {
-        true => complex_functions::sigmoid_backward(grad, y),
+        true => {
+            let _given = access::read(&[grad, y])?;
+            complex_functions::sigmoid_backward(grad, y)
+        }
         false => sigmoid_backward_real(grad, y),
     }
 }
 
 pub(crate) fn tanh_backward(grad: &Tensor, y: &Tensor) -> Result<Tensor> {
     match promote(&[grad, y])?.is_complex() {
-        true => complex_functions::tanh_backward(grad, y),
+        true => {
+            let _given = access::read(&[grad, y])?;
+            complex_functions::tanh_backward(grad, y)
+        }
         false => tanh_backward_real(grad, y),
     }
 }

@@ -78,6 +78,7 @@ fn lerp_dtype(x: &Tensor, end: &Tensor, weight: Option<&Tensor>) -> Result<DType
 /// `lerp` of complex numbers, from the end that is nearer.
 fn lerp_complex(x: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
     let (one, (re, im)) = (Scalar::Int(1), weight.as_complex());
+    let _given = access::read(&[x, end])?;
     let way = pointwise::sub(end, x, one)?;
     if re.hypot(im) < 0.5 {
         return pointwise::add(x, &way, weight);
@@ -88,6 +89,7 @@ fn lerp_complex(x: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
 /// [`lerp_complex`] with a weight for each element.
 fn lerp_complex_each(x: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
     let one = Scalar::Int(1);
+    let _given = access::read(&[x, end, weight])?;
     let way = pointwise::sub(end, x, one)?;
     let from_start = pointwise::add(x, &pointwise::mul(&way, weight)?, one)?;
     let rest = pointwise::rsub_scalar(weight, one, one)?;
@@ -479,6 +481,7 @@ pub(crate) fn nan_to_num_(
     posinf: Option<f64>,
     neginf: Option<f64>,
 ) -> Result<Tensor> {
+    let _whole = access::whole(&[x], &[])?;
     super::special::in_place(x, &nan_to_num(x, nan, posinf, neginf)?)
 }
 

@@ -318,6 +318,9 @@ pub(crate) fn native_batch_norm_functional(
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor, Tensor)> {
     let running = Some((running_mean, running_var));
+    let read = [Some(x), weight, bias, Some(running_mean), Some(running_var)];
+    let read: Vec<&Tensor> = read.into_iter().flatten().collect();
+    let _given = access::read(&read)?;
     let r = normalize_batch(x, weight, bias, running, training, eps)?;
     let next = |old: &Tensor, which: usize| -> Result<Tensor> {
         let has_data = old.storage().has_data();
@@ -343,6 +346,9 @@ pub(crate) fn native_batch_norm_no_training(
     eps: f64,
 ) -> Result<Three> {
     let running = Some((running_mean, running_var));
+    let read = [Some(x), weight, bias, Some(running_mean), Some(running_var)];
+    let read: Vec<&Tensor> = read.into_iter().flatten().collect();
+    let _given = access::read(&read)?;
     let r = normalize_batch(x, weight, bias, running, false, eps)?;
     Ok((r.out, r.mean, r.invstd))
 }

@@ -160,9 +160,13 @@ pub(crate) fn instance_norm(
         ));
     }
     let statistics: Vec<&Tensor> = [running_mean, running_var].into_iter().flatten().collect();
+    let mut read: Vec<&Tensor> = [Some(x), weight, bias].into_iter().flatten().collect();
     let _whole = match use_input_stats {
-        true => access::whole(&statistics, &[])?,
-        false => access::whole(&[], &statistics)?,
+        true => access::whole(&statistics, &read)?,
+        false => {
+            read.extend(statistics);
+            access::whole(&[], &read)?
+        }
     };
     let c = check_channels(x)?;
     let b = x.sizes()[0];

@@ -42,3 +42,4 @@ mod shape_inplace;
 mod support;
 mod threads;
 mod values;
+mod whole_calls;

@@ -133,6 +133,7 @@ pub(crate) fn addcmul(x: &Tensor, a: &Tensor, b: &Tensor, value: Scalar) -> Resu
         check_fits(value, dtype.opmath())?;
         return crate::ops::formula_arithmetic::addcmul(x, a, b, value);
     }
+    let _given = access::read(&[x, a, b])?;
     let product = binary(
         BinaryOp::Mul,
         &scaled(a, value.cast(dtype), dtype)?,
@@ -148,6 +149,7 @@ pub(crate) fn addcdiv(x: &Tensor, a: &Tensor, b: &Tensor, value: Scalar) -> Resu
         check_fits(value, dtype.opmath())?;
         return crate::ops::formula_arithmetic::addcdiv(x, a, b, value);
     }
+    let _given = access::read(&[x, a, b])?;
     let quotient = binary(
         BinaryOp::Div,
         &scaled(a, value.cast(dtype), dtype)?,

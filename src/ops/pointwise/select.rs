@@ -18,6 +18,9 @@ pub(super) fn compare(op: CompareOp, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let sizes = broadcast(&[a, b])?;
     let out = result(sizes, DType::Bool, &[a, b])?;
     if out.storage().has_data() {
+        let _given = (a.dtype() != b.dtype())
+            .then(|| access::read(&[a, b]))
+            .transpose()?;
         let (a, b) = (cast(a, dtype)?, cast(b, dtype)?);
         let (sa, sb) = (strides_as(&a, out.sizes()), strides_as(&b, out.sizes()));
         let _reads = access::read(&[&a, &b])?;
@@ -80,6 +83,9 @@ pub(crate) fn where_self(cond: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor
     let sizes = broadcast(&[cond, a, b])?;
     let out = result(sizes, dtype, &[cond, a, b])?;
     if out.storage().has_data() {
+        let _given = (a.dtype() != b.dtype() || cond.dtype() != DType::Bool)
+            .then(|| access::read(&[cond, a, b]))
+            .transpose()?;
         let cond = cast(cond, DType::Bool)?;
         let (a, b) = (cast(a, dtype)?, cast(b, dtype)?);
         run_select(&out, &cond, &a, &b)?;
@@ -241,6 +247,7 @@ pub(crate) fn clamp_tensor(
     if operands.len() == 3 {
         numbers(dtype, "clamp").or_else(|e| broadcast(&operands).and(Err(e)))?;
     }
+    let _given = access::read(&operands)?;
     let mut out = x.clone();
     if let Some(min) = min {
         out = binary(BinaryOp::Maximum, &out, min, dtype)?;
