@@ -41,7 +41,7 @@ const HOLD_BY_THEMSELVES: [&str; 7] = [
 ];
 
 /// The kernels without writes, by family or one by one, that may read an operand again, or one after another.
-const READ_IN_STEPS: [&str; 65] = [
+const READ_IN_STEPS: &[&str] = &[
     "alias::diagonal_scatter",
     "alias::select_scatter",
     "alias::slice_scatter",
@@ -62,7 +62,7 @@ const READ_IN_STEPS: [&str; 65] = [
     "embedding::",
     "fft::",
     "histogram::",
-    "index::",
+    "index::embedding",
     "index_along::",
     "index_backward::",
     "index_tensor::",
@@ -71,7 +71,12 @@ const READ_IN_STEPS: [&str; 65] = [
     "margin_loss::",
     "masked::",
     "matmul::matmul",
-    "nn::",
+    "nn::layer_norm",
+    "nn::log_softmax_backward",
+    "nn::native_layer_norm",
+    "nn::rms_norm",
+    "nn::safe_softmax",
+    "nn::softmax_backward",
     "norm::native_group_norm",
     "norm::weight_norm_interface",
     "norm_backward::",
@@ -86,7 +91,12 @@ const READ_IN_STEPS: [&str; 65] = [
     "random_rrelu::",
     "recurrent::",
     "recurrent_mkldnn::",
-    "reduce::",
+    "reduce::logsumexp",
+    "reduce::max_dim",
+    "reduce::min_dim",
+    "reduce::nansum",
+    "reduce::std_",
+    "reduce::var_",
     "repeat_interleave::",
     "scan::",
     "scatter::",
@@ -390,7 +400,10 @@ impl<'a> Op<'a> {
 
     /// Whether a kernel's operands are held around it, since it may be made of several that write or read them.
     fn is_whole(&self, key: &str, path: &str) -> bool {
-        let made = matches!(path, "fallthrough" | "below_autograd" | "composed_out" | "variant");
+        let made = matches!(
+            path,
+            "fallthrough" | "below_autograd" | "composed_out" | "variant"
+        );
         let by_itself = HOLD_BY_THEMSELVES.iter().any(|f| path.starts_with(f));
         let views = self.schema.args.iter().any(|a| a.alias.is_some());
         match self.written() {

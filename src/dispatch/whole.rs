@@ -51,7 +51,9 @@ impl Whole {
         items: A::Items<'_>,
     ) -> Result<R> {
         let mut operands = Operands::default();
-        A::tensors(items, &mut |i, t| operands.push(self.written >> i & 1 == 1, t));
+        A::tensors(items, &mut |i, t| {
+            operands.push(self.written >> i & 1 == 1, t)
+        });
         let _whole = operands.take()?;
         // SAFETY: the caller's, and `_kernel` keeps the functor.
         unsafe { A::invoke(self.f, self.functor, keys, items) }

@@ -14,8 +14,8 @@ use super::aten;
 use super::composite::{backend_of, decompose, is_for_fallback};
 use super::variants::{self, OutRules};
 use crate::dispatch::{
-    DispatchError, DispatchKey as K, Kernel, Library, OperatorHandle, Stack, Value,
-    hold_arguments, operator,
+    DispatchError, DispatchKey as K, Kernel, Library, OperatorHandle, Stack, Value, hold_arguments,
+    operator,
 };
 use crate::error::Result;
 use crate::modes::tracer;

@@ -237,7 +237,10 @@ pub(crate) fn whole<'a>(written: &[&'a Tensor], read: &[&'a Tensor]) -> Result<W
         Some(held) => held,
         None => {
             let reads: SmallVec<[&Tensor; 4]> = reads().collect();
-            Operands::default().writing(&writes).reading(&reads).take()?
+            Operands::default()
+                .writing(&writes)
+                .reading(&reads)
+                .take()?
         }
     };
     Ok(Whole {

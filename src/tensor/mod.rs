@@ -62,9 +62,9 @@ mod shape;
 pub(crate) mod storage;
 mod tensors;
 mod waiting;
-pub(crate) mod watch;
 #[cfg(test)]
 mod waiting_tests;
+pub(crate) mod watch;
 
 pub use busy::{BorrowScope, Busy, BusyReason, borrows_wait, try_borrows};
 pub use element::Element;

@@ -88,7 +88,10 @@ pub(super) fn close(number: u32) -> Option<u64> {
 pub(super) fn admits(id: usize, access: Access) -> bool {
     with(|notes| {
         let at = innermost(notes, id)?;
-        notes[at].as_ref().filter(|n| n.admits(id, access)).map(drop)
+        notes[at]
+            .as_ref()
+            .filter(|n| n.admits(id, access))
+            .map(drop)
     })
     .flatten()
     .is_some()

@@ -147,7 +147,10 @@ fn what_a_call_reserves_is_free_beneath_it_alone() {
 
 #[test]
 fn a_call_that_has_reserved_waits_for_others() {
-    let (s, other) = (Storage::allocate(16).unwrap(), Storage::allocate(16).unwrap());
+    let (s, other) = (
+        Storage::allocate(16).unwrap(),
+        Storage::allocate(16).unwrap(),
+    );
     let (begun, wait_for_begin) = mpsc::channel();
     std::thread::scope(|scope| {
         let (s, other) = (&s, &other);

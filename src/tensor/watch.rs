@@ -38,7 +38,11 @@ pub fn gives_back_early<R>(
 
 /// Takes a storage by `take`; `had` says whether that was done.
 #[inline(always)]
-pub(super) fn taking<R>(storage: &Storage, take: impl FnOnce() -> R, had: impl Fn(&R) -> bool) -> R {
+pub(super) fn taking<R>(
+    storage: &Storage,
+    take: impl FnOnce() -> R,
+    had: impl Fn(&R) -> bool,
+) -> R {
     if cfg!(debug_assertions) {
         look(storage);
     }
@@ -57,7 +61,10 @@ fn look(storage: &Storage) {
         let Some(taken) = watch.operands.iter().position(|(s, _)| s.same(storage)) else {
             return;
         };
-        let gone = watch.operands.iter().position(|(s, had)| *had && !s.is_held());
+        let gone = watch
+            .operands
+            .iter()
+            .position(|(s, had)| *had && !s.is_held());
         watch.broken = gone.map(|gone| (gone, taken));
     });
 }
