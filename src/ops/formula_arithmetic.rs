@@ -25,6 +25,7 @@ macro_rules! ternary {
                 let _whole = access::whole(&[x], &[a, b])?;
                 return copy::copy_(x, &pointwise::$name(x, a, b, value)?, false);
             }
+            check_fits(value, dtype.opmath())?;
             let attributes = [("value", Attribute::from(value))];
             Call { name: stringify!($inplace), operands: &[(0, x), (1, a), (2, b)], attributes: &attributes, dtype }
                 .run_inplace($formula)

@@ -97,6 +97,12 @@ fn check_apart<'a>(outs: &[Tensor], inputs: impl Iterator<Item = &'a Tensor>) ->
     Ok(())
 }
 
+/// Whether the operator makes memory whose elements nobody has set: an `out` of its keeps those that it has.
+pub(crate) fn makes_no_values(functional: OperatorHandle) -> bool {
+    let name = functional.name().base();
+    name.starts_with("empty") || name.starts_with("new_empty")
+}
+
 /// The kernel of a variant that writes.
 pub(crate) fn of(functional: &'static str, rules: OutRules, key: DispatchKey) -> Kernel {
     let dtype = rules.dtype;
@@ -162,6 +168,10 @@ pub(crate) fn of(functional: &'static str, rules: OutRules, key: DispatchKey) ->
                     to.set_geometry(to.sizes(), result.strides(), to.storage_offset())?;
                 }
                 match arg.is_out() {
+                    true if makes_no_values(functional) => {
+                        check_out(to, result, rules)?;
+                        resize_output(to, result, rules.strides, way)?;
+                    }
                     true => write_out(to, result, rules, way)?,
                     false => write_self(to, result, way)?,
                 }
@@ -251,8 +261,8 @@ fn functional_arguments(
     Ok(given)
 }
 
-/// Writes a result into an `out`, which is resized where its shape is another.
-fn write_out(out: &Tensor, result: &Tensor, rules: OutRules, way: Way) -> Result<()> {
+/// Whether an `out` can have the result.
+fn check_out(out: &Tensor, result: &Tensor, rules: OutRules) -> Result<()> {
     if out.device() != result.device() {
         return Err(Error::device(format!(
             "Expected out tensor to be on {}, but found it on {}",
@@ -277,6 +287,12 @@ fn write_out(out: &Tensor, result: &Tensor, rules: OutRules, way: Way) -> Result
             )));
         }
     }
+    Ok(())
+}
+
+/// Writes a result into an `out`, which is resized where its shape is another.
+fn write_out(out: &Tensor, result: &Tensor, rules: OutRules, way: Way) -> Result<()> {
+    check_out(out, result, rules)?;
     resize_output(out, result, rules.strides, way)?;
     match way {
         Way::Direct => copy::copy_(out, result, false)?,
