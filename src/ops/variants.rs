@@ -12,7 +12,7 @@ use super::{aten, copy};
 use crate::dispatch::{DispatchKey, Kernel, OperatorHandle, Value, hold_arguments};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
-use crate::tensor::access::{Overlap, overlap};
+use crate::tensor::access::{self, Overlap, overlap};
 use straightline_passes::ir::schema::FunctionSchema;
 use straightline_passes::ir::{DType, layout};
 
@@ -171,6 +171,7 @@ pub(crate) fn of(functional: &'static str, rules: OutRules, key: DispatchKey) ->
                     true if makes_no_values(functional) => {
                         check_out(to, result, rules)?;
                         resize_output(to, result, rules.strides, way)?;
+                        access::check_no_internal_overlap(to)?;
                     }
                     true => write_out(to, result, rules, way)?,
                     false => write_self(to, result, way)?,

@@ -102,4 +102,15 @@ fn an_out_over_an_operand_is_refused_both_ways() {
         compiled.to_string().contains("single memory location"),
         "{compiled}"
     );
+    // one of them closed over
+    let [x, out] = &make()[..] else {
+        unreachable!("two were made")
+    };
+    let closed = x.clone();
+    let g = compile(move |out: &Tensor| f(&vec![closed.clone(), out.clone()]));
+    let compiled = g.call(out).unwrap_err();
+    assert!(
+        compiled.to_string().contains("single memory location"),
+        "{compiled}"
+    );
 }

@@ -430,8 +430,13 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
         return Ok(());
     }
     let guard = below();
-    // the checks that the operator itself makes: shapes, dtypes
-    let (shapes, _) = tracer::run_meta(op, &args)?;
+    // the checks that the operator itself makes: shapes, dtypes, what overlaps, closed-over tensors included
+    let seen = |t: &Tensor| match t.is_wrapped_number() {
+        true => Ok(t.clone()),
+        false => wrapped(t),
+    };
+    let seen = args.iter().map(|v| v.map_tensors(seen));
+    let (shapes, _) = tracer::run_meta(op, &seen.collect::<Result<Stack>>()?)?;
     let form = functional_form(op, schema).map_err(|e| named(e, op, &args))?;
     if form.runs_original {
         check_apart(op, schema, &args)?;

@@ -125,6 +125,14 @@ fn held_out() {
     }
 }
 
+/// The public cases in other dtypes and layouts: `tests/data/derived.py`. Compiled, `examples/conformance` runs them.
+#[test]
+fn derived() {
+    for mode in [Mode::Eager, Mode::Meta] {
+        run_file("derived.jsonl.gz", mode);
+    }
+}
+
 /// Every dtype of `out` that PyTorch takes: `tests/data/out_dtypes.py`.
 #[test]
 fn out_dtypes() {
