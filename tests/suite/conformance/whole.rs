@@ -81,6 +81,27 @@ fn check(seen: &BTreeMap<String, Seen>) {
 }
 
 #[test]
+#[cfg_attr(
+    not(debug_assertions),
+    ignore = "only builds with debug assertions watch"
+)]
+fn two_calls_are_not_one() {
+    let x = Tensor::from_vec([1f32, 2.0]).expect("a small tensor");
+    let y = x.copied().expect("a small tensor");
+    let tensors = [x.clone(), y.clone()];
+    let (sum, late) = gives_back_early(&tensors, || x.add(&y));
+    assert!(sum.is_ok() && late.is_none());
+    let calls = || x.add(1).and_then(|_| y.add_(&x));
+    assert_eq!(gives_back_early(&tensors, calls).1, Some((0, 1)));
+    let calls = || x.add(1).and_then(|_| x.add(2));
+    assert_eq!(gives_back_early(&tensors, calls).1, Some((0, 0)));
+}
+
+#[test]
+#[cfg_attr(
+    not(debug_assertions),
+    ignore = "only builds with debug assertions watch"
+)]
 fn no_operand_is_taken_after_one_has_been_given_back() {
     let only = std::env::var("CONFORMANCE_OP").unwrap_or_default();
     check(&run(|op| op.contains(&only)));
