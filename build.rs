@@ -11,7 +11,7 @@ mod entry;
 mod op;
 
 use entry::{Entry, Tolerance, kernel_path, kernels};
-use op::{Op, Table};
+use op::{Op, Table, reads_in_steps};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -139,7 +139,12 @@ fn kernels_only(entry: &Entry, text: &str, file: &str, table: &mut Table) -> Res
         if key == "BackendSelect" {
             return Err("BackendSelect is generated from the schema: register it there".into());
         }
-        rows.push((key, kernel_path(&kernel)));
+        let functional = !entry.func.contains("out") && !entry.func.ends_with('_');
+        let whole = match functional && reads_in_steps(&key, &kernel) {
+            true => ".whole(0)",
+            false => "",
+        };
+        rows.push((key, kernel_path(&kernel), whole.to_string()));
     }
     let at = (file, line_of(entry, text));
     table.push(at, &entry.func, "None", "None", &rows);

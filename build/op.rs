@@ -28,6 +28,97 @@ const OF_OTHERS_ALONE: [&str; 5] = [
     "math_bits::neg_view",
 ];
 
+/// The families of kernels that write and take what they need by themselves: in one go, or `access::whole` where they are
+/// made of several. The others are held around.
+const HOLD_BY_THEMSELVES: [&str; 7] = [
+    "copy::",
+    "formula_activation::",
+    "formula_arithmetic::",
+    "norm::",
+    "pointwise::",
+    "random::",
+    "shape_inplace::",
+];
+
+/// The kernels without writes, by family or one by one, that may read an operand again, or one after another.
+const READ_IN_STEPS: &[&str] = &[
+    "alias::diagonal_scatter",
+    "alias::select_scatter",
+    "alias::slice_scatter",
+    "attention::",
+    "attention_math::",
+    "blocks::",
+    "class_loss::",
+    "compare::",
+    "complex::complex",
+    "complex::isfinite",
+    "complex::vdot",
+    "conv::",
+    "conv_backward::",
+    "copy::cat",
+    "ctc::",
+    "distance::",
+    "einsum::",
+    "embedding::",
+    "fft::",
+    "histogram::",
+    "index::embedding",
+    "index_along::",
+    "index_backward::",
+    "index_tensor::",
+    "linalg::",
+    "losses::",
+    "margin_loss::",
+    "masked::",
+    "matmul::matmul",
+    "nn::layer_norm",
+    "nn::log_softmax_backward",
+    "nn::native_layer_norm",
+    "nn::rms_norm",
+    "nn::safe_softmax",
+    "nn::softmax_backward",
+    "norm::native_group_norm",
+    "norm::weight_norm_interface",
+    "norm_backward::",
+    "norm_composite::_weight_norm",
+    "norm_composite::fused_rms_norm",
+    "norm_composite::group_norm",
+    "norms::",
+    "polynomials::",
+    "product::",
+    "random_choice::",
+    "random_dropout::",
+    "random_rrelu::",
+    "recurrent::",
+    "recurrent_mkldnn::",
+    "reduce::logsumexp",
+    "reduce::max_dim",
+    "reduce::min_dim",
+    "reduce::nansum",
+    "reduce::std_",
+    "reduce::var_",
+    "repeat_interleave::",
+    "scan::",
+    "scatter::",
+    "search::",
+    "shape_composite::column_stack",
+    "shape_composite::combinations",
+    "shape_composite::dstack",
+    "shape_composite::hstack",
+    "shape_composite::roll",
+    "shape_composite::rot90",
+    "shape_composite::vstack",
+    "shape_stat::",
+    "sort::",
+    "spatial::",
+    "special::",
+    "special_integer::",
+    "transformer::",
+    "view::stack",
+    "view_copy::split_with_sizes_copy",
+    "view_copy::unbind_copy",
+];
+
 pub(crate) struct Param {
     pub(crate) name: String,
     pub(crate) rust: String,
@@ -261,10 +352,16 @@ impl<'a> Op<'a> {
             [] => "None".to_string(),
             of => format!("Some((&{of:?}, {}))", self.out_rules()),
         };
-        let kernels: Vec<(String, String)> = self
+        let kernels: Vec<(String, String, String)> = self
             .kernels
             .iter()
-            .map(|(key, path)| (key.clone(), self.kernel(key, path)))
+            .map(|(key, path)| {
+                let whole = match self.is_whole(key, path) {
+                    true => format!(".whole({:#b})", self.written()),
+                    false => String::new(),
+                };
+                (key.clone(), self.kernel(key, path), whole)
+            })
             .collect();
         table.push(at, &self.name(), &schema, &structured, &kernels);
     }
@@ -291,6 +388,27 @@ impl<'a> Op<'a> {
                 self.composite_explicit(path)
             }
             (path, _) => kernel_path(path),
+        }
+    }
+
+    /// The positions of the arguments that are written.
+    fn written(&self) -> u64 {
+        let args = self.schema.args.iter().enumerate();
+        args.filter(|(_, a)| a.is_write())
+            .fold(0, |bits, (i, _)| bits | 1 << i)
+    }
+
+    /// Whether a kernel's operands are held around it, since it may be made of several that write or read them.
+    fn is_whole(&self, key: &str, path: &str) -> bool {
+        let made = matches!(
+            path,
+            "fallthrough" | "below_autograd" | "composed_out" | "variant"
+        );
+        let by_itself = HOLD_BY_THEMSELVES.iter().any(|f| path.starts_with(f));
+        let views = self.schema.args.iter().any(|a| a.alias.is_some());
+        match self.written() {
+            0 => !views && reads_in_steps(key, path),
+            _ => runs(key) && !made && !by_itself,
         }
     }
 
@@ -372,6 +490,16 @@ impl<'a> Op<'a> {
     }
 }
 
+/// Whether the kernels at a key have elements to read.
+fn runs(key: &str) -> bool {
+    key == "CPU" || key == "SparseCPU" || key.starts_with("Composite")
+}
+
+/// Whether the operands of a kernel that writes none are held around it.
+pub(crate) fn reads_in_steps(key: &str, path: &str) -> bool {
+    runs(key) && READ_IN_STEPS.iter().any(|f| path.starts_with(f))
+}
+
 /// The rows of the table that registers the operators, each an item of its own: the compiler's incremental state has
 /// the types of an item once for each closure in it, so that one item of 3,354 closures took 24 s of each dev build.
 #[derive(Default)]
@@ -388,7 +516,7 @@ impl Table {
         name: &str,
         schema: &str,
         structured: &str,
-        kernels: &[(String, String)],
+        kernels: &[(String, String, String)],
     ) {
         let (out, count) = (&mut self.rows, self.count);
         // writing to a String cannot fail
@@ -397,10 +525,10 @@ impl Table {
             "static ROW_{count}: Registered = Registered {{ at: ({file:?}, {line}), name: {name:?}, \
              schema: {schema}, structured: {structured}, kernels: &["
         );
-        for (key, kernel) in kernels {
+        for (key, kernel, whole) in kernels {
             let kernel = match kernel.strip_suffix("::fallthrough()") {
                 Some(_) => "Kernel::fallthrough".to_string(),
-                None => format!("|| kernel({kernel})"),
+                None => format!("|| kernel({kernel}){whole}"),
             };
             let _ = writeln!(out, "    (DispatchKey::{key}, {kernel}),");
         }

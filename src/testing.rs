@@ -7,6 +7,9 @@ use std::fmt;
 use std::panic::Location;
 use straightline_passes::ir::DType;
 
+#[doc(hidden)]
+pub use crate::tensor::watch::gives_back_early;
+
 /// Fails unless two tensors have the same shape, dtype and device and close values: `torch.testing.assert_close`.
 ///
 /// Values are close where `|actual - expected| <= atol + rtol * |expected|`; NaN is close to nothing, and infinities to

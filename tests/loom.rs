@@ -46,6 +46,9 @@ mod borrow;
 #[path = "../src/tensor/held.rs"]
 mod held;
 #[allow(dead_code)]
+#[path = "../src/tensor/reserved.rs"]
+mod reserved;
+#[allow(dead_code)]
 #[path = "../src/dispatch/slots.rs"]
 mod slots;
 #[allow(dead_code)]
@@ -216,7 +219,7 @@ mod storage {
 
 /// Threads that wait: loom fails a model in which one is never woken.
 mod queue {
-    use super::borrow::{Access, Borrow, ThreadToken};
+    use super::borrow::{Access, Borrow, Reserved, ThreadToken};
     use super::waiting::{Held, Refusal, acquire};
     use super::*;
     use loom::cell::UnsafeCell;
@@ -295,6 +298,24 @@ mod queue {
             write(&s, A);
             b.join().unwrap();
             assert_eq!(read(&s, A), 4);
+        });
+    }
+
+    #[test]
+    fn no_write_is_lost_between_two_steps_of_a_call() {
+        model(2, || {
+            let s = Storage::at_home(A);
+            let other = s.clone();
+            let b = thread::spawn(move || write(&other, B));
+            let held = take(&[(&s, Access::Write)], A).unwrap();
+            let writing = held.writes.into_iter().next().unwrap();
+            let whole = Reserved::new(writing).unwrap();
+            let before = read(&s, A);
+            write(&s, A);
+            assert_eq!(read(&s, A), before + 1);
+            drop(whole);
+            b.join().unwrap();
+            assert_eq!(read(&s, A), 2);
         });
     }
 

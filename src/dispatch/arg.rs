@@ -43,6 +43,10 @@ pub trait Arg: sealed::Sealed {
         DispatchKeySet::EMPTY
     }
 
+    /// Shows the tensors of the argument.
+    #[doc(hidden)]
+    fn tensors<'a>(_item: Self::Item<'a>, _each: &mut dyn FnMut(&'a Tensor)) {}
+
     /// Turns a value that stands for this type into the form that [`Arg::unbox`] borrows from:
     /// an integer given for a float, `Tensor[]` for `Tensor?[]`, an int for a dtype.
     fn coerce(_value: &mut Value) {}
@@ -209,6 +213,10 @@ impl Arg for &Tensor {
         item.key_set()
     }
 
+    fn tensors<'a>(item: &'a Tensor, each: &mut dyn FnMut(&'a Tensor)) {
+        each(item);
+    }
+
     fn unbox(value: &Value) -> Option<&Tensor> {
         value.as_tensor()
     }
@@ -229,6 +237,10 @@ impl Arg for Option<&Tensor> {
     #[inline]
     fn keys(item: &Option<&Tensor>) -> DispatchKeySet {
         item.map_or(DispatchKeySet::EMPTY, Tensor::key_set)
+    }
+
+    fn tensors<'a>(item: Option<&'a Tensor>, each: &mut dyn FnMut(&'a Tensor)) {
+        item.into_iter().for_each(each);
     }
 
     fn unbox(value: &Value) -> Option<Option<&Tensor>> {
@@ -254,6 +266,10 @@ impl Arg for &[Tensor] {
     #[inline]
     fn keys(item: &&[Tensor]) -> DispatchKeySet {
         union(item.iter())
+    }
+
+    fn tensors<'a>(item: &'a [Tensor], each: &mut dyn FnMut(&'a Tensor)) {
+        item.iter().for_each(each);
     }
 
     fn coerce(value: &mut Value) {
@@ -285,6 +301,10 @@ impl Arg for &[Option<Tensor>] {
     #[inline]
     fn keys(item: &&[Option<Tensor>]) -> DispatchKeySet {
         union(item.iter().flatten())
+    }
+
+    fn tensors<'a>(item: &'a [Option<Tensor>], each: &mut dyn FnMut(&'a Tensor)) {
+        item.iter().flatten().for_each(each);
     }
 
     fn coerce(value: &mut Value) {

@@ -7,6 +7,7 @@ use super::keyset::DispatchKeySet;
 use super::operator::OperatorHandle;
 use super::tls::ExcludeGuard;
 use super::value::{Stack, Value};
+use super::whole::hold_arguments;
 use super::wrapped_views::is_reshape;
 use crate::error::Result;
 use crate::ops::aten;
@@ -125,6 +126,7 @@ pub fn call_on_cpu(op: OperatorHandle, stack: &mut Stack, views: ViewFallback) -
         return Err(DispatchError::CpuFallbackShape { op: name(), device }.into());
     }
     let originals = stack.split_off(base);
+    let _whole = hold_arguments(schema, &originals)?;
     let mut copies = Copies::of(&originals, schema)?;
     let mut inner = (originals.iter())
         .map(|v| copies.value(v))

@@ -5,7 +5,9 @@ use super::error::DispatchError;
 use super::keyset::DispatchKeySet;
 use super::operator::OperatorHandle;
 use super::value::{Stack, Value};
+use super::whole::Whole;
 use crate::error::Result;
+use crate::tensor::Tensor;
 use std::any::TypeId;
 use std::fmt;
 use std::marker::PhantomData;
@@ -39,6 +41,14 @@ pub trait Args: super::arg::sealed::Sealed {
     /// not fit, and the type that belongs there.
     #[doc(hidden)]
     fn unbox(values: &[Value]) -> std::result::Result<Self::Items<'_>, (usize, SchemaType)>;
+
+    /// Shows the tensors of the arguments, each with the position of its argument.
+    #[doc(hidden)]
+    fn tensors<'a>(items: Self::Items<'a>, each: &mut dyn FnMut(usize, &'a Tensor));
+
+    /// A trampoline whose functor says what to hold around the call of another one.
+    #[doc(hidden)]
+    fn whole<R: Ret>() -> Erased;
 
     /// Calls a trampoline.
     ///
@@ -100,8 +110,11 @@ impl fmt::Display for Signature {
 }
 
 /// What every kernel can do: run on a stack.
-trait BoxedCall: Send + Sync {
+pub(super) trait BoxedCall: Send + Sync {
     fn call(&self, op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> Result<()>;
+
+    /// [`Kernel::whole`] of a typed function; `None` of one on the stack.
+    fn whole(self: Arc<Self>, written: u64) -> Option<Kernel>;
 }
 
 /// What a trampoline reads: the function itself. Kept alive, and nothing else, by its kernel.
@@ -116,7 +129,7 @@ struct Typed<A, R> {
     types: PhantomData<fn(A) -> R>,
 }
 
-impl<A: Args, R: Ret> BoxedCall for Typed<A, R> {
+impl<A: Args + 'static, R: Ret> BoxedCall for Typed<A, R> {
     fn call(&self, op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> Result<()> {
         let Some(base) = stack.len().checked_sub(A::COUNT) else {
             return Err(underflow(op, A::COUNT, stack.len()));
@@ -129,6 +142,13 @@ impl<A: Args, R: Ret> BoxedCall for Typed<A, R> {
         stack.truncate(base);
         out.push_returns(stack);
         Ok(())
+    }
+
+    fn whole(self: Arc<Self>, written: u64) -> Option<Kernel> {
+        let functor = address(&*self.functor);
+        let whole = Whole::new(written, self.f, functor, self);
+        // SAFETY: a trampoline of these types that reads a `Whole`; `self.f` is one of them, and its functor is kept.
+        Some(unsafe { Kernel::typed::<A, R>(A::whole::<R>(), Box::new(whole)) })
     }
 }
 
@@ -175,6 +195,10 @@ impl Kernel {
             ) -> Result<()> {
                 (self.0)(op, keys, stack)
             }
+
+            fn whole(self: Arc<Self>, _written: u64) -> Option<Kernel> {
+                None
+            }
         }
         Kernel {
             boxed: Arc::new(Boxed(f)),
@@ -217,6 +241,13 @@ impl Kernel {
         });
         kernel.fallthrough = true;
         kernel
+    }
+
+    /// The kernel of a typed function that is made of several kernels: the operands are held from the first to the last, those
+    /// at the positions that are bits of `written` exclusively (`access::whole`). One that works on the stack has to
+    /// see to that itself.
+    pub(crate) fn whole(self, written: u64) -> Kernel {
+        self.boxed.clone().whole(written).unwrap_or(self)
     }
 
     /// Whether this is [`Kernel::fallthrough`].
@@ -383,6 +414,41 @@ macro_rules! arity {
                     i += 1;
                 )*
                 Ok(($($a,)*))
+            }
+
+            #[allow(unused_mut, unused_variables, unused_assignments)]
+            fn tensors<'a>(items: Self::Items<'a>, each: &mut dyn FnMut(usize, &'a Tensor)) {
+                let mut i = 0;
+                let ($($a,)*) = items;
+                $(
+                    <$A as Arg>::tensors($a, &mut |t| each(i, t));
+                    i += 1;
+                )*
+            }
+
+            fn whole<R: Ret>() -> Erased {
+                #[allow(clippy::too_many_arguments, clippy::extra_unused_lifetimes)]
+                unsafe fn trampoline<'a, R: Ret, $($A: Arg),*>(
+                    functor: *const (),
+                    keys: DispatchKeySet,
+                    $($a: $A::Item<'a>),*
+                ) -> Result<R> {
+                    // SAFETY: `Args::invoke` is only given the functor that this trampoline was made with, which is a
+                    // live `Whole`.
+                    let whole = unsafe { &*functor.cast::<Whole>() };
+                    // SAFETY: `whole` was made of a trampoline of these types.
+                    unsafe { whole.run::<($($A,)*), R>(keys, ($($a,)*)) }
+                }
+
+                let f: unsafe fn(*const (), DispatchKeySet, $(<$A as Arg>::Item<'static>),*) -> Result<R> =
+                    trampoline::<R, $($A),*>;
+                // SAFETY: only `Args::invoke` calls it, after turning it back.
+                unsafe {
+                    std::mem::transmute::<
+                        unsafe fn(*const (), DispatchKeySet, $(<$A as Arg>::Item<'static>),*) -> Result<R>,
+                        Erased,
+                    >(f)
+                }
             }
 
             #[inline(always)]

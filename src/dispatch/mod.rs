@@ -16,6 +16,7 @@
 //! | `library` | the way in: definitions and kernels, taken back on drop |
 //! | `macros` | `library!` and its siblings: blocks of registrations, also ones that are there from the start |
 //! | `custom_op`, `opcheck` | an operator with all that belongs to it in one go; whether it keeps its word |
+//! | `whole` | kernels of several kernels, which hold their operands from the first to the last |
 //! | `listener` | being told of definitions |
 //! | `similar` | names that may be meant by a wrong one |
 //! | `tls`, `trace` | the thread's key sets and its trace |
@@ -59,6 +60,7 @@ mod tests;
 mod tls;
 mod trace;
 mod value;
+mod whole;
 mod wrapped_views;
 
 pub use arg::{Arg, Ret, RetValue};
@@ -98,4 +100,5 @@ pub use tls::{ExcludeGuard, ForceKeySetGuard, IncludeGuard, TlsKeySets, call_cou
 pub(crate) use tls::{Lines, line};
 pub use trace::{TRACE_VARIABLE, TraceGuard, capture};
 pub use value::{Stack, Value};
+pub(crate) use whole::hold_arguments;
 pub use wrapped_views::wrapped_views;

@@ -15,6 +15,7 @@ use crate::dispatch::{
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::Tensor;
 use crate::tensor::storage::Storage;
+use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -243,7 +244,11 @@ pub(crate) fn to_meta(t: &Tensor) -> Tensor {
         let (sizes, keys) = (t.sizes(), t.key_set());
         return Tensor::irregular(sizes, t.numel(), t.dtype(), Device::META, keys, ());
     }
-    let storage = Storage::without_data(t.storage().bytes());
+    meta_in(t, Storage::without_data(t.storage().bytes()))
+}
+
+/// [`to_meta`] of a tensor that has a size in storage, in this one.
+fn meta_in(t: &Tensor, storage: Storage) -> Tensor {
     let m = Tensor::build(
         storage,
         t.dtype(),
@@ -259,26 +264,50 @@ pub(crate) fn to_meta(t: &Tensor) -> Tensor {
     }
 }
 
+/// Tensors moved to Meta, which share storage where the tensors do: kernels look at what overlaps.
+#[derive(Default)]
+struct Twins<'a>(SmallVec<[(&'a Storage, Storage); 4]>);
+
+impl<'a> Twins<'a> {
+    fn of(&mut self, t: &'a Tensor) -> Tensor {
+        if t.kind_without_memory().is_some() {
+            return to_meta(t);
+        }
+        let known = self.0.iter().find(|(of, _)| of.same(t.storage()));
+        let storage = match known {
+            Some((_, storage)) => storage.clone(),
+            None => {
+                let fresh = Storage::without_data(t.storage().bytes());
+                self.0.push((t.storage(), fresh.clone()));
+                fresh
+            }
+        };
+        meta_in(t, storage)
+    }
+}
+
 /// The arguments with every tensor and device moved to Meta, and the device that results get.
 pub(crate) fn meta_arguments(args: &[Value]) -> (Vec<Value>, Device) {
     let mut device = None;
     let mut note = |d: Device| {
         device.get_or_insert(d);
     };
+    let mut twins = Twins::default();
     let values = args
         .iter()
         .map(|v| match v {
             Value::Tensor(t) => {
                 note(t.device());
-                Value::Tensor(to_meta(t))
+                Value::Tensor(twins.of(t))
             }
             Value::TensorList(l) => {
                 l.iter().for_each(|t| note(t.device()));
-                Value::TensorList(l.iter().map(to_meta).collect())
+                Value::TensorList(l.iter().map(|t| twins.of(t)).collect())
             }
             Value::OptionalTensorList(l) => {
                 l.iter().flatten().for_each(|t| note(t.device()));
-                Value::OptionalTensorList(l.iter().map(|t| t.as_ref().map(to_meta)).collect())
+                let each = l.iter().map(|t| t.as_ref().map(|t| twins.of(t)));
+                Value::OptionalTensorList(each.collect())
             }
             other => other.clone(),
         })

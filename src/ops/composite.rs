@@ -18,7 +18,9 @@
 use super::aten;
 use super::common::check_can_cast;
 use super::structured::{arguments, schema_of, shapes};
-use crate::dispatch::{DispatchKey, DispatchKeySet, OperatorHandle, Stack, Value, operator};
+use crate::dispatch::{
+    DispatchKey, DispatchKeySet, OperatorHandle, Stack, Value, hold_arguments, operator,
+};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use straightline_passes::ir::DType;
@@ -85,6 +87,7 @@ fn parts(op: OperatorHandle, args: &[Value]) -> Result<Option<Value>> {
             else {
                 return Ok(None);
             };
+            let _whole = hold_arguments(schema, args)?;
             let mut inner = args.to_vec();
             functional.call_boxed(&mut inner)?;
             let Some(result) = inner.iter().flat_map(Value::tensors).next() else {

@@ -145,6 +145,9 @@ pub(crate) fn copy_(dst: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Te
     if dst.device().is_meta() {
         access::check_no_internal_overlap(dst)?;
     } else {
+        let _whole = access::is_detached(dst, src)
+            .then(|| access::whole(&[dst], &[]))
+            .transpose()?;
         let src = access::detach_overlap(dst, src)?;
         let strides = layout::broadcast_strides(src.sizes(), src.strides(), dst.sizes());
         let _guard = access::write(dst, &[&src])?;

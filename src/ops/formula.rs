@@ -144,12 +144,17 @@ impl Call<'_> {
         check_devices(&self.tensors())?;
         self.check_shape(x)?;
         if self.dtype != x.dtype() {
+            let _whole = access::whole(&[x], &self.tensors())?;
             return copy::copy_(x, &self.run(formula)?, false);
         }
         let program = self.program(|b| formula(b).map(|y| [y].into_iter().collect()))?;
         if !x.storage().has_data() {
             return Ok(x.clone());
         }
+        let detached = self.operands.iter().any(|(_, t)| access::is_detached(x, t));
+        let _whole = detached
+            .then(|| access::whole(&[x], &self.tensors()))
+            .transpose()?;
         let mut operands: SmallVec<[Tensor; 4]> = SmallVec::new();
         for (_, t) in self.operands {
             operands.push(access::detach_overlap(x, t)?);

@@ -5,7 +5,7 @@ use super::complex_functions;
 use super::formula::{Call, floats, numbers};
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, access};
 use straightline_passes::formula::{Attribute, Builder, activation as f, backward, clamp};
 use straightline_passes::ir::{DType, Scalar};
 
@@ -58,7 +58,7 @@ macro_rules! backwards {
 activations! {
     floats: elu elu_ f::elu, (alpha, scale, input_scale);
     floats: leaky_relu leaky_relu_ f::leaky_relu, (negative_slope);
-    numbers: hardtanh_any hardtanh_ clamp::hardtanh, (min_val, max_val);
+    numbers: hardtanh_any hardtanh_any_ clamp::hardtanh, (min_val, max_val);
     floats: hardsigmoid hardsigmoid_ f::hardsigmoid, ();
     floats: hardswish hardswish_ f::hardswish, ();
     floats: mish mish_ f::mish, ();
@@ -83,14 +83,20 @@ backwards! {
 
 pub(crate) fn sigmoid_backward(grad: &Tensor, y: &Tensor) -> Result<Tensor> {
     match promote(&[grad, y])?.is_complex() {
-        true => complex_functions::sigmoid_backward(grad, y),
+        true => {
+            let _given = access::read(&[grad, y])?;
+            complex_functions::sigmoid_backward(grad, y)
+        }
         false => sigmoid_backward_real(grad, y),
     }
 }
 
 pub(crate) fn tanh_backward(grad: &Tensor, y: &Tensor) -> Result<Tensor> {
     match promote(&[grad, y])?.is_complex() {
-        true => complex_functions::tanh_backward(grad, y),
+        true => {
+            let _given = access::read(&[grad, y])?;
+            complex_functions::tanh_backward(grad, y)
+        }
         false => tanh_backward_real(grad, y),
     }
 }
@@ -157,8 +163,21 @@ pub(crate) fn selu_(x: &Tensor) -> Result<Tensor> {
     aten::elu_(x, f::SELU_ALPHA.into(), f::SELU_SCALE.into(), 1.0.into())
 }
 
+/// The bound of an integer tensor is an integer, as in PyTorch: of `u8` one that is negative is within its bounds then.
+fn bound(x: &Tensor, of: Scalar) -> Scalar {
+    match x.dtype().is_integral() {
+        true => Scalar::Int(of.as_i64()),
+        false => of,
+    }
+}
+
 pub(crate) fn hardtanh(x: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<Tensor> {
-    Ok(laid_out_like(hardtanh_any(x, min_val, max_val)?, x))
+    let bounded = hardtanh_any(x, bound(x, min_val), bound(x, max_val))?;
+    Ok(laid_out_like(bounded, x))
+}
+
+pub(crate) fn hardtanh_(x: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<Tensor> {
+    hardtanh_any_(x, bound(x, min_val), bound(x, max_val))
 }
 
 pub(crate) fn relu6(x: &Tensor) -> Result<Tensor> {

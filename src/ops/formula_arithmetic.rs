@@ -5,7 +5,7 @@ use super::formula::{Call, floats, numbers};
 use super::{copy, pointwise};
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, access};
 use straightline_passes::formula::{Attribute, arithmetic as f, clamp};
 use straightline_passes::ir::{DType, Scalar};
 
@@ -22,8 +22,10 @@ macro_rules! ternary {
             let dtype = $dtypes(stringify!($inplace), &[x, a, b])?;
             if dtype.is_complex() {
                 check_can_cast(dtype, x.dtype())?;
+                let _whole = access::whole(&[x], &[a, b])?;
                 return copy::copy_(x, &pointwise::$name(x, a, b, value)?, false);
             }
+            check_fits(value, dtype.opmath())?;
             let attributes = [("value", Attribute::from(value))];
             Call { name: stringify!($inplace), operands: &[(0, x), (1, a), (2, b)], attributes: &attributes, dtype }
                 .run_inplace($formula)
@@ -77,6 +79,7 @@ fn lerp_dtype(x: &Tensor, end: &Tensor, weight: Option<&Tensor>) -> Result<DType
 /// `lerp` of complex numbers, from the end that is nearer.
 fn lerp_complex(x: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
     let (one, (re, im)) = (Scalar::Int(1), weight.as_complex());
+    let _given = access::read(&[x, end])?;
     let way = pointwise::sub(end, x, one)?;
     if re.hypot(im) < 0.5 {
         return pointwise::add(x, &way, weight);
@@ -87,6 +90,7 @@ fn lerp_complex(x: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
 /// [`lerp_complex`] with a weight for each element.
 fn lerp_complex_each(x: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
     let one = Scalar::Int(1);
+    let _given = access::read(&[x, end, weight])?;
     let way = pointwise::sub(end, x, one)?;
     let from_start = pointwise::add(x, &pointwise::mul(&way, weight)?, one)?;
     let rest = pointwise::rsub_scalar(weight, one, one)?;
@@ -120,6 +124,7 @@ pub(crate) fn lerp_scalar(x: &Tensor, end: &Tensor, weight: Scalar) -> Result<Te
 pub(crate) fn lerp_scalar_(x: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
     let dtype = lerp_dtype(x, end, None)?;
     if dtype.is_complex() {
+        let _whole = access::whole(&[x], &[end])?;
         return copy::copy_(x, &lerp_complex(x, end, weight)?, false);
     }
     check_fits(weight, dtype.opmath())?;
@@ -137,6 +142,7 @@ pub(crate) fn lerp_tensor(x: &Tensor, end: &Tensor, weight: &Tensor) -> Result<T
 pub(crate) fn lerp_tensor_(x: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
     let dtype = lerp_dtype(x, end, Some(weight))?;
     if dtype.is_complex() {
+        let _whole = access::whole(&[x], &[end, weight])?;
         return copy::copy_(x, &lerp_complex_each(x, end, weight)?, false);
     }
     lerp_call(&[(0, x), (1, end), (2, weight)], &[], dtype).run_inplace(f::lerp_tensor)
@@ -310,6 +316,7 @@ macro_rules! logic {
     ($($name:ident $of:ident;)*) => {$(
         pub(crate) fn $name(a: &Tensor, b: &Tensor) -> Result<Tensor> {
             check_inplace(a, b)?;
+            let _whole = access::whole(&[a], &[b])?;
             copy::copy_(a, &pointwise::$of(a, b)?, false)
         }
     )*};
@@ -322,6 +329,7 @@ logic! {
 }
 
 pub(crate) fn logical_not_(a: &Tensor) -> Result<Tensor> {
+    let _whole = access::whole(&[a], &[])?;
     copy::copy_(a, &pointwise::logical_not(a)?, false)
 }
 
@@ -474,6 +482,7 @@ pub(crate) fn nan_to_num_(
     posinf: Option<f64>,
     neginf: Option<f64>,
 ) -> Result<Tensor> {
+    let _whole = access::whole(&[x], &[])?;
     super::special::in_place(x, &nan_to_num(x, nan, posinf, neginf)?)
 }
 

@@ -8,8 +8,8 @@ use super::composite::is_foreign;
 use super::{aten, complex, copy, pointwise};
 use crate::dispatch::{DispatchKey, DispatchKeySet};
 use crate::error::{Error, Result};
-use crate::tensor::Tensor;
 use crate::tensor::storage::Storage;
+use crate::tensor::{Tensor, access};
 use std::borrow::Cow;
 use straightline_passes::ir::{
     DType, Device, Dims, Layout, MemoryFormat, Scalar, default_dtype, layout,
@@ -181,6 +181,7 @@ pub(super) fn copy_(dst: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Te
         return Ok(dst.clone());
     }
     let raw = dst.without_math_bits();
+    let _whole = access::whole(&[dst], &[src])?;
     let values = if src.is_zerotensor() {
         clone(src, None)?
     } else {

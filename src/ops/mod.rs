@@ -134,7 +134,7 @@ mod structured;
 mod tolerance;
 mod transformer;
 mod types;
-mod variants;
+pub(crate) mod variants;
 pub(crate) mod view;
 mod view_copy;
 

@@ -235,6 +235,15 @@ pub(crate) fn native_batch_norm(
     eps: f64,
 ) -> Result<Three> {
     let running = both(running_mean, running_var)?;
+    let statistics: Vec<&Tensor> = [running_mean, running_var].into_iter().flatten().collect();
+    let mut read: Vec<&Tensor> = [Some(x), weight, bias].into_iter().flatten().collect();
+    let _whole = match training {
+        true => access::whole(&statistics, &read)?,
+        false => {
+            read.extend(statistics);
+            access::whole(&[], &read)?
+        }
+    };
     let r = normalize_batch(x, weight, bias, running, training, eps)?;
     if training && let Some((rm, rv)) = running {
         update(rm, &r.batch, 0, momentum)?;
@@ -309,6 +318,9 @@ pub(crate) fn native_batch_norm_functional(
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor, Tensor)> {
     let running = Some((running_mean, running_var));
+    let read = [Some(x), weight, bias, Some(running_mean), Some(running_var)];
+    let read: Vec<&Tensor> = read.into_iter().flatten().collect();
+    let _given = access::read(&read)?;
     let r = normalize_batch(x, weight, bias, running, training, eps)?;
     let next = |old: &Tensor, which: usize| -> Result<Tensor> {
         let has_data = old.storage().has_data();
@@ -334,6 +346,9 @@ pub(crate) fn native_batch_norm_no_training(
     eps: f64,
 ) -> Result<Three> {
     let running = Some((running_mean, running_var));
+    let read = [Some(x), weight, bias, Some(running_mean), Some(running_var)];
+    let read: Vec<&Tensor> = read.into_iter().flatten().collect();
+    let _given = access::read(&read)?;
     let r = normalize_batch(x, weight, bias, running, false, eps)?;
     Ok((r.out, r.mean, r.invstd))
 }

@@ -339,6 +339,8 @@ pub(crate) fn bernoulli_tensor_(
     if !t.storage().has_data() || t.numel() == 0 {
         return Ok(t.clone());
     }
+    let given = p.clone();
+    let _whole = access::whole(&[t], &[&given])?;
     let wide = copy::to_dtype(&p, DType::F64)?;
     if let Some(bad) = wide
         .to_vec::<f64>()?

@@ -158,7 +158,10 @@ fn rounded(x: f64, dtype: DType) -> f64 {
 fn spaced(start: Scalar, end: Scalar, steps: i64, dtype: DType) -> impl Iterator<Item = f64> {
     let integral = !dtype.is_floating();
     let end_of = move |s: Scalar| {
-        if integral {
+        if dtype == DType::U8 {
+            // as in PyTorch, a negative end is the number with these bits
+            f64::from(s.as_i64() as u8)
+        } else if integral {
             s.as_i64() as f64
         } else {
             rounded(s.as_f64(), dtype)

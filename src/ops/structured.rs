@@ -14,7 +14,8 @@ use super::aten;
 use super::composite::{backend_of, decompose, is_for_fallback};
 use super::variants::{self, OutRules};
 use crate::dispatch::{
-    DispatchError, DispatchKey as K, Kernel, Library, OperatorHandle, Stack, Value, operator,
+    DispatchError, DispatchKey as K, Kernel, Library, OperatorHandle, Stack, Value, hold_arguments,
+    operator,
 };
 use crate::error::Result;
 use crate::modes::tracer;
@@ -144,6 +145,8 @@ fn in_place_through_out(out: &'static str) -> Kernel {
             stack.extend(args);
             return decompose(op, stack);
         }
+        let of = args.clone();
+        let _whole = hold_arguments(schema_of(op)?, &of)?;
         // what is written in place does not grow as an `out` does: the Meta kernel refuses other sizes
         shapes(op, &args)?;
         let target = args[0].clone();

@@ -9,10 +9,10 @@
 use super::common::{check_can_cast, promote};
 use super::structured::{Variant, arguments, schema_of};
 use super::{aten, copy};
-use crate::dispatch::{DispatchKey, Kernel, OperatorHandle, Value};
+use crate::dispatch::{DispatchKey, Kernel, OperatorHandle, Value, hold_arguments};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
-use crate::tensor::access::{Overlap, overlap};
+use crate::tensor::access::{self, Overlap, overlap};
 use straightline_passes::ir::schema::FunctionSchema;
 use straightline_passes::ir::{DType, layout};
 
@@ -97,6 +97,12 @@ fn check_apart<'a>(outs: &[Tensor], inputs: impl Iterator<Item = &'a Tensor>) ->
     Ok(())
 }
 
+/// Whether the operator makes memory whose elements nobody has set: an `out` of its keeps those that it has.
+pub(crate) fn makes_no_values(functional: OperatorHandle) -> bool {
+    let name = functional.name().base();
+    name.starts_with("empty") || name.starts_with("new_empty")
+}
+
 /// The kernel of a variant that writes.
 pub(crate) fn of(functional: &'static str, rules: OutRules, key: DispatchKey) -> Kernel {
     let dtype = rules.dtype;
@@ -108,6 +114,10 @@ pub(crate) fn of(functional: &'static str, rules: OutRules, key: DispatchKey) ->
     Kernel::boxed(move |op, keys, stack| {
         let args = arguments(op, stack)?;
         let schema = schema_of(op)?;
+        let _whole = match key {
+            DispatchKey::Meta => None,
+            _ => Some(hold_arguments(schema, &args)?),
+        };
         let named = |(a, v): (&straightline_passes::ir::schema::Argument, &Value)| {
             a.name == "dtype" && !v.is_none()
         };
@@ -158,6 +168,11 @@ pub(crate) fn of(functional: &'static str, rules: OutRules, key: DispatchKey) ->
                     to.set_geometry(to.sizes(), result.strides(), to.storage_offset())?;
                 }
                 match arg.is_out() {
+                    true if makes_no_values(functional) => {
+                        check_out(to, result, rules)?;
+                        resize_output(to, result, rules.strides, way)?;
+                        access::check_no_internal_overlap(to)?;
+                    }
                     true => write_out(to, result, rules, way)?,
                     false => write_self(to, result, way)?,
                 }
@@ -247,8 +262,8 @@ fn functional_arguments(
     Ok(given)
 }
 
-/// Writes a result into an `out`, which is resized where its shape is another.
-fn write_out(out: &Tensor, result: &Tensor, rules: OutRules, way: Way) -> Result<()> {
+/// Whether an `out` can have the result.
+fn check_out(out: &Tensor, result: &Tensor, rules: OutRules) -> Result<()> {
     if out.device() != result.device() {
         return Err(Error::device(format!(
             "Expected out tensor to be on {}, but found it on {}",
@@ -273,6 +288,12 @@ fn write_out(out: &Tensor, result: &Tensor, rules: OutRules, way: Way) -> Result
             )));
         }
     }
+    Ok(())
+}
+
+/// Writes a result into an `out`, which is resized where its shape is another.
+fn write_out(out: &Tensor, result: &Tensor, rules: OutRules, way: Way) -> Result<()> {
+    check_out(out, result, rules)?;
     resize_output(out, result, rules.strides, way)?;
     match way {
         Way::Direct => copy::copy_(out, result, false)?,

@@ -2,7 +2,7 @@
 
 use super::Tensor;
 use super::borrow::Access;
-use super::storage::{self, ReadGuard, Storage, WriteGuard};
+use super::storage::{self, ReadGuard, ReservedGuard, Storage, WriteGuard};
 use super::waiting::Held;
 use crate::error::{Error, Result};
 use smallvec::SmallVec;
@@ -202,6 +202,55 @@ fn write_contended<'a>(out: &'a Tensor, inputs: &[&'a Tensor]) -> Result<Writing
     })
 }
 
+/// What a call of several kernels has, for its length.
+#[must_use = "the call has it until this is dropped"]
+pub(crate) struct Whole<'a> {
+    _writes: SmallVec<[ReservedGuard<'a>; 1]>,
+    _reads: ReadGuards<'a>,
+}
+
+/// Takes all that a call of several kernels reads and writes, until the guard is dropped, so that no other thread comes between
+/// two of them. The kernels beneath the call take the operands in their turn, as if nobody had them; the call itself must
+/// not touch the memory. Waits for all of them, holding none.
+///
+/// What is written may be among what is read as well.
+pub(crate) fn whole<'a>(written: &[&'a Tensor], read: &[&'a Tensor]) -> Result<Whole<'a>> {
+    let mut writes: SmallVec<[&Tensor; 2]> = SmallVec::new();
+    for t in written {
+        if !writes.iter().any(|w| w.shares_storage_with(t)) {
+            writes.push(t);
+        }
+    }
+    let is_written = |t: &Tensor| writes.iter().any(|w| w.shares_storage_with(t));
+    let reads = || read.iter().copied().filter(|t| !is_written(t));
+    let at_once = || {
+        let mut held = Held::default();
+        for t in &writes {
+            held.writes.push(t.storage().try_hold()?);
+        }
+        for t in reads() {
+            held.reads.push(t.storage().try_read()?);
+        }
+        Some(held)
+    };
+    let held = match at_once() {
+        Some(held) => held,
+        None => {
+            let reads: SmallVec<[&Tensor; 4]> = reads().collect();
+            Operands::default()
+                .writing(&writes)
+                .reading(&reads)
+                .take()?
+        }
+    };
+    Ok(Whole {
+        _writes: (held.writes.into_iter())
+            .filter_map(ReservedGuard::new)
+            .collect(),
+        _reads: held.reads,
+    })
+}
+
 /// The storages of a call that could not have them at once.
 #[derive(Default)]
 pub(crate) struct Operands<'a>(SmallVec<[(&'a Storage, Access); 8]>);
@@ -288,6 +337,11 @@ pub(crate) fn overlap(a: &Tensor, b: &Tensor) -> Overlap {
     } else {
         Overlap::Unknown
     }
+}
+
+/// Whether [`detach_overlap`] copies the input.
+pub(crate) fn is_detached(out: &Tensor, input: &Tensor) -> bool {
+    out.shares_storage_with(input) && overlap(out, input) == Overlap::Unknown
 }
 
 /// Makes an input safe to read while `out` is written: itself where that is safe, a copy where the

@@ -25,12 +25,15 @@
 //! in `word` in the place of the home, a home reader is the thread that made the state, and the others note the states
 //! that they are in (`held`). From that a thread knows that it would wait for itself.
 //!
+//! A call that is made of several kernels *reserves* what it writes (`reserved`): it is the writer, and kernels beneath it
+//! on the same thread enter all the same.
+//!
 //! A state also remembers for good whether any thread but the one that made it has ever entered. Shapes may change in
 //! place only while none has (`tensor::geometry`): a kernel elsewhere may have looked at the old one.
 //!
 //! `tests/loom.rs` checks this file and `waiting` against the memory model.
 
-use super::{held, waiting};
+use super::{held, reserved, waiting};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence, heavy_fence, light_fence};
 use std::marker::PhantomData;
 
@@ -170,7 +173,7 @@ impl Borrow {
             }
             self.home_readers.store(n, Ordering::Release);
         } else if word & (WRITING | QUEUED) != 0 {
-            return None;
+            return self.read_reserved(me);
         }
         let old = self.word.fetch_add(1, Ordering::Acquire);
         if old & (WRITING | QUEUED) != 0 {
@@ -184,13 +187,35 @@ impl Borrow {
     /// Enters as the writer, if nobody is there and nobody waits. `me` is the current thread's own token.
     #[inline]
     pub(crate) fn try_write(&self, me: ThreadToken) -> Option<Writing<'_>> {
-        let writing = self.take(me, 0)?;
+        let Some(writing) = self.take(me, 0) else {
+            return self.write_reserved(me);
+        };
         // Acquire: pairs with the release of the home thread's last reader
         if self.home_readers.load(Ordering::Acquire) != 0 {
             return None; // and `writing` leaves
         }
         self.note(me);
         Some(writing)
+    }
+
+    /// Enters as a reader beneath a call of this thread that has reserved the state.
+    #[cold]
+    fn read_reserved(&self, me: ThreadToken) -> Option<Reading<'_>> {
+        if self.writer() != Some(me) {
+            return None;
+        }
+        let note = reserved::enter(self.id(), Access::Read)?;
+        Some(Reading::new(self, RESERVED | note))
+    }
+
+    /// The same as the writer.
+    #[cold]
+    fn write_reserved(&self, me: ThreadToken) -> Option<Writing<'_>> {
+        if self.writer() != Some(me) {
+            return None;
+        }
+        let note = reserved::enter(self.id(), Access::Write)?;
+        Some(Writing::new(self, u64::from(note) << 32))
     }
 
     /// Becomes the one writer that `word` knows of; `allowed` are the bits that may be there.
@@ -222,6 +247,15 @@ impl Borrow {
         // leaves the state to nobody
         let nobody = u64::from(NOBODY - me.0) << 32;
         Some(Writing::new(self, WRITING.wrapping_sub(nobody)))
+    }
+
+    /// What [`Borrow::read_reserved`] and [`Borrow::write_reserved`] began.
+    #[cold]
+    fn leave_beneath(&self, note: u32) {
+        match left_beneath(note) {
+            0 => {}
+            part => self.leave(part),
+        }
     }
 
     /// Takes `part` from `word`, and wakes those who wait.
@@ -258,6 +292,9 @@ impl Borrow {
 
     /// [`Borrow::try_read`] of one whose turn it is.
     pub(super) fn admit_reader(&self, me: ThreadToken) -> Result<Reading<'_>, Obstacle> {
+        if let Some(reading) = self.read_reserved(me) {
+            return Ok(reading);
+        }
         let old = self.word.fetch_add(1, Ordering::Acquire);
         if old & WRITING != 0 {
             self.word.fetch_sub(1, Ordering::Release);
@@ -269,6 +306,9 @@ impl Borrow {
 
     /// [`Borrow::try_write`] of one whose turn it is.
     pub(super) fn admit_writer(&self, me: ThreadToken) -> Result<Writing<'_>, Obstacle> {
+        if let Some(writing) = self.write_reserved(me) {
+            return Ok(writing);
+        }
         let writing = self.take(me, QUEUED).ok_or(Obstacle::Caller)?;
         if self.home_readers.load(Ordering::Acquire) != 0 {
             writing.leave_quietly();
@@ -278,10 +318,19 @@ impl Borrow {
         Ok(writing)
     }
 
+    /// What this thread does with it, so that it cannot have it in this way too.
+    pub(super) fn in_my_way(&self, me: ThreadToken, wanted: Access) -> Option<Access> {
+        if self.writer() == Some(me) && reserved::admits(self.id(), wanted) {
+            return None;
+        }
+        let mine = self.mine(me)?;
+        (mine == Access::Write || wanted == Access::Write).then_some(mine)
+    }
+
     /// What this thread does with it.
     pub(super) fn mine(&self, me: ThreadToken) -> Option<Access> {
         if self.writer() == Some(me) {
-            return Some(Access::Write);
+            return Some(reserved::used(self.id()).unwrap_or(Access::Write));
         }
         (self.home_reader() == Some(me) || held::has(self.id())).then_some(Access::Read)
     }
@@ -301,6 +350,8 @@ impl Borrow {
 
 /// In place of a note in `held`: the reader is at home.
 const AT_HOME: u32 = u32::MAX;
+/// In a note: it is one in `reserved`. A thread has fewer than this many in `held`.
+const RESERVED: u32 = 1 << 30;
 
 /// The right to read, until it is dropped. Stays on its thread.
 #[derive(Debug)]
@@ -323,9 +374,22 @@ impl<'a> Reading<'a> {
 
     /// Ends one that nobody has met: it was admitted under the queue's lock, which is still held.
     pub(super) fn leave_quietly(self) {
-        held::forget(self.note);
-        self.borrow.word.fetch_sub(1, Ordering::Release);
+        let part = match self.is_beneath() {
+            true => left_beneath(self.note & !RESERVED),
+            false => {
+                held::forget(self.note);
+                1
+            }
+        };
+        self.borrow.word.fetch_sub(part, Ordering::Release);
         std::mem::forget(self);
+    }
+
+    /// Whether it is beneath a call that has reserved the state.
+    #[inline]
+    fn is_beneath(&self) -> bool {
+        // the two that are no numbers have both upper bits
+        self.note >> 30 == RESERVED >> 30
     }
 }
 
@@ -333,6 +397,9 @@ impl Drop for Reading<'_> {
     #[inline]
     fn drop(&mut self) {
         if self.note != AT_HOME {
+            if self.is_beneath() {
+                return self.borrow.leave_beneath(self.note & !RESERVED);
+            }
             held::forget(self.note);
             self.borrow.leave(1);
             return;
@@ -348,7 +415,8 @@ impl Drop for Reading<'_> {
 pub(crate) struct Writing<'a> {
     borrow: &'a Borrow,
     /// What is taken from `word` at the end. Readers that knocked meanwhile have added and will subtract one each, and
-    /// others may wait: only our own part goes.
+    /// others may wait: only our own part goes. Beneath a call that has reserved the state there is no `WRITING` in it, and
+    /// the upper half is the number of the note.
     part: u64,
     on_this_thread: PhantomData<*const ()>,
 }
@@ -365,14 +433,77 @@ impl<'a> Writing<'a> {
 
     /// As [`Reading::leave_quietly`].
     pub(super) fn leave_quietly(self) {
-        self.borrow.word.fetch_sub(self.part, Ordering::Release);
+        let part = match self.note() {
+            Some(note) => left_beneath(note),
+            None => self.part,
+        };
+        self.borrow.word.fetch_sub(part, Ordering::Release);
         std::mem::forget(self);
     }
+
+    /// The number of the note in `reserved`, beneath a call that has reserved the state.
+    #[inline]
+    fn note(&self) -> Option<u32> {
+        note_of(self.part)
+    }
+}
+
+#[inline]
+fn note_of(part: u64) -> Option<u32> {
+    (part & WRITING == 0).then_some((part >> 32) as u32)
+}
+
+/// Leaves a state beneath a call that has reserved it. Gives what is to be taken from the state's word: nothing, unless the
+/// call is over.
+fn left_beneath(note: u32) -> u64 {
+    let mut part = reserved::leave(note);
+    // a call beneath a call may have reserved it once more
+    while let Some(outer) = part.and_then(note_of) {
+        part = reserved::leave(outer);
+    }
+    part.unwrap_or(0)
 }
 
 impl Drop for Writing<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.borrow.leave(self.part);
+        match self.note() {
+            None => self.borrow.leave(self.part),
+            Some(note) => self.borrow.leave_beneath(note),
+        }
+    }
+}
+
+/// A state that is written, for the kernels beneath this call, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Reserved<'a> {
+    borrow: &'a Borrow,
+    /// The number of the note in `reserved`.
+    note: u32,
+    on_this_thread: PhantomData<*const ()>,
+}
+
+impl<'a> Reserved<'a> {
+    /// Opens what is held to the kernels beneath; nothing if the thread is ending, and can note nothing any more.
+    pub(crate) fn new(writing: Writing<'a>) -> Option<Reserved<'a>> {
+        let note = reserved::open(writing.borrow.id(), writing.part)?;
+        let borrow = writing.borrow;
+        std::mem::forget(writing);
+        Some(Reserved {
+            borrow,
+            note,
+            on_this_thread: PhantomData,
+        })
+    }
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        // who is still in gives the state back in its place
+        match reserved::close(self.note).map(|part| (part, note_of(part))) {
+            Some((_, Some(outer))) => self.borrow.leave_beneath(outer),
+            Some((part, None)) => self.borrow.leave(part),
+            None => {}
+        }
     }
 }

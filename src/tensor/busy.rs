@@ -23,11 +23,11 @@ pub(super) fn patience() -> Option<Duration> {
 /// The memory of a tensor is in use, and the call did not get it
 /// ([`ErrorKind::Busy`](crate::ErrorKind::Busy)).
 ///
-/// A call holds the memory that it reads or writes for its length: any number of calls read it, or one writes it. A call
-/// that meets another one waits, first come, first served, and so do compiled functions, which hold what they write from
-/// the first read to the last write: their calls on several threads come one after the other. (An eager in-place operator
-/// whose operands are of several dtypes, or are conjugate or negative views, or an `out` that is an operand too, makes two
-/// such calls, a reading and a writing one.) So this error is rare:
+/// A call holds the memory that it reads and writes for its length, however many kernels it is made of: any number of calls
+/// read it, or one writes it. A call that meets another one waits, first come, first served, and so do compiled functions,
+/// which hold what they write from the first read to the last write: their calls on several threads come one after the
+/// other. (A function that runs eagerly, compiled or not, is as many calls as it has operators; and what the kernel of an
+/// operator of yours does beneath it is for that kernel to hold together.) So this error is rare:
 ///
 /// | [`BusyReason`] | when |
 /// |---|---|

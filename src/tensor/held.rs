@@ -53,7 +53,8 @@ fn note_more(id: usize) -> u32 {
     let noted = MORE.try_with(|more| {
         let mut more = more.borrow_mut();
         more.push(id);
-        u32::try_from(FEW + more.len() - 1).unwrap_or(NO_NOTE)
+        let number = u32::try_from(FEW + more.len() - 1).ok();
+        number.filter(|n| n >> 30 == 0).unwrap_or(NO_NOTE)
     });
     noted.unwrap_or(NO_NOTE)
 }

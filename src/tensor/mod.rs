@@ -55,6 +55,7 @@ mod options;
 mod other;
 pub(crate) mod placement;
 mod read;
+mod reserved;
 mod safetensors;
 mod settled;
 mod shape;
@@ -63,6 +64,7 @@ mod tensors;
 mod waiting;
 #[cfg(test)]
 mod waiting_tests;
+pub(crate) mod watch;
 
 pub use busy::{BorrowScope, Busy, BusyReason, borrows_wait, try_borrows};
 pub use element::Element;

@@ -10,11 +10,12 @@
 //! larger one has its data in a block of their own, where their size class fits them. A storage that
 //! grows gets a block of its own in any case.
 
-use super::borrow::{Access, Borrow, Reading, ThreadToken, Writing};
+use super::borrow::{Access, Borrow, Reading, Reserved, ThreadToken, Writing};
 use super::busy::{Busy, patience};
 use super::counted::{Cell, Counted, InCell};
 use super::placement;
 use super::waiting::{self, Held, Refusal};
+use super::watch;
 use crate::error::Result;
 use smallvec::SmallVec;
 use std::cell::UnsafeCell;
@@ -313,7 +314,13 @@ impl Storage {
     /// Exclusive access that is no write of elements, if it can be had at once.
     #[inline]
     pub(crate) fn try_hold(&self) -> Option<WriteGuard<'_>> {
-        self.0.borrow.try_write(this_thread())
+        let take = || self.0.borrow.try_write(this_thread());
+        watch::taking(self, take, Option::is_some)
+    }
+
+    /// Whether this thread has it, in whatever way.
+    pub(super) fn is_held(&self) -> bool {
+        self.0.borrow.mine(this_thread()).is_some()
     }
 
     pub(crate) fn version(&self) -> u64 {
@@ -345,7 +352,8 @@ impl Storage {
     /// Shared access, if it can be had at once.
     #[inline]
     pub(crate) fn try_read(&self) -> Option<ReadGuard<'_>> {
-        self.0.borrow.try_read(this_thread())
+        let take = || self.0.borrow.try_read(this_thread());
+        watch::taking(self, take, Option::is_some)
     }
 
     /// Exclusive access until the guard is dropped; waits for it. Counts as a new version.
@@ -416,6 +424,9 @@ pub(crate) type ReadGuard<'a> = Reading<'a>;
 
 /// Exclusive access to a storage.
 pub(crate) type WriteGuard<'a> = Writing<'a>;
+
+/// Exclusive access to a storage for the kernels beneath a call.
+pub(crate) type ReservedGuard<'a> = Reserved<'a>;
 
 #[cfg(test)]
 mod tests {

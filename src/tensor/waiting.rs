@@ -127,10 +127,7 @@ fn check_own(wants: &[(&Borrow, Access)], me: ThreadToken) -> Result<(), (Refusa
         let other = |(b, a): &(&Borrow, Access)| {
             b.id() == borrow.id() && (*a == Access::Write || *access == Access::Write)
         };
-        let mine = borrow.mine(me);
-        if let Some(mine) = mine
-            && (mine == Access::Write || *access == Access::Write)
-        {
+        if let Some(mine) = borrow.in_my_way(me, *access) {
             return Err((Refusal::Own, mine));
         }
         if let Some((_, access)) = wants[..i].iter().find(|w| other(w)) {
@@ -196,15 +193,20 @@ impl Waiter {
         self.wants.iter().any(|w| w.borrow().id() == id)
     }
 
-    /// Whether its thread reads the state already.
-    fn reads(&self, borrow: &Borrow) -> bool {
-        borrow.home_reader() == Some(self.thread) || self.holds.contains(&borrow.id())
+    /// Whether its thread reads the state already, or has reserved it.
+    fn has(&self, borrow: &Borrow) -> bool {
+        borrow.home_reader() == Some(self.thread)
+            || self.holds.contains(&borrow.id())
+            || borrow.writer() == Some(self.thread)
     }
 
     /// Whether it has to let an earlier one go first.
     fn stands_behind(&self, earlier: &Waiter) -> bool {
         self.wants.iter().any(|mine| {
-            let again = mine.access == Access::Read && self.reads(mine.borrow());
+            let again = match mine.access {
+                Access::Read => self.has(mine.borrow()),
+                Access::Write => mine.borrow().writer() == Some(self.thread),
+            };
             let clash = |theirs: &Want| {
                 theirs.borrow().id() == mine.borrow().id()
                     && (theirs.access == Access::Write || mine.access == Access::Write)

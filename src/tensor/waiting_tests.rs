@@ -2,7 +2,7 @@
 
 use super::borrow::Access;
 use super::busy::{Busy, BusyReason, borrows_wait, try_borrows};
-use super::storage::{Storage, take};
+use super::storage::{ReservedGuard, Storage, take};
 use super::{Tensor, held};
 use crate::error::{ErrorKind, Result};
 use std::sync::mpsc;
@@ -86,6 +86,88 @@ fn a_call_waits_no_longer_than_it_may() {
     // nobody waits any more
     let _scope = try_borrows();
     assert!(s.read().is_ok() && s.write().is_ok());
+}
+
+#[test]
+fn what_a_call_reserves_is_free_beneath_it_alone() {
+    let s = Storage::allocate(16).unwrap();
+    let own = |result: Busy| assert_eq!(result.reason, BusyReason::ThisThread);
+    let steps = || {
+        // both read as before and again
+        let (first, second) = (s.read().unwrap(), s.read().unwrap());
+        assert!(!{
+            let refused = busy(s.write());
+            own(refused);
+            refused.written
+        });
+        drop((first, second));
+        let writing = s.write().unwrap();
+        own(busy(s.read()));
+        own(busy(s.write()));
+        drop(writing);
+        drop(take(&[(&s, Access::Write)]).unwrap());
+        drop(take(&[(&s, Access::Read), (&s, Access::Read)]).unwrap());
+    };
+    let elsewhere = || {
+        std::thread::scope(|scope| {
+            let refused = scope.spawn(|| {
+                let _at_once = try_borrows();
+                (busy(s.read()), busy(s.write()))
+            });
+            let (read, write) = refused.join().unwrap();
+            assert!(read.written && write.written);
+            assert_eq!(read.reason, BusyReason::OtherThread);
+        });
+    };
+    let outer = ReservedGuard::new(s.try_hold().unwrap()).unwrap();
+    elsewhere();
+    steps();
+    // a call beneath the call
+    let inner = ReservedGuard::new(s.try_hold().unwrap()).unwrap();
+    steps();
+    elsewhere();
+    drop(inner);
+    steps();
+    elsewhere();
+    drop(outer);
+    assert!(s.try_hold().is_some() && s.try_read().is_some());
+    // who is still in when the call ends keeps the others out
+    for nested in [false, true] {
+        let outer = ReservedGuard::new(s.try_hold().unwrap()).unwrap();
+        let inner = nested.then(|| ReservedGuard::new(s.try_hold().unwrap()).unwrap());
+        let last = s.read().unwrap();
+        drop(inner);
+        drop(outer);
+        elsewhere();
+        own(busy(s.write()));
+        drop(last);
+        assert!(s.try_hold().is_some() && s.try_read().is_some());
+    }
+}
+
+#[test]
+fn a_call_that_has_reserved_waits_for_others() {
+    let (s, other) = (
+        Storage::allocate(16).unwrap(),
+        Storage::allocate(16).unwrap(),
+    );
+    let (begun, wait_for_begin) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let (s, other) = (&s, &other);
+        let _outer = ReservedGuard::new(s.try_hold().unwrap()).unwrap();
+        scope.spawn(move || {
+            let held = other.write().unwrap();
+            begun.send(()).unwrap();
+            std::thread::sleep(Duration::from_millis(5));
+            drop(held);
+            // waits for the call, which waits for nobody by then
+            drop(s.write().unwrap());
+        });
+        wait_for_begin.recv().unwrap();
+        drop(take(&[(s, Access::Write), (other, Access::Read)]).unwrap());
+        drop(take(&[(s, Access::Read), (other, Access::Write)]).unwrap());
+    });
+    assert_eq!(s.version(), 1);
 }
 
 #[test]

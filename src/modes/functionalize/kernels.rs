@@ -4,7 +4,8 @@ use super::forms::{Source, Target, functional_form};
 use super::leaves::{self, as_strided_step};
 use super::storage::{Layout, ViewStep};
 use super::wrapper::{
-    build, covers, in_dtype, is_made, replace, unwrap, used_elsewhere, wrap, wrapped, wrapper_of,
+    bits, build, covers, in_dtype, is_made, replace, unwrap, used_elsewhere, wrap, wrapped,
+    wrapper_of,
 };
 use super::{below, inverse, kinds, reshape};
 use crate::dispatch::{
@@ -12,6 +13,8 @@ use crate::dispatch::{
 };
 use crate::error::{Error, Result};
 use crate::modes::{outside, tracer};
+use crate::ops::aten;
+use crate::ops::variants::makes_no_values;
 use crate::tensor::{Tensor, access};
 use straightline_passes::ir;
 use straightline_passes::ir::promote::{Operand, result_type};
@@ -32,6 +35,7 @@ pub(crate) fn kernel() -> Kernel {
         if op.is_replaced_at(DispatchKey::CPU) {
             return replaced(op, schema, stack);
         }
+        resolve_bits(op, schema, stack)?;
         if is_composite(op) {
             // without tensor arguments no autograd key has taken it apart yet
             op.call_boxed_for_key(DispatchKey::CompositeImplicitAutograd, stack)
@@ -49,6 +53,30 @@ pub(crate) fn kernel() -> Kernel {
             functional(op, schema, stack)
         }
     })
+}
+
+/// Operands that eager execution resolves before a kernel sees them: there they have the layout of their clones, which the
+/// layout of the result follows.
+fn resolve_bits(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Result<()> {
+    let at = stack.len().saturating_sub(schema.args.len());
+    let any = |t: &Tensor| bits(t).any();
+    if schema.is_view() || !stack[at..].iter().flat_map(Value::tensors).any(any) {
+        return Ok(());
+    }
+    let lazily = |key| !op.has_kernel(key);
+    let (conj, neg) = (
+        lazily(DispatchKey::Conjugate),
+        lazily(DispatchKey::Negative),
+    );
+    for (value, arg) in stack[at..].iter_mut().zip(&schema.args) {
+        if !arg.is_write() {
+            *value = value.map_tensors(|t| match bits(t) {
+                bits if bits.conj && conj || bits.neg && neg => aten::clone(t, None),
+                _ => Ok(t.clone()),
+            })?;
+        }
+    }
+    Ok(())
 }
 
 /// A stand-in is used where nothing is captured: on another thread, or after its capture.
@@ -81,7 +109,11 @@ pub(crate) fn composite<M>(kernel: impl IntoKernel<M>) -> Kernel {
         }
         match op.schema() {
             Some(schema) if op.is_replaced_at(DispatchKey::CPU) => replaced(op, schema, stack),
-            _ => kernel.call_boxed(op, keys, stack),
+            Some(schema) => {
+                resolve_bits(op, schema, stack)?;
+                kernel.call_boxed(op, keys, stack)
+            }
+            None => kernel.call_boxed(op, keys, stack),
         }
     })
 }
@@ -379,6 +411,17 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
         stack.push(args.swap_remove(0));
         return Ok(());
     }
+    if let ([Value::Tensor(to), Value::Tensor(from), ..], "aten::copy_") =
+        (&args[..], op.name().to_string().as_str())
+        && bits(from).neg
+        && from.dtype() != to.dtype()
+    {
+        // numbers are converted as they lie in memory, and negated then
+        aten::copy_(to, &aten::_neg_view(from)?, false)?;
+        aten::neg_(to)?;
+        stack.push(args.swap_remove(0));
+        return Ok(());
+    }
     if let Some(cells) = filled_once(op, &args)? {
         let to = std::mem::replace(&mut args[0], Value::Tensor(cells));
         let mut inner = args;
@@ -387,8 +430,13 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
         return Ok(());
     }
     let guard = below();
-    // the checks that the operator itself makes: shapes, dtypes
-    let (shapes, _) = tracer::run_meta(op, &args)?;
+    // the checks that the operator itself makes: shapes, dtypes, what overlaps, closed-over tensors included
+    let seen = |t: &Tensor| match t.is_wrapped_number() {
+        true => Ok(t.clone()),
+        false => wrapped(t),
+    };
+    let seen = args.iter().map(|v| v.map_tensors(seen));
+    let (shapes, _) = tracer::run_meta(op, &seen.collect::<Result<Stack>>()?)?;
     let form = functional_form(op, schema).map_err(|e| named(e, op, &args))?;
     if form.runs_original {
         check_apart(op, schema, &args)?;
@@ -460,7 +508,7 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
                         // the tensor that the function has in hand must be the one that changes
                         reshape::check_wrapper(op, given)?;
                         reshape::resize_out(t, new.clone(), shape)?;
-                    } else {
+                    } else if !(schema.args[*at].is_out() && makes_no_values(form.op)) {
                         replace(t, new.clone())?;
                     }
                 }

@@ -10,7 +10,9 @@ mod tests;
 
 pub(super) use lists::ZERO;
 
-use crate::dispatch::{DispatchKey, DispatchKeySet, Kernel, Library, OperatorHandle, Stack, Value};
+use crate::dispatch::{
+    DispatchKey, DispatchKeySet, Kernel, Library, OperatorHandle, Stack, Value, hold_arguments,
+};
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
@@ -104,6 +106,8 @@ impl MathBit {
             Aliasing::Plain | Aliasing::Writes => {}
         }
         let base = stack.len().saturating_sub(schema.args.len());
+        let given = stack[base..].to_vec();
+        let _whole = hold_arguments(schema, &given)?;
         let mut written: Option<(Tensor, Tensor)> = None;
         for (value, arg) in stack[base..].iter_mut().zip(&schema.args) {
             match value {

@@ -73,6 +73,9 @@ fn binary_laid_out(
     }
     let out = result(broadcast(order)?, dtype, order)?;
     if out.storage().has_data() {
+        let _given = (a.dtype() != dtype || b.dtype() != dtype)
+            .then(|| access::read(&[a, b]))
+            .transpose()?;
         let (a, b) = (cast(a, dtype)?, cast(b, dtype)?);
         let _reads = access::read(&[&a, &b])?;
         run_binary(op, &out, &a, &b)?;
@@ -136,9 +139,13 @@ pub(super) fn binary_inplace(op: BinaryOp, a: &Tensor, b: &Tensor, dtype: DType)
     check_inplace_shape(a, b)?;
     access::check_no_internal_overlap(a)?;
     if a.dtype() != dtype || keeps_operand(op, b, dtype) {
+        let _whole = access::whole(&[a], &[b])?;
         return copy::copy_(a, &binary(op, a, b, dtype)?, false);
     }
     if a.storage().has_data() {
+        let _whole = (b.dtype() != dtype || access::is_detached(a, b))
+            .then(|| access::whole(&[a], &[b]))
+            .transpose()?;
         let b = access::detach_overlap(a, &cast(b, dtype)?)?;
         let _guard = access::write(a, &[&b])?;
         run_binary(op, a, a, &b)?;
@@ -162,6 +169,7 @@ pub(super) fn scalar_inplace(op: BinaryOp, a: &Tensor, s: Scalar, dtype: DType) 
     check_can_cast(dtype, a.dtype())?;
     access::check_no_internal_overlap(a)?;
     if a.dtype() != dtype || keeps_number(op, s, dtype) {
+        let _whole = access::whole(&[a], &[])?;
         return copy::copy_(a, &binary_scalar(op, a, s, dtype)?, false);
     }
     if a.storage().has_data() {
@@ -223,6 +231,7 @@ fn binary_scaled(
     if is_one(alpha) {
         return binary(op, a, b, dtype);
     }
+    let _given = access::read(&[a, b])?;
     binary_laid_out(op, a, &scaled(b, alpha, dtype)?, dtype, &[a, b])
 }
 
@@ -236,6 +245,7 @@ pub(crate) fn add_(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {
     if is_one(alpha) {
         return binary_inplace(BinaryOp::Add, a, b, dtype);
     }
+    let _whole = access::whole(&[a], &[b])?;
     binary_inplace(BinaryOp::Add, a, &scaled(b, alpha, dtype)?, dtype)
 }
 
@@ -290,6 +300,7 @@ pub(crate) fn sub_(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {
     if is_one(alpha) {
         return binary_inplace(BinaryOp::Sub, a, b, dtype);
     }
+    let _whole = access::whole(&[a], &[b])?;
     binary_inplace(BinaryOp::Sub, a, &scaled(b, alpha, dtype)?, dtype)
 }
 

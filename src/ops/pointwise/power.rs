@@ -6,7 +6,7 @@ use super::unary::unary;
 use crate::error::{Error, Result};
 use crate::ops::common::{check_can_cast, check_fits, promote, promote_scalar, restrided};
 use crate::ops::copy;
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, access};
 use straightline_passes::ir::{DType, Dims, Scalar, layout};
 use straightline_passes::schedule::loops::{BinaryOp, UnaryOp};
 
@@ -85,6 +85,7 @@ pub(crate) fn pow_scalar(a: &Tensor, exponent: Scalar) -> Result<Tensor> {
 }
 
 pub(crate) fn pow_scalar_(a: &Tensor, exponent: Scalar) -> Result<Tensor> {
+    let _whole = access::whole(&[a], &[])?;
     if let Some(r) = trivial_power(a, exponent) {
         let r = r?;
         check_can_cast(r.dtype(), a.dtype())?;
@@ -132,6 +133,7 @@ pub(crate) fn addcmul(x: &Tensor, a: &Tensor, b: &Tensor, value: Scalar) -> Resu
         check_fits(value, dtype.opmath())?;
         return crate::ops::formula_arithmetic::addcmul(x, a, b, value);
     }
+    let _given = access::read(&[x, a, b])?;
     let product = binary(
         BinaryOp::Mul,
         &scaled(a, value.cast(dtype), dtype)?,
@@ -147,6 +149,7 @@ pub(crate) fn addcdiv(x: &Tensor, a: &Tensor, b: &Tensor, value: Scalar) -> Resu
         check_fits(value, dtype.opmath())?;
         return crate::ops::formula_arithmetic::addcdiv(x, a, b, value);
     }
+    let _given = access::read(&[x, a, b])?;
     let quotient = binary(
         BinaryOp::Div,
         &scaled(a, value.cast(dtype), dtype)?,

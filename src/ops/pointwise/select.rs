@@ -18,6 +18,9 @@ pub(super) fn compare(op: CompareOp, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let sizes = broadcast(&[a, b])?;
     let out = result(sizes, DType::Bool, &[a, b])?;
     if out.storage().has_data() {
+        let _given = (a.dtype() != b.dtype())
+            .then(|| access::read(&[a, b]))
+            .transpose()?;
         let (a, b) = (cast(a, dtype)?, cast(b, dtype)?);
         let (sa, sb) = (strides_as(&a, out.sizes()), strides_as(&b, out.sizes()));
         let _reads = access::read(&[&a, &b])?;
@@ -80,6 +83,9 @@ pub(crate) fn where_self(cond: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor
     let sizes = broadcast(&[cond, a, b])?;
     let out = result(sizes, dtype, &[cond, a, b])?;
     if out.storage().has_data() {
+        let _given = (a.dtype() != b.dtype() || cond.dtype() != DType::Bool)
+            .then(|| access::read(&[cond, a, b]))
+            .transpose()?;
         let cond = cast(cond, DType::Bool)?;
         let (a, b) = (cast(a, dtype)?, cast(b, dtype)?);
         run_select(&out, &cond, &a, &b)?;
@@ -141,6 +147,7 @@ pub(crate) fn masked_fill(x: &Tensor, mask: &Tensor, value: Scalar) -> Result<Te
 pub(crate) fn masked_fill_(x: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
     crate::ops::masked::check_mask(mask, "masked_fill_")?;
     check_inplace_shape(x, mask)?;
+    let _whole = access::whole(&[x], &[mask])?;
     let cells = access::distinct(x);
     if cells.sizes() == x.sizes() {
         return copy::copy_(x, &masked_fill(x, mask, value)?, false);
@@ -220,6 +227,7 @@ pub(crate) fn clamp(x: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Res
 pub(crate) fn clamp_(x: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
     let dtype = clamp_dtype(x, min, max)?;
     check_can_cast(dtype, x.dtype())?;
+    let _whole = access::whole(&[x], &[])?;
     copy::copy_(x, &clamp(x, min, max)?, false)
 }
 
@@ -239,6 +247,7 @@ pub(crate) fn clamp_tensor(
     if operands.len() == 3 {
         numbers(dtype, "clamp").or_else(|e| broadcast(&operands).and(Err(e)))?;
     }
+    let _given = access::read(&operands)?;
     let mut out = x.clone();
     if let Some(min) = min {
         out = binary(BinaryOp::Maximum, &out, min, dtype)?;

@@ -43,6 +43,7 @@ fn unary_inplace(op: UnaryOp, x: &Tensor, dtype: DType) -> Result<Tensor> {
     check_can_cast(dtype, x.dtype())?;
     access::check_no_internal_overlap(x)?;
     if dtype != x.dtype() {
+        let _whole = access::whole(&[x], &[])?;
         return copy::copy_(x, &unary(op, x, dtype)?, false);
     }
     if x.storage().has_data() {

@@ -216,15 +216,26 @@ fn coordinates(like: &Tensor, n: i64, align_corners: bool) -> Result<Tensor> {
         (0.0, 0.0)
     };
     let device = Some(like.device());
+    if like.dtype() == DType::U8 && n > 1 {
+        // from 255, which -1 becomes, down to 1
+        let (start, end) = (Scalar::Int(-1), Scalar::Int(1));
+        let at = aten::linspace(start, end, n, Some(DType::U8), None, device, None)?;
+        return scaled_coordinates(at, n, align_corners);
+    }
     let at = aten::arange(Scalar::Int(n), Some(DType::F64), None, device, None)?;
     let at = aten::mul_scalar(&at, Scalar::Float(step))?;
     let at = aten::add_scalar(&at, Scalar::Float(start), Scalar::Int(1))?;
-    let at = wide(&at, like.dtype())?;
+    scaled_coordinates(wide(&at, like.dtype())?, n, align_corners)
+}
+
+/// Coordinates of the corners, or of the middles of as many cells.
+fn scaled_coordinates(at: Tensor, n: i64, align_corners: bool) -> Result<Tensor> {
     if align_corners || n <= 1 {
         return Ok(at);
     }
-    let at = aten::mul_scalar(&at, Scalar::Int(n - 1))?;
-    wide(&aten::div_scalar(&at, Scalar::Int(n))?, like.dtype())
+    let within = aten::mul_scalar(&at, Scalar::Int(n - 1))?;
+    let within = aten::div_scalar(&within, Scalar::Int(n))?;
+    aten::to_dtype(&within, at.dtype(), false, false, None)
 }
 
 /// The points of the grid before the map, with a 1 behind each: `[N, points, spatial + 1]`.

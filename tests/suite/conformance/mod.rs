@@ -10,6 +10,7 @@ mod report;
 mod run;
 mod self_test;
 mod vectors;
+mod whole;
 
 use report::{Report, Skips};
 use run::Mode;
@@ -121,6 +122,14 @@ fn layouts() {
 fn held_out() {
     for mode in [Mode::Eager, Mode::Meta, Mode::Compiled] {
         run_file("held_out.jsonl.gz", mode);
+    }
+}
+
+/// The public cases in other dtypes and layouts: `tests/data/derived.py`. Compiled, `examples/conformance` runs them.
+#[test]
+fn derived() {
+    for mode in [Mode::Eager, Mode::Meta] {
+        run_file("derived.jsonl.gz", mode);
     }
 }
 
