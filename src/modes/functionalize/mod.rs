@@ -20,6 +20,7 @@
 //! | `wrapper` | wrapper tensors: wrap, sync, commit |
 //! | `leaves` | tensors from outside: arguments and closed-over ones, and which share memory |
 //! | `kernels` | what happens to a functional operator, a view, a write |
+//! | `overlaps` | what kernels check of memory that a call writes |
 //! | `kinds` | sparse, quantized and nested operands: their dense parts |
 //! | `forms` | the functional variant of an operator that writes |
 //! | `derived` | such a variant of an operator from outside that has none |
@@ -33,6 +34,7 @@ mod inverse;
 mod kernels;
 mod kinds;
 mod leaves;
+mod overlaps;
 mod reshape;
 mod settle;
 mod storage;

@@ -1,0 +1,84 @@
+//! What kernels check of memory that a call writes, where the functional form of the call sees values only.
+
+use super::kernels::named;
+use super::storage::Layout;
+use super::wrapper::{covers, wrapped};
+use crate::dispatch::{OperatorHandle, Value};
+use crate::error::{Error, Result};
+use crate::modes::outside;
+use crate::tensor::{Tensor, access};
+use straightline_passes::ir::schema::{Argument, FunctionSchema};
+
+/// What kernels check of memory: no element written twice, no other argument half written over.
+pub(super) fn check_overlaps(schema: &FunctionSchema, args: &[Value]) -> Result<()> {
+    for (i, v) in args.iter().enumerate() {
+        if !schema.args[i].is_write() {
+            continue;
+        }
+        for t in v.tensors() {
+            access::check_no_internal_overlap(t)?;
+            if Layout::of(t).overlaps_itself() {
+                return Err(Error::not_implemented(
+                    "a write to a tensor whose elements overlap in memory cannot be captured: \
+                     clone it first",
+                ));
+            }
+            let later = (i + 1..args.len()).filter(|k| schema.args[*k].is_write());
+            for other in later.flat_map(|k| args[k].tensors()) {
+                let other = wrapped(other)?;
+                if t.numel() > 0 && (covers(t, &other) || covers(&other, t)) {
+                    return Err(Error::not_implemented(
+                        "an operator that writes one memory by two arguments, in an order of its own, \
+                         cannot be captured: pass a clone for one of them",
+                    ));
+                }
+            }
+            // whoever writes by index may read an element after having written it
+            let by_index = |a: &Argument| matches!(&*a.name, "index" | "indices");
+            let by_index = schema.args.iter().any(by_index);
+            // an `out` is written when the result is known; in place, while operands are read
+            let in_place = !schema.args[i].is_out();
+            let others = (0..args.len()).filter(|k| *k != i && in_place);
+            for (k, other) in others.flat_map(|k| args[k].tensors().map(move |t| (k, t))) {
+                let other = wrapped(other)?;
+                match by_index && schema.args[k].name != "value" {
+                    true => access::check_apart(t, [&other])?,
+                    false => access::check_no_partial_overlap(t, &other)?,
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is written is no other argument too: a kernel that is not ours may read the one after having
+/// written the other, and the functional form has values for both.
+pub(super) fn check_apart(
+    op: OperatorHandle,
+    schema: &FunctionSchema,
+    args: &[Value],
+) -> Result<()> {
+    let all: Vec<(usize, &Tensor)> = (args.iter().enumerate())
+        .flat_map(|(i, v)| v.tensors().map(move |t| (i, t)))
+        .collect();
+    let written = |i: usize| schema.args[i].is_write();
+    for (at, (i, t)) in all.iter().enumerate() {
+        let others = all.iter().enumerate().filter(|(k, _)| *k != at);
+        for (_, (other, o)) in others.filter(|_| written(*i) && t.numel() > 0) {
+            let o = wrapped(o)?;
+            let meet = access::check_no_partial_overlap(t, &o).is_err();
+            if meet || covers(t, &o) || covers(&o, t) {
+                let what = format!(
+                    "`{}` with an argument `{}` that it writes and that lies in the memory of argument `{}`",
+                    op.name(),
+                    schema.args[*i].name,
+                    schema.args[*other].name
+                );
+                let why = "it has no functional form, and in what order it reads and writes is not known: pass a \
+                           copy (`copied()`) for one of them";
+                return Err(named(outside::refuse(&what, why, None), op, args));
+            }
+        }
+    }
+    Ok(())
+}
