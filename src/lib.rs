@@ -62,6 +62,10 @@ pub use straightline_passes::ir::graph::Graph;
 pub use straightline_passes::ir::{
     DType, Device, DeviceType, Layout, MemoryFormat, QScheme, Scalar,
 };
+pub use tensor::functions::{
+    arange, cat, einsum, empty, eye, full, linspace, logspace, ones, rand, randint, randn,
+    randperm, stack, zeros,
+};
 pub use tensor::{
     BorrowScope, Bounds, Busy, BusyReason, ConvOptions, CrossEntropyOptions, Element, Ellipsis,
     Generator, Index, Indices, Int, InterpolateOptions, Ints, Item, Literal, NewAxis, Number,

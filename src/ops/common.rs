@@ -276,7 +276,9 @@ pub(crate) fn check_sizes(sizes: &[i64]) -> Result<()> {
 /// An error where an operator whose result's shape depends on data is given a tensor without: a Meta tensor, or one that
 /// stands for a value while a function is captured.
 pub(crate) fn needs_data(op: &str, x: &Tensor) -> Result<()> {
-    if x.storage().has_data() || super::composite::is_foreign(x) {
+    // a stand-in without elements has all its data, and what is made of it here would be no stand-in
+    let stands_in = crate::modes::functionalize::is_wrapper(x);
+    if x.storage().has_data() && !stands_in || super::composite::is_foreign(x) {
         return Ok(());
     }
     Err(if super::copy::lacks_data() {

@@ -93,7 +93,8 @@ impl Tensor {
         let plain = self.device().is_cpu() && self.extra().is_none();
         let (tensor, instead) = match (self.kind_without_memory(), subclass::name_of(self)) {
             (Some((tensor, instead)), _) => (tensor.to_string(), instead),
-            (None, _) if self.device().is_meta() => {
+            // of what a captured function works on, the twin without memory: see below
+            (None, _) if self.device().is_meta() && tracer::current().is_none() => {
                 return Error::device(format!(
                     "{what} on a meta tensor: it has a shape and no data; make the tensor on `cpu` to compute with it"
                 ));

@@ -39,6 +39,7 @@ mod display;
 pub(crate) mod display_layouts;
 mod element;
 mod factory;
+pub(crate) mod functions;
 mod generator;
 mod geometry;
 mod handles;

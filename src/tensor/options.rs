@@ -95,9 +95,48 @@ impl TensorOptions {
     }
 }
 
-/// Factories: a method of [`TensorOptions`], and one of [`Tensor`] that takes the default options.
+impl TensorOptions {
+    /// [`Tensor::literal`] with these options.
+    #[track_caller]
+    pub fn literal(&self, values: impl Literal) -> Result<Tensor> {
+        let at = std::panic::Location::caller();
+        let made = super::literal::make(&values, self.dtype);
+        let made = made.map_err(|e| e.with_location(at))?;
+        match self.device {
+            Some(device) => made.to_device(device),
+            None => Ok(made),
+        }
+    }
+}
+
+impl Tensor {
+    /// A tensor of a number, or of nested arrays, slices or `Vec`s of numbers; [`tensor`](crate::tensor()) is short
+    /// for it, and tells how dtypes are chosen.
+    #[track_caller]
+    pub fn literal(values: impl Literal) -> Result<Tensor> {
+        TensorOptions::default().literal(values)
+    }
+}
+
+/// Factories: a method of [`TensorOptions`], one of [`Tensor`] that takes the default options, and a function of the
+/// crate that is the same, as PyTorch's factories are functions of its module.
 macro_rules! factories {
     ($($(#[$doc:meta])* $name:ident($($arg:ident: $ty:ty),*) |$self:ident| $body:block)*) => {
+        /// The factories as functions.
+        pub(crate) mod functions {
+            use super::{Ints, Progression, Result, Scalar, Tensor};
+
+            $(
+                $(#[$doc])*
+                ///
+                #[doc = concat!("Also [`Tensor::", stringify!($name), "`].")]
+                #[track_caller]
+                pub fn $name($($arg: $ty),*) -> Result<Tensor> {
+                    Tensor::$name($($arg),*)
+                }
+            )*
+        }
+
         impl TensorOptions {$(
             #[doc = concat!("[`Tensor::", stringify!($name), "`] with these options.")]
             #[track_caller]
@@ -118,18 +157,6 @@ macro_rules! factories {
 }
 
 factories! {
-    /// A tensor of a number, or of nested arrays, slices or `Vec`s of numbers; [`tensor`](crate::tensor()) is short
-    /// for it, and tells how dtypes are chosen.
-    literal(values: impl Literal) |o| {
-        let at = std::panic::Location::caller();
-        let made = super::literal::make(&values, o.dtype);
-        let made = made.map_err(|e| e.with_location(at))?;
-        match o.device {
-            Some(device) => made.to_device(device),
-            None => Ok(made),
-        }
-    }
-
     /// Memory that nobody has written to. See [`aten::empty_memory_format`].
     ///
     /// ```

@@ -118,3 +118,18 @@ fn indexing() -> Result<()> {
     is(&y, [9f32, 9.0, 9.0, 0.0, 2.0, 0.0]);
     Ok(())
 }
+
+#[test]
+fn factories_and_joins_are_functions_too() -> Result<()> {
+    use straightline::{arange, cat, einsum, eye, full, linspace, ones, randperm, stack, zeros};
+    assert_eq!(zeros([2, 3])?.shape(), [2, 3]);
+    assert_eq!(
+        cat([ones([1, 2])?, full([1, 2], 7.0)?], 0)?.to_vec::<f32>()?,
+        [1.0, 1.0, 7.0, 7.0]
+    );
+    let x = stack([arange(3)?, randperm(3)?.sort()?.0], 0)?;
+    assert_eq!(x.to_vec::<i64>()?, [0, 1, 2, 0, 1, 2]);
+    let (a, b) = (linspace(0.0, 1.0, 2)?, eye(2)?);
+    assert_eq!(einsum("i,ij->j", [&a, &b])?.to_vec::<f32>()?, [0.0, 1.0]);
+    Ok(())
+}
