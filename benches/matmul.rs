@@ -1,5 +1,8 @@
 //! Matrix products against crate `gemm`, one thread: `cargo bench --bench matmul`.
 //!
+//! The crate is a baseline only: nothing but this file uses it, and it always takes the best instruction set of the machine,
+//! whatever `STRAIGHTLINE_ISA` says.
+//!
 //! Group `NN` has a row-major right factor, `NT` the layout of a linear layer's weight. `gemm` is the crate, `ours` what an
 //! eager operator runs, `packed` what a compiled plan runs with a constant weight.
 
@@ -11,7 +14,7 @@ use straightline_runtime::cpu::kernels::matmul::{
 };
 use straightline_runtime::cpu::threads;
 
-const SHAPES: [(usize, usize, usize); 12] = [
+const SHAPES: [(usize, usize, usize); 15] = [
     (1, 256, 256),
     (8, 256, 256),
     (16, 64, 192),
@@ -24,6 +27,9 @@ const SHAPES: [(usize, usize, usize); 12] = [
     (128, 1536, 384),
     (256, 256, 256),
     (16, 1024, 1024),
+    (64, 4096, 1024),
+    (256, 2048, 2048),
+    (1024, 1024, 1024),
 ];
 
 fn matmul(c: &mut Criterion) {

@@ -72,6 +72,7 @@ impl<T: Block> BlockProduct<T> {
             ptr: self.a,
             row: self.a_row as isize,
             step: 1,
+            tiled: false,
         };
         let c = Target {
             ptr: self.c,

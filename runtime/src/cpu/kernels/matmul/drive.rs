@@ -28,6 +28,9 @@ pub(super) struct Left<T> {
     pub(super) ptr: *const T,
     pub(super) row: isize,
     pub(super) step: isize,
+    /// Whether each tile of rows is a panel of its own, as [`tiles`] divides a block: the tile's rows side by side, step after step. The
+    /// strides do not count then.
+    pub(super) tiled: bool,
 }
 
 /// The result, its rows contiguous.
@@ -89,6 +92,50 @@ pub(super) fn estimate(m: usize, n: usize, k: usize, size: usize) -> usize {
 /// well under 1 us: a small model that alternates short products with other work finds it parked again at each.
 pub(super) const PARALLEL_NS: usize = 12_000;
 
+/// The heights of the tiles of a block of rows, of which none differs from another by more than one.
+pub(super) fn tiles(rows: usize, most: usize) -> impl Iterator<Item = usize> {
+    let tiles = rows.div_ceil(most).max(1);
+    let (base, extra) = (rows / tiles, rows % tiles);
+    (0..tiles).map(move |t| base + (t < extra) as usize)
+}
+
+/// Calls `part` with rows and panels `begin..end` that cover a product of `m`, `n` and `k`, on the threads where that is worth it.
+pub(super) fn split<T>(
+    kernels: &Kernels<T>,
+    (m, n, k): (usize, usize, usize),
+    part: &(impl Fn((usize, usize), (usize, usize)) + Sync),
+) {
+    let panels = n.div_ceil(kernels.panel);
+    let parts = if estimate(m, n, k, size_of::<T>()) < PARALLEL_NS {
+        1
+    } else {
+        threads::num_threads()
+    };
+    if parts == 1 || threads::in_parallel() {
+        return part((0, m), (0, panels));
+    }
+    // Two chunks a thread. Columns first: then each thread reads its own part of `b` only.
+    let columns = panels.div_ceil(4).min(2 * parts).max(1);
+    let width = panels
+        .div_ceil(columns)
+        .next_multiple_of(if m <= 3 { 4 } else { 1 });
+    let columns = panels.div_ceil(width);
+    let most = kernels.max_rows();
+    let rows = (2 * parts)
+        .div_ceil(columns)
+        .min(m.div_ceil(2 * most))
+        .max(1);
+    let height = m.div_ceil(rows).next_multiple_of(most);
+    let rows = m.div_ceil(height);
+    threads::parallel_for(rows * columns, &|chunk| {
+        let (i, j) = (chunk / columns, chunk % columns);
+        part(
+            (i * height, m.min((i + 1) * height)),
+            (j * width, panels.min((j + 1) * width)),
+        );
+    });
+}
+
 impl<T: Float> Product<'_, T> {
     /// Runs the product, split over threads where that is worth it.
     ///
@@ -97,40 +144,9 @@ impl<T: Float> Product<'_, T> {
     /// The views are valid: `a` for `m` rows and `k` steps, `b` for the panels that cover `n` columns (packed panels whole, in
     /// place the `n` columns), `c` for `m` rows of `n`, the ending likewise. The kernels fit the machine.
     pub(super) unsafe fn run(&self) {
-        let panels = self.n.div_ceil(self.kernels.panel);
-        let parts = if estimate(self.m, self.n, self.k, size_of::<T>()) < PARALLEL_NS {
-            1
-        } else {
-            threads::num_threads()
-        };
-        if parts == 1 || threads::in_parallel() {
-            // SAFETY: the caller's contract.
-            return unsafe { self.range((0, self.m), (0, panels)) };
-        }
-        // Two chunks a thread. Columns first: then each thread reads its own part of `b` only.
-        let columns = panels.div_ceil(4).min(2 * parts).max(1);
-        let width = panels
-            .div_ceil(columns)
-            .next_multiple_of(if self.m <= 3 { 4 } else { 1 });
-        let columns = panels.div_ceil(width);
-        let rows = (2 * parts)
-            .div_ceil(columns)
-            .min(self.m.div_ceil(2 * self.kernels.max_rows()))
-            .max(1);
-        let height = self
-            .m
-            .div_ceil(rows)
-            .next_multiple_of(self.kernels.max_rows());
-        let rows = self.m.div_ceil(height);
-        threads::parallel_for(rows * columns, &|chunk| {
-            let (i, j) = (chunk / columns, chunk % columns);
-            // SAFETY: the caller's contract; chunks are disjoint parts of `c`.
-            unsafe {
-                self.range(
-                    (i * height, self.m.min((i + 1) * height)),
-                    (j * width, panels.min((j + 1) * width)),
-                );
-            }
+        split(self.kernels, (self.m, self.n, self.k), &|rows, panels| {
+            // SAFETY: the caller's contract; the parts are disjoint parts of `c`.
+            unsafe { self.range(rows, panels) }
         });
     }
 
@@ -177,7 +193,7 @@ impl<T: Float> Product<'_, T> {
     /// # Safety
     ///
     /// As [`Self::run`]; if the steps do not begin at zero, `c` holds the sums so far.
-    unsafe fn block(
+    pub(super) unsafe fn block(
         &self,
         a: Left<T>,
         (r0, r1): (usize, usize),
@@ -186,9 +202,7 @@ impl<T: Float> Product<'_, T> {
     ) {
         let kernels = self.kernels;
         let rows = r1 - r0;
-        let tiles = rows.div_ceil(kernels.max_rows()).max(1);
-        let (base, extra) = (rows / tiles, rows % tiles);
-        let tallest = base + (extra > 0) as usize;
+        let tallest = rows.div_ceil(rows.div_ceil(kernels.max_rows()).max(1));
         let last = k1 == self.k;
         let null: *const T = std::ptr::null();
         let whole_panels = self.n / kernels.panel;
@@ -207,13 +221,18 @@ impl<T: Float> Product<'_, T> {
             let col = p * kernels.panel;
             let cols = (self.n - col).min(count * kernels.panel);
             let mut row = r0;
-            for t in 0..tiles {
-                let height = base + (t < extra) as usize;
+            for height in tiles(rows, kernels.max_rows()) {
+                let above = (row - r0) as isize;
+                let (first, a_row, a_step) = if a.tiled {
+                    (above * (k1 - k0) as isize, 1, height as isize)
+                } else {
+                    (above * a.row, a.row, a.step)
+                };
                 let tile = Tile {
                     k: k1 - k0,
-                    a: a.ptr.wrapping_offset((row - r0) as isize * a.row),
-                    a_row: a.row,
-                    a_step: a.step,
+                    a: a.ptr.wrapping_offset(first),
+                    a_row,
+                    a_step,
                     b: self
                         .b
                         .ptr

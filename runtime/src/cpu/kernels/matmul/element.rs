@@ -8,7 +8,6 @@ pub(super) trait Element: Copy + Send + Sync + 'static {
     /// `f32` for the half types, wrapping integers for integers.
     type Acc: Copy + Send + Sync + 'static;
     const ZERO: Self::Acc;
-    const ONE: Self::Acc;
     fn widen(self) -> Self::Acc;
     fn round(acc: Self::Acc) -> Self;
     fn scalar(value: Scalar) -> Self::Acc;
@@ -23,7 +22,6 @@ macro_rules! float_element {
         impl Element for $t {
             type Acc = $acc;
             const ZERO: $acc = 0.0;
-            const ONE: $acc = 1.0;
             #[inline(always)]
             fn widen(self) -> $acc {
                 $widen(self)
@@ -63,7 +61,6 @@ macro_rules! int_element {
         impl Element for $t {
             type Acc = $t;
             const ZERO: $t = 0;
-            const ONE: $t = 1;
             #[inline(always)]
             fn widen(self) -> $t {
                 self

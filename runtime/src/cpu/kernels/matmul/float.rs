@@ -1,12 +1,11 @@
 //! f32 and f64: which kernel computes a product.
 
+use super::blocked::{Blocked, Blocks};
 use super::drive::{Dots, Ending, Left, Panels, Product, Target};
 use super::element::Element;
 use super::micro::Native;
-use super::pack::{Lines, pack, packed_len};
-use super::{Finish, MatMut, MatRef, Scaling, drive};
-use crate::cpu::threads;
-use std::cell::RefCell;
+use super::pack::{pack, packed_len, with_scratch};
+use super::{Finish, MatMut, MatRef, Scaling};
 
 /// An element that the float kernels compute in.
 pub(super) trait Float: Element<Acc = Self> + Default {}
@@ -22,8 +21,8 @@ pub(super) enum Path {
     Dots,
     /// Tiles over a packed copy of `b`.
     Pack,
-    /// Crate `gemm`, which packs both sides.
-    Crate,
+    /// Tiles over copied blocks of both sides.
+    Blocked,
 }
 
 /// # Safety
@@ -92,24 +91,19 @@ fn choose<T: Native>(a: MatRef, b: MatRef) -> Path {
     let (m, n, k) = (a.rows, b.cols, b.rows);
     let bytes = n.saturating_mul(k).saturating_mul(size_of::<T>());
     if b.col_stride == 1 || n == 1 {
-        // Beyond the second-level cache a row-major `b` in place costs more than the crate's copies.
-        if m > 1 && bytes > 512 << 10 {
-            Path::Crate
+        // Beyond the second-level cache a row-major `b` in place costs more than its copy, if enough rows use the copy.
+        if m > 16 && n > 1 && bytes > 512 << 10 {
+            Path::Blocked
         } else {
             Path::InPlace
         }
     } else if b.row_stride == 1 && a.col_stride == 1 && (m <= 6 || m <= 16 && bytes > 2048 << 10) {
         Path::Dots
     } else if bytes > 8 << 20 {
-        Path::Crate
+        Path::Blocked
     } else {
         Path::Pack
     }
-}
-
-thread_local! {
-    /// Packed right factors of one call.
-    static SCRATCH: RefCell<Lines> = RefCell::new(Lines::new(0));
 }
 
 /// A product by a given path.
@@ -125,16 +119,18 @@ pub(super) unsafe fn by<T: Native>(path: Path, a: MatRef, b: MatRef, out: MatMut
         ptr: out.ptr.cast(),
         row: out.row_stride,
     };
+    let left = Left {
+        ptr: a.ptr.cast(),
+        row: a.row_stride,
+        step: a.col_stride,
+        tiled: false,
+    };
     let product = |b: Panels<T>| Product {
         kernels,
         m,
         n,
         k,
-        a: Left {
-            ptr: a.ptr.cast(),
-            row: a.row_stride,
-            step: a.col_stride,
-        },
+        a: left,
         b,
         c,
         ending: Ending::none(),
@@ -160,82 +156,29 @@ pub(super) unsafe fn by<T: Native>(path: Path, a: MatRef, b: MatRef, out: MatMut
                 c,
             }
             .run(),
-            Path::Pack => SCRATCH.with(|scratch| {
-                // Taken out, so that a nested call on this thread finds an empty one instead of a borrowed one.
-                let mut lines = scratch.replace(Lines::new(0));
-                lines.grow(packed_len(k, n, kernels.panel) * size_of::<T>());
-                pack::<T>(b, kernels.panel, lines.ptr_mut());
-                product(Panels {
-                    ptr: lines.ptr(),
-                    step: kernels.panel as isize,
-                    panel: (k * kernels.panel) as isize,
-                })
-                .run();
-                scratch.replace(lines);
-            }),
-            Path::Crate => by_crate::<T>(a, b, out),
+            Path::Pack => {
+                let bytes = packed_len(k, n, kernels.panel) * size_of::<T>();
+                with_scratch(bytes, |scratch| {
+                    pack::<T>(b, kernels.panel, scratch.cast());
+                    product(Panels {
+                        ptr: scratch.cast_const().cast(),
+                        step: kernels.panel as isize,
+                        panel: (k * kernels.panel) as isize,
+                    })
+                    .run();
+                });
+            }
+            Path::Blocked => Blocked {
+                kernels,
+                m,
+                n,
+                k,
+                a: left,
+                b: &b,
+                c,
+                blocks: Blocks::of::<T>(),
+            }
+            .run(),
         }
-    }
-}
-
-/// The crate, split over our threads.
-///
-/// # Safety
-///
-/// As [`product`].
-unsafe fn by_crate<T: Float>(a: MatRef, b: MatRef, out: MatMut) {
-    let (m, n, k) = (a.rows, b.cols, a.cols);
-    let parts = if drive::estimate(m, n, k, size_of::<T>()) < drive::PARALLEL_NS {
-        1
-    } else {
-        2 * threads::num_threads()
-    };
-    // SAFETY: the caller's contract; the parts are disjoint.
-    unsafe {
-        if parts <= 2 || threads::in_parallel() {
-            by_crate_alone::<T>(a, b, out);
-        } else if n >= m {
-            let width = n.div_ceil(parts).next_multiple_of(32);
-            threads::parallel_for(n.div_ceil(width), &|i| {
-                let cols = (i * width, n.min((i + 1) * width));
-                by_crate_alone::<T>(a, b.block::<T>((0, k), cols), out.block::<T>((0, m), cols));
-            });
-        } else {
-            let height = m.div_ceil(parts).next_multiple_of(24);
-            threads::parallel_for(m.div_ceil(height), &|i| {
-                let rows = (i * height, m.min((i + 1) * height));
-                by_crate_alone::<T>(a.block::<T>(rows, (0, k)), b, out.block::<T>(rows, (0, n)));
-            });
-        }
-    }
-}
-
-/// # Safety
-///
-/// As [`product`].
-unsafe fn by_crate_alone<T: Float>(a: MatRef, b: MatRef, out: MatMut) {
-    // SAFETY: the views are valid by the caller's contract; `out` is not read.
-    unsafe {
-        gemm::gemm::<T>(
-            out.rows,
-            out.cols,
-            a.cols,
-            out.ptr.cast(),
-            out.col_stride,
-            out.row_stride,
-            false,
-            a.ptr.cast(),
-            a.col_stride,
-            a.row_stride,
-            b.ptr.cast(),
-            b.col_stride,
-            b.row_stride,
-            T::ZERO,
-            T::ONE,
-            false,
-            false,
-            false,
-            gemm::Parallelism::None,
-        )
     }
 }

@@ -14,43 +14,44 @@
 //! | right factor | shape | kernel |
 //! |---|---|---|
 //! | packed before ([`PackedB`]) | any | register tiles, up to 12 rows by 32 columns (AVX-512), finished by the [`Epilogue`] |
-//! | rows | `b` up to 512 KiB, or `m == 1` | the same tiles, reading `b` where it is |
-//! | rows | larger | crate `gemm`, which copies both sides |
+//! | rows | `b` up to 512 KiB, or `m <= 16`, or `n == 1` | the same tiles, reading `b` where it is |
+//! | rows | larger | the same tiles over copied blocks of both sides (`blocked.rs`) |
 //! | columns (`x @ w.t()`) | `m <= 6`, or `m <= 16` with `b` beyond 2 MiB | dot products |
-//! | columns, or no contiguity | other, beyond 8 MiB | crate `gemm` |
+//! | columns, or no contiguity | other, beyond 8 MiB | copied blocks |
 //! | columns, or no contiguity | other | `b` copied into panels, then tiles |
 //! | f16, bf16 | any | widened copies, then as above |
-//! | complex | any | crate `gemm`, then the scaling |
+//! | complex | any | copied blocks of a real product of twice the sizes, then the scaling |
 //! | integers | any | rows of sums, four steps of `k` at a time |
 //!
 //! A result with contiguous columns is computed as the transposed product. Products of more than some 12 us are split over the
 //! thread pool, by panels of columns first.
 //!
-//! Measured on one Sapphire Rapids core (AVX-512; 225 GFLOP/s peak), f32, thread CPU clock, medians, as time relative to crate `gemm`
-//! 0.19 with `x86-v4` on the same layout. "Chosen" is what [`gemm()`] picks, "packed" is [`matmul_packed`]. Runs varied by
-//! some 10 %, more where memory is the limit and other jobs share it.
+//! Measured on one core of an AMD EPYC with AVX-512 (two cores, shared with other jobs; thread CPU clock, medians of alternating runs,
+//! both factors row-major), as time relative to crate `gemm` 0.19 at the same instruction set. Runs varied by some 5 %, the short ones
+//! by more.
 //!
-//! | m, k, n | crate us | NN chosen | NN packed | crate NT us | NT chosen | NT packed | packed GFLOP/s |
-//! |---|---|---|---|---|---|---|---|
-//! | 1, 256, 256 | 3.9 | 0.54 | 0.45 | 2.0 | 1.37 | 0.87 | 74 |
-//! | 8, 256, 256 | 8.7 | 0.88 | 0.69 | 32 | 0.52 | 0.19 | 175 |
-//! | 16, 64, 192 | 2.8 | 0.92 | 0.83 | 7.0 | 0.58 | 0.33 | 171 |
-//! | 16, 64, 64 | 0.91 | 0.88 | 0.83 | 2.2 | 0.51 | 0.35 | 173 |
-//! | 16, 64, 256 | 3.8 | 0.94 | 0.77 | 7.9 | 0.80 | 0.38 | 180 |
-//! | 16, 256, 64 | 2.8 | 1.07 | 1.01 | 10.2 | 0.52 | 0.28 | 184 |
-//! | 16, 64, 600 | 11.8 | 0.65 | 0.62 | 20.1 | 0.72 | 0.38 | 169 |
-//! | 64, 1024, 1024 | 1072 | 1.00 | 0.88 | 1506 | 0.83 | 0.68 | 143 |
-//! | 128, 384, 384 | 216 | 1.00 | 0.97 | 237 | 0.98 | 0.86 | 181 |
-//! | 128, 1536, 384 | 914 | 1.00 | 0.98 | 1155 | 0.91 | 0.77 | 168 |
-//! | 256, 256, 256 | 174 | 1.01 | 0.99 | 194 | 0.94 | 0.89 | 195 |
-//! | 1, 1024, 1024 | 141 | 1.00 | 1.01 | 142 | 1.00 | 1.01 | 15 |
-//! | 16, 1024, 1024 | 451 | 1.00 | 0.57 | 1037 | 0.55 | 0.26 | 131 |
-//! | 1024, 1024, 1024 | 12577 | 1.00 | 1.11 | 12794 | 1.06 | 1.00 | 153 |
-//! | 64, 4096, 1024 | 4299 | 1.00 | 1.28 | 6335 | 1.00 | 0.87 | 98 |
+//! | m, k, n | dtype | AVX-512 | GFLOP/s | AVX2 | GFLOP/s |
+//! |---|---|---|---|---|---|
+//! | 1024, 1024, 1024 | f32 | 1.03 | 100 | 1.01 | 100 |
+//! | 1024, 1024, 1024 | f64 | 1.12 | 45 | 1.07 | 47 |
+//! | 64, 4096, 1024 | f32 | 1.04 | 76 | 0.97 | 76 |
+//! | 64, 4096, 1024 | f64 | 1.03 | 38 | 0.86 | 40 |
+//! | 256, 2048, 2048 | f32 | 1.05 | 93 | 1.01 | 94 |
+//! | 256, 2048, 2048 | f64 | 1.05 | 48 | 1.02 | 48 |
+//! | 16, 1024, 1024 | f32 | 0.98 | 107 | 0.83 | 64 |
+//! | 16, 1024, 1024 | f64 | 1.02 | 39 | 0.76 | 30 |
+//! | 12, 1024, 1024 | f32, f64 | 1.25, 1.28 | 89, 40 | | |
+//! | 32, 1024, 1024 | f32, f64 | 1.16, 1.05 | 90, 42 | | |
+//! | 256, 256, 256 | c64 | 1.06-1.13 | 94-105 | 1.04 | 104 |
+//! | 256, 256, 256 | c128 | 1.12-1.23 | 42-49 | 1.01 | 51 |
+//! | 1, 256, 256 | c64 | 5.4 | 7 | | |
 //!
-//! The last row is the known weak spot: sixteen megabytes of weights pass through the caches for few rows.
+//! With `b` transposed the large f32 products take 0.73 to 1.00 of the crate's time, the f64 ones 1.11 to 1.16 (AVX-512).
+//!
+//! Known weak spots: large f64 products with AVX-512, and a complex vector times a matrix, which copies the matrix to read it once.
 
 mod activate;
+mod blocked;
 pub(crate) mod blocks;
 mod complex;
 mod drive;
@@ -66,6 +67,8 @@ mod view;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_blocked;
 #[cfg(test)]
 mod tests_packed;
 

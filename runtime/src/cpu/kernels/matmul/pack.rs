@@ -4,6 +4,7 @@
 //! is filled up with zeros.
 
 use super::MatRef;
+use std::cell::RefCell;
 
 /// Zero-initialised memory on a cache-line boundary.
 pub(super) struct Lines {
@@ -41,6 +42,23 @@ impl Lines {
     }
 }
 
+thread_local! {
+    /// Copies of factors for the length of one call.
+    static SCRATCH: RefCell<Lines> = RefCell::new(Lines::new(0));
+}
+
+/// Calls `f` with this thread's scratch memory, of at least `bytes`, which holds what it held.
+pub(super) fn with_scratch<R>(bytes: usize, f: impl FnOnce(*mut u8) -> R) -> R {
+    SCRATCH.with(|scratch| {
+        // Taken out, so that a nested call on this thread finds an empty one instead of a borrowed one.
+        let mut lines = scratch.replace(Lines::new(0));
+        lines.grow(bytes);
+        let result = f(lines.ptr_mut());
+        scratch.replace(lines);
+        result
+    })
+}
+
 /// Elements of the packed form of a `k` by `n` matrix.
 pub(super) fn packed_len(k: usize, n: usize, panel: usize) -> usize {
     k * n.next_multiple_of(panel)
@@ -48,6 +66,8 @@ pub(super) fn packed_len(k: usize, n: usize, panel: usize) -> usize {
 
 /// Rows that are packed before the next panel.
 const ROWS: usize = 64;
+/// The same where the rows are contiguous: so many streams the processor fetches ahead of.
+const CONTIGUOUS_ROWS: usize = 8;
 
 /// Packs `b` (elements `T`) into panels of `panel` columns.
 ///
@@ -57,8 +77,13 @@ const ROWS: usize = 64;
 pub(super) unsafe fn pack<T: Copy + Default>(b: MatRef, panel: usize, out: *mut T) {
     let (k, n) = (b.rows, b.cols);
     // A few rows at a time: what is read stays within as many pages, what is written is in runs of several lines.
-    for p0 in (0..k).step_by(ROWS) {
-        let p1 = k.min(p0 + ROWS);
+    let rows = if b.col_stride == 1 {
+        CONTIGUOUS_ROWS
+    } else {
+        ROWS
+    };
+    for p0 in (0..k).step_by(rows) {
+        let p1 = k.min(p0 + rows);
         for (index, col) in (0..n).step_by(panel).enumerate() {
             let cols = panel.min(n - col);
             let out = out.wrapping_add((index * k + p0) * panel);
@@ -72,6 +97,9 @@ pub(super) unsafe fn pack<T: Copy + Default>(b: MatRef, panel: usize, out: *mut 
                         }
                     }
                 }
+                if b.col_stride == 1 && cols == panel && copy_whole(block, panel, out) {
+                    continue;
+                }
                 if b.col_stride == 1 {
                     for p in 0..p1 - p0 {
                         let row = block.at::<T>(p, 0);
@@ -83,6 +111,36 @@ pub(super) unsafe fn pack<T: Copy + Default>(b: MatRef, panel: usize, out: *mut 
             }
         }
     }
+}
+
+/// Copies contiguous rows of whole panels, where a row is a number of bytes that the copy is compiled for; says whether it did.
+///
+/// # Safety
+///
+/// `b` is valid to read, its rows contiguous and `panel` long; `out` has room for its rows.
+unsafe fn copy_whole<T: Copy>(b: MatRef, panel: usize, out: *mut T) -> bool {
+    /// # Safety
+    ///
+    /// As for `copy_whole`; a row is `N` bytes.
+    unsafe fn rows<T: Copy, const N: usize>(b: MatRef, panel: usize, out: *mut T) {
+        for p in 0..b.rows {
+            // SAFETY: the caller's contract.
+            unsafe {
+                let row = b.at::<T>(p, 0).cast::<[u8; N]>().read_unaligned();
+                out.add(p * panel).cast::<[u8; N]>().write_unaligned(row);
+            }
+        }
+    }
+    // SAFETY: the caller's contract.
+    unsafe {
+        match panel * size_of::<T>() {
+            32 => rows::<T, 32>(b, panel, out),
+            64 => rows::<T, 64>(b, panel, out),
+            128 => rows::<T, 128>(b, panel, out),
+            _ => return false,
+        }
+    }
+    true
 }
 
 /// Writes the rows of `b` at distance `panel`; meant for a `b` whose columns are contiguous. Four columns at a time, so that

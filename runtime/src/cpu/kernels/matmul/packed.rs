@@ -212,6 +212,7 @@ unsafe fn run<T: Native + Lane>(
             ptr: a.ptr.cast::<T>(),
             row: a.row_stride,
             step: a.col_stride,
+            tiled: false,
         },
         b: Panels {
             ptr: b.data.ptr(),

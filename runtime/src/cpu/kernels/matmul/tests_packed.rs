@@ -68,6 +68,7 @@ fn check_tile<T: Chain>(
                 ptr: a.view().ptr.cast(),
                 row: a.strides.0,
                 step: a.strides.1,
+                tiled: false,
             },
             b: b_panels,
             c: Target {

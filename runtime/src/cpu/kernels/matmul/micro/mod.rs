@@ -18,7 +18,6 @@ mod portable;
 mod x86;
 
 use super::float::Float;
-#[cfg(target_arch = "aarch64")]
 use crate::cpu::math::{Isa, isa};
 
 /// A SIMD register of floats.
@@ -151,20 +150,15 @@ macro_rules! native {
             }
             #[inline]
             fn kernels() -> &'static Kernels<Self> {
-                #[cfg(target_arch = "x86_64")]
-                {
-                    if is_x86_feature_detected!("avx512f") {
-                        return &x86::$wide;
-                    }
-                    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-                        return &x86::$middle;
-                    }
+                match isa() {
+                    #[cfg(target_arch = "x86_64")]
+                    Isa::Avx512 => &x86::$wide,
+                    #[cfg(target_arch = "x86_64")]
+                    Isa::Avx2 => &x86::$middle,
+                    #[cfg(target_arch = "aarch64")]
+                    Isa::Neon => &neon::$neon,
+                    Isa::Portable => &portable::$portable,
                 }
-                #[cfg(target_arch = "aarch64")]
-                if isa() == Isa::Neon {
-                    return &neon::$neon;
-                }
-                &portable::$portable
             }
         }
     };
