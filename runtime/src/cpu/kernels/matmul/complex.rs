@@ -9,10 +9,13 @@ use super::drive::{Left, Target};
 use super::micro::Native;
 use super::{MatMut, MatRef, Scaling};
 use num_complex::Complex;
+use std::ops::{Add, Neg, Sub};
 use straightline_passes::ir::Scalar;
 
 /// A type of the parts of complex numbers.
-pub(super) trait Part: Native + std::ops::Neg<Output = Self> {
+pub(super) trait Part:
+    Native + Neg<Output = Self> + Add<Output = Self> + Sub<Output = Self>
+{
     fn of(x: f64) -> Self;
     fn mul_add(a: Complex<Self>, b: Complex<Self>, c: Complex<Self>) -> Complex<Self>;
 }
@@ -71,6 +74,60 @@ impl<P: Part> Source<P> for Pairs {
     }
 }
 
+/// So many rows are not worth a copy of `b`.
+const FEW: usize = 4;
+
+/// [`product`] of few rows with a `b` that has contiguous rows or columns, which is read where it is: its real and imaginary
+/// parts as the columns, or the rows, of a real matrix, and `a` in two real rows for each of its own.
+///
+/// # Safety
+///
+/// As [`product`].
+unsafe fn few_rows<P: Part>(a: MatRef, b: MatRef, out: MatMut) {
+    let (m, k, n) = (a.rows, a.cols, out.cols);
+    let by_rows = b.col_stride == 1;
+    // SAFETY: inside the sizes of a view that is valid to read.
+    let at = |i, p| unsafe { *a.at::<Complex<P>>(i, p) };
+    let mut left = Vec::<P>::with_capacity(4 * m * k);
+    for turned in [false, true] {
+        for (i, p) in (0..m).flat_map(|i| (0..k).map(move |p| (i, p))) {
+            let x = at(i, p);
+            match (by_rows, turned) {
+                (true, false) => left.push(x.re),
+                (true, true) => left.push(x.im),
+                (false, false) => left.extend([x.re, -x.im]),
+                (false, true) => left.extend([x.im, x.re]),
+            }
+        }
+    }
+    let (inner, width) = if by_rows { (k, 2 * n) } else { (2 * k, n) };
+    let right = MatRef {
+        ptr: b.ptr,
+        rows: inner,
+        cols: width,
+        row_stride: if by_rows { 2 * b.row_stride } else { 1 },
+        col_stride: if by_rows { 1 } else { 2 * b.col_stride },
+    };
+    let mut sums = vec![P::ZERO; 2 * m * width];
+    // SAFETY: the same memory as `b`, in parts; `left` and `sums` have these sizes.
+    unsafe {
+        super::float::product::<P>(
+            MatRef::row_major(left.as_ptr().cast(), 2 * m, inner),
+            right,
+            MatMut::row_major(sums.as_mut_ptr().cast(), 2 * m, width),
+        );
+    }
+    for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+        let (of, turned) = (&sums[i * width..], &sums[(m + i) * width..]);
+        let x = match by_rows {
+            true => Complex::new(of[2 * j] - turned[2 * j + 1], of[2 * j + 1] + turned[2 * j]),
+            false => Complex::new(of[j], turned[j]),
+        };
+        // SAFETY: the caller's contract.
+        unsafe { *out.at::<Complex<P>>(i, j) = x };
+    }
+}
+
 /// `out = a @ b`, where the rows of `out` are dense.
 ///
 /// # Safety
@@ -78,6 +135,10 @@ impl<P: Part> Source<P> for Pairs {
 /// As [`super::gemm`]; the sizes fit.
 pub(super) unsafe fn product<P: Part>(a: MatRef, b: MatRef, out: MatMut, blocks: Blocks) {
     let (m, k) = (a.rows, a.cols);
+    if m <= FEW && (b.col_stride == 1 || b.row_stride == 1) {
+        // SAFETY: the caller's contract.
+        return unsafe { few_rows::<P>(a, b, out) };
+    }
     let mut dense = Vec::<Complex<P>>::new();
     // The parts of a number lie side by side, so its neighbour in the row has to follow.
     let a = if a.col_stride == 1 || k <= 1 {
