@@ -2,7 +2,7 @@
 
 use straightline::dispatch::{Value, operator};
 use straightline::ops::aten;
-use straightline::{DType, Result, Tensor, compile};
+use straightline::{DType, Result, Scalar, Tensor, compile};
 
 /// What the function gives eagerly and compiled, called twice.
 fn both(f: impl Fn(&Tensor) -> Result<Tensor> + Send + Sync + 'static, x: &Tensor) -> [Tensor; 3] {
@@ -552,4 +552,58 @@ fn numbers_count_for_less_than_tensors() {
             );
         }
     }
+}
+
+#[test]
+fn products_of_halves_are_rounded_after_the_scale_and_the_addend() -> Result<()> {
+    for dtype in [DType::F16, DType::BF16] {
+        let full = |sizes: &[i64], x: f64| Tensor::with(dtype).full(sizes, x);
+        let (c, a, v) = (
+            full(&[2, 2], 1.0)?,
+            full(&[2, 2], 300.0)?,
+            full(&[2], 300.0)?,
+        );
+        let (b3, c3) = (full(&[2, 2, 2], 300.0)?, full(&[2, 2, 2], 1.0)?);
+        let (one, tenth, none) = (Scalar::Int(1), Scalar::Float(0.1), Scalar::Int(0));
+        for alpha in [tenth, none] {
+            same_eager_and_compiled(
+                move |t: &[Tensor; 5]| aten::addmm(&t[0], &t[1], &t[1], one, alpha),
+                [&c, &a, &v, &b3, &c3],
+            )?;
+            same_eager_and_compiled(
+                move |t: &[Tensor; 5]| aten::addmv(&t[2], &t[1], &t[2], one, alpha),
+                [&c, &a, &v, &b3, &c3],
+            )?;
+            same_eager_and_compiled(
+                move |t: &[Tensor; 5]| aten::baddbmm(&t[4], &t[3], &t[3], one, alpha),
+                [&c, &a, &v, &b3, &c3],
+            )?;
+            same_eager_and_compiled(
+                move |t: &[Tensor; 5]| aten::addbmm(&t[0], &t[3], &t[3], one, alpha),
+                [&c, &a, &v, &b3, &c3],
+            )?;
+        }
+        // 180000 - 60000 of f16 fits, 180000 does not
+        let bias = full(&[2], -60000.0)?;
+        same_eager_and_compiled(
+            |t: &[Tensor; 5]| aten::linear(&t[1], &t[1], Some(&t[2])),
+            [&c, &a, &bias, &b3, &c3],
+        )?;
+    }
+    Ok(())
+}
+
+/// Bit for bit, and at a second call.
+fn same_eager_and_compiled(
+    f: impl Fn(&[Tensor; 5]) -> Result<Tensor> + Send + Sync + 'static,
+    on: [&Tensor; 5],
+) -> Result<()> {
+    let on = on.map(Clone::clone);
+    let eager = f(&on)?;
+    let f = compile(f);
+    for _ in 0..2 {
+        let compiled = f.call(&on)?;
+        assert_eq!(numbers(&compiled), numbers(&eager));
+    }
+    Ok(())
 }

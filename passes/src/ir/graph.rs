@@ -537,7 +537,8 @@ impl Graph {
 
     /// Whether the edges form a cycle (a broken graph: the verifier reports it).
     pub fn is_cyclic(&self) -> bool {
-        algo::is_cyclic_directed(&self.g)
+        // petgraph's own test, and Tarjan's components, call themselves once a node: a long program would overflow the stack
+        algo::toposort(&self.g, None).is_err()
     }
 
     /// Removes calls and constants that no output reaches. Inputs and parameters stay, so that

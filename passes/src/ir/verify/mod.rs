@@ -228,7 +228,7 @@ impl Verifier<'_> {
                 .push((None, VerifyErrorKind::OutputCount(outputs)));
         }
         if self.graph.is_cyclic() {
-            let components = petgraph::algo::tarjan_scc(g);
+            let components = petgraph::algo::kosaraju_scc(g);
             let cyclic = (components.into_iter())
                 .filter(|c| c.len() > 1 || g.find_edge(c[0], c[0]).is_some());
             for id in cyclic.flatten() {

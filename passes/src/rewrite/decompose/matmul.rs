@@ -1,5 +1,8 @@
 //! Matrix products with something added: the product stays a node of its own, since the scheduler
 //! fuses what follows it as an epilogue.
+//!
+//! Halves are multiplied as f32, scaled and added so, and rounded once, as the kernels of these operators do: a product that
+//! was rounded before would have overflowed where the scaled one does not.
 
 use crate::ir::Scalar;
 use crate::rewrite::rule::rules;
@@ -30,35 +33,48 @@ fn scaled_add(s: &mut Site<'_>, product: Id) -> Option<Id> {
 
 fn scaled_add_by(s: &mut Site<'_>, product: Id, alpha: Scalar, beta: Scalar) -> Option<Id> {
     let addend = s.tensor(0)?;
-    if alpha.as_f64() == 1.0 && beta.as_f64() == 1.0 {
-        return Some(s.add(product, addend));
-    }
-    let product = s.lift(product);
-    let mut sum = s.mul_scalar(product, alpha);
-    if beta.as_f64() != 0.0 {
-        let addend = s.lift(addend);
-        let addend = s.mul_scalar(addend, beta);
-        sum = s.add(sum, addend);
-    } else {
-        let sizes = s.out().sizes.clone();
-        if s.meta(sum).sizes.len() != sizes.len() {
-            return None;
-        }
-        sum = s.expand(sum, &sizes);
-    }
     let dtype = s.out().dtype;
+    let product = s.lift(product);
+    let sum = if alpha.as_f64() == 1.0 && beta.as_f64() == 1.0 {
+        let addend = s.lift(addend);
+        s.add(product, addend)
+    } else {
+        let mut sum = s.mul_scalar(product, alpha);
+        if beta.as_f64() != 0.0 {
+            let addend = s.lift(addend);
+            let addend = s.mul_scalar(addend, beta);
+            sum = s.add(sum, addend);
+        } else {
+            let sizes = s.out().sizes.clone();
+            if s.meta(sum).sizes.len() != sizes.len() {
+                return None;
+            }
+            sum = s.expand(sum, &sizes);
+        }
+        sum
+    };
     Some(s.convert(sum, dtype))
 }
 
-fn addmm(s: &mut Site<'_>) -> Option<Id> {
+fn is_half(s: &Site<'_>) -> bool {
+    s.out().dtype.opmath() != s.out().dtype
+}
+
+/// The factors of a product that something is done to before it is rounded.
+fn factors(s: &mut Site<'_>) -> Option<(Id, Id)> {
     let (x, y) = (s.tensor(1)?, s.tensor(2)?);
+    Some((s.lift(x), s.lift(y)))
+}
+
+fn addmm(s: &mut Site<'_>) -> Option<Id> {
+    let (x, y) = factors(s)?;
     let product = s.mm(x, y);
     let (alpha, beta) = whole_factors(s);
     scaled_add_by(s, product, alpha, beta)
 }
 
 fn baddbmm(s: &mut Site<'_>) -> Option<Id> {
-    let (x, y) = (s.tensor(1)?, s.tensor(2)?);
+    let (x, y) = factors(s)?;
     let product = s.bmm(x, y);
     let (alpha, beta) = whole_factors(s);
     scaled_add_by(s, product, alpha, beta)
@@ -77,6 +93,10 @@ fn whole_factors(s: &Site<'_>) -> (Scalar, Scalar) {
 fn addbmm(s: &mut Site<'_>) -> Option<Id> {
     let (x, y) = (s.tensor(1)?, s.tensor(2)?);
     if s.meta(x).sizes.len() != 3 || s.meta(y).sizes.len() != 3 {
+        return None;
+    }
+    if is_half(s) {
+        // PyTorch adds one product after the other, and rounds each time
         return None;
     }
     let products = s.bmm(x, y);
@@ -99,6 +119,10 @@ fn mv(s: &mut Site<'_>) -> Option<Id> {
 }
 
 fn addmv(s: &mut Site<'_>) -> Option<Id> {
+    if is_half(s) {
+        // PyTorch rounds the factors to halves too
+        return None;
+    }
     let (x, v) = (s.tensor(1)?, s.tensor(2)?);
     let product = matrix_vector(s, x, v)?;
     let (alpha, beta) = whole_factors(s);
@@ -116,12 +140,20 @@ fn linear(s: &mut Site<'_>) -> Option<Id> {
         return None;
     }
     let rows: i64 = sizes[..sizes.len() - 1].iter().product();
+    let bias = s.tensor(2);
+    let (x, w) = match bias {
+        Some(_) => (s.lift(x), s.lift(w)),
+        None => (x, w),
+    };
     let flat = s.reshape(x, &[rows, inner]);
     let w = s.permute(w, &[1, 0]);
     let product = s.mm(flat, w);
     let product = s.reshape(product, &out);
-    Some(match s.tensor(2) {
-        Some(bias) => s.add(product, bias),
-        None => product,
-    })
+    let Some(bias) = bias else {
+        return Some(product);
+    };
+    let bias = s.lift(bias);
+    let sum = s.add(product, bias);
+    let dtype = s.out().dtype;
+    Some(s.convert(sum, dtype))
 }

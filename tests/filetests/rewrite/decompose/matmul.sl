@@ -17,15 +17,15 @@ graph(%b: f32[4], %x: f32[2,3], %w: f32[3,4]) {
 // check: aten::mul.Scalar(%0, other=2.0)
 // not: %b,
 
-// scaled in f32 and rounded once
+// multiplied and scaled in f32, and rounded once
 // run: rewrite decompose
 graph(%b: f16[4], %x: f16[2,3], %w: f16[3,4]) {
   %y: f16[2,4] = aten::addmm(%b, %x, %w, beta=0.5, alpha=2)
   return %y
 }
-// check: f16[2,4] = aten::mm(%x, %w)
-// check: f32[2,4] = prims::convert_element_type
-// check: f32[2,4] = aten::mul.Scalar(%1, other=2.0)
+// check: f32[2,3] = prims::convert_element_type(%x
+// check: f32[2,4] = aten::mm(
+// check: f32[2,4] = aten::mul.Scalar(%2, other=2.0)
 // check: %y: f16[2,4] = prims::convert_element_type
 
 // run: rewrite decompose,keep=aten::addmm
