@@ -19,6 +19,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 const MAX_BODY: usize = 4096;
 /// Nested definitions deeper than this are no kernel.
 const MAX_DEPTH: usize = 320;
+/// Folds that need each other in a longer chain are no kernel: each of its rounds computes anew what those before it have made
+/// of the row, so that code and time grow with the square of the length. A softmax has three rounds, a norm two.
+const MAX_ROUNDS: u32 = 12;
 /// Longer rows are recomputed rather than kept.
 const MAX_SCRATCH: i64 = 1 << 15;
 
@@ -198,6 +201,9 @@ fn attempt(
     }
     // items by round and by the row that they sweep, in the order of their values
     let level = levels(p, memory, group);
+    if level.values().any(|rounds| *rounds > MAX_ROUNDS) {
+        return Err((Stop::TooBig, None));
+    }
     let mut rounds: BTreeMap<(u32, bool, Vec<i64>), Vec<&Item>> = BTreeMap::new();
     for item in &group.items {
         let l = level[&item.value()];

@@ -43,3 +43,42 @@ fn cross_entropy_is_a_row_kernel_and_a_mean() {
     );
     assert_eq!(plan.steps.len(), 2, "{plan}");
 }
+
+/// `x -= mean(x)`, so often.
+fn centred(times: usize) -> String {
+    let mut text = String::from("graph(%x: f32[4,4]) {\n");
+    let mut last = "%x".to_string();
+    for i in 0..times {
+        text += &format!(
+            "  %m{i}: f32[4,1] = aten::mean.dim({last}, dim=[1], keepdim=true, dtype=none)\n  \
+             %y{i}: f32[4,4] = aten::sub.Tensor({last}, %m{i}, alpha=1)\n"
+        );
+        last = format!("%y{i}");
+    }
+    text + &format!("  return {last}\n}}\n")
+}
+
+#[test]
+fn code_grows_with_the_length_of_a_chain_of_means_not_with_its_square() {
+    let instructions = |times| {
+        let plan = planned(&centred(times));
+        let stages = plan.kernels().flat_map(|k| &k.stages);
+        stages.map(|s| s.body.len()).sum::<usize>()
+    };
+    let (short, long) = (instructions(24), instructions(96));
+    assert!(
+        long < 6 * short,
+        "{short} instructions for 24, {long} for 96"
+    );
+}
+
+#[test]
+fn a_long_program_needs_no_long_stack() {
+    let check = || {
+        let graph = Graph::parse(&centred(4000)).expect("graph text");
+        crate::ir::verify::verify(&graph).expect("a valid graph");
+    };
+    // debug builds of this crate's users have far larger frames than its own tests
+    let thread = std::thread::Builder::new().stack_size(256 << 10);
+    thread.spawn(check).unwrap().join().unwrap();
+}
