@@ -30,7 +30,9 @@ use std::panic::Location;
 /// **Every check that eager code makes on the values of tensors is kept**, also where nobody uses
 /// the result: an index that is out of range, an integer divided by zero, a matrix without inverse.
 /// Which of several failing checks is reported is not said, and an effect waits for the checks
-/// before it. (Operators from outside keep theirs if they are marked `may_fail`.)
+/// before it. (Operators from outside keep theirs if they are marked `may_fail`.) A check that fails ends the call with its
+/// error: what the function would do with the `Err` (`or_else`, `unwrap_or`) is not part of the plan, since there were no
+/// values to fail on when it was captured.
 ///
 /// Results have the sizes, strides and dtypes of eager ones and share memory as they do. One that shares
 /// memory with nothing else begins its storage, where an eager `slice_scatter` or `copy` leaves unused room before it.
@@ -109,6 +111,8 @@ use std::panic::Location;
 ///   assignment (`*state = new`) does. As long as somebody keeps that very handle
 ///   (`std::mem::replace`, `swap`), or has taken further ones since the first call, the old tensor is what a compiled
 ///   call reads. Writing into it with `copy_`, or passing it as an argument, is always seen.
+/// - *What is no tensor is not seen*: a counter that says where in a ring buffer to write, an `Option` that becomes `Some`. Pass
+///   such a number as an argument that is a tensor (`index_copy_` at it), or call the function with the tensors of the moment.
 ///
 /// ```
 /// use std::sync::OnceLock;

@@ -57,11 +57,13 @@ fn check(x: &Tensor, dim: i64, index: &Tensor, src: Option<&Tensor>, name: &str)
     for i in 0..rank {
         let n = size(index, i);
         if (i != d && n > size(x, i)) || src.is_some_and(|s| n > size(s, i)) {
+            let beside = src.map_or(String::new(), |s| {
+                format!(" and to be no larger size than src {:?}", s.sizes())
+            });
             return Err(Error::runtime(format!(
-                "Expected index {:?} to be no larger than self {:?} apart from dimension {d} and to be no larger size than src {:?}",
+                "Expected index {:?} to be no larger than self {:?} apart from dimension {d}{beside}",
                 index.sizes(),
-                x.sizes(),
-                src.map(Tensor::sizes)
+                x.sizes()
             )));
         }
     }

@@ -322,7 +322,7 @@ impl Tensor {
         Tensor::place(parts, self.sizes(), self.strides())
     }
 
-    /// The dispatch keys of this tensor.
+    /// The dispatch keys of this tensor. Those that a captured function works on have capture's key besides.
     #[inline]
     pub fn key_set(&self) -> DispatchKeySet {
         self.0.keys.get()
