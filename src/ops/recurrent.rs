@@ -222,14 +222,21 @@ fn run(
     let each = if s.has_biases { 4 } else { 2 } + usize::from(projected);
     if s.layers < 1
         || count.checked_mul(each) != Some(params.len())
-        || h0.sizes()[0] != count as i64
+        || [Some(h0), c0]
+            .iter()
+            .flatten()
+            .any(|h| h.sizes().first() != Some(&(count as i64)))
     {
         return Err(Error::runtime(format!(
-            "a recurrent layer of {} layers in {directions} directions wants {} weights and {count} hidden states, got {} and {}",
+            "a recurrent layer of {} layers in {directions} directions wants {} weights and {count} hidden states, got {} and states of sizes {:?}",
             s.layers,
             count.saturating_mul(each),
             params.len(),
-            h0.sizes()[0]
+            [Some(h0), c0]
+                .iter()
+                .flatten()
+                .map(|h| h.sizes())
+                .collect::<Vec<_>>()
         )));
     }
     let mut x = if s.batch_first {

@@ -125,6 +125,8 @@ macro_rules! factories {
         /// The factories as functions.
         pub(crate) mod functions {
             use super::{Ints, Progression, Result, Scalar, Tensor};
+            #[cfg(doc)]
+            use crate::ops::aten;
 
             $(
                 $(#[$doc])*

@@ -239,3 +239,20 @@ fn an_operator_that_writes_over_what_it_reads_is_refused_by_name() -> Result<()>
     assert_eq!(f.call(&x()?)?.item::<f32>()?, 10.0);
     Ok(())
 }
+
+#[test]
+fn an_lstm_without_a_cell_state_is_an_error() -> Result<()> {
+    use straightline::ops::aten;
+    let x = Tensor::zeros([3, 2, 4])?;
+    let (h, none) = (Tensor::zeros([1, 2, 5])?, Tensor::zeros([0, 2, 5])?);
+    let weights = [Tensor::zeros([20, 4])?, Tensor::zeros([20, 5])?];
+    let run = |c: &Tensor| {
+        let (states, weights) = ([h.clone(), c.clone()], weights.clone());
+        aten::lstm_input(&x, &states, &weights, false, 1, 0.0, false, false, false)
+    };
+    assert_eq!(run(&h)?.0.shape(), [3, 2, 5]);
+    let e = run(&none).unwrap_err().to_string();
+    assert!(e.contains("wants 2 weights and 1 hidden states"), "{e}");
+    assert!(e.contains("[0, 2, 5]"), "{e}");
+    Ok(())
+}
