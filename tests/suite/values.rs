@@ -517,7 +517,7 @@ fn a_loss_of_no_known_reduction_replays_without_the_dispatcher() {
 #[test]
 fn numbers_count_for_less_than_tensors() {
     type F = fn(&Tensor) -> Result<Tensor>;
-    let all: [F; 7] = [
+    let all: [F; 8] = [
         |x| aten::logaddexp2(x, &Tensor::wrapped_number(1.0)?),
         |x| aten::hypot(&x.to_dtype(DType::F32)?, &Tensor::wrapped_number(1.5)?),
         |x| aten::copysign_tensor(x, &Tensor::wrapped_number(-1.0)?),
@@ -537,6 +537,11 @@ fn numbers_count_for_less_than_tensors() {
             )
         },
         |x| aten::hypot_(&x.to_dtype(DType::F16)?, &Tensor::wrapped_number(1.5)?),
+        |x| {
+            let out = Tensor::zeros([0])?;
+            let number = Tensor::wrapped_number(-1.75)?;
+            aten::floor_divide_out(&x.to_dtype(DType::U8)?, &number, &out)
+        },
     ];
     for x in [
         Tensor::from_vec(vec![1i64, 4]),

@@ -465,9 +465,11 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
         .collect::<Result<Stack>>()?;
     let _guard = match apart {
         None => {
-            if form.args.len() == args.len() {
-                numbers_as_they_count(&args, &mut inner)?;
-            }
+            let given = form.args.iter().map(|source| match source {
+                Source::Argument(i) => args[*i].clone(),
+                _ => Value::None,
+            });
+            numbers_as_they_count(&given.collect::<Vec<_>>(), &mut inner)?;
             tracer::in_place_of(op, &args, || form.op.call_boxed(&mut inner))?;
             guard
         }
