@@ -263,13 +263,17 @@ pub(crate) fn layer_backward(
         aten::unbind_int(&t, i64::from(batch_first))
     };
     let hs = in_time(output)?;
-    if hs.len() != steps || steps == 0 {
-        return Err(Error::shape(format!(
-            "mkldnn_rnn_layer_backward: {} steps of output for {steps} of input",
-            hs.len()
-        )));
-    }
     let dys = grad_output.map(in_time).transpose()?;
+    for (what, given) in [("output", Some(&hs)), ("its gradient", dys.as_ref())] {
+        if let Some(given) = given
+            && (given.len() != steps || steps == 0)
+        {
+            return Err(Error::shape(format!(
+                "mkldnn_rnn_layer_backward: {} steps of {what} for {steps} of input",
+                given.len()
+            )));
+        }
+    }
     // forward again: the hidden state before each step is known
     let mut before_h = vec![l.h.clone(); steps];
     for pair in order.windows(2) {

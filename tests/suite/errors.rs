@@ -256,3 +256,65 @@ fn an_lstm_without_a_cell_state_is_an_error() -> Result<()> {
     assert!(e.contains("[0, 2, 5]"), "{e}");
     Ok(())
 }
+
+#[test]
+fn a_gradient_of_other_steps_than_the_layers_is_an_error() -> Result<()> {
+    use straightline::ops::aten;
+    let x = Tensor::ones([4, 2, 3])?;
+    let (w_ih, w_hh, bias) = (
+        Tensor::ones([20, 3])?,
+        Tensor::ones([20, 5])?,
+        Tensor::ones([20])?,
+    );
+    let state = Tensor::zeros([1, 2, 5])?;
+    let (lstm, hidden) = (2, 5);
+    let (y, h, c, workspace) = aten::mkldnn_rnn_layer(
+        &x,
+        &w_ih,
+        &w_hh,
+        &bias,
+        &bias,
+        &state,
+        &state,
+        false,
+        &[],
+        lstm,
+        hidden,
+        1,
+        true,
+        false,
+        false,
+        true,
+    )?;
+    let back = |dy: &Tensor| {
+        aten::mkldnn_rnn_layer_backward(
+            &x,
+            &w_ih,
+            &w_hh,
+            &bias,
+            &bias,
+            &state,
+            &state,
+            &y,
+            &h,
+            &c,
+            Some(dy),
+            None,
+            None,
+            false,
+            lstm,
+            hidden,
+            1,
+            true,
+            true,
+            false,
+            &[],
+            false,
+            &workspace,
+        )
+    };
+    assert!(back(&y)?.0.is_some());
+    let e = back(&y.narrow(0, 0, 3)?).unwrap_err().to_string();
+    assert!(e.contains("3 steps of its gradient for 4 of input"), "{e}");
+    Ok(())
+}
