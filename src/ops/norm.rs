@@ -223,6 +223,21 @@ pub(super) fn both<'a>(
 
 pub(super) type Three = (Tensor, Tensor, Tensor);
 
+/// Holds the operands of a batch norm for its length; training writes the running statistics.
+pub(super) fn hold_batch<'a>(
+    read: [Option<&'a Tensor>; 3],
+    statistics: [Option<&'a Tensor>; 2],
+    training: bool,
+) -> Result<access::Whole<'a>> {
+    let statistics: Vec<&Tensor> = statistics.into_iter().flatten().collect();
+    let mut read: Vec<&Tensor> = read.into_iter().flatten().collect();
+    if training {
+        return access::whole(&statistics, &read);
+    }
+    read.extend(statistics);
+    access::whole(&[], &read)
+}
+
 #[allow(clippy::too_many_arguments)] // the schema's own
 pub(crate) fn native_batch_norm(
     x: &Tensor,
@@ -235,15 +250,11 @@ pub(crate) fn native_batch_norm(
     eps: f64,
 ) -> Result<Three> {
     let running = both(running_mean, running_var)?;
-    let statistics: Vec<&Tensor> = [running_mean, running_var].into_iter().flatten().collect();
-    let mut read: Vec<&Tensor> = [Some(x), weight, bias].into_iter().flatten().collect();
-    let _whole = match training {
-        true => access::whole(&statistics, &read)?,
-        false => {
-            read.extend(statistics);
-            access::whole(&[], &read)?
-        }
-    };
+    let _whole = hold_batch(
+        [Some(x), weight, bias],
+        [running_mean, running_var],
+        training,
+    )?;
     let r = normalize_batch(x, weight, bias, running, training, eps)?;
     if training && let Some((rm, rv)) = running {
         update(rm, &r.batch, 0, momentum)?;

@@ -5,7 +5,7 @@ use super::norm::{Three, both, check_channels, check_count, check_groups};
 use super::norm_memory::check_float;
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::tensor::{Tensor, access};
+use crate::tensor::Tensor;
 use straightline_passes::ir::{DType, Dims, MemoryFormat, Scalar, layout};
 
 /// How capture takes a batch norm apart that writes its running statistics.
@@ -159,15 +159,11 @@ pub(crate) fn instance_norm(
             "Expected running_mean and running_var to be defined when use_input_stats is false",
         ));
     }
-    let statistics: Vec<&Tensor> = [running_mean, running_var].into_iter().flatten().collect();
-    let mut read: Vec<&Tensor> = [Some(x), weight, bias].into_iter().flatten().collect();
-    let _whole = match use_input_stats {
-        true => access::whole(&statistics, &read)?,
-        false => {
-            read.extend(statistics);
-            access::whole(&[], &read)?
-        }
-    };
+    let _whole = super::norm::hold_batch(
+        [Some(x), weight, bias],
+        [running_mean, running_var],
+        use_input_stats,
+    )?;
     let c = check_channels(x)?;
     let b = x.sizes()[0];
     let repeated = |t: Option<&Tensor>| -> Result<Option<Tensor>> {

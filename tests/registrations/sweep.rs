@@ -10,6 +10,8 @@ mod case;
 #[allow(dead_code, reason = "the conformance run compares more")]
 #[path = "../suite/conformance/compare.rs"]
 mod compare;
+#[path = "../suite/conformance/files.rs"]
+mod files;
 #[allow(dead_code, reason = "the conformance run compares vectors")]
 #[path = "../suite/conformance/vectors.rs"]
 mod vectors;
@@ -18,6 +20,7 @@ use crate::backends::{install, memory};
 use crate::seeds::support::turn;
 use case::Case;
 use compare::{Tolerance, same_values};
+use files::{FAIL, SUCCEED};
 use flate2::read::GzDecoder;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -26,28 +29,6 @@ use std::path::PathBuf;
 use straightline::dispatch::{Value, operator};
 use straightline::ops::aten;
 use straightline::{Device, DeviceType, Result, Tensor};
-
-const FILES: [&str; 19] = [
-    "public.jsonl.gz",
-    "complex.jsonl.gz",
-    "more.jsonl.gz",
-    "samples.jsonl.gz",
-    "overloads.jsonl.gz",
-    "forms.jsonl.gz",
-    "linalg.jsonl.gz",
-    "layout.jsonl.gz",
-    "held_out.jsonl.gz",
-    "out_dtypes.jsonl.gz",
-    "derived.jsonl.gz",
-    "public_errors.jsonl.gz",
-    "samples_errors.jsonl.gz",
-    "out_dtypes_errors.jsonl.gz",
-    "layout_errors.jsonl.gz",
-    "linalg_errors.jsonl.gz",
-    "bad.jsonl.gz",
-    "overloads_errors.jsonl.gz",
-    "forms_errors.jsonl.gz",
-];
 
 /// How many calls of one operator in one file are in the sample.
 const EACH: usize = 4;
@@ -235,7 +216,7 @@ fn recorded_calls_on_a_device_from_outside_are_as_on_the_cpu() {
     let all = std::env::var("SWEEP").is_ok_and(|v| v == "all");
     let only = std::env::var("SWEEP_OP").unwrap_or_default();
     let (mut calls, mut failures) = (0, BTreeMap::<String, Vec<String>>::new());
-    for file in FILES {
+    for file in SUCCEED.into_iter().chain(FAIL) {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
             .join("tests/data")
             .join(file);

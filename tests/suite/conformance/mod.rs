@@ -6,6 +6,7 @@
 
 pub(crate) mod case;
 mod compare;
+mod files;
 mod report;
 mod run;
 mod self_test;
@@ -145,16 +146,7 @@ fn out_dtypes() {
 /// make of calls that succeed.
 #[test]
 fn errors() {
-    for file in [
-        "public_errors.jsonl.gz",
-        "samples_errors.jsonl.gz",
-        "out_dtypes_errors.jsonl.gz",
-        "layout_errors.jsonl.gz",
-        "linalg_errors.jsonl.gz",
-        "bad.jsonl.gz",
-        "overloads_errors.jsonl.gz",
-        "forms_errors.jsonl.gz",
-    ] {
+    for file in files::FAIL {
         run_file(file, Mode::Eager);
     }
     for file in ["public_errors.jsonl.gz", "samples_errors.jsonl.gz"] {

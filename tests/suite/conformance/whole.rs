@@ -1,6 +1,7 @@
 //! A call holds what it reads and writes for its length: no recorded call takes an operand after it has given one back.
 
 use super::case::Case;
+use super::files::SUCCEED;
 use flate2::read::GzDecoder;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -8,20 +9,6 @@ use std::path::PathBuf;
 use straightline::Tensor;
 use straightline::dispatch::{Value, operator};
 use straightline::testing::gives_back_early;
-
-const FILES: [&str; 11] = [
-    "public.jsonl.gz",
-    "complex.jsonl.gz",
-    "derived.jsonl.gz",
-    "more.jsonl.gz",
-    "samples.jsonl.gz",
-    "overloads.jsonl.gz",
-    "forms.jsonl.gz",
-    "linalg.jsonl.gz",
-    "layout.jsonl.gz",
-    "held_out.jsonl.gz",
-    "out_dtypes.jsonl.gz",
-];
 
 /// What an operator did.
 #[derive(Default)]
@@ -34,7 +21,7 @@ struct Seen {
 /// Calls of the operators for which `looked_at` says so.
 fn run(looked_at: impl Fn(&str) -> bool) -> BTreeMap<String, Seen> {
     let mut seen: BTreeMap<String, Seen> = BTreeMap::new();
-    for name in FILES {
+    for name in SUCCEED {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
             .join("tests/data")
             .join(name);

@@ -1,0 +1,28 @@
+//! The recorded calls of `tests/data`.
+
+/// Files of `tests/data` with calls that succeed.
+pub(crate) const SUCCEED: [&str; 11] = [
+    "public.jsonl.gz",
+    "complex.jsonl.gz",
+    "derived.jsonl.gz",
+    "more.jsonl.gz",
+    "samples.jsonl.gz",
+    "overloads.jsonl.gz",
+    "forms.jsonl.gz",
+    "linalg.jsonl.gz",
+    "layout.jsonl.gz",
+    "held_out.jsonl.gz",
+    "out_dtypes.jsonl.gz",
+];
+
+/// And with calls that must fail.
+pub(crate) const FAIL: [&str; 8] = [
+    "public_errors.jsonl.gz",
+    "samples_errors.jsonl.gz",
+    "out_dtypes_errors.jsonl.gz",
+    "layout_errors.jsonl.gz",
+    "linalg_errors.jsonl.gz",
+    "bad.jsonl.gz",
+    "overloads_errors.jsonl.gz",
+    "forms_errors.jsonl.gz",
+];
