@@ -3,7 +3,7 @@
 use crate::key::DispatchKey;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use straightline_passes::ir::schema::FunctionSchema;
+use straightline_catalog::schema::FunctionSchema;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

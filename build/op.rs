@@ -2,7 +2,7 @@
 
 use crate::entry::{Entry, Results, autograd_keys, is_key, kernel_path, kernels};
 use std::fmt::Write as _;
-use straightline_passes::ir::schema::{FunctionSchema, SchemaType};
+use straightline_catalog::schema::{FunctionSchema, SchemaType};
 
 /// The families of kernels at `CompositeExplicitAutograd` that are made of other operators, or know every tensor. All others
 /// know our own memory only: tensors of a backend from outside have the way of `src/ops/composite.rs`.

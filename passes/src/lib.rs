@@ -1,6 +1,6 @@
 //! What is known about a program without running it.
 //!
-//! Dtypes, shapes, schemas, the graph IR, rewrites, fusion and memory planning. This crate never
+//! The graph IR, rewrites, fusion and memory planning. This crate never
 //! allocates tensor memory and contains no `unsafe`. It is internal to `straightline`, which
 //! re-exports what users need.
 #![forbid(unsafe_code)]

@@ -8,7 +8,7 @@
 //! build script includes it to check `native_functions/`.
 
 use std::fmt;
-use straightline_passes::ir::DeviceType;
+use straightline_catalog::DeviceType;
 
 macro_rules! dispatch_keys {
     ($($name:ident,)*) => {

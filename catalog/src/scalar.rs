@@ -9,7 +9,7 @@ use std::fmt;
 /// `i64 tensor + 1.5` promotes to the default float type while `f32 tensor + 1.5` stays `f32`.
 ///
 /// ```
-/// use straightline_passes::ir::Scalar;
+/// use straightline_catalog::Scalar;
 /// assert_eq!(Scalar::from(2).to_string(), "2");
 /// assert_eq!(Scalar::from(2.0).to_string(), "2.0");
 /// assert_eq!(Scalar::from(true).as_f64(), 1.0);

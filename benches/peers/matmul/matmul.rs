@@ -1,4 +1,4 @@
-//! Matrix products against crate `gemm`, one thread: `cargo bench --bench matmul`.
+//! Matrix products against crate `gemm`, one thread: `cargo bench --manifest-path benches/peers/matmul/Cargo.toml`.
 //!
 //! The crate is a baseline only: nothing but this file uses it, and it always takes the best instruction set of the machine,
 //! whatever `STRAIGHTLINE_ISA` says.

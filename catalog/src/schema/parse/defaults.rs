@@ -1,9 +1,9 @@
 //! Default values.
 
 use super::{Cursor, PResult, SchemaErrorKind};
-use crate::ir::DType;
-use crate::ir::schema::lex::Kind;
-use crate::ir::schema::{DefaultValue, SchemaType};
+use crate::DType;
+use crate::schema::lex::Kind;
+use crate::schema::{DefaultValue, SchemaType};
 
 impl Cursor<'_> {
     pub(super) fn default(&mut self, ty: &SchemaType) -> PResult<DefaultValue> {

@@ -29,7 +29,7 @@ fn of_process() -> DType {
 /// Sets the default floating dtype of the process; `false`, and nothing is set, where `dtype` is not floating.
 ///
 /// ```standalone_crate
-/// use straightline_passes::ir::{DType, default_dtype, promote, set_default_dtype};
+/// use straightline_catalog::{DType, default_dtype, promote, set_default_dtype};
 /// assert_eq!(default_dtype(), DType::F32);
 /// assert!(set_default_dtype(DType::F64));
 /// assert_eq!(promote::int_to_float(DType::I64), DType::F64);
@@ -68,8 +68,8 @@ impl Drop for Pin {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::Scalar;
-    use crate::ir::promote::{Operand, result_type};
+    use crate::Scalar;
+    use crate::promote::{Operand, result_type};
 
     #[test]
     fn numbers_and_integers_follow_the_default() {

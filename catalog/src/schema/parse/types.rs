@@ -1,8 +1,8 @@
 //! Types and alias annotations.
 
 use super::{Cursor, PResult, SchemaErrorKind};
-use crate::ir::schema::lex::Kind;
-use crate::ir::schema::{AliasInfo, SchemaType};
+use crate::schema::lex::Kind;
+use crate::schema::{AliasInfo, SchemaType};
 
 impl Cursor<'_> {
     /// `type [ '[' int ']' [alias] ['?'] ]`.

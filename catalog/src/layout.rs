@@ -10,7 +10,7 @@ pub type Dims = SmallVec<[i64; 5]>;
 /// How elements are laid out in storage. The numbers are c10's.
 ///
 /// ```
-/// use straightline_passes::ir::Layout;
+/// use straightline_catalog::Layout;
 /// assert_eq!(Layout::from_number(2), Some(Layout::SparseCsr));
 /// assert_eq!(Layout::Sparse.to_string(), "torch.sparse_coo");
 /// ```
@@ -108,7 +108,7 @@ impl fmt::Display for MemoryFormat {
 /// The number of elements of a shape; `i64::MAX` where there are more, which no memory has room for.
 ///
 /// ```
-/// use straightline_passes::ir::layout::numel;
+/// use straightline_catalog::layout::numel;
 /// assert_eq!(numel(&[2, 3]), 6);
 /// assert_eq!(numel(&[]), 1);
 /// assert_eq!(numel(&[4, 0]), 0);
@@ -121,7 +121,7 @@ pub fn numel(sizes: &[i64]) -> i64 {
 /// Row-major strides of a shape. A dimension of size 0 counts as 1, as in PyTorch.
 ///
 /// ```
-/// use straightline_passes::ir::layout::contiguous_strides;
+/// use straightline_catalog::layout::contiguous_strides;
 /// assert_eq!(&contiguous_strides(&[2, 3, 4])[..], &[12, 4, 1]);
 /// ```
 pub fn contiguous_strides(sizes: &[i64]) -> Dims {
@@ -177,7 +177,7 @@ pub fn is_non_overlapping_and_dense(sizes: &[i64], strides: &[i64]) -> bool {
 /// in row-major order.
 ///
 /// ```
-/// use straightline_passes::ir::layout::memory_order;
+/// use straightline_catalog::layout::memory_order;
 /// assert_eq!(memory_order(&[2, 3], &[[1, 2]])[..], [0, 1]);
 /// assert_eq!(memory_order(&[2, 3], &[[0, 5]])[..], [1, 0]);
 /// ```
@@ -220,7 +220,7 @@ pub fn memory_order(sizes: &[i64], operands: &[impl AsRef<[i64]>]) -> SmallVec<[
 /// themselves where they are dense, else dense ones in the same order (PyTorch's `preserve_format`).
 ///
 /// ```
-/// use straightline_passes::ir::layout::preserved_strides;
+/// use straightline_catalog::layout::preserved_strides;
 /// assert_eq!(preserved_strides(&[3, 2], &[1, 3])[..], [1, 3]);
 /// assert_eq!(preserved_strides(&[3, 2], &[2, 9])[..], [1, 3]);
 /// ```
@@ -240,7 +240,7 @@ pub fn preserved_strides(sizes: &[i64], strides: &[i64]) -> Dims {
 /// The shape that two shapes broadcast to, or `None` where they do not.
 ///
 /// ```
-/// use straightline_passes::ir::layout::broadcast;
+/// use straightline_catalog::layout::broadcast;
 /// assert_eq!(broadcast(&[2, 1, 4], &[3, 1]).unwrap()[..], [2, 3, 4]);
 /// assert_eq!(broadcast(&[2], &[3]), None);
 /// ```
@@ -279,7 +279,7 @@ pub fn broadcast_strides(sizes: &[i64], strides: &[i64], target: &[i64]) -> Dims
 /// Whoever asks how much memory a tensor needs or which of two tensors meet asks here, or one of the functions below.
 ///
 /// ```
-/// use straightline_passes::ir::layout::reach;
+/// use straightline_catalog::layout::reach;
 /// assert_eq!(reach(&[2, 3], &[3, 1], 4), Some(4..10));
 /// assert_eq!(reach(&[2, 3], &[-3, 1], 4), Some(1..7));
 /// assert_eq!(reach(&[64, 0, 3], &[2, 0, 0], 4), Some(4..4));
@@ -307,7 +307,7 @@ pub fn reach(sizes: &[i64], strides: &[i64], offset: i64) -> Option<Range<i64>> 
 /// counted.
 ///
 /// ```
-/// use straightline_passes::ir::layout::storage_extent;
+/// use straightline_catalog::layout::storage_extent;
 /// assert_eq!(storage_extent(&[2, 3], &[3, 1], 4), 10);
 /// assert_eq!(storage_extent(&[2, 0], &[3, 1], 4), 0);
 /// assert_eq!(storage_extent(&[2, 3], &[i64::MAX, 1], 4), i64::MAX);
@@ -324,7 +324,7 @@ pub fn storage_extent(sizes: &[i64], strides: &[i64], offset: i64) -> i64 {
 /// more than can be counted or an element lies before the storage.
 ///
 /// ```
-/// use straightline_passes::ir::layout::storage_bytes;
+/// use straightline_catalog::layout::storage_bytes;
 /// assert_eq!(storage_bytes(4, &[2, 3], &[3, 1], 1), 28);
 /// assert_eq!(storage_bytes(4, &[2, 3], &[i64::MAX, 1], 1), usize::MAX);
 /// ```
@@ -340,7 +340,7 @@ pub fn storage_bytes(size: usize, sizes: &[i64], strides: &[i64], offset: i64) -
 /// element before the storage's first, more elements or a longer way to the last than can be counted.
 ///
 /// ```
-/// use straightline_passes::ir::layout::checked_extent;
+/// use straightline_catalog::layout::checked_extent;
 /// assert_eq!(checked_extent(&[2, 3], &[3, 1], 4), Some(10));
 /// assert_eq!(checked_extent(&[2, 3], &[-3, 1], 4), Some(7));
 /// assert_eq!(checked_extent(&[2, 3], &[-5, 1], 4), None);
@@ -362,7 +362,7 @@ pub fn checked_extent(sizes: &[i64], strides: &[i64], offset: i64) -> Option<usi
 /// are the largest; there are no bytes where there are no elements.
 ///
 /// ```
-/// use straightline_passes::ir::layout::reached_bytes;
+/// use straightline_catalog::layout::reached_bytes;
 /// assert_eq!(reached_bytes(4, &[2, 3], &[3, 1], 1), 4..28);
 /// assert!(reached_bytes(4, &[2, 0], &[3, 1], 1).is_empty());
 /// ```
@@ -375,7 +375,7 @@ pub fn reached_bytes(size: usize, sizes: &[i64], strides: &[i64], offset: i64) -
 /// Whether some element may lie where another one does. Dimensions that interleave without ever meeting count as if they did.
 ///
 /// ```
-/// use straightline_passes::ir::layout::may_overlap;
+/// use straightline_catalog::layout::may_overlap;
 /// assert!(!may_overlap(&[2, 3], &[3, 1]));
 /// assert!(!may_overlap(&[2, 2], &[5, 2]));
 /// assert!(may_overlap(&[2, 3], &[2, 1]));
@@ -411,7 +411,7 @@ pub fn repeats(sizes: &[i64], strides: &[i64]) -> bool {
 /// The sizes under which each element of a tensor is met once, where dimensions of stride 0 repeat them.
 ///
 /// ```
-/// use straightline_passes::ir::layout::once;
+/// use straightline_catalog::layout::once;
 /// assert_eq!(once(&[4, 3, 0], &[0, 1, 0])[..], [1, 3, 0]);
 /// ```
 pub fn once(sizes: &[i64], strides: &[i64]) -> Dims {

@@ -6,7 +6,7 @@
 //! the canonical text, which parses back to the same schema.
 //!
 //! ```
-//! use straightline_passes::ir::schema::FunctionSchema;
+//! use straightline_catalog::schema::FunctionSchema;
 //!
 //! let s: FunctionSchema = "aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)"
 //!     .parse()

@@ -6,7 +6,7 @@ fn parse(s: &str) -> FunctionSchema {
 }
 
 /// Every schema of the conformance set, in PyTorch's own canonical text.
-const ATEN: &str = include_str!("../../../tests/data/aten_schemas.txt");
+const ATEN: &str = include_str!("../../tests/data/aten_schemas.txt");
 
 #[test]
 fn canonical_texts_print_as_they_were() {

@@ -146,7 +146,7 @@ pub fn rename_private_use_1(name: &str) -> Result<(), RenameBackendError> {
 /// A device: its type and, where there can be several, its index.
 ///
 /// ```
-/// use straightline_passes::ir::Device;
+/// use straightline_catalog::Device;
 /// assert_eq!(Device::CPU.to_string(), "cpu");
 /// assert_eq!("cuda:1".parse::<Device>().unwrap().to_string(), "cuda:1");
 /// assert!("toaster".parse::<Device>().is_err());

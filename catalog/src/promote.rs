@@ -54,7 +54,7 @@ fn combine(higher: Option<DType>, lower: Option<DType>) -> Option<DType> {
 /// The dtype that the operands promote to; `None` without operands.
 ///
 /// ```
-/// use straightline_passes::ir::{DType, Scalar, promote::{Operand, result_type}};
+/// use straightline_catalog::{DType, Scalar, promote::{Operand, result_type}};
 /// let x = Operand::tensor(DType::I64, 1);
 /// assert_eq!(result_type([x, Operand::number(Scalar::from(1.5))]), Some(DType::F32));
 /// let h = Operand::tensor(DType::F16, 2);

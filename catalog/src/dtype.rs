@@ -8,7 +8,7 @@ use std::fmt;
 /// default inside an operator schema.
 ///
 /// ```
-/// use straightline_passes::ir::DType;
+/// use straightline_catalog::DType;
 /// assert_eq!(DType::F32.size(), 4);
 /// assert_eq!(DType::F32.to_string(), "f32");
 /// assert_eq!(DType::promote(DType::I64, DType::F16), DType::F16);
@@ -82,7 +82,7 @@ impl DType {
     /// The dtype of the parts of a complex dtype; every other dtype is its own.
     ///
     /// ```
-    /// use straightline_passes::ir::DType;
+    /// use straightline_catalog::DType;
     /// assert_eq!(DType::C128.to_real(), DType::F64);
     /// assert_eq!(DType::F16.to_complex(), DType::C64);
     /// ```
@@ -108,7 +108,7 @@ impl DType {
     /// Whether this is one of [`DType::QUANTIZED`].
     ///
     /// ```
-    /// use straightline_passes::ir::DType;
+    /// use straightline_catalog::DType;
     /// assert!(DType::QUInt8.is_quantized() && !DType::U8.is_quantized());
     /// assert_eq!(DType::QUInt8.int_repr(), DType::U8);
     /// ```
@@ -238,7 +238,7 @@ impl DType {
     /// The least and the largest finite number of a floating-point type.
     ///
     /// ```
-    /// use straightline_passes::ir::DType;
+    /// use straightline_catalog::DType;
     /// assert_eq!(DType::F16.finite_bounds(), Some((-65504.0, 65504.0)));
     /// assert_eq!(DType::I64.finite_bounds(), None);
     /// ```
