@@ -101,13 +101,6 @@ pub(crate) fn full(
 ) -> Result<Tensor> {
     let dtype = dtype.unwrap_or(value.default_dtype());
     let t = aten::empty_memory_format(size, Some(dtype), layout, device, pin_memory, None)?;
-    // unlike `fill_`, PyTorch's `full` of half types takes numbers beyond their range: they are infinite there
-    let value = match (dtype, value) {
-        (DType::F16 | DType::BF16, Scalar::Bool(_) | Scalar::Int(_) | Scalar::Float(_)) => {
-            value.cast(dtype)
-        }
-        _ => value,
-    };
     aten::fill_scalar_(&t, value)
 }
 
@@ -140,8 +133,15 @@ pub(crate) fn scalar_tensor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    let dtype = Some(dtype.unwrap_or_else(default_dtype));
-    full(&[], value, dtype, layout, device, pin_memory)
+    let dtype = dtype.unwrap_or_else(default_dtype);
+    // unlike `full`, this takes numbers that half types have none for: they are infinite there
+    let value = match value {
+        Scalar::Bool(_) | Scalar::Int(_) | Scalar::Float(_) if dtype.opmath() != dtype => {
+            value.cast(dtype)
+        }
+        _ => value,
+    };
+    full(&[], value, Some(dtype), layout, device, pin_memory)
 }
 
 pub(crate) fn empty_like(
