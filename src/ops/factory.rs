@@ -322,15 +322,20 @@ pub(crate) fn eye(
 mod tests {
     use super::*;
 
-    /// The dtype, a number, and what `torch.full` makes of it.
+    /// As `torch.full` and `torch.scalar_tensor` have it: the one refuses what the other makes infinite.
     #[test]
-    fn half_types_are_rounded_once_and_may_overflow() {
-        for (dtype, number, expected) in [
-            (DType::BF16, 0.798_828_184_604_644_8, 0.800_781_25),
-            (DType::F16, 70_000.0, f64::INFINITY),
-        ] {
-            let t = aten::full(&[1], Scalar::Float(number), Some(dtype), None, None, None).unwrap();
-            assert_eq!(t.item::<Scalar>().unwrap(), Scalar::Float(expected));
-        }
+    fn half_types_are_rounded_once_and_hold_what_fits() {
+        let full =
+            |number, dtype| aten::full(&[1], Scalar::Float(number), Some(dtype), None, None, None);
+        let rounded = full(0.798_828_184_604_644_8, DType::BF16).unwrap();
+        assert_eq!(
+            rounded.item::<Scalar>().unwrap(),
+            Scalar::Float(0.800_781_25)
+        );
+        let e = full(70_000.0, DType::F16).unwrap_err();
+        assert_eq!(e.python_class(), "RuntimeError");
+        let number = Scalar::Float(70_000.0);
+        let t = aten::scalar_tensor(number, Some(DType::F16), None, None, None).unwrap();
+        assert_eq!(t.item::<Scalar>().unwrap(), Scalar::Float(f64::INFINITY));
     }
 }

@@ -157,15 +157,12 @@ pub(crate) fn sinc_(x: &Tensor) -> Result<Tensor> {
 }
 
 pub(crate) fn signbit(x: &Tensor) -> Result<Tensor> {
-    if x.dtype().is_floating() {
-        return map(x, DType::Bool, &|x| {
-            f64::from(u8::from(x.is_sign_negative()))
-        });
+    if x.dtype().is_complex() {
+        return pointwise::lt_scalar(x, Scalar::Int(0));
     }
-    if x.dtype() == DType::Bool {
-        return pointwise::ne(x, x);
-    }
-    pointwise::lt_scalar(x, Scalar::Int(0))
+    map(x, DType::Bool, &|x| {
+        f64::from(u8::from(x.is_sign_negative()))
+    })
 }
 
 pub(crate) fn logit(x: &Tensor, eps: Option<f64>) -> Result<Tensor> {

@@ -169,6 +169,9 @@ pub(crate) fn masked_fill_tensor(x: &Tensor, mask: &Tensor, value: &Tensor) -> R
             value.dim()
         )));
     }
+    let _given = (value.dtype() != x.dtype())
+        .then(|| access::read(&[x, mask, value]))
+        .transpose()?;
     let value = match value.dtype() == x.dtype() {
         true => value.clone(),
         // captured, it is a call of its own
