@@ -21,6 +21,11 @@ pub(super) fn reduction(number: i64) -> Result<Reduction> {
     }
 }
 
+/// The same where PyTorch's kernels look for no reduction and for the mean, and take any other number for the sum.
+pub(super) fn reduction_or_sum(number: i64) -> Reduction {
+    reduction(number).unwrap_or(Reduction::Sum)
+}
+
 pub(crate) fn out_of_bounds(e: KernelError) -> Error {
     match e {
         KernelError::IndexOutOfRange { index, .. } => {
@@ -123,7 +128,7 @@ fn nll_forward(
     spatial: bool,
 ) -> Result<(Tensor, Tensor)> {
     let (classes, inner) = check(x, target, weight, spatial)?;
-    let red = reduction(red)?;
+    let red = reduction_or_sum(red);
     let each = red == Reduction::None && x.dim() > 1;
     let sizes: &[i64] = if each { target.sizes() } else { &[] };
     let out = Tensor::allocate_contiguous(x.dtype(), x.device(), sizes)?;
@@ -198,7 +203,7 @@ fn nll_backward(
     spatial: bool,
 ) -> Result<Tensor> {
     let (classes, inner) = check(x, target, weight, spatial)?;
-    let red = reduction(red)?;
+    let red = reduction_or_sum(red);
     let each = red == Reduction::None && x.dim() > 1;
     if total.numel() != 1 {
         return Err(Error::runtime(format!(

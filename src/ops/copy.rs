@@ -272,8 +272,12 @@ pub(crate) fn item(t: &Tensor) -> Result<Scalar> {
     aten::_local_scalar_dense(t)
 }
 
+/// The first element: that there is no other is for `item` to see to.
 pub(crate) fn local_scalar_dense(t: &Tensor) -> Result<Scalar> {
-    t.read_item()
+    match t.numel() {
+        0 | 1 => t.read_item(),
+        _ => t.view_as(Dims::new(), Dims::new(), t.offset()).read_item(),
+    }
 }
 
 /// Whether Meta tensors stand for tensors that would have data elsewhere.

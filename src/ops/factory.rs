@@ -101,13 +101,6 @@ pub(crate) fn full(
 ) -> Result<Tensor> {
     let dtype = dtype.unwrap_or(value.default_dtype());
     let t = aten::empty_memory_format(size, Some(dtype), layout, device, pin_memory, None)?;
-    // unlike `fill_`, PyTorch's `full` of half types takes numbers beyond their range: they are infinite there
-    let value = match (dtype, value) {
-        (DType::F16 | DType::BF16, Scalar::Bool(_) | Scalar::Int(_) | Scalar::Float(_)) => {
-            value.cast(dtype)
-        }
-        _ => value,
-    };
     aten::fill_scalar_(&t, value)
 }
 
@@ -140,8 +133,15 @@ pub(crate) fn scalar_tensor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    let dtype = Some(dtype.unwrap_or_else(default_dtype));
-    full(&[], value, dtype, layout, device, pin_memory)
+    let dtype = dtype.unwrap_or_else(default_dtype);
+    // unlike `full`, this takes numbers that half types have none for: they are infinite there
+    let value = match value {
+        Scalar::Bool(_) | Scalar::Int(_) | Scalar::Float(_) if dtype.opmath() != dtype => {
+            value.cast(dtype)
+        }
+        _ => value,
+    };
+    full(&[], value, Some(dtype), layout, device, pin_memory)
 }
 
 pub(crate) fn empty_like(
@@ -322,15 +322,20 @@ pub(crate) fn eye(
 mod tests {
     use super::*;
 
-    /// The dtype, a number, and what `torch.full` makes of it.
+    /// As `torch.full` and `torch.scalar_tensor` have it: the one refuses what the other makes infinite.
     #[test]
-    fn half_types_are_rounded_once_and_may_overflow() {
-        for (dtype, number, expected) in [
-            (DType::BF16, 0.798_828_184_604_644_8, 0.800_781_25),
-            (DType::F16, 70_000.0, f64::INFINITY),
-        ] {
-            let t = aten::full(&[1], Scalar::Float(number), Some(dtype), None, None, None).unwrap();
-            assert_eq!(t.item::<Scalar>().unwrap(), Scalar::Float(expected));
-        }
+    fn half_types_are_rounded_once_and_hold_what_fits() {
+        let full =
+            |number, dtype| aten::full(&[1], Scalar::Float(number), Some(dtype), None, None, None);
+        let rounded = full(0.798_828_184_604_644_8, DType::BF16).unwrap();
+        assert_eq!(
+            rounded.item::<Scalar>().unwrap(),
+            Scalar::Float(0.800_781_25)
+        );
+        let e = full(70_000.0, DType::F16).unwrap_err();
+        assert_eq!(e.python_class(), "RuntimeError");
+        let number = Scalar::Float(70_000.0);
+        let t = aten::scalar_tensor(number, Some(DType::F16), None, None, None).unwrap();
+        assert_eq!(t.item::<Scalar>().unwrap(), Scalar::Float(f64::INFINITY));
     }
 }

@@ -278,6 +278,7 @@ pub(crate) fn index_fill_tensor(
 }
 
 fn number(x: &Tensor, value: Scalar) -> Result<Tensor> {
+    super::common::check_fits(value, x.dtype())?;
     let t = Tensor::scalar_of(value.cast(x.dtype()), x.dtype())?;
     super::factory::on_device_of(&t, x)
 }

@@ -1,6 +1,6 @@
 //! Margin losses over classes: one class per sample, or several.
 
-use super::class_loss::reduction;
+use super::class_loss::reduction_or_sum;
 use super::dense::{check_kernel, dense, slice, slice_mut, with_float};
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
@@ -94,7 +94,7 @@ pub(crate) fn multi_margin_loss(
     red: i64,
 ) -> Result<Tensor> {
     let (n, c) = check_margin(x, target, p, weight)?;
-    let red = reduction(red)?;
+    let red = reduction_or_sum(red);
     let each = red == Reduction::None && target.dim() > 0;
     let sizes: &[i64] = if each { &[n] } else { &[] };
     let out = Tensor::allocate_contiguous(x.dtype(), x.device(), sizes)?;
@@ -151,7 +151,7 @@ pub(crate) fn multi_margin_loss_backward(
     red: i64,
 ) -> Result<Tensor> {
     let (n, c) = check_margin(x, target, p, weight)?;
-    let red = reduction(red)?;
+    let red = reduction_or_sum(red);
     same_dtype(x, grad)?;
     let each = red == Reduction::None && grad.dim() > 0;
     if grad.numel() != if each { n } else { 1 } {
@@ -235,7 +235,7 @@ pub(crate) fn multilabel_margin_loss_forward(
     red: i64,
 ) -> Result<(Tensor, Tensor)> {
     let (n, c) = check_multilabel(x, target)?;
-    let red = reduction(red)?;
+    let red = reduction_or_sum(red);
     let each = red == Reduction::None && target.dim() > 1;
     let sizes: &[i64] = if each { &[n] } else { &[] };
     let out = Tensor::allocate_contiguous(x.dtype(), x.device(), sizes)?;
@@ -286,7 +286,7 @@ pub(crate) fn multilabel_margin_loss_backward(
     marks: &Tensor,
 ) -> Result<Tensor> {
     let (n, c) = check_multilabel(x, target)?;
-    let red = reduction(red)?;
+    let red = reduction_or_sum(red);
     same_dtype(x, grad)?;
     same_dtype(x, marks)?;
     let each = red == Reduction::None && grad.dim() > 0;

@@ -4,6 +4,7 @@ use super::common::check_devices;
 use super::math_bits::plain;
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
+use straightline_passes::ir::promote::reads_product;
 use straightline_passes::ir::{DType, Dims, Scalar};
 use straightline_runtime::cpu::kernels::matmul::{self, MatMut, MatRef, MatmulError, Scaling};
 
@@ -109,6 +110,18 @@ fn factor(dtype: DType, factor: Scalar) -> Scalar {
     }
 }
 
+/// The first factor without columns where the product is not read ([`reads_product`]).
+pub(super) fn narrowed(a: MatRef, unread: bool) -> MatRef {
+    let cols = if unread { 0 } else { a.cols };
+    MatRef { cols, ..a }
+}
+
+/// The second factor without rows where the product is not read.
+pub(super) fn shortened(b: MatRef, unread: bool) -> MatRef {
+    let rows = if unread { 0 } else { b.rows };
+    MatRef { rows, ..b }
+}
+
 pub(crate) fn addmm(
     bias: &Tensor,
     a: &Tensor,
@@ -132,8 +145,10 @@ pub(crate) fn addmm(
             alpha,
             addend: Some((beta, mat(&bias)?)),
         };
+        let unread = !reads_product(a.dtype(), alpha, usize::MAX);
+        let (left, right) = (narrowed(mat(a)?, unread), shortened(mat(b)?, unread));
         // SAFETY: out is fresh; the operands are held shared; bias has out's sizes by expansion.
-        unsafe { matmul::gemm(a.dtype(), mat(a)?, mat(b)?, mat_mut(&out)?, scaling)? };
+        unsafe { matmul::gemm(a.dtype(), left, right, mat_mut(&out)?, scaling)? };
     }
     Ok(out)
 }
@@ -170,14 +185,19 @@ fn run_bmm(
     addend_stride: i64,
 ) -> Result<()> {
     let _reads = access::read(&[a, b])?;
+    let sizes = (a.sizes(), b.sizes());
+    let work = sizes.0[1]
+        .saturating_mul(sizes.0[2])
+        .saturating_mul(sizes.1[2]);
+    let unread = !reads_product(a.dtype(), scaling.alpha, work as usize);
     // SAFETY: out is fresh; a, b (and the addend, by the caller) are held shared; views lie
     // within their storages.
     unsafe {
         matmul::bmm(
             a.dtype(),
             out.sizes()[0] as usize,
-            (mat(a)?, a.strides()[0] as isize),
-            (mat(b)?, b.strides()[0] as isize),
+            (narrowed(mat(a)?, unread), a.strides()[0] as isize),
+            (shortened(mat(b)?, unread), b.strides()[0] as isize),
             (mat_mut(out)?, out.strides()[0] as isize),
             scaling,
             addend_stride as isize,

@@ -104,11 +104,10 @@ pub(crate) fn vector_norm(
     cast(&out, dtype)
 }
 
-fn check_norm(x: &Tensor) -> Result<()> {
-    if !x.dtype().is_floating() && !x.dtype().is_complex() {
+fn check_norm(dtype: DType) -> Result<()> {
+    if !dtype.is_floating() && !dtype.is_complex() {
         return Err(Error::not_implemented(format!(
-            "norm(): input dtype should be either floating point or complex. Got {} instead.",
-            x.dtype()
+            "norm(): input dtype should be either floating point or complex. Got {dtype} instead."
         )));
     }
     Ok(())
@@ -120,24 +119,18 @@ pub(crate) fn norm_dim(
     dims: &[i64],
     keepdim: bool,
 ) -> Result<Tensor> {
-    check_norm(x)?;
+    check_norm(x.dtype())?;
     vector_norm(x, p.unwrap_or(Scalar::Int(2)), Some(dims), keepdim, None)
 }
 
 pub(crate) fn norm_scalar(x: &Tensor, p: Scalar) -> Result<Tensor> {
-    check_norm(x)?;
+    check_norm(x.dtype())?;
     vector_norm(x, p, None, false, None)
 }
 
 pub(crate) fn norm_dtype_all(x: &Tensor, p: Option<Scalar>, dtype: DType) -> Result<Tensor> {
-    check_norm(&cast(x, dtype)?)?;
-    vector_norm(
-        &cast(x, dtype)?,
-        p.unwrap_or(Scalar::Int(2)),
-        None,
-        false,
-        None,
-    )
+    check_norm(dtype)?;
+    vector_norm(x, p.unwrap_or(Scalar::Int(2)), None, false, Some(dtype))
 }
 
 pub(crate) fn norm_dim_dtype(
@@ -147,9 +140,9 @@ pub(crate) fn norm_dim_dtype(
     keepdim: bool,
     dtype: DType,
 ) -> Result<Tensor> {
-    let x = cast(x, dtype)?;
-    check_norm(&x)?;
-    vector_norm(&x, p.unwrap_or(Scalar::Int(2)), Some(dims), keepdim, None)
+    check_norm(dtype)?;
+    let p = p.unwrap_or(Scalar::Int(2));
+    vector_norm(x, p, Some(dims), keepdim, Some(dtype))
 }
 
 // ---- composites --------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ use super::{copy, matmul, view};
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::{Tensor, access};
+use straightline_passes::ir::promote::reads_product;
 use straightline_passes::ir::{DType, Dims, Scalar};
 use straightline_runtime::cpu::kernels::matmul::{self as kernels, MatMut, MatRef, Scaling};
 
@@ -79,6 +80,11 @@ fn matrix_vector(
         };
     }
     no_bool(m, "addmv_impl_cpu")?;
+    for s in addend.map(|(_, beta)| beta).into_iter().chain([alpha]) {
+        super::common::check_fits(s, dtype)?;
+    }
+    let unread =
+        addend.is_some() && !dtype.is_complex() && !reads_product(dtype, alpha, usize::MAX);
     if out.storage().has_data() {
         let addend = match addend {
             Some((t, beta)) => Some((view::expand(t, &[rows], true)?, beta)),
@@ -98,8 +104,8 @@ fn matrix_vector(
         unsafe {
             kernels::gemm(
                 dtype,
-                matmul::mat(m)?,
-                column(v)?,
+                matmul::narrowed(matmul::mat(m)?, unread),
+                matmul::shortened(column(v)?, unread),
                 MatMut::row_major(out.data_ptr()?, rows as usize, 1),
                 scaling,
             )?;
@@ -223,10 +229,12 @@ pub(crate) fn addr(
         }
     }
     let sizes = [a.numel(), b.numel()];
+    for s in [beta, alpha] {
+        super::common::check_fits(s, dtype)?;
+    }
     let x = aten::expand(x, &sizes, true)?;
-    let product = outer(a, b)?;
-    let product = aten::to_dtype(&product, dtype, false, false, None)?;
     if dtype == DType::Bool {
+        let product = outer(a, b)?;
         let product = if alpha.as_bool() {
             product
         } else {
@@ -239,11 +247,15 @@ pub(crate) fn addr(
         };
     }
     let is_one = |s: Scalar| s.as_complex() == (1.0, 0.0);
-    let product = if is_one(alpha) {
-        product
+    // the first vector is scaled, not the product: of halves, that may be out of range
+    let a = aten::to_dtype(a, dtype, false, false, None)?;
+    let a = if is_one(alpha) {
+        a
     } else {
-        aten::mul_scalar(&product, alpha.cast(dtype))?
+        aten::mul_scalar(&a, alpha.cast(dtype))?
     };
+    let b = aten::to_dtype(b, dtype, false, false, None)?;
+    let product = outer(&a, &b)?;
     if beta.as_complex() == (0.0, 0.0) {
         return Ok(product);
     }

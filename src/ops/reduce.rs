@@ -316,11 +316,25 @@ pub(crate) fn var_correction(
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<Tensor> {
+    let var = variance(x, dims, correction, keepdim)?;
+    match x.dtype().is_complex() {
+        true => Ok(var),
+        false => copy::to_dtype(&var, x.dtype()),
+    }
+}
+
+/// The variance as it is computed, of halves in `f32`.
+fn variance(
+    x: &Tensor,
+    dims: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<Tensor> {
     if x.dtype().is_complex() {
         let parts = super::complex::view_as_real(x)?;
         let of = |part| {
             let part = super::view::select(&parts, x.dim() as i64, part)?;
-            var_correction(&part, dims, correction, keepdim)
+            variance(&part, dims, correction, keepdim)
         };
         return super::pointwise::add(&of(0)?, &of(1)?, Scalar::Int(1));
     }
@@ -345,8 +359,7 @@ pub(crate) fn var_correction(
     } else {
         (n as f64 - correction).max(0.0)
     };
-    let var = super::pointwise::div_scalar(&total, Scalar::Float(divisor))?;
-    copy::to_dtype(&var, x.dtype())
+    super::pointwise::div_scalar(&total, Scalar::Float(divisor))
 }
 
 pub(crate) fn var(x: &Tensor, unbiased: bool) -> Result<Tensor> {
@@ -362,15 +375,18 @@ pub(crate) fn var_dim(
     crate::ops::aten::var_correction(x, dims, Some(Scalar::Int(i64::from(unbiased))), keepdim)
 }
 
+/// The square root of the variance, rounded once: of halves the variance is often out of range where its root is not.
 pub(crate) fn std_correction(
     x: &Tensor,
     dims: Option<&[i64]>,
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<Tensor> {
-    crate::ops::aten::sqrt(&crate::ops::aten::var_correction(
-        x, dims, correction, keepdim,
-    )?)
+    let std = super::pointwise::sqrt(&variance(x, dims, correction, keepdim)?)?;
+    match x.dtype().is_complex() {
+        true => Ok(std),
+        false => copy::to_dtype(&std, x.dtype()),
+    }
 }
 
 /// `log(sum(exp(x)))` over dimensions, stable.

@@ -75,6 +75,13 @@ fn running_extreme(max: bool, x: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> 
     let dim = wrap_dim(dim, x.dim())?;
     let values = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
     let indices = Tensor::allocate_contiguous(DType::I64, x.device(), x.sizes())?;
+    if x.dim() == 0 {
+        // a single element of any dtype is the one
+        return Ok((
+            copy::copy_(&values, x, false)?,
+            copy::fill_(&indices, Scalar::Int(0))?,
+        ));
+    }
     if values.storage().has_data() && x.numel() > 0 {
         let _read = access::read(&[x])?;
         // SAFETY: the results are fresh and have x's sizes; x is held shared.

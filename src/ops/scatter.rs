@@ -108,6 +108,7 @@ fn run(op: ScatterOp, x: &Tensor, d: usize, index: &Tensor, src: &Tensor) -> Res
 
 /// A number where a tensor of values is wanted.
 fn number(x: &Tensor, value: Scalar) -> Result<Tensor> {
+    super::common::check_fits(value, x.dtype())?;
     Tensor::scalar_of(value.cast(x.dtype()), x.dtype())
 }
 

@@ -230,6 +230,9 @@ pub(crate) fn linspace(
 ) -> Result<Tensor> {
     let dtype = dtype.unwrap_or_else(default_dtype);
     check_steps(steps, dtype, "linspace")?;
+    for end in [start, end] {
+        super::common::check_fits(end, dtype)?;
+    }
     let numbers = || Ok(spaced(start, end, steps, dtype).collect());
     filled(numbers, steps, dtype, device)
 }

@@ -175,7 +175,10 @@ fn select(
 
 pub(crate) fn kthvalue(x: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let dim = wrap_dim(dim, x.dim())?;
-    no_bool(x, "kthvalue")?;
+    // a single element is the one, whatever its dtype
+    if x.dim() > 0 {
+        no_bool(x, "kthvalue")?;
+    }
     if k < 1 || k > size_along(x, dim) {
         return Err(Error::runtime(format!(
             "kthvalue(): selected number k out of range for dimension {dim}: {k} of {} elements",

@@ -157,28 +157,23 @@ pub(crate) fn sinc_(x: &Tensor) -> Result<Tensor> {
 }
 
 pub(crate) fn signbit(x: &Tensor) -> Result<Tensor> {
-    if x.dtype().is_floating() {
-        return map(x, DType::Bool, &|x| {
-            f64::from(u8::from(x.is_sign_negative()))
-        });
+    if x.dtype().is_complex() {
+        return pointwise::lt_scalar(x, Scalar::Int(0));
     }
-    if x.dtype() == DType::Bool {
-        return pointwise::ne(x, x);
-    }
-    pointwise::lt_scalar(x, Scalar::Int(0))
+    map(x, DType::Bool, &|x| {
+        f64::from(u8::from(x.is_sign_negative()))
+    })
 }
 
 pub(crate) fn logit(x: &Tensor, eps: Option<f64>) -> Result<Tensor> {
-    // the limits are numbers of the dtype that is computed in
-    let single = float_of(x.dtype()) != DType::F64;
-    let low = eps.map(|e| if single { f64::from(e as f32) } else { e });
-    let high = low.map(|e| {
-        if single {
-            f64::from(1.0 - e as f32)
-        } else {
-            1.0 - e
-        }
-    });
+    // the limits are numbers of the result's dtype
+    let dtype = float_of(x.dtype());
+    let round = |e: f64| Scalar::Float(e).cast(dtype).as_f64();
+    if let Some(eps) = eps {
+        super::common::check_fits(Scalar::Float(eps), dtype)?;
+    }
+    let low = eps.map(round);
+    let high = low.map(|e| round(1.0 - e));
     unary(x, &|x| match (low, high) {
         (Some(low), _) if x < low => math::logit(low),
         (_, Some(high)) if x > high => math::logit(high),

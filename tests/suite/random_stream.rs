@@ -452,6 +452,33 @@ fn a_compiled_function_draws_anew_and_in_the_order_of_eager_calls() {
                             aten::exp(&p)?.mul(&b)?.add(&a)?.add(&c)?.mul(&d)
                         },
                     ),
+                    (
+                        "as an operator gives its result, which a plan does not",
+                        |x| {
+                            let c = aten::complex(x, &x.sub(1.0)?)?;
+                            let c = aten::reshape(&c, &[2, 5, 4])?;
+                            // the dimensions that are transformed stride least
+                            let y = aten::real(&aten::_fft_c2c(&c, &[2, 0], 0, true)?)?;
+                            let y = aten::abs(&y)?;
+                            let drawn = [
+                                aten::uniform(&y, 0.0, 1.0, None)?,
+                                aten::exponential(&y, 1.0, None)?,
+                                aten::normal_functional(&y, 0.0, 1.0, None)?,
+                                aten::geometric(&y, 0.5, None)?,
+                                aten::log_normal(&y, 0.0, 1.0, None)?,
+                                aten::cauchy(&y, 0.0, 1.0, None)?,
+                                aten::random_to(&y, 100, None)?,
+                                aten::bernoulli_tensor(&y, &aten::sigmoid(&y)?, None)?,
+                                aten::real(&aten::uniform(
+                                    &aten::_fft_c2c(&c, &[2, 0], 0, true)?,
+                                    0.0,
+                                    1.0,
+                                    None,
+                                )?)?,
+                            ];
+                            aten::cat(&drawn, 0)
+                        },
+                    ),
                     ("slopes", |x| {
                         let y =
                             aten::rrelu(&x.sub(&x.mul(x)?)?, 0.1.into(), 0.3.into(), true, None)?;

@@ -16,6 +16,15 @@ fn number_or_operand<B: Builder>(b: &mut B, name: &str, at: usize) -> Option<B::
     }
 }
 
+/// `other` as an element of the result would have it, a number or a tensor: half types round numbers too.
+fn element_or_operand<B: Builder>(b: &mut B, name: &str, at: usize) -> Option<B::Value> {
+    let dtype = b.result_dtype();
+    match b.number(name) {
+        Some(v) => Some(b.constant_value(v.cast(dtype), dtype.opmath())),
+        None => b.lifted(at),
+    }
+}
+
 /// y - alpha x, numbers and the product rounded to the result's type as `sub` rounds them.
 pub fn rsub<B: Builder>(b: &mut B) -> Option<B::Value> {
     let dtype = b.result_dtype();
@@ -116,8 +125,8 @@ pub fn logaddexp<B: Builder>(b: &mut B) -> Option<B::Value> {
 fn times_function<B: Builder>(b: &mut B, f: UnaryOp) -> Option<B::Value> {
     b.result_dtype().is_floating().then_some(())?;
     let (x, y) = (
-        number_or_operand(b, "self", 0)?,
-        number_or_operand(b, "other", 1)?,
+        element_or_operand(b, "self", 0)?,
+        element_or_operand(b, "other", 1)?,
     );
     let log = b.unary_op(f, y);
     let product = b.times(x, log);

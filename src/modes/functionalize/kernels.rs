@@ -142,6 +142,22 @@ pub(crate) fn checked(check: fn(OperatorHandle, &[Value]) -> Result<()>) -> Kern
     })
 }
 
+/// The kernel of an operator that draws numbers for the elements of a tensor like its first operand, in the order of their
+/// memory. Memory in a graph is what the plan makes of it, so an operand that is not row-major gets them as the in-place form
+/// does, which says the order in views.
+pub(crate) fn drawn_in_order(in_place: fn() -> Result<OperatorHandle>) -> Kernel {
+    composite(Kernel::boxed(move |op, _, stack| {
+        let schema = op.schema().ok_or_else(|| no_schema(op))?;
+        let at = stack.len().saturating_sub(schema.args.len());
+        let like = match stack.get(at) {
+            Some(Value::Tensor(t)) if !t.strides().is_sorted_by(|a, b| a >= b) => t.clone(),
+            _ => return functional(op, schema, stack),
+        };
+        stack[at] = aten::empty_like(&like, None, None, None, None, None)?.into();
+        in_place()?.call_boxed(stack)
+    }))
+}
+
 /// Records that a call fails where a condition on data does not hold, in the words of its kernel.
 pub(crate) fn require(
     op: OperatorHandle,

@@ -220,6 +220,12 @@ pub(super) fn scaled(b: &Tensor, alpha: Scalar, dtype: DType) -> Result<Tensor> 
     unary_scalar(BinaryOp::Mul, b, alpha.cast(dtype), dtype)
 }
 
+/// Whether `alpha` changes nothing. As in PyTorch, complex numbers are multiplied by 1 all the same, which leaves NaN in the
+/// other part of an infinite one.
+fn leaves_as_is(alpha: Scalar, dtype: DType) -> bool {
+    is_one(alpha) && !dtype.is_complex()
+}
+
 /// `op` on a tensor and `alpha` times another.
 fn binary_scaled(
     op: BinaryOp,
@@ -228,7 +234,7 @@ fn binary_scaled(
     alpha: Scalar,
     dtype: DType,
 ) -> Result<Tensor> {
-    if is_one(alpha) {
+    if leaves_as_is(alpha, dtype) {
         return binary(op, a, b, dtype);
     }
     let _given = access::read(&[a, b])?;
@@ -242,7 +248,7 @@ pub(crate) fn add(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {
 
 pub(crate) fn add_(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let dtype = promote(&[a, b])?;
-    if is_one(alpha) {
+    if leaves_as_is(alpha, dtype) {
         return binary_inplace(BinaryOp::Add, a, b, dtype);
     }
     let _whole = access::whole(&[a], &[b])?;
@@ -253,9 +259,9 @@ fn scale_scalar(a: &Tensor, b: Scalar, alpha: Scalar) -> Result<(Scalar, DType)>
     let dtype = promote_scalar(a, b);
     check_alpha(dtype, alpha)?;
     let b = match (b, alpha) {
-        (b, alpha) if is_one(alpha) => b,
+        (b, alpha) if leaves_as_is(alpha, dtype) => b,
         (Scalar::Int(b), Scalar::Int(alpha)) => Scalar::Int(b.wrapping_mul(alpha)),
-        (b, alpha) if b.is_complex() || alpha.is_complex() => {
+        (b, _) if dtype.is_complex() => {
             let ((a, b), (c, d)) = (b.as_complex(), alpha.as_complex());
             Scalar::Complex(a * c - b * d, a * d + b * c)
         }
@@ -297,7 +303,7 @@ pub(crate) fn sub(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {
 pub(crate) fn sub_(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {
     check_sub(a.dtype(), b.dtype())?;
     let dtype = promote(&[a, b])?;
-    if is_one(alpha) {
+    if leaves_as_is(alpha, dtype) {
         return binary_inplace(BinaryOp::Sub, a, b, dtype);
     }
     let _whole = access::whole(&[a], &[b])?;

@@ -116,8 +116,7 @@ fn run_select(out: &Tensor, cond: &Tensor, a: &Tensor, b: &Tensor) -> Result<()>
 
 fn number_beside(s: Scalar, t: &Tensor) -> Result<Tensor> {
     let dtype = promote_scalar(t, s);
-    // converted as an element is, without a look at whether it fits
-    aten::scalar_tensor(s.cast(dtype), Some(dtype), None, Some(t.device()), None)
+    aten::scalar_tensor(s, Some(dtype), None, Some(t.device()), None)
 }
 
 pub(crate) fn where_scalar_self(cond: &Tensor, a: Scalar, b: &Tensor) -> Result<Tensor> {
@@ -170,6 +169,9 @@ pub(crate) fn masked_fill_tensor(x: &Tensor, mask: &Tensor, value: &Tensor) -> R
             value.dim()
         )));
     }
+    let _given = (value.dtype() != x.dtype())
+        .then(|| access::read(&[x, mask, value]))
+        .transpose()?;
     let value = match value.dtype() == x.dtype() {
         true => value.clone(),
         // captured, it is a call of its own

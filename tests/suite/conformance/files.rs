@@ -1,7 +1,7 @@
 //! The recorded calls of `tests/data`.
 
 /// Files of `tests/data` with calls that succeed.
-pub(crate) const SUCCEED: [&str; 11] = [
+pub(crate) const SUCCEED: [&str; 12] = [
     "public.jsonl.gz",
     "complex.jsonl.gz",
     "derived.jsonl.gz",
@@ -13,10 +13,11 @@ pub(crate) const SUCCEED: [&str; 11] = [
     "layout.jsonl.gz",
     "held_out.jsonl.gz",
     "out_dtypes.jsonl.gz",
+    "narrow.jsonl.gz",
 ];
 
 /// And with calls that must fail.
-pub(crate) const FAIL: [&str; 8] = [
+pub(crate) const FAIL: [&str; 9] = [
     "public_errors.jsonl.gz",
     "samples_errors.jsonl.gz",
     "out_dtypes_errors.jsonl.gz",
@@ -25,4 +26,5 @@ pub(crate) const FAIL: [&str; 8] = [
     "bad.jsonl.gz",
     "overloads_errors.jsonl.gz",
     "forms_errors.jsonl.gz",
+    "narrow_errors.jsonl.gz",
 ];

@@ -126,6 +126,14 @@ fn held_out() {
     }
 }
 
+/// Numbers near the margins of half types, and operands and results of other widths: `tests/data/narrow_cases.py`.
+#[test]
+fn narrow_numbers() {
+    for mode in [Mode::Eager, Mode::Meta, Mode::Compiled] {
+        run_file("narrow.jsonl.gz", mode);
+    }
+}
+
 /// The public cases in other dtypes and layouts: `tests/data/derived.py`. Compiled, `examples/conformance` runs them.
 #[test]
 fn derived() {

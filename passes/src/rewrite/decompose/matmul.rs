@@ -5,6 +5,7 @@
 //! was rounded before would have overflowed where the scaled one does not.
 
 use crate::ir::Scalar;
+use crate::ir::promote::reads_product;
 use crate::rewrite::rule::rules;
 use crate::rewrite::site::Site;
 use egg::Id;
@@ -66,7 +67,29 @@ fn factors(s: &mut Site<'_>) -> Option<(Id, Id)> {
     Some((s.lift(x), s.lift(y)))
 }
 
+/// What is left of `alpha * product + beta * self` where the product is not read, if so.
+fn without_product(s: &mut Site<'_>, work: i64) -> Option<Id> {
+    let (alpha, beta) = whole_factors(s);
+    let out = s.out().clone();
+    if reads_product(out.dtype, alpha, work as usize) {
+        return None;
+    }
+    if beta.as_f64() == 0.0 {
+        let zero = s.constant(0, out.dtype);
+        return Some(s.expand(zero, &out.sizes));
+    }
+    let addend = s.tensor(0)?;
+    let addend = match beta.as_f64() == 1.0 {
+        true => addend,
+        false => s.mul_scalar(addend, beta),
+    };
+    Some(s.expand(addend, &out.sizes))
+}
+
 fn addmm(s: &mut Site<'_>) -> Option<Id> {
+    if let Some(rest) = without_product(s, i64::MAX) {
+        return Some(rest);
+    }
     let (x, y) = factors(s)?;
     let product = s.mm(x, y);
     let (alpha, beta) = whole_factors(s);
@@ -74,6 +97,12 @@ fn addmm(s: &mut Site<'_>) -> Option<Id> {
 }
 
 fn baddbmm(s: &mut Site<'_>) -> Option<Id> {
+    let inner = s.tensor(1).map(|x| s.meta(x).sizes.clone())?;
+    let work = (inner.get(1..)?.iter().chain(s.out().sizes.get(2..)?))
+        .fold(1i64, |n, d| n.saturating_mul(*d));
+    if let Some(rest) = without_product(s, work) {
+        return Some(rest);
+    }
     let (x, y) = factors(s)?;
     let product = s.bmm(x, y);
     let (alpha, beta) = whole_factors(s);
@@ -99,6 +128,9 @@ fn addbmm(s: &mut Site<'_>) -> Option<Id> {
         // PyTorch adds one product after the other, and rounds each time
         return None;
     }
+    if let Some(rest) = without_product(s, i64::MAX) {
+        return Some(rest);
+    }
     let products = s.bmm(x, y);
     let product = s.sum(products, &[0], false);
     scaled_add(s, product)
@@ -122,6 +154,9 @@ fn addmv(s: &mut Site<'_>) -> Option<Id> {
     if is_half(s) {
         // PyTorch rounds the factors to halves too
         return None;
+    }
+    if let Some(rest) = without_product(s, i64::MAX) {
+        return Some(rest);
     }
     let (x, v) = (s.tensor(1)?, s.tensor(2)?);
     let product = matrix_vector(s, x, v)?;

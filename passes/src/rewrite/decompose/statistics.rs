@@ -32,12 +32,10 @@ rules! { Decompose:
         ["aten::linalg_vector_norm", "aten::norm.Scalar", "aten::norm.ScalarOpt_dim"] => One(vector_norm);
 }
 
-/// The operand in the type of computation, having gone through the `dtype` argument if any.
+/// The operand in the type of computation, to which it goes straight: a mean of halves may be a number where elements or
+/// their sum are none.
 fn operand(s: &mut Site<'_>) -> Option<Id> {
-    let mut x = s.tensor(0)?;
-    if let Some(dtype) = s.dtype_arg("dtype") {
-        x = s.convert(x, dtype);
-    }
+    let x = s.tensor(0)?;
     Some(s.lift(x))
 }
 

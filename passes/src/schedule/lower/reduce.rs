@@ -112,11 +112,9 @@ impl Lowerer<'_> {
             true => c.dtype(),
             false => accumulated(c.dtype()),
         };
-        // truth is not what a cast to an integer leaves
-        let x = match c.dtype() {
-            DType::Bool => self.p.cast(x, DType::Bool),
-            _ => x,
-        };
+        // the elements are of the result's dtype before they are added: a narrow one has rounded them, and truth is not
+        // what a cast to an integer leaves
+        let x = self.p.cast(x, c.dtype());
         let x = self.p.cast(x, dtype.opmath());
         let r = self.reduced(op, x, dims, keep)?;
         Some(self.p.cast(r, c.dtype()))

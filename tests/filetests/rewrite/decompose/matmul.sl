@@ -17,6 +17,23 @@ graph(%b: f32[4], %x: f32[2,3], %w: f32[3,4]) {
 // check: aten::mul.Scalar(%0, other=2.0)
 // not: %b,
 
+// BLAS reads no product where alpha is 0
+// run: rewrite decompose
+graph(%b: f32[4], %x: f32[2,3], %w: f32[3,4]) {
+  %y: f32[2,4] = aten::addmm(%b, %x, %w, beta=2, alpha=0)
+  return %y
+}
+// not: aten::mm
+// check: aten::mul.Scalar(%b, other=2.0)
+
+// which halves are not left to
+// run: rewrite decompose
+graph(%b: f16[4], %x: f16[2,3], %w: f16[3,4]) {
+  %y: f16[2,4] = aten::addmm(%b, %x, %w, beta=2, alpha=0)
+  return %y
+}
+// check: aten::mm
+
 // multiplied and scaled in f32, and rounded once
 // run: rewrite decompose
 graph(%b: f16[4], %x: f16[2,3], %w: f16[3,4]) {

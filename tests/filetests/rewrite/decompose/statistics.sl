@@ -9,6 +9,15 @@ graph(%x: f32[2,3,4]) {
 // check: aten::div.Scalar(%0, other=12.0)
 // check: aten::sum.dim_IntList(%x, dim=[0, 1, 2], keepdim=false, dtype=none)
 
+// the elements go straight to the type of computation: those beyond the result's are numbers still
+// run: rewrite decompose
+graph(%x: bf16[2,3]) {
+  %0: f16[2] = aten::mean.dim(%x, dim=[1], keepdim=false, dtype=f16)
+  return %0
+}
+// not: f16[2,3] =
+// check: f32[2,3] = prims::convert_element_type(%x
+
 // the sum of halves is kept in f32 until it is divided
 // run: rewrite decompose
 graph(%x: f16[2,3]) {

@@ -199,7 +199,7 @@ pub unsafe fn bmm(
     addend_stride: isize,
 ) -> Result<(), MatmulError> {
     check(a.0, b.0, out.0, &scaling)?;
-    if dtype == DType::Bool && !multiplies_nothing(a.0, out.0, &scaling) {
+    if dtype == DType::Bool && batch > 0 && !multiplies_nothing(a.0, out.0, &scaling) {
         return Err(MatmulError::DType { dtype });
     }
     let step = |i: usize, stride: isize| i as isize * stride * dtype.size() as isize;
