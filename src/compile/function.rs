@@ -49,9 +49,9 @@ use std::panic::Location;
 ///     x.neg()
 /// });
 /// let (x, good, bad) = (
-///     Tensor::from_vec([2f32, 3.0])?,
-///     Tensor::from_vec([0i64, 1])?,
-///     Tensor::from_vec([0i64, 2])?,
+///     Tensor::from_vec([2f32, 3.0], 2)?,
+///     Tensor::from_vec([0i64, 1], 2)?,
+///     Tensor::from_vec([0i64, 2], 2)?,
 /// );
 /// f.call(&(x.clone(), good))?;
 /// let e = f.call(&(x.clone(), bad)).unwrap_err();

@@ -383,7 +383,7 @@ impl OperatorHandle {
     /// op.set_missing_kernel_error(|missing| {
     ///     Error::new(ErrorKind::NotImplemented(format!("install the plugin for {}", missing.key)))
     /// });
-    /// let x = Tensor::from_vec([1f32])?;
+    /// let x = Tensor::from_vec([1f32], 1)?;
     /// let error = op.call_boxed(&mut vec![x.into()]).unwrap_err();
     /// assert!(error.to_string().contains("install the plugin for CPU"));
     /// # Ok::<(), straightline::Error>(())

@@ -261,7 +261,7 @@ fn a_handle_must_ask_for_the_right_types() {
 fn wrong_arguments_are_named_where_there_is_no_kernel_either() {
     let mut lib = Library::new("t_wrong_arguments").unwrap();
     let op = lib.def("f(Tensor x, int n=3) -> Tensor").unwrap();
-    let x: Value = Tensor::from_vec([1f32]).unwrap().into();
+    let x: Value = Tensor::from_vec([1f32], 1).unwrap().into();
     let says = |mut stack: Stack| message(op.call_boxed(&mut stack));
     let few = says(vec![x.clone()]);
     assert!(

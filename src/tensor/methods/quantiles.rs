@@ -36,8 +36,8 @@ fn ranks(parts: &[f64], of: &Tensor, dim: i64) -> Result<(Tensor, Tensor, Tensor
         false => t.to_device(of.device()),
     };
     Ok((
-        there(Tensor::from_vec(whole(f64::floor))?)?,
-        there(Tensor::from_vec(whole(f64::ceil))?)?,
+        there(Tensor::from_vec(whole(f64::floor), -1)?)?,
+        there(Tensor::from_vec(whole(f64::ceil), -1)?)?,
         there(Tensor::with(dtype).literal(between)?)?,
     ))
 }
@@ -96,7 +96,7 @@ impl Tensor {
         let (parts, several) = literal::list(&q)
             .ok_or_else(|| Error::shape("quantile() q must be a number or a list of numbers"))?;
         let (low, high, between) = ranks(&parts, self, dim.to_i64())?;
-        let sorted = self.movedim(dim.to_i64(), -1)?.sort()?.0;
+        let sorted = self.movedim(dim.to_i64(), -1)?.sort(-1, false)?.0;
         // NaN is sorted last, and one is enough
         let last = sorted.select(-1, -1)?;
         let sorted = sorted.masked_fill(&last.isnan()?.unsqueeze(-1)?, f64::NAN)?;
