@@ -21,8 +21,10 @@ impl Tensor {
     /// Sizes that hold more or fewer elements.
     #[doc(alias = "of_slice")]
     #[doc(alias = "new")]
+    #[track_caller]
     pub fn from_slice<T: Element>(data: &[T], sizes: impl Ints) -> Result<Tensor> {
-        Tensor::from_elements(data, &sizes.ints())
+        let at = std::panic::Location::caller();
+        Tensor::from_elements(data, &sizes.ints()).map_err(|e| e.with_location(at))
     }
 
     fn from_elements<T: Element>(data: &[T], sizes: &[i64]) -> Result<Tensor> {
@@ -64,6 +66,7 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::from_slice`].
     #[doc(alias = "from_data")]
+    #[track_caller]
     pub fn from_vec<T: Element>(data: impl AsRef<[T]>, sizes: impl Ints) -> Result<Tensor> {
         Tensor::from_slice(data.as_ref(), sizes)
     }

@@ -364,3 +364,34 @@ fn every_view_is_that_of_the_integers() {
         message(w.t())
     );
 }
+
+/// `t.copy_(x)` is `quantize_per_tensor(x, t.q_scale(), t.q_zero_point(), t.dtype())` in PyTorch, within the tensor's own
+/// memory; a compiled function, whose values are dense, refuses it by name.
+#[test]
+fn a_copy_of_floats_is_quantized() -> Result<()> {
+    let x = Tensor::from_vec([0.0f32, 0.26, -0.5, 100.0], 4)?;
+    let into = aten::quantize_per_tensor(&x.zeros_like()?, 0.1, 3, DType::QUInt8)?;
+    let handle = into.clone();
+    into.copy_(&x)?;
+    assert_eq!(handle.int_repr()?.to_vec::<u8>()?, [3, 6, 0, 255]);
+    let (scales, zeros) = (
+        Tensor::from_vec([0.1f64, 0.5], 2)?,
+        Tensor::from_vec([0i64, 1], 2)?,
+    );
+    let channels = |x: &Tensor| aten::quantize_per_channel(x, &scales, &zeros, 0, DType::QInt8);
+    let x = x.reshape([2, 2])?;
+    let into = channels(&x.zeros_like()?)?;
+    into.copy_(&x)?;
+    assert_eq!(
+        into.int_repr()?.to_vec::<i8>()?,
+        channels(&x)?.int_repr()?.to_vec::<i8>()?
+    );
+    for wrong in [x.to_dtype(DType::F64)?, x.t()?, x.i(0)?] {
+        let e = into.copy_(&wrong).unwrap_err();
+        assert!(
+            e.to_string().contains("Quantized copy only works with"),
+            "{e}"
+        );
+    }
+    Ok(())
+}
