@@ -316,7 +316,14 @@ fn boxed_arguments_are_checked() {
     let op = lib.def("f(Tensor x, int n) -> int").unwrap();
     lib.impl_at("f", K::CPU, |_: &Tensor, n: i64| Ok(n))
         .unwrap();
-    let error = message(op.call_boxed(&mut vec![cpu().into(), "two".into()]));
+    let error = op
+        .call_boxed(&mut vec![cpu().into(), "two".into()])
+        .unwrap_err();
+    assert_eq!(
+        (error.op(), error.location().is_some()),
+        (Some("t_args::f"), true)
+    );
+    let error = error.kind().to_string();
     assert_eq!(
         error.lines().collect::<Vec<_>>()[..3],
         [
