@@ -180,8 +180,8 @@ fn key_sets(c: &mut Criterion) {
 fn whole_operator(c: &mut Criterion) {
     let mut group = c.benchmark_group("dispatch/add");
     for n in [1, 16] {
-        let x = Tensor::from_vec(vec![1f32; n]).expect("a tensor");
-        let y = Tensor::from_vec(vec![2f32; n]).expect("a tensor");
+        let x = Tensor::from_vec(vec![1f32; n], -1).expect("a tensor");
+        let y = Tensor::from_vec(vec![2f32; n], -1).expect("a tensor");
         group.bench_function(BenchmarkId::new("elements", n), |b| {
             b.iter(|| black_box(&x).add(black_box(&y)));
         });

@@ -5,8 +5,8 @@ use std::hint::black_box;
 use straightline::{Tensor, compile};
 
 fn overhead(c: &mut Criterion) {
-    let x = Tensor::from_vec([1f32]).expect("a tensor");
-    let y = Tensor::from_vec([2f32]).expect("a tensor");
+    let x = Tensor::from_vec([1f32], 1).expect("a tensor");
+    let y = Tensor::from_vec([2f32], 1).expect("a tensor");
     c.bench_function("eager add, one element", |b| {
         b.iter(|| black_box(&x).add(black_box(&y)));
     });

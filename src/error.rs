@@ -275,8 +275,11 @@ impl Error {
         op: impl Into<Cow<'static, str>>,
         tensors: impl IntoIterator<Item = &'a Tensor>,
     ) -> Error {
-        if self.0.op.is_none() {
-            self.0.op = Some(op.into());
+        let op = op.into();
+        // a boxed call knows its operator, and its operands no more
+        let named_only = self.0.operands.is_empty() && self.0.op.as_ref() == Some(&op);
+        if self.0.op.is_none() || named_only {
+            self.0.op = Some(op);
             self.0.operands = tensors
                 .into_iter()
                 .map(|t| Operand {
@@ -303,9 +306,22 @@ impl Error {
         op: impl Into<Cow<'static, str>>,
         operands: impl IntoIterator<Item = Operand>,
     ) -> Error {
-        if self.0.op.is_none() {
-            self.0.op = Some(op.into());
+        let op = op.into();
+        let named_only = self.0.operands.is_empty() && self.0.op.as_ref() == Some(&op);
+        if self.0.op.is_none() || named_only {
+            self.0.op = Some(op);
             self.0.operands = operands.into_iter().collect();
+        }
+        self
+    }
+
+    /// Operands that were moved to Meta for their shapes are named where they are.
+    #[cold]
+    pub(crate) fn with_operands_on(mut self, device: Device) -> Error {
+        for operand in &mut self.0.operands {
+            if operand.device.is_meta() {
+                operand.device = device;
+            }
         }
         self
     }

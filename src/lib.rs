@@ -63,14 +63,16 @@ pub use straightline_passes::ir::{
     DType, Device, DeviceType, Layout, MemoryFormat, QScheme, Scalar,
 };
 pub use tensor::functions::{
-    arange, cat, einsum, empty, eye, full, linspace, logspace, ones, rand, randint, randn,
-    randperm, stack, zeros,
+    arange, cat, einsum, empty, empty_like, eye, full, full_like, linspace, logspace, ones,
+    ones_like, rand, rand_like, randint, randn, randn_like, randperm, stack, where_, zeros,
+    zeros_like,
 };
 pub use tensor::{
     BorrowScope, Bounds, Busy, BusyReason, ConvOptions, CrossEntropyOptions, Element, Ellipsis,
     Generator, Index, Indices, Int, InterpolateOptions, Ints, Item, Literal, NewAxis, Number,
-    Other, PoolOptions, Progression, Reduction, Sections, Tensor, TensorOptions, Tensors,
-    borrows_wait, load_safetensors, manual_seed, save_safetensors, step, tensor, try_borrows,
+    OptionalInt, OptionalTensors, Other, PoolOptions, Progression, Reduction, Sections, Tensor,
+    TensorOptions, Tensors, borrows_wait, load_safetensors, manual_seed, save_safetensors, step,
+    tensor, try_borrows,
 };
 pub use testing::assert_close;
 pub use threads::{num_threads, set_num_threads};

@@ -121,7 +121,7 @@ impl VariantExplanation {
 /// ```
 /// use straightline::{Tensor, compile};
 /// let f = compile(|x: &Tensor| x.exp()?.add(1)?.log());
-/// f.call(&Tensor::from_vec([0f32])?)?;
+/// f.call(&Tensor::from_vec([0f32], 1)?)?;
 /// let why = f.explain();
 /// assert_eq!(why.variants[0].kernels(), 1);
 /// println!("{why}");

@@ -6,14 +6,16 @@
 
 use crate::error::{Error, ErrorKind, Operand};
 use crate::ops::{class_loss, index, index_backward};
-use straightline_passes::ir::graph::{Arg, EagerCall, SourceLine};
+use straightline_passes::ir::graph::{
+    Arg, EagerCall, Graph, NodeId, NodeKind, SourceLine, TensorMeta,
+};
 use straightline_passes::schedule::loops::{Schedule, Site};
 use straightline_runtime::cpu::kernels::KernelError;
 use straightline_runtime::plan::{Panicked, PlanError};
 
-/// The error of a run of this schedule.
+/// The error of a run of this schedule, which was made of this graph.
 #[cold]
-pub(super) fn error(schedule: &Schedule, e: PlanError) -> Error {
+pub(super) fn error(schedule: &Schedule, graph: &Graph, e: PlanError) -> Error {
     let site = |site: Option<u32>| schedule.sites.get(site? as usize);
     match e {
         PlanError::IndexOutOfRange {
@@ -58,8 +60,37 @@ pub(super) fn error(schedule: &Schedule, e: PlanError) -> Error {
                 None => e,
             }
         }
-        PlanError::OutOfMemory(e) => e.into(),
+        PlanError::OutOfMemory(e) => out_of_memory(graph, None, e.into()),
         e => Error::compile(e.to_string()),
+    }
+}
+
+/// Names the call that memory was wanted for: the one that makes the value, or for the memory of all intermediate values
+/// the first of those with the largest result. Other errors stay as they are.
+#[cold]
+pub(super) fn out_of_memory(graph: &Graph, made_by: Option<NodeId>, e: Error) -> Error {
+    if !matches!(e.kind(), ErrorKind::Memory(_)) {
+        return e;
+    }
+    let is_call = |id: &NodeId| matches!(graph.node(*id).kind, NodeKind::Call(_));
+    let bytes = |id: &NodeId| {
+        let results = graph.node(*id).results.iter();
+        results.map(TensorMeta::storage_bytes).max()
+    };
+    let largest = || {
+        let calls = graph.topological().into_iter().filter(is_call);
+        calls.rev().max_by_key(bytes)
+    };
+    let node = made_by.filter(is_call).or_else(largest);
+    let site = node.and_then(|id| {
+        Some(Site {
+            call: graph.eager_call(id)?,
+            location: graph.node(id).provenance.location.clone(),
+        })
+    });
+    match site {
+        Some(site) => of_site(e, &site),
+        None => e,
     }
 }
 

@@ -32,7 +32,8 @@ use std::panic::Location;
 /// Which of several failing checks is reported is not said, and an effect waits for the checks
 /// before it. (Operators from outside keep theirs if they are marked `may_fail`.) A check that fails ends the call with its
 /// error: what the function would do with the `Err` (`or_else`, `unwrap_or`) is not part of the plan, since there were no
-/// values to fail on when it was captured.
+/// values to fail on when it was captured. A failure that is of shapes or dtypes (`x.mean()` of integers) happens at capture
+/// as it does eagerly, and the plan is what the function did about it.
 ///
 /// Results have the sizes, strides and dtypes of eager ones and share memory as they do. One that shares
 /// memory with nothing else begins its storage, where an eager `slice_scatter` or `copy` leaves unused room before it.
@@ -49,9 +50,9 @@ use std::panic::Location;
 ///     x.neg()
 /// });
 /// let (x, good, bad) = (
-///     Tensor::from_vec([2f32, 3.0])?,
-///     Tensor::from_vec([0i64, 1])?,
-///     Tensor::from_vec([0i64, 2])?,
+///     Tensor::from_vec([2f32, 3.0], 2)?,
+///     Tensor::from_vec([0i64, 1], 2)?,
+///     Tensor::from_vec([0i64, 2], 2)?,
 /// );
 /// f.call(&(x.clone(), good))?;
 /// let e = f.call(&(x.clone(), bad)).unwrap_err();

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// let options = CompileOptions { max_variants: 2, ..CompileOptions::default() };
 /// let f = compile_with(options, |x: &Tensor| x.relu());
 /// for n in 1..5 {
-///     f.call(&Tensor::from_vec(vec![-1f32; n])?)?;
+///     f.call(&Tensor::from_vec(vec![-1f32; n], -1)?)?;
 /// }
 /// assert_eq!(f.variants(), 2); // the third and fourth size ran eagerly
 /// # Ok::<(), straightline::Error>(())

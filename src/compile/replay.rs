@@ -2,7 +2,7 @@
 
 use super::stages::{Executable, OutputSource, Traced, ViewOf};
 use super::{failure, results};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::modes::functionalize::{InputSlot, Owner};
 use crate::tensor::Tensor;
 use crate::tensor::access::{self, Operands};
@@ -48,17 +48,17 @@ impl Executable {
                 parameter_ptrs.push(argument(t)?);
             }
             // in the order of the plan's output buffers, which need not be that of the results
-            let mut wanted: SmallVec<[(u32, usize); 4]> = SmallVec::new();
-            for binding in &self.plan.schedule().outputs {
+            let mut wanted: SmallVec<[(u32, usize, usize); 4]> = SmallVec::new();
+            for (i, binding) in self.plan.schedule().outputs.iter().enumerate() {
                 if let OutputBinding::Fresh { index, meta } = binding {
-                    wanted.push((*index, meta.storage_bytes()));
+                    wanted.push((*index, meta.storage_bytes(), i));
                 }
             }
             wanted.sort_unstable();
             let mut fresh: SmallVec<[Storage; 4]> = SmallVec::new();
             let mut output_ptrs: SmallVec<[*mut u8; 4]> = SmallVec::new();
-            for (_, bytes) in wanted {
-                let storage = Storage::allocate(bytes)?;
+            for (_, bytes, i) in wanted {
+                let storage = Storage::allocate(bytes).map_err(|e| self.no_memory(i, e))?;
                 output_ptrs.push(storage.ptr().unwrap_or(std::ptr::null_mut()));
                 fresh.push(storage);
             }
@@ -67,10 +67,11 @@ impl Executable {
             // for, in the shapes that they had then; the borrow guards keep all others from writing
             // them meanwhile; outputs are fresh and as long as the plan's buffers.
             unsafe { self.plan.run(&input_ptrs, &parameter_ptrs, &output_ptrs) }
-                .map_err(|e| failure::error(self.plan.schedule(), e))?;
+                .map_err(|e| failure::error(self.plan.schedule(), &traced.graph, e))?;
             let mut values = self.bind(inputs, &fresh, &held)?;
             for (i, meta) in &self.restrided {
-                values[*i] = own_copy(&values[*i], meta, &held)?;
+                values[*i] =
+                    own_copy(&values[*i], meta, &held).map_err(|e| self.no_memory(*i, e))?;
             }
             values
         };
@@ -104,6 +105,13 @@ impl Executable {
             }
         }
         delivered(traced, arguments, &values)
+    }
+
+    /// The error of an output that there is no memory for.
+    #[cold]
+    fn no_memory(&self, output: usize, e: impl Into<Error>) -> Error {
+        let traced = &self.traced;
+        failure::out_of_memory(&traced.graph, Some(traced.roots[output].node), e.into())
     }
 
     /// Access to all that the plan reads and writes, until what it computed has been delivered: nobody sees a function
@@ -197,7 +205,7 @@ impl Executable {
                     } else {
                         // Rewriting found the value in memory that the function did not alias
                         // it with (a copy of an argument, say): the caller gets its own.
-                        own_copy(&view, meta, held)?
+                        own_copy(&view, meta, held).map_err(|e| self.no_memory(i, e))?
                     }
                 }
             });

@@ -125,7 +125,7 @@ pub(super) struct Reshape {
 /// ```
 /// use straightline::{Tensor, compile};
 /// let f = compile(|x: &Tensor| x.exp()?.sum());
-/// let traced = f.trace(&Tensor::from_vec([0f32, 1.0])?)?;
+/// let traced = f.trace(&Tensor::from_vec([0f32, 1.0], 2)?)?;
 /// assert!(traced.to_string().contains("aten::exp"));
 /// # Ok::<(), straightline::Error>(())
 /// ```

@@ -66,7 +66,7 @@ pub enum ViewFallback {
 /// let mut rest = Library::fallbacks(DispatchKey::PrivateUse2)?;
 /// rest.fallback(cpu_fallback())?;
 ///
-/// let x = Tensor::from_vec([-1f32, 2.0])?.to_device(device)?;
+/// let x = Tensor::from_vec([-1f32, 2.0], 2)?.to_device(device)?;
 /// let y = x.relu()?;
 /// assert_eq!(y.device(), device);
 /// assert_eq!(y.to_vec::<f32>()?, [0.0, 2.0]);

@@ -66,7 +66,7 @@ enum Registration {
 ///     counter.fetch_add(1, Relaxed);
 ///     Ok(x.clone())
 /// })?;
-/// let x = Tensor::from_vec([1f32])?;
+/// let x = Tensor::from_vec([1f32], 1)?;
 /// op.typed::<(&Tensor,), Tensor>()?.call((&x,))?;
 /// assert_eq!(calls.load(Relaxed), 1);
 /// # Ok::<(), straightline::Error>(())
@@ -114,7 +114,7 @@ enum Registration {
 ///     Ok(())
 /// }))?;
 /// // whoever calls with types is boxed on the way
-/// let x = Tensor::from_vec([1f32])?;
+/// let x = Tensor::from_vec([1f32], 1)?;
 /// assert_eq!(op.typed::<(&Tensor, &Tensor), i64>()?.call((&x, &x))?, 2);
 /// # Ok::<(), straightline::Error>(())
 /// ```
@@ -132,7 +132,7 @@ enum Registration {
 /// lib.impl_at("f", DispatchKey::Autograd, move |keys: DispatchKeySet, x: &Tensor| {
 ///     Ok(100 + op.redispatch(keys & DispatchKeySet::AFTER_AUTOGRAD, (x,))?)
 /// })?;
-/// assert_eq!(op.call((&Tensor::from_vec([1f32])?,))?, 101);
+/// assert_eq!(op.call((&Tensor::from_vec([1f32], 1)?,))?, 101);
 /// # Ok::<(), straightline::Error>(())
 /// ```
 ///
@@ -151,7 +151,7 @@ enum Registration {
 /// let mut aten = Library::implementation("aten", DispatchKey::TESTING_ONLY_GenericWrapper)?;
 /// aten.fallthrough("neg")?;
 ///
-/// let x = Tensor::from_vec([1f32])?;
+/// let x = Tensor::from_vec([1f32], 1)?;
 /// let _on = IncludeGuard::new(DispatchKey::TESTING_ONLY_GenericWrapper);
 /// let (_, lines) = capture(|| x.abs());
 /// assert_eq!(lines[0], " [call] op=[aten::abs], key=[TESTING_ONLY_GenericWrapper]");

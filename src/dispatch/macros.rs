@@ -190,7 +190,7 @@ pub fn implementation(
 ///     Ok(())
 /// })?;
 ///
-/// let (a, b) = (Tensor::from_vec([1f32, 2.0])?, Tensor::from_vec([10f32, 20.0])?);
+/// let (a, b) = (Tensor::from_vec([1f32, 2.0], 2)?, Tensor::from_vec([10f32, 20.0], 2)?);
 /// let add_scaled = operator("myops::add_scaled")?.typed::<(&Tensor, &Tensor, f64), Tensor>()?;
 /// assert_eq!(add_scaled.call((&a, &b, 0.5))?.to_vec::<f32>()?, [5.5, 11.0]);
 ///
@@ -219,7 +219,7 @@ pub fn implementation(
 ///     Ok(())
 /// });
 ///
-/// let mut stack = vec![Tensor::from_vec([1f32, 2.0])?.into()];
+/// let mut stack = vec![Tensor::from_vec([1f32, 2.0], 2)?.into()];
 /// operator("greetings::count")?.call_boxed(&mut stack)?;
 /// assert_eq!(format!("{stack:?}"), "[Int(2)]");
 /// # Ok::<(), straightline::Error>(())

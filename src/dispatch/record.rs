@@ -196,7 +196,7 @@ type End = Box<dyn Fn(&RecordFunction, Box<dyn Any>) + Send + Sync>;
 ///     |call| std::time::Instant::now(),
 ///     move |call, since| log.lock().unwrap().push((call.name().to_string(), since.elapsed())),
 /// );
-/// let x = Tensor::from_vec([1f32, 2.0])?;
+/// let x = Tensor::from_vec([1f32, 2.0], 2)?;
 /// {
 ///     let _on = observer.on_this_thread();
 ///     x.exp()?;

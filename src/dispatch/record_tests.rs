@@ -37,7 +37,7 @@ fn noting(log: &Log, of: &'static str) -> Observer {
 }
 
 fn x() -> Tensor {
-    Tensor::from_vec([1f32, 2.0]).unwrap()
+    Tensor::from_vec([1f32, 2.0], 2).unwrap()
 }
 
 fn library(ns: &str) -> Library {

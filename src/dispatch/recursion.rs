@@ -133,7 +133,7 @@ mod tests {
     /// Calls `op` here and on a thread with a small stack.
     fn fails(op: OperatorHandle, expected: &[&str]) {
         let call = || {
-            let x = Tensor::from_vec([1f32]).unwrap();
+            let x = Tensor::from_vec([1f32], 1).unwrap();
             for _ in 0..2 {
                 let e = op.call_boxed(&mut vec![x.clone().into()]).unwrap_err();
                 let (calls, repeats) = calls_of(&e);
@@ -164,7 +164,7 @@ mod tests {
         })
         .unwrap();
         fails(f, &["recursion_one::f [CPU]"]);
-        let x = Tensor::from_vec([1f32]).unwrap();
+        let x = Tensor::from_vec([1f32], 1).unwrap();
         let e = f.call_boxed(&mut vec![x.into()]).unwrap_err().to_string();
         assert!(
             e.contains("recursion_one::f [CPU]") && e.contains("redispatch"),

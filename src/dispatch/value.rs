@@ -124,7 +124,7 @@ impl Value {
     /// use straightline::Tensor;
     /// use straightline::dispatch::Value;
     ///
-    /// let x = Tensor::from_vec([1f32, 2.0])?;
+    /// let x = Tensor::from_vec([1f32, 2.0], 2)?;
     /// let list = Value::from(vec![Some(x), None]);
     /// let doubled = list.map_tensors(|t| t.mul(2))?;
     /// let tensors: Vec<&Tensor> = doubled.tensors().collect();

@@ -47,7 +47,7 @@ impl From<Tensor> for Outcome {
 ///     log.borrow_mut().push(call.to_string());
 ///     Ok(call.forward()?.into())
 /// }));
-/// let x = Tensor::from_vec([1f32, 2.0])?;
+/// let x = Tensor::from_vec([1f32, 2.0], 2)?;
 /// aten::add_tensor(&x, &x, Scalar::Int(2))?;
 /// drop(guard);
 /// assert_eq!(*seen.borrow(), ["aten::add.Tensor(f32[2], f32[2], alpha=2)"]);

@@ -50,7 +50,7 @@ use straightline_passes::ir::schema::{FunctionSchema, SchemaType};
 ///     }
 /// }
 ///
-/// let x = Tensor::from_vec([3f32])?;
+/// let x = Tensor::from_vec([3f32], 1)?;
 /// let guard = push_mode(Sums);
 /// assert_eq!((&x * &x).to_vec::<f32>()?, [6.0]);
 /// drop(guard);
@@ -114,7 +114,7 @@ impl<F: Fn(Call<'_>) -> Result<Outcome> + 'static> DispatchMode for FromFn<F> {
 /// ```
 /// use straightline::modes::{from_fn, push_mode};
 /// use straightline::Tensor;
-/// let x = Tensor::from_vec([1f32])?;
+/// let x = Tensor::from_vec([1f32], 1)?;
 /// let _guard = push_mode(from_fn(|call| Ok(call.forward()?.into())));
 /// assert_eq!((&x + &x).to_vec::<f32>()?, [2.0]);
 /// # Ok::<(), straightline::Error>(())
@@ -455,7 +455,7 @@ impl Drop for ReentrantGuard {
 ///     assert!(!TlsKeySets::current().excluded.has(DispatchKey::Functionalize));
 ///     Ok(call.forward()?.into())
 /// }));
-/// Tensor::from_vec([1f32])?.relu()?;
+/// Tensor::from_vec([1f32], 1)?.relu()?;
 /// # Ok::<(), straightline::Error>(())
 /// ```
 ///

@@ -62,7 +62,7 @@ struct State {
 /// let finder = NanFinder::new();
 /// {
 ///     let _guard = finder.push();
-///     let x = Tensor::from_vec([1f32, -1.0, 4.0])?;
+///     let x = Tensor::from_vec([1f32, -1.0, 4.0], 3)?;
 ///     x.sqrt()?.add(1)?.exp()?; // NaN from here on, made by the first
 /// }
 /// let found = finder.first().expect("the square root of -1");
@@ -72,7 +72,7 @@ struct State {
 ///
 /// // or stop there with an error
 /// let _guard = NanFinder::stopping().push();
-/// assert!(Tensor::from_vec([-1f32])?.log().is_err());
+/// assert!(Tensor::from_vec([-1f32], 1)?.log().is_err());
 /// # Ok::<(), straightline::Error>(())
 /// ```
 #[derive(Clone, Default)]

@@ -165,6 +165,8 @@ struct Watch {
     /// The function runs, and not the capture around it.
     running: bool,
     refused: Option<Refusal>,
+    /// The operator at work has come upon a [`limit`] of capture.
+    limited: bool,
     asked: Vec<Asked>,
     stand_ins: Vec<StandIn>,
     /// Tensors that the function made from data.
@@ -192,6 +194,7 @@ pub(crate) fn begin() {
     let watch = Watch {
         running: false,
         refused: None,
+        limited: false,
         asked: Vec::new(),
         stand_ins: Vec::new(),
         constants: Vec::new(),
@@ -248,6 +251,7 @@ pub(crate) fn run<O>(f: impl FnOnce() -> Result<O>) -> Result<O> {
                 | ErrorKind::NotCaptured { .. }
                 | ErrorKind::Opaque { .. },
             ) => e,
+            (Refusal::Failed { .. }, ErrorKind::NotImplemented(_)) => e,
             (Refusal::Failed { .. }, kind) if of_capture(kind) => e,
             _ => refusal.error(),
         }),
@@ -328,7 +332,8 @@ fn check_read_captured(t: &Tensor, capture: u64, what: &str, at: Option<Line>) -
     }))
 }
 
-/// Errors that capture makes, and eager execution perhaps not.
+/// Errors that capture makes, and eager execution perhaps not. What a kernel has not implemented, it has not eagerly
+/// either: of these only the [`limit`]s of capture count.
 fn of_capture(kind: &ErrorKind) -> bool {
     matches!(
         kind,
@@ -336,14 +341,22 @@ fn of_capture(kind: &ErrorKind) -> bool {
             | ErrorKind::NotCaptured { .. }
             | ErrorKind::Opaque { .. }
             | ErrorKind::Compile(_)
-            | ErrorKind::NotImplemented(_)
             | ErrorKind::Dispatch(_)
     )
 }
 
+/// The error of what cannot be captured, in a call that eager code makes without one.
+#[cold]
+pub(crate) fn limit(message: impl Into<String>) -> Error {
+    with(|w| w.limited = true);
+    Error::not_implemented(message)
+}
+
 /// An operator that the function called has failed.
 pub(crate) fn failed(op: OperatorHandle, e: &Error) {
-    if of_capture(e.kind()) {
+    let limited = with(|w| std::mem::take(&mut w.limited)).unwrap_or(false);
+    let by_limit = limited && matches!(e.kind(), ErrorKind::NotImplemented(_));
+    if by_limit || of_capture(e.kind()) {
         let error = e.kind().to_string();
         let (op, at) = (op.name().to_string(), tracer::operator_line());
         note(Refusal::Failed { op, error, at });

@@ -49,7 +49,7 @@ impl<F: Fn(OperatorHandle, DispatchKeySet) -> Result<Resolution> + 'static> Reso
 /// let mut table = Decompositions::new();
 /// table.add("aten::relu", (|x: &Tensor| x.clamp_min(0.0)).into_kernel())?;
 /// let _guard = enable(table);
-/// let (y, trace) = straightline::dispatch::capture(|| Tensor::from_vec([-1f32, 2.0])?.relu());
+/// let (y, trace) = straightline::dispatch::capture(|| Tensor::from_vec([-1f32, 2.0], 2)?.relu());
 /// assert_eq!(y?.to_vec::<f32>()?, [0.0, 2.0]);
 /// assert!(trace.iter().any(|line| line.contains("aten::clamp")));
 /// # Ok::<(), straightline::Error>(())

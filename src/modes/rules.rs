@@ -66,7 +66,7 @@ impl Drop for RuleGuard {
 ///     }
 /// }
 ///
-/// let x = Tensor::from_vec([-1f32])?;
+/// let x = Tensor::from_vec([-1f32], 1)?;
 /// let _mode = push_mode(Forbid);
 /// assert!(x.relu().is_err());
 /// let rule = register_rule("aten::relu", |_: &Forbid, call| Ok(call.forward()?.into()))?;

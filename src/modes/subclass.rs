@@ -65,7 +65,7 @@ use straightline_passes::ir::{DType, Device};
 ///     subclass::wrap_like(Scaled { data: data.clone(), scale }, &data)
 /// }
 ///
-/// let x = scaled(Tensor::from_vec([1f32, 2.0])?, 10.0)?;
+/// let x = scaled(Tensor::from_vec([1f32, 2.0], 2)?, 10.0)?;
 /// let y = x.neg()?; // still scaled
 /// assert_eq!(subclass::of::<Scaled>(&y).map(|s| s.scale), Some(-10.0));
 /// assert_eq!((&y + &y).to_vec::<f32>()?, [-20.0, -40.0]);

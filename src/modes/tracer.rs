@@ -350,8 +350,12 @@ pub(crate) fn run_meta(op: OperatorHandle, args: &[Value]) -> Result<(Vec<Value>
     {
         check_complex(op, args)?;
     }
-    done?;
-    Ok((stack, device))
+    let on_meta = |t: &Tensor| t.device().is_meta();
+    match done {
+        Ok(()) => Ok((stack, device)),
+        Err(e) if args.iter().flat_map(Value::tensors).any(on_meta) => Err(e),
+        Err(e) => Err(e.with_operands_on(device)),
+    }
 }
 
 /// A plan draws from the default generator, which need not be named.

@@ -296,8 +296,8 @@ mod tests {
 
     #[test]
     fn blocks_on_a_diagonal() {
-        let a = Tensor::from_vec([1i64, 2]).unwrap();
-        let b = Tensor::from_vec([3f32]).unwrap().view(&[1, 1]).unwrap();
+        let a = Tensor::from_vec([1i64, 2], 2).unwrap();
+        let b = Tensor::from_vec([3f32], 1).unwrap().view(&[1, 1]).unwrap();
         let y = aten::block_diag(&[a, b]).unwrap();
         assert_eq!(y.to_vec::<f32>().unwrap(), [1.0, 2.0, 0.0, 0.0, 0.0, 3.0]);
     }

@@ -108,8 +108,8 @@ mod tests {
 
     #[test]
     fn of_numbers_without_an_imaginary_part_they_are_the_real_ones() {
-        let x = Tensor::from_vec([-2.0, -0.5, 0.0, 0.25, 3.0]).unwrap();
-        let g = Tensor::from_vec([1.0, 2.0, -1.0, 0.5, 4.0]).unwrap();
+        let x = Tensor::from_vec([-2.0, -0.5, 0.0, 0.25, 3.0], 5).unwrap();
+        let g = Tensor::from_vec([1.0, 2.0, -1.0, 0.5, 4.0], 5).unwrap();
         let z = |t: &Tensor| t.to_dtype(DType::C128).unwrap();
         let want = |t: crate::Result<Tensor>| z(&t.unwrap()).to_vec::<C>().unwrap();
         near(&aten::sinc(&z(&x)).unwrap(), &want(aten::sinc(&x)));
@@ -139,7 +139,7 @@ mod tests {
     fn sums_of_exponentials_of_complex_numbers() {
         let x = [C::new(0.5, 2.0), C::new(-1.0, 0.3), C::new(40.0, -1.0)];
         let exp = |x: C| C::new(x.im.cos(), x.im.sin()) * x.re.exp();
-        let t = Tensor::from_vec(x).unwrap();
+        let t = Tensor::from_vec(x, -1).unwrap();
         let got = aten::exp(&aten::logcumsumexp(&t, 0).unwrap()).unwrap();
         let sums = [exp(x[0]), exp(x[0]) + exp(x[1])];
         near(&got, &sums);

@@ -130,6 +130,10 @@ pub(crate) fn copy_(dst: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Te
         .into_iter()
         .find(|t| t.kind_without_memory().is_some())
     {
+        if dst.dtype().is_quantized() && src.kind_without_memory().is_none() {
+            super::quantized::copy_from_float(dst, src)?;
+            return Ok(dst.clone());
+        }
         return Err(t.no_memory_error("copy_()"));
     }
     if !has_memory_of_ours(dst.device()) || !has_memory_of_ours(src.device()) {

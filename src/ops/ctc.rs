@@ -204,7 +204,7 @@ pub(crate) fn loss(
         blank,
         zero_infinity,
     )?;
-    let lengths = Tensor::from_vec(target_lengths)?;
+    let lengths = Tensor::from_vec(target_lengths, -1)?;
     reduced(losses, &lengths, reduction, zero_infinity, many)
 }
 

@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn diagonals_there_and_back() {
-        let x = Tensor::from_vec([0i64, 1, 2]).unwrap();
+        let x = Tensor::from_vec([0i64, 1, 2], 3).unwrap();
         let m = aten::diag(&x, -1).unwrap();
         assert_eq!(m.sizes(), [4, 4]);
         let back = aten::diag(&m, -1).unwrap();

@@ -170,7 +170,7 @@ fn below_autograd() -> crate::dispatch::Kernel {
 ///
 /// ```
 /// use straightline::{Scalar, Tensor, ops::aten};
-/// let x = Tensor::from_vec([1f32, 2.0])?;
+/// let x = Tensor::from_vec([1f32, 2.0], 2)?;
 /// let y = aten::add_tensor(&x, &x, Scalar::Int(10))?;
 /// assert_eq!(y.to_vec::<f32>()?, [11.0, 22.0]);
 /// # Ok::<(), straightline::Error>(())

@@ -200,7 +200,7 @@ pub(crate) fn randperm_generator(
         let mut stream = generator.unwrap_or(Generator::default_cpu()).lock();
         let drawn = permutation(n as usize, &mut stream);
         drop(stream);
-        super::copy::copy_(&t, &Tensor::from_vec(drawn)?, false)?;
+        super::copy::copy_(&t, &Tensor::from_vec(drawn, -1)?, false)?;
     }
     on_device(t, device)
 }

@@ -214,8 +214,13 @@ pub(crate) fn nansum(
     aten::sum_dim_int_list(&there, dims, keepdim, dtype)
 }
 
-fn arg_reduce(max: bool, x: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-    let name = if max { "argmax" } else { "argmin" };
+fn arg_reduce(
+    max: bool,
+    x: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+    name: &str,
+) -> Result<Tensor> {
     if x.dtype() == DType::Bool {
         return Err(Error::not_implemented(format!(
             "{name}(): does not support bool input"
@@ -235,7 +240,7 @@ fn arg_reduce(max: bool, x: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<
             Dims::from_slice(&[1]),
             flat.storage_offset(),
         );
-        let r = arg_reduce(max, &flat, Some(0), false)?;
+        let r = arg_reduce(max, &flat, Some(0), false, name)?;
         let sizes = if keepdim {
             Dims::from_elem(1, x.dim())
         } else {
@@ -265,19 +270,19 @@ fn arg_reduce(max: bool, x: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<
 }
 
 pub(crate) fn argmax(x: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-    arg_reduce(true, x, dim, keepdim)
+    arg_reduce(true, x, dim, keepdim, "argmax")
 }
 
 pub(crate) fn argmin(x: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-    arg_reduce(false, x, dim, keepdim)
+    arg_reduce(false, x, dim, keepdim, "argmin")
 }
 
 /// Values and positions of the extremes along a dimension.
 fn extreme(max: bool, x: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let name = if max { "max" } else { "min" };
     if x.dtype().is_complex() {
         return Err(Error::type_error(format!(
-            "{}(): does not support complex input",
-            if max { "max" } else { "min" }
+            "{name}(): does not support complex input"
         )));
     }
     // bool has positions here, though argmax refuses it
@@ -285,7 +290,7 @@ fn extreme(max: bool, x: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Te
         DType::Bool => copy::to_dtype(x, DType::U8)?,
         _ => x.clone(),
     };
-    let index = arg_reduce(max, &comparable, Some(dim), true)?;
+    let index = arg_reduce(max, &comparable, Some(dim), true, name)?;
     let values = if x.dim() == 0 {
         copy::clone_contiguous(x)?
     } else {

@@ -554,7 +554,7 @@ mod tests {
 
     fn numbers(n: i64) -> Tensor {
         let x: Vec<i64> = (0..n).collect();
-        Tensor::from_vec(x).unwrap()
+        Tensor::from_vec(x, -1).unwrap()
     }
 
     #[test]
@@ -579,6 +579,6 @@ mod tests {
         aten::_assert_tensor_metadata(&x, Some(&[3]), None, Some(DType::I64), None, None).unwrap();
         let wrong = aten::_assert_tensor_metadata(&x, Some(&[2]), None, None, None, None);
         assert!(wrong.unwrap_err().to_string().contains("sizes mismatch"));
-        assert!(aten::_assert_async(&Tensor::from_vec([0i64]).unwrap()).is_err());
+        assert!(aten::_assert_async(&Tensor::from_vec([0i64], 1).unwrap()).is_err());
     }
 }

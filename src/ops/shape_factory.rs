@@ -206,13 +206,13 @@ fn filled(
     if t.storage().has_data() {
         let numbers = numbers()?;
         let made = if dtype.is_floating() {
-            Tensor::from_vec(numbers)?
+            Tensor::from_vec(numbers, -1)?
         } else {
             let whole = |x: &f64| match dtype {
                 DType::Bool => i64::from(*x != 0.0),
                 _ => *x as i64,
             };
-            Tensor::from_vec(numbers.iter().map(whole).collect::<Vec<i64>>())?
+            Tensor::from_vec(numbers.iter().map(whole).collect::<Vec<i64>>(), -1)?
         };
         copy::copy_(&t, &made, false)?;
     }

@@ -16,8 +16,8 @@ mod tests {
 
     #[test]
     fn bare_numbers_yield() {
-        let x = Tensor::from_vec([1f32]).unwrap();
-        let n = Tensor::from_vec([1i64]).unwrap();
+        let x = Tensor::from_vec([1f32], 1).unwrap();
+        let n = Tensor::from_vec([1i64], 1).unwrap();
         let one = Tensor::wrapped_number(1.5).unwrap();
         let of = |a, b| aten::result_type_tensor(a, b).unwrap();
         assert_eq!(of(&x, &n), DType::F32);

@@ -129,7 +129,7 @@ impl Drop for BorrowScope {
 ///
 /// ```
 /// use straightline::{ErrorKind, Tensor, try_borrows};
-/// let x = Tensor::from_vec([1f32, 2.0])?;
+/// let x = Tensor::from_vec([1f32, 2.0], 2)?;
 /// let scope = try_borrows();
 /// match x.add_(1) {
 ///     Ok(_) => println!("added"),
@@ -149,7 +149,7 @@ pub fn try_borrows() -> BorrowScope {
 /// ```
 /// use std::time::Duration;
 /// use straightline::{Tensor, borrows_wait};
-/// let x = Tensor::from_vec([1f32, 2.0])?;
+/// let x = Tensor::from_vec([1f32, 2.0], 2)?;
 /// let scope = borrows_wait(Duration::from_millis(50));
 /// x.add_(1)?;
 /// drop(scope);

@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn sparse_tensors_print_as_pytorch() {
         let i = Tensor::from_slice(&[0i64, 1, 1, 2, 0, 2], &[2, 3]).unwrap();
-        let v = Tensor::from_vec([3f32, 4.0, 5.0]).unwrap();
+        let v = Tensor::from_vec([3f32, 4.0, 5.0], 3).unwrap();
         let s = Tensor::sparse_coo(&i, &v, &[2, 3]).unwrap();
         assert_eq!(
             s.to_string(),

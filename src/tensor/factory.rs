@@ -7,19 +7,31 @@ use num_complex::Complex;
 use straightline_passes::ir::{DType, Device, Scalar, layout};
 
 impl Tensor {
-    /// A CPU tensor with a copy of the elements, row-major.
+    /// A CPU tensor with a copy of the elements, row-major. One of the sizes may be -1: what is left to it.
     ///
     /// ```
     /// use straightline::Tensor;
     /// let t = Tensor::from_slice(&[1i64, 2, 3, 4, 5, 6], &[2, 3])?;
     /// assert_eq!(t.sizes(), [2, 3]);
+    /// assert_eq!(Tensor::from_slice(&[1u8, 2], -1)?.sizes(), [2]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
+    ///
+    /// # Errors
+    /// Sizes that hold more or fewer elements.
+    #[doc(alias = "of_slice")]
+    #[doc(alias = "new")]
+    #[track_caller]
     pub fn from_slice<T: Element>(data: &[T], sizes: impl Ints) -> Result<Tensor> {
-        Tensor::from_elements(data, &sizes.ints())
+        let at = std::panic::Location::caller();
+        Tensor::from_elements(data, &sizes.ints()).map_err(|e| e.with_location(at))
     }
 
     fn from_elements<T: Element>(data: &[T], sizes: &[i64]) -> Result<Tensor> {
+        if sizes.contains(&-1) {
+            let sizes = crate::ops::view::infer_size(sizes, data.len() as i64)?;
+            return Tensor::from_elements(data, &sizes);
+        }
         if sizes.iter().any(|s| *s < 0) {
             return Err(Error::shape(format!(
                 "sizes {sizes:?} must not be negative"
@@ -41,10 +53,22 @@ impl Tensor {
         Ok(t.mark_made_during_capture())
     }
 
-    /// A CPU tensor of one dimension with a copy of the elements.
-    pub fn from_vec<T: Element>(data: impl AsRef<[T]>) -> Result<Tensor> {
-        let data = data.as_ref();
-        Tensor::from_slice(data, &[data.len() as i64])
+    /// [`Tensor::from_slice`] of a `Vec` or an array.
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let t = Tensor::from_vec(vec![1f64, 2.0, 3.0, 4.0], [2, 2])?;
+    /// assert_eq!(t.to_vec2::<f64>()?, [[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(Tensor::from_vec([1i8, 2], -1)?.sizes(), [2]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Tensor::from_slice`].
+    #[doc(alias = "from_data")]
+    #[track_caller]
+    pub fn from_vec<T: Element>(data: impl AsRef<[T]>, sizes: impl Ints) -> Result<Tensor> {
+        Tensor::from_slice(data.as_ref(), sizes)
     }
 
     /// A 0-dim CPU tensor of the number's default dtype (`bool`, `i64`, `f32`, `c64`).
@@ -58,7 +82,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::{DType, Tensor};
-    /// let x = Tensor::from_vec([1f32])?;
+    /// let x = Tensor::from_vec([1f32], 1)?;
     /// assert_eq!(x.add(&Tensor::wrapped_number(2.0)?)?.dtype(), DType::F32);
     /// # Ok::<(), straightline::Error>(())
     /// ```
@@ -105,6 +129,10 @@ impl Tensor {
     /// `T` must be the tensor's own element type (use [`Tensor::to_dtype`] first), and the tensor
     /// must have data. [`ErrorKind::DataDependent`](crate::ErrorKind::DataDependent) while a function
     /// is being captured, for a tensor that it closes over, too.
+    #[doc(alias = "tolist")]
+    #[doc(alias = "to_vec1")]
+    #[doc(alias = "numpy")]
+    #[doc(alias = "into_data")]
     #[track_caller]
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         let at = std::panic::Location::caller();

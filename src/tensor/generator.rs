@@ -128,7 +128,7 @@ impl Generator {
     pub fn state(&self) -> Result<Tensor> {
         captured("state() of a generator")?;
         let bytes = self.lock().state();
-        Tensor::from_vec(bytes)
+        Tensor::from_vec(bytes, -1)
     }
 
     /// Goes on where a saved state was.

@@ -274,7 +274,7 @@ mod tests {
     use super::*;
 
     fn counted(n: i64) -> Tensor {
-        Tensor::from_vec((0..n).collect::<Vec<i64>>()).unwrap()
+        Tensor::from_vec((0..n).collect::<Vec<i64>>(), -1).unwrap()
     }
 
     #[test]

@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn plans_do_not_count() {
-        let t = Tensor::from_vec([1f32]).unwrap();
+        let t = Tensor::from_vec([1f32], 1).unwrap();
         assert_eq!(t.outside_handles(), 1);
         let held = Held::new(t.clone());
         let more = [held.clone(), held];

@@ -240,6 +240,8 @@ impl Tensor {
     /// # Errors
     /// More indices than dimensions, two [`Ellipsis`], a position that is not there, a step below 1, a mask that does not
     /// have the sizes of what it masks.
+    #[doc(alias = "getitem")]
+    #[doc(alias = "index")]
     #[track_caller]
     pub fn i(&self, indices: impl Indices) -> Result<Tensor> {
         let Reached { view, tensors } = reach(self, indices.indices())?;
@@ -265,6 +267,12 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::i`]; a tensor that does not broadcast to the part, or, where tensors index, has another dtype.
+    #[doc(alias = "set")]
+    #[doc(alias = "assign")]
+    #[doc(alias = "index_put")]
+    #[doc(alias = "setitem")]
+    #[doc(alias = "slice_assign")]
+    #[doc(alias = "slice_set")]
     #[track_caller]
     pub fn i_put_<'a>(&self, indices: impl Indices, value: impl Into<Other<'a>>) -> Result<Tensor> {
         let Reached { view, tensors } = reach(self, indices.indices())?;
@@ -349,8 +357,8 @@ fn reach(tensor: &Tensor, indices: Vec<Index>) -> Result<Reached> {
                 aten::unsqueeze(&t, 0)?
             }
             Index::Tensor(t) => t,
-            Index::Positions(p) => Tensor::from_vec(p)?.to_device(tensor.device())?,
-            Index::Mask(m) => Tensor::from_vec(m)?.to_device(tensor.device())?,
+            Index::Positions(p) => Tensor::from_vec(p, -1)?.to_device(tensor.device())?,
+            Index::Mask(m) => Tensor::from_vec(m, -1)?.to_device(tensor.device())?,
         };
         tensors.extend(std::iter::repeat_n(None, (dim - covered) as usize));
         dim += if is_mask(&by) { by.dim() as i64 } else { 1 };

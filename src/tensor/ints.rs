@@ -29,6 +29,48 @@ macro_rules! int {
 }
 int!(i64, i32, i16, i8, usize, u64, u32, u16, u8);
 
+/// A dimension, or `None` for the whole tensor: any [`Int`], or an `Option<i64>`.
+///
+/// ```
+/// use straightline::tensor;
+/// let x = tensor([[1.0, 3.0], [0.0, 2.0]])?;
+/// let last = x.dim() - 1;
+/// assert_eq!(x.argmax(last)?.shape(), [2]);
+/// assert_eq!(x.argmax(Some(0))?.shape(), [2]);
+/// assert_eq!(x.argmax(None)?.dim(), 0);
+/// # Ok::<(), straightline::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no dimension",
+    label = "a dimension is an integer, or `None` for the whole tensor"
+)]
+pub trait OptionalInt: sealed::Sealed {
+    /// The number, if there is one.
+    fn to_option(self) -> Option<i64>;
+}
+
+// for one type of integers only, so that a bare `None` says which it is
+impl sealed::Sealed for Option<i64> {}
+
+impl OptionalInt for Option<i64> {
+    #[inline]
+    fn to_option(self) -> Option<i64> {
+        self
+    }
+}
+
+macro_rules! optional_int {
+    ($($t:ty),*) => {$(
+        impl OptionalInt for $t {
+            #[inline]
+            fn to_option(self) -> Option<i64> {
+                Some(self.to_i64())
+            }
+        }
+    )*};
+}
+optional_int!(i64, i32, i16, i8, usize, u64, u32, u16, u8);
+
 /// Sizes, dimensions, repeats or shifts: one integer, a tuple, an array, a slice or a `Vec` of them, or `()` for none.
 ///
 /// ```

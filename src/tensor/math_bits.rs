@@ -24,7 +24,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::{Tensor, ops::aten};
-    /// let x = Tensor::from_vec([1f32, -2.0])?;
+    /// let x = Tensor::from_vec([1f32, -2.0], 2)?;
     /// let n = aten::_neg_view(&x)?;
     /// assert!(n.is_neg() && n.shares_storage_with(&x));
     /// assert_eq!(n.to_vec::<f32>()?, [-1.0, 2.0]);
@@ -72,7 +72,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::{Tensor, ops::aten};
-    /// let x = Tensor::from_vec([1f32])?;
+    /// let x = Tensor::from_vec([1f32], 1)?;
     /// assert!(x.resolve_neg()?.is_same(&x));
     /// assert!(!aten::_neg_view(&x)?.resolve_neg()?.is_neg());
     /// # Ok::<(), straightline::Error>(())
@@ -86,7 +86,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// let x = Tensor::from_vec([1f32])?;
+    /// let x = Tensor::from_vec([1f32], 1)?;
     /// assert!(x.conj()?.is_same(&x));
     /// # Ok::<(), straightline::Error>(())
     /// ```

@@ -71,7 +71,7 @@ pub use busy::{BorrowScope, Busy, BusyReason, borrows_wait, try_borrows};
 pub use element::Element;
 pub use generator::{Generator, manual_seed};
 pub use index::{Bounds, Ellipsis, Index, Indices, NewAxis, step};
-pub use ints::{Int, Ints, Sections};
+pub use ints::{Int, Ints, OptionalInt, Sections};
 pub use literal::{Literal, Number, Progression, tensor};
 pub use methods::{ConvOptions, CrossEntropyOptions, InterpolateOptions, PoolOptions, Reduction};
 pub use opaque::OpaqueBuilder;
@@ -79,7 +79,7 @@ pub use options::TensorOptions;
 pub use other::Other;
 pub use read::Item;
 pub use safetensors::{load_safetensors, save_safetensors};
-pub use tensors::Tensors;
+pub use tensors::{OptionalTensors, Tensors};
 
 use crate::dispatch::DispatchKeySet;
 use crate::error::Result;

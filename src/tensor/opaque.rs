@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn other_keys_keep_memory_and_payload() {
-        let t = Tensor::from_vec([1f32, 2.0]).unwrap();
+        let t = Tensor::from_vec([1f32, 2.0], 2).unwrap();
         let n = t.with_keys(t.key_set().add(DispatchKey::Negative));
         assert!(n.shares_storage_with(&t) && n.key_set().has(DispatchKey::Negative));
         let o = Tensor::opaque(5u8, &[], DType::F32, Device::META)

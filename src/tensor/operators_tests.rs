@@ -7,8 +7,8 @@ fn f32s(t: &Tensor) -> Vec<f32> {
 
 #[test]
 fn signs_chain_without_question_marks() -> Result<()> {
-    let x = Tensor::from_vec([1f32, 2.0])?;
-    let y = Tensor::from_vec([4f32, 8.0])?;
+    let x = Tensor::from_vec([1f32, 2.0], 2)?;
+    let y = Tensor::from_vec([4f32, 8.0], 2)?;
     assert_eq!(f32s(&(&x * 2.0 + 1.0)), [3.0, 5.0]);
     assert_eq!(f32s(&(&x * &x + &y * &y)), [17.0, 68.0]);
     assert_eq!(f32s(&(-(&x * &y) / (2.0 * &x))), [-2.0, -4.0]);
@@ -23,7 +23,7 @@ fn signs_chain_without_question_marks() -> Result<()> {
 
 #[test]
 fn numbers_keep_their_kind() -> Result<()> {
-    let i = Tensor::from_vec([7i32, -7])?;
+    let i = Tensor::from_vec([7i32, -7], 2)?;
     assert_eq!((&i * 2).dtype(), DType::I32);
     assert_eq!((&i * 2.0).dtype(), DType::F32);
     assert_eq!((2 - &i).to_vec::<i32>()?, [-5, 9]);
@@ -31,7 +31,7 @@ fn numbers_keep_their_kind() -> Result<()> {
     // the sign of the divisor, as in PyTorch and Python; `fmod` has Rust's
     assert_eq!((&i % 4).to_vec::<i32>()?, [3, 1]);
     assert_eq!((10 % &i).to_vec::<i32>()?, [3, -4]);
-    let h = Tensor::from_vec([half::f16::ONE])?;
+    let h = Tensor::from_vec([half::f16::ONE], 1)?;
     assert_eq!((&h + 1.0f64).dtype(), DType::F16);
     assert_eq!((1.0 / &h).dtype(), DType::F16);
     let c = &h * Complex::new(0.0f64, 1.0);
@@ -41,7 +41,10 @@ fn numbers_keep_their_kind() -> Result<()> {
 
 #[test]
 fn bits() -> Result<()> {
-    let (a, b) = (Tensor::from_vec([3i64, 12])?, Tensor::from_vec([6i64, 10])?);
+    let (a, b) = (
+        Tensor::from_vec([3i64, 12], 2)?,
+        Tensor::from_vec([6i64, 10], 2)?,
+    );
     assert_eq!((&a & &b).to_vec::<i64>()?, [2, 8]);
     assert_eq!((&a | 1).to_vec::<i64>()?, [3, 13]);
     assert_eq!((1 ^ &a).to_vec::<i64>()?, [2, 13]);
@@ -54,7 +57,7 @@ fn bits() -> Result<()> {
 
 #[test]
 fn assigning_forms_write_in_place() -> Result<()> {
-    let mut x = Tensor::from_vec([1f32, 2.0])?;
+    let mut x = Tensor::from_vec([1f32, 2.0], 2)?;
     let handle = x.clone();
     x += &handle;
     x *= 3;
@@ -63,7 +66,7 @@ fn assigning_forms_write_in_place() -> Result<()> {
     x %= 2.0;
     assert_eq!(f32s(&handle), [1.0, f32s(&x)[1]]);
     assert!(handle.is_same(&x));
-    let mut bits = Tensor::from_vec([6i64])?;
+    let mut bits = Tensor::from_vec([6i64], 1)?;
     bits &= 3;
     bits |= 8;
     bits ^= 1;
@@ -86,8 +89,8 @@ fn message(f: impl FnOnce()) -> String {
 #[test]
 fn a_failing_sign_names_operator_and_line() -> Result<()> {
     let (a, b) = (
-        Tensor::from_vec([1f32, 2.0])?,
-        Tensor::from_vec([1f32, 2.0, 3.0])?,
+        Tensor::from_vec([1f32, 2.0], 2)?,
+        Tensor::from_vec([1f32, 2.0, 3.0], 3)?,
     );
     for said in [
         message(|| drop(&a + &b)),
@@ -96,7 +99,7 @@ fn a_failing_sign_names_operator_and_line() -> Result<()> {
         assert!(said.contains("f32[2]") && said.contains("f32[3]"), "{said}");
         assert!(said.contains("operators_tests.rs"), "{said}");
     }
-    let said = message(|| drop(2.0 - Tensor::from_vec([true]).expect("one element")));
+    let said = message(|| drop(2.0 - Tensor::from_vec([true], 1).expect("one element")));
     assert!(said.contains("operators_tests.rs"), "{said}");
     Ok(())
 }
@@ -111,15 +114,15 @@ impl Tensor {
 #[test]
 fn a_failing_sign_is_the_error_of_a_compiled_call() -> Result<()> {
     let f = compile(|x: &Tensor| {
-        let three = Tensor::from_vec([1f32, 2.0, 3.0])?;
+        let three = Tensor::from_vec([1f32, 2.0, 3.0], 3)?;
         Ok(x * 2.0 + three)
     });
-    let error: Error = f.call(&Tensor::from_vec([1f32, 2.0])?).unwrap_err();
+    let error: Error = f.call(&Tensor::from_vec([1f32, 2.0], 2)?).unwrap_err();
     assert_eq!(error.op(), Some("aten::add.Tensor"));
     let at = error.location().expect("the user's line");
     assert!(at.file().ends_with("operators_tests.rs"));
     // the thread captures and runs on as if nothing had happened
-    let three = Tensor::from_vec([1f32, 2.0, 3.0])?;
+    let three = Tensor::from_vec([1f32, 2.0, 3.0], 3)?;
     assert_eq!(f32s(&f.call(&three)?), [3.0, 6.0, 9.0]);
     Ok(())
 }
@@ -129,5 +132,5 @@ fn a_failing_sign_is_the_error_of_a_compiled_call() -> Result<()> {
 #[should_panic(expected = "of its own")]
 fn other_panics_go_through_a_capture() {
     let f = compile(|_: &Tensor| -> Result<Tensor> { panic!("of its own") });
-    let _ = f.call(&Tensor::from_vec([1f32]).expect("one element"));
+    let _ = f.call(&Tensor::from_vec([1f32], 1).expect("one element"));
 }

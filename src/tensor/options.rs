@@ -314,7 +314,7 @@ factories! {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// let (sorted, _) = Tensor::randperm(4)?.sort_dim(0, false)?;
+    /// let (sorted, _) = Tensor::randperm(4)?.sort(0, false)?;
     /// assert_eq!(sorted.to_vec::<i64>()?, [0, 1, 2, 3]);
     /// # Ok::<(), straightline::Error>(())
     /// ```

@@ -103,6 +103,8 @@ impl Tensor {
     /// # Errors
     /// More or fewer than one element; a value that `T` does not have; no data to read, as while a function is being
     /// captured.
+    #[doc(alias = "to_scalar")]
+    #[doc(alias = "into_scalar")]
     #[track_caller]
     pub fn item<T: Item>(&self) -> Result<T> {
         let value = crate::ops::aten::item(self)?;

@@ -51,3 +51,46 @@ lists! {
     Vec<Tensor>, Vec<&Tensor>, Vec<&&Tensor>;
     &Vec<Tensor>, &Vec<&Tensor>, &Vec<&&Tensor>;
 }
+
+/// Tensors of which some may be missing, as [`Tensor::index`] and [`Tensor::index_put_`] take one for each dimension: an
+/// array, a slice or a `Vec` of `Option<Tensor>`, or [`Tensors`].
+///
+/// ```
+/// use straightline::tensor;
+/// let (x, at) = (tensor([[1, 2], [3, 4]])?, tensor([1])?);
+/// assert_eq!(x.index(&[&at])?.to_vec::<i64>()?, [3, 4]);
+/// assert_eq!(x.index(&[None, Some(at)])?.to_vec::<i64>()?, [2, 4]);
+/// # Ok::<(), straightline::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no list of tensors",
+    label = "lists are arrays, slices and `Vec`s of tensors, of references to them, or of `Option<Tensor>`"
+)]
+pub trait OptionalTensors {
+    /// The tensors; handles of them.
+    fn optional(&self) -> Cow<'_, [Option<Tensor>]>;
+}
+
+impl<T: Tensors> OptionalTensors for T {
+    fn optional(&self) -> Cow<'_, [Option<Tensor>]> {
+        self.tensors().iter().cloned().map(Some).collect()
+    }
+}
+
+macro_rules! optional {
+    ($($ty:ty $(, const $n:ident)?;)*) => {$(
+        impl $(<const $n: usize>)? OptionalTensors for $ty {
+            #[inline]
+            fn optional(&self) -> Cow<'_, [Option<Tensor>]> {
+                Cow::Borrowed(&self[..])
+            }
+        }
+    )*};
+}
+optional! {
+    &[Option<Tensor>];
+    [Option<Tensor>; N], const N;
+    &[Option<Tensor>; N], const N;
+    Vec<Option<Tensor>>;
+    &Vec<Option<Tensor>>;
+}

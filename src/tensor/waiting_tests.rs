@@ -232,7 +232,7 @@ fn pairs_in_any_order() {
 #[test]
 fn in_place_operators_wait_for_each_other() {
     let rounds = if cfg!(miri) { 5 } else { 500 };
-    let w = Tensor::from_vec(vec![0f64; 64]).unwrap();
+    let w = Tensor::from_vec(vec![0f64; 64], -1).unwrap();
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {

@@ -358,7 +358,7 @@ fn checks_hold_on_a_device_that_falls_back() {
             let e = r.unwrap_err().to_string();
             assert!(e.contains(what), "{e}");
         };
-        let whole = at(Tensor::from_vec([1i64, 2]).unwrap());
+        let whole = at(Tensor::from_vec([1i64, 2], 2).unwrap());
         refused(whole.mul_(1.5), "can't be cast to the desired output");
         assert_eq!(whole.to_vec::<i64>().unwrap(), [1, 2]);
         refused(whole.one_hot(2), "smaller than num_classes");
@@ -402,7 +402,7 @@ fn math_bits_of_a_device_from_outside() {
     let _alone = turn();
     let _libs = install(DeviceType::PrivateUse2).unwrap();
     let d = Device::new(DeviceType::PrivateUse2);
-    let parts = |x: [f32; 2]| Tensor::from_vec(x).unwrap();
+    let parts = |x: [f32; 2]| Tensor::from_vec(x, -1).unwrap();
     let c = aten::complex(&parts([1.0, 2.0]), &parts([3.0, 4.0])).unwrap();
     let x = c.view([1, 2]).unwrap().to_device(d).unwrap();
     let adjoint = x.adjoint().unwrap();

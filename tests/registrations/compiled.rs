@@ -324,7 +324,7 @@ fn an_operator_whose_library_was_dropped_is_gone() {
     let h = operator("dropped::f").unwrap();
     let h = h.typed::<(&Tensor,), Tensor>().unwrap();
     let f = compile(move |x: &Tensor| h.call((x,)));
-    let x = Tensor::from_vec([1f32]).unwrap();
+    let x = Tensor::from_vec([1f32], 1).unwrap();
     let value = |t: Result<Tensor>| t.unwrap().item::<f32>().unwrap();
     assert_eq!((value(f.eager(&x)), value(f.call(&x))), (2.0, 2.0));
     drop(lib);

@@ -9,7 +9,7 @@ use straightline::ops::aten;
 use straightline::{DType, Device, DeviceType, MemoryFormat, Result, Scalar, Tensor};
 
 fn t(values: &[f32]) -> Tensor {
-    Tensor::from_vec(values).unwrap()
+    Tensor::from_vec(values, -1).unwrap()
 }
 
 fn read(t: &Tensor) -> Vec<f32> {

@@ -26,7 +26,7 @@ fn i(values: &[i64], sizes: &[i64]) -> Tensor {
 }
 
 fn b(values: &[bool]) -> Tensor {
-    Tensor::from_vec(values.to_vec()).unwrap()
+    Tensor::from_vec(values.to_vec(), -1).unwrap()
 }
 
 fn count(n: i64, sizes: &[i64]) -> Tensor {

@@ -58,7 +58,7 @@ fn reductions_and_normalisation() {
     );
     check(|x| x.var_with(1, 1, true), &randn(&[7, 33]));
     check(|x| x.amax(&[0, 1]), &randn(&[7, 33]));
-    check(|x| x.argmax_dim(1), &randn(&[7, 33]));
+    check(|x| x.argmax(1), &randn(&[7, 33]));
     check(|x| x.logsumexp(&[1]), &randn(&[7, 33]));
 }
 
@@ -174,8 +174,8 @@ fn written_arguments_are_copied_back() {
         x.add_(n)?;
         n.mul(x)
     });
-    let x = Tensor::from_vec([1f32, 2.0]).unwrap();
-    let n = Tensor::from_vec([10f32, 10.0]).unwrap();
+    let x = Tensor::from_vec([1f32, 2.0], 2).unwrap();
+    let n = Tensor::from_vec([10f32, 10.0], 2).unwrap();
     let inputs = (x.clone(), n);
     assert_eq!(
         f.call(&inputs).unwrap().to_vec::<f32>().unwrap(),
@@ -192,10 +192,10 @@ fn written_arguments_are_copied_back() {
 
 #[test]
 fn closed_over_tensors_are_read_at_each_call() {
-    let w = Tensor::from_vec([1f32]).unwrap();
+    let w = Tensor::from_vec([1f32], 1).unwrap();
     let w2 = w.clone();
     let f = compile(move |x: &Tensor| x.mul(&w2));
-    let x = Tensor::from_vec([3f32]).unwrap();
+    let x = Tensor::from_vec([3f32], 1).unwrap();
     assert_eq!(f.call(&x).unwrap().to_vec::<f32>().unwrap(), [3.0]);
     w.fill_(5).unwrap();
     assert_eq!(f.call(&x).unwrap().to_vec::<f32>().unwrap(), [15.0]);
@@ -215,11 +215,11 @@ fn packed_weights_follow_updates() {
 #[test]
 fn data_made_inside_is_a_constant() {
     let f = compile(|x: &Tensor| {
-        let acc = Tensor::from_vec([0f32])?;
+        let acc = Tensor::from_vec([0f32], 1)?;
         acc.add_(x)?;
         Ok(acc)
     });
-    let x = Tensor::from_vec([2f32]).unwrap();
+    let x = Tensor::from_vec([2f32], 1).unwrap();
     for _ in 0..3 {
         assert_eq!(f.call(&x).unwrap().to_vec::<f32>().unwrap(), [2.0]);
     }
@@ -288,9 +288,9 @@ fn reading_data_while_capturing_names_the_line() {
             x.exp()
         }
     });
-    let x = Tensor::from_vec([1f32]).unwrap();
+    let x = Tensor::from_vec([1f32], 1).unwrap();
     assert_eq!(f.call(&x).unwrap().to_vec::<f32>().unwrap(), [-1.0]);
-    let x = Tensor::from_vec([0f32]).unwrap();
+    let x = Tensor::from_vec([0f32], 1).unwrap();
     assert_eq!(f.call(&x).unwrap().to_vec::<f32>().unwrap(), [1.0]);
     assert!(matches!(f.events()[0], CompileEvent::EagerFallback { .. }));
 }
@@ -336,8 +336,10 @@ fn random_numbers_are_drawn_anew_at_each_call() {
 fn index_out_of_range_in_a_replay_is_an_error() {
     let w = randn(&[5, 4]);
     let f = compile(move |i: &Tensor| w.embedding(i)?.exp());
-    f.call(&Tensor::from_vec([0i64, 4]).unwrap()).unwrap();
-    let err = f.call(&Tensor::from_vec([0i64, 5]).unwrap()).unwrap_err();
+    f.call(&Tensor::from_vec([0i64, 4], 2).unwrap()).unwrap();
+    let err = f
+        .call(&Tensor::from_vec([0i64, 5], 2).unwrap())
+        .unwrap_err();
     // as the eager call says it
     assert_eq!(err.python_class(), "IndexError");
     assert_eq!(err.op(), Some("aten::embedding"));
@@ -383,7 +385,7 @@ fn fusion_is_what_it_should_be() {
         "bias and activation belong to the product"
     );
     let table = randn(&[10, 32]);
-    let ids = Tensor::from_vec([1i64, 3]).unwrap();
+    let ids = Tensor::from_vec([1i64, 3], 2).unwrap();
     assert_eq!(
         steps(move |i| table.embedding(i)?.softmax(-1), &ids),
         (1, 0),

@@ -9,7 +9,7 @@ use straightline::{DType, Device, ErrorKind, Result, Scalar, Tensor, compile};
 type C = Complex<f32>;
 
 fn x() -> Tensor {
-    Tensor::from_vec([C::new(1.0, 2.0), C::new(-3.0, 0.5)]).unwrap()
+    Tensor::from_vec([C::new(1.0, 2.0), C::new(-3.0, 0.5)], -1).unwrap()
 }
 
 fn values(t: &Tensor) -> Vec<C> {
@@ -56,7 +56,7 @@ fn parts_of_a_conjugate() {
 fn writes_go_through_the_bit() {
     let x = x();
     let c = x.conj().unwrap();
-    c.copy_(&Tensor::from_vec([C::new(0.0, 1.0), C::new(2.0, 0.0)]).unwrap())
+    c.copy_(&Tensor::from_vec([C::new(0.0, 1.0), C::new(2.0, 0.0)], -1).unwrap())
         .unwrap();
     assert_eq!(values(&x), [C::new(0.0, -1.0), C::new(2.0, 0.0)]);
     c.add_(Scalar::Complex(0.0, 1.0)).unwrap();
@@ -157,11 +157,11 @@ fn what_complex_numbers_do_not_have_is_refused_by_name() {
         ("erf", |x| aten::erf(x)),
         ("clamp", |x| aten::clamp(x, Some(Scalar::Int(0)), None)),
         ("scatter_reduce", |x| {
-            let first = Tensor::from_vec([0i64])?;
+            let first = Tensor::from_vec([0i64], 1)?;
             aten::scatter_reduce_two(x, 0, &first, x, "amax", true)
         }),
         ("index_reduce", |x| {
-            let places = Tensor::from_vec([0i64, 1])?;
+            let places = Tensor::from_vec([0i64, 1], 2)?;
             aten::index_reduce(x, 0, &places, x, "prod", false)
         }),
     ];
@@ -201,7 +201,7 @@ fn a_real_result_written_into_a_complex_out_replays_without_the_dispatcher() {
         aten::add_out(x, x, Scalar::Int(1), &out)?;
         Ok(out)
     });
-    let x = Tensor::from_vec([1f32, -2.5]).unwrap();
+    let x = Tensor::from_vec([1f32, -2.5], 2).unwrap();
     f.call(&x).unwrap();
     let before = straightline::dispatch::call_count();
     let out = f.call(&x).unwrap();

@@ -61,7 +61,7 @@ fn follow() -> Result<()> {
         assert_eq!((&ints * 2).dtype(), DType::I64);
         assert_eq!((&single * 2.5).dtype(), DType::F32);
         assert_eq!(tensor([1f32])?.dtype(), DType::F32);
-        assert_eq!(Tensor::from_vec([1f32])?.dtype(), DType::F32);
+        assert_eq!(Tensor::from_vec([1f32], 1)?.dtype(), DType::F32);
         assert_eq!(single.exp()?.dtype(), DType::F32);
         // printed without its dtype, the others with
         assert!(!tensor([0.5])?.to_string().contains("dtype"));

@@ -8,11 +8,11 @@ use straightline::ops::aten;
 use straightline::{ErrorKind, Tensor, compile, manual_seed};
 
 fn f(values: &[f32]) -> Tensor {
-    Tensor::from_vec(values.to_vec()).unwrap()
+    Tensor::from_vec(values.to_vec(), -1).unwrap()
 }
 
 fn i(values: &[i64]) -> Tensor {
-    Tensor::from_vec(values.to_vec()).unwrap()
+    Tensor::from_vec(values.to_vec(), -1).unwrap()
 }
 
 type Log = Arc<Mutex<Vec<f32>>>;

@@ -1,7 +1,9 @@
 //! What errors say, and their classes.
 
 use straightline::dispatch::{DispatchKey, all_operators, operator};
-use straightline::{Device, DeviceType, Error, ErrorKind, Graph, Result, Tensor, compile, tensor};
+use straightline::{
+    DType, Device, DeviceType, Error, ErrorKind, Graph, Result, Tensor, compile, tensor,
+};
 
 /// PyTorch 2.15's classes of these calls.
 #[test]
@@ -56,6 +58,142 @@ fn linear_algebra_fails_with_a_kind_of_its_own() -> Result<()> {
             assert_eq!(own, class == "_LinAlgError", "{i}: {e}");
         }
     }
+    Ok(())
+}
+
+/// Eager, on the first compiled call, and where a plan runs, each by the line that made it.
+#[test]
+fn memory_that_runs_out_names_the_operator_and_the_line() -> Result<()> {
+    type Call = fn(&Tensor) -> Result<Tensor>;
+    let calls: [(&str, u32, Call); 3] = [
+        ("aten::zeros", line!(), |_| Tensor::zeros([1i64 << 45])),
+        ("aten::arange", line!(), |_| Tensor::arange(1i64 << 45)),
+        // the large one is in the midst of the graph
+        ("aten::expand", line!(), |x| {
+            x.expand([1i64 << 45, 2])?.cumsum(0)?.sum_dim(0)
+        }),
+    ];
+    for (name, line, f) in calls {
+        let x = Tensor::ones([2])?;
+        let compiled = compile(f);
+        let ran = [f(&x), compiled.call(&x), compiled.call(&x)];
+        for e in ran.map(|r| r.unwrap_err()) {
+            assert!(matches!(e.kind(), ErrorKind::Memory(_)), "{name}: {e}");
+            assert!(
+                e.op().is_some_and(|op| op.starts_with("aten::")),
+                "{name}: {e}"
+            );
+            let at = e.location().unwrap_or_else(|| panic!("{name}: {e}"));
+            assert!(at.file().ends_with("errors.rs"), "{name}: {e}");
+            assert!((line..line + 3).contains(&at.line()), "{name}: {e}");
+        }
+    }
+    Ok(())
+}
+
+/// Methods of several operators have checks of their own.
+#[test]
+fn checks_of_methods_name_the_operator_and_the_line() -> Result<()> {
+    type Call = fn(&Tensor) -> Result<Tensor>;
+    let (empty, deep) = (Tensor::zeros([0])?, Tensor::zeros([2, 2, 2])?);
+    let calls: [(&str, u32, &Tensor, Call); 3] = [
+        ("aten::quantile", line!(), &empty, |x| x.quantile(0.5)),
+        ("aten::quantile", line!(), &deep, |x| x.quantile_dim(1.5, 0)),
+        ("aten::cov", line!(), &deep, |x| x.cov()),
+    ];
+    for (name, line, x, f) in calls {
+        for e in [f(x), compile(f).call(x)].map(|r| r.unwrap_err()) {
+            assert_eq!(e.op(), Some(name), "{e}");
+            let at = e.location().expect("a line");
+            assert_eq!((at.file(), at.line()), (file!(), line), "{e}");
+            assert!(!e.to_string().contains("@meta"), "{e}");
+        }
+    }
+    Ok(())
+}
+
+/// A failure that eager code has as well, of shapes or dtypes, is recovered from when captured as it is eagerly.
+#[test]
+fn recovery_from_what_no_kernel_does_is_captured() -> Result<()> {
+    let bytes = tensor([1u8, 2])?;
+    type Call = fn(&Tensor) -> Result<Tensor>;
+    let calls: [Call; 3] = [
+        |x| Ok(x.mean().unwrap_or(x.neg()?)),
+        |x| Ok(x.rand_like().unwrap_or(x.add(1)?)),
+        |x| x.gt(1)?.argmax(0).or_else(|_| x.argmax(0)),
+    ];
+    for (i, f) in calls.into_iter().enumerate() {
+        let eager = f(&bytes)?;
+        let compiled = compile(f);
+        for _ in 0..2 {
+            let got = compiled.call(&bytes)?;
+            assert!(got.equal(&eager)?, "{i}: {got} is not {eager}");
+        }
+    }
+    Ok(())
+}
+
+/// What only capture cannot do is refused, whether or not the function goes on after it.
+#[test]
+fn recovery_from_a_limit_of_capture_is_refused() -> Result<()> {
+    use straightline::ops::aten;
+    let grown = |x: &Tensor| aten::resize_(x, &[8], None).or_else(|_| x.neg());
+    let twice = compile(move |x: &Tensor, _: &Tensor| grown(x));
+    let x = Tensor::ones([4])?;
+    let e = twice.call((&x, &x)).unwrap_err();
+    assert!(matches!(e.kind(), ErrorKind::NotCaptured { .. }), "{e}");
+    assert!(e.to_string().contains("cannot be captured"), "{e}");
+    Ok(())
+}
+
+/// Shapes are worked out on Meta tensors, which are nobody's operands.
+#[test]
+fn errors_of_captured_calls_show_operands_where_they_are() -> Result<()> {
+    let (a, b) = (Tensor::ones([2, 3])?, Tensor::ones([2, 3])?);
+    type Call = fn(&Tensor, &Tensor) -> Result<Tensor>;
+    let calls: [Call; 4] = [
+        |a, b| a.matmul(b),
+        |a, b| Tensor::einsum("ij,jk->ik", [a, b]),
+        |a, b| a.linear(b.t()?, None),
+        |a, _| a.to_dtype(DType::U8)?.mean(),
+    ];
+    for f in calls {
+        let e = compile(f).call((&a, &b)).unwrap_err();
+        assert!(e.op().is_some() && !e.operands().is_empty(), "{e}");
+        assert!(e.operands().iter().all(|o| o.device.is_cpu()), "{e}");
+    }
+    Ok(())
+}
+
+/// Calls that go by a handle and not by a wrapper of `aten`.
+#[test]
+fn calls_by_handle_name_the_operator_and_the_line() -> Result<()> {
+    let op = operator("aten::matmul")?;
+    let (a, b) = (Tensor::ones([2, 3])?, Tensor::ones([2, 3])?);
+    let mut stack = vec![a.clone().into(), b.clone().into()];
+    let line = line!() + 1;
+    let e = op.call_boxed(&mut stack).unwrap_err();
+    assert_eq!(e.location().map(|at| at.line()), Some(line), "{e}");
+    assert!(e.op().is_some(), "{e}");
+    let typed = op.typed::<(&Tensor, &Tensor), Tensor>()?;
+    let line = line!() + 1;
+    let e = typed.call((&a, &b)).unwrap_err();
+    assert_eq!(e.location().map(|at| at.line()), Some(line), "{e}");
+    assert!(e.op().is_some(), "{e}");
+    Ok(())
+}
+
+/// PyTorch names the operator that was called.
+#[test]
+fn an_extreme_of_nothing_says_whose_it_is() -> Result<()> {
+    let none = Tensor::zeros([0, 2])?;
+    let said = none.max_dim(0).unwrap_err().to_string();
+    assert!(said.contains("max(): Expected reduction dim 0"), "{said}");
+    let said = none.argmin(0).unwrap_err().to_string();
+    assert!(
+        said.contains("argmin(): Expected reduction dim 0"),
+        "{said}"
+    );
     Ok(())
 }
 

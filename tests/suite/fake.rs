@@ -27,7 +27,7 @@ fn operators_give_fakes_in_the_shapes_of_real_results() -> Result<()> {
         |x| x.gt(0)?.where_cond(x, 0.0),
         |x| x.layer_norm_with([3], None, None, 1e-5),
         |x| Tensor::cat([x, x], 1),
-        |x| x.sort_dim(-1, true).map(|found| found.1),
+        |x| x.sort(-1, true).map(|found| found.1),
         |x| x.to_dtype(DType::F64)?.cumsum(0),
         |x| x.unsqueeze(0)?.expand([4, 2, 3]),
         |x| x.zeros_like(),

@@ -54,8 +54,8 @@ const KINDS: [Kind; 16] = [
     }),
     ("quantized per channel", || {
         let (scales, zeros) = (
-            Tensor::from_vec([0.5f64, 0.25, 1.0])?,
-            Tensor::from_vec([0i64; 3])?,
+            Tensor::from_vec([0.5f64, 0.25, 1.0], 3)?,
+            Tensor::from_vec([0i64; 3], -1)?,
         );
         plain()?.quantize_per_channel(&scales, &zeros, 0, DType::QInt8)
     }),

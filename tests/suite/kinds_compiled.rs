@@ -24,7 +24,7 @@ fn quantized() -> Result<Tensor> {
 }
 
 fn per_channel() -> Result<Tensor> {
-    let scales = Tensor::from_vec([0.3f64, 0.7])?;
+    let scales = Tensor::from_vec([0.3f64, 0.7], 2)?;
     plain()?.quantize_per_channel(&scales, &tensor([1, 20])?, 0, DType::QUInt8)
 }
 

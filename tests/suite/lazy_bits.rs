@@ -30,7 +30,7 @@ fn agree(
 fn a_negative_view_is_converted_before_it_is_negated() {
     let make = |dtype: DType| {
         move || {
-            let x = Tensor::from_vec([1u8, 0, 200])?;
+            let x = Tensor::from_vec([1u8, 0, 200], 3)?;
             Ok(vec![x, Tensor::with(dtype).ones([3])?])
         }
     };
@@ -55,7 +55,7 @@ fn results_are_laid_out_as_of_resolved_operands() {
     // expanded, and in another order than row-major
     let complex = || {
         let row: Vec<_> = (0..24).map(|i| Complex::new(i as f32, 1.0)).collect();
-        let row = Tensor::from_vec(row)?;
+        let row = Tensor::from_vec(row, -1)?;
         let x = aten::as_strided(&row, &[2, 2, 2, 2], &[4, 0, 2, 8], None)?;
         Ok(vec![x])
     };
@@ -67,7 +67,7 @@ fn results_are_laid_out_as_of_resolved_operands() {
         Ok(vec![x.mul(&x)?, x.abs()?, aten::cat(&[x.clone(), x], 1)?])
     });
     let real = || {
-        let row = Tensor::from_vec((0..24i16).collect::<Vec<_>>())?;
+        let row = Tensor::from_vec((0..24i16).collect::<Vec<_>>(), -1)?;
         Ok(vec![aten::as_strided(&row, &[4, 3], &[6, 2], None)?])
     };
     agree(real, |t| {
@@ -81,7 +81,7 @@ fn results_are_laid_out_as_of_resolved_operands() {
 #[test]
 fn an_out_over_an_operand_is_refused_both_ways() {
     let f = |t: &Vec<Tensor>| {
-        let index = Tensor::from_vec([6i64])?;
+        let index = Tensor::from_vec([6i64], 1)?;
         aten::index_select_out(&t[0], 0, &index, &t[1])
     };
     let make = || {

@@ -255,7 +255,7 @@ fn windows_far_larger_than_the_input() {
 /// dtype depends on the data, which a function that is being captured does not have.
 #[test]
 fn the_gradient_of_a_running_product_of_integers_needs_data() {
-    let x = Tensor::from_vec([1i64, 2, 3]).unwrap();
+    let x = Tensor::from_vec([1i64, 2, 3], 3).unwrap();
     let product = aten::cumprod(&x, 0, None).unwrap();
     let f = compile(move |x: &Tensor| aten::cumprod_backward(x, x, 0, &product));
     let e = f.call(&x).unwrap_err().to_string();

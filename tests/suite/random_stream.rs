@@ -318,7 +318,7 @@ fn a_generator_of_ones_own_is_a_stream_of_its_own() -> Result<()> {
     }
     let (twister, philox) = (Generator::new(3), Generator::philox(3));
     assert!(twister.set_state(&philox.state()?).is_err());
-    assert!(philox.set_state(&Tensor::from_vec([1i64])?).is_err());
+    assert!(philox.set_state(&Tensor::from_vec([1i64], 1)?).is_err());
     Ok(())
 }
 

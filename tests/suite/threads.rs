@@ -10,7 +10,7 @@ use straightline::{
 const CALLS: usize = 500;
 
 fn zeros(n: usize) -> Tensor {
-    Tensor::from_vec(vec![0f64; n]).unwrap()
+    Tensor::from_vec(vec![0f64; n], -1).unwrap()
 }
 
 fn reason(e: &Error) -> BusyReason {
@@ -32,7 +32,7 @@ fn four_threads_call_one_function_that_writes_a_shared_tensor() {
         for thread in 1..=4 {
             let f = &f;
             scope.spawn(move || {
-                let x = Tensor::from_vec(vec![f64::from(thread); 8]).unwrap();
+                let x = Tensor::from_vec(vec![f64::from(thread); 8], -1).unwrap();
                 for _ in 0..CALLS {
                     let twice = f.call(&x).unwrap().to_vec::<f64>().unwrap();
                     assert!(twice.iter().all(|v| *v == twice[0] && v % 2.0 == 0.0));
@@ -92,7 +92,7 @@ fn functions_that_want_the_same_tensors_in_another_order() {
     std::thread::scope(|scope| {
         for f in [&f, &g] {
             scope.spawn(move || {
-                let one = Tensor::from_vec(vec![1f64; 4]).unwrap();
+                let one = Tensor::from_vec(vec![1f64; 4], -1).unwrap();
                 for _ in 0..CALLS {
                     f.call(&one).unwrap();
                 }

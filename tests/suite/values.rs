@@ -53,7 +53,7 @@ fn shifts_by_any_amount() {
         let x: Vec<i64> = (0..n).map(|i| values[i / amounts.len()]).collect();
         let by: Vec<i64> = (0..n).map(|i| amounts[i % amounts.len()]).collect();
         let make = |v: &[i64]| {
-            Tensor::from_vec(v.to_vec())
+            Tensor::from_vec(v.to_vec(), -1)
                 .unwrap()
                 .to_dtype(dtype)
                 .unwrap()
@@ -129,8 +129,8 @@ fn group_norms_of_large_and_of_few_elements() {
         assert_eq!(numbers(&got), [0.0, 0.0]);
     }
     let (w, b) = (
-        Tensor::from_vec([2f32, 3.0]).unwrap(),
-        Tensor::from_vec([0f32, 1.0]).unwrap(),
+        Tensor::from_vec([2f32, 3.0], 2).unwrap(),
+        Tensor::from_vec([0f32, 1.0], 2).unwrap(),
     );
     let [eager, first, again] = both(move |x| Ok(group_norm(x, Some((&w, &b)), 2)?.0), &one);
     assert_eq!(numbers(&eager), numbers(&first));
@@ -139,10 +139,13 @@ fn group_norms_of_large_and_of_few_elements() {
 
 #[test]
 fn results_begin_where_eager_ones_do() {
-    let z = Tensor::from_vec([
-        num_complex::Complex::new(1f32, 2.0),
-        num_complex::Complex::new(3.0, 4.0),
-    ]);
+    let z = Tensor::from_vec(
+        [
+            num_complex::Complex::new(1f32, 2.0),
+            num_complex::Complex::new(3.0, 4.0),
+        ],
+        -1,
+    );
     let z = z.unwrap();
     type F = fn(&Tensor) -> Result<Tensor>;
     let all: [(F, i64); 6] = [
@@ -187,7 +190,7 @@ fn with_number(op: &'static str, dtype: DType, number: f64, alpha: Option<f64>) 
     };
     // anew for each call, which may write it
     let x = || {
-        let x = Tensor::from_vec([1.5f64, -2.0, 60000.0]).unwrap();
+        let x = Tensor::from_vec([1.5f64, -2.0, 60000.0], 3).unwrap();
         x.to_dtype(dtype).unwrap()
     };
     let show = |r: Result<Tensor>| match r {
@@ -291,7 +294,7 @@ fn numbers_that_do_not_fit_are_refused() {
     let wide = call(
         "aten::pow.Tensor_Scalar",
         vec![
-            Value::Tensor(Tensor::from_vec([5i8]).unwrap()),
+            Value::Tensor(Tensor::from_vec([5i8], 1).unwrap()),
             Value::Int(300),
         ],
     );
@@ -342,7 +345,7 @@ fn complex_normal_numbers_are_drawn_as_eagerly_in_every_layout() {
 
 #[test]
 fn a_mask_of_numbers_is_refused_for_repeated_elements_too() {
-    let x = Tensor::from_vec([1f32, 2.0]).unwrap();
+    let x = Tensor::from_vec([1f32, 2.0], 2).unwrap();
     let repeated = x.expand(&[3, 2]).unwrap();
     let f = |x: &Tensor| aten::masked_fill_scalar_(x, x, 1.into());
     assert!(
@@ -415,7 +418,7 @@ fn a_number_of_another_dtype_fills_where_the_mask_is() {
 #[test]
 fn powers_of_half_numbers_round_once() {
     // PyTorch: 273 squared does not fit f16, its inverse does
-    let x = Tensor::from_vec(vec![273f32, 300.0])
+    let x = Tensor::from_vec(vec![273f32, 300.0], 2)
         .unwrap()
         .to_dtype(DType::F16)
         .unwrap();
@@ -445,8 +448,8 @@ fn gradients_round_in_what_their_operands_promote_to() {
     assert_eq!(eager.dtype(), DType::F32);
     assert_eq!(numbers(&eager), numbers(&first));
     assert_eq!(numbers(&eager), numbers(&again));
-    let target = Tensor::from_vec(vec![-4.3f32, -2.4]).unwrap();
-    let halves = Tensor::from_vec(vec![8.0f32, 8.0])
+    let target = Tensor::from_vec(vec![-4.3f32, -2.4], 2).unwrap();
+    let halves = Tensor::from_vec(vec![8.0f32, 8.0], 2)
         .unwrap()
         .to_dtype(DType::F16)
         .unwrap();
@@ -454,12 +457,12 @@ fn gradients_round_in_what_their_operands_promote_to() {
     assert!(numbers(&eager)[0].is_finite());
     assert_eq!(numbers(&eager), numbers(&first));
     // and integers wrap around there
-    let small = Tensor::from_vec(vec![2u8]).unwrap().expand([3]).unwrap();
+    let small = Tensor::from_vec(vec![2u8], 1).unwrap().expand([3]).unwrap();
     let wide = Tensor::full([0i64; 0], 97).unwrap();
     let f = move |g: &Tensor| aten::smooth_l1_loss_backward(g, &wide, &small, 2, 1.0);
     let [eager, first, _] = both(
         f,
-        &Tensor::from_vec(vec![2u8])
+        &Tensor::from_vec(vec![2u8], 1)
             .unwrap()
             .view(&[0i64; 0])
             .unwrap(),
@@ -506,7 +509,7 @@ fn a_signal_is_not_made_of_no_frequencies() {
 
 #[test]
 fn a_loss_of_no_known_reduction_replays_without_the_dispatcher() {
-    let x = Tensor::from_vec(vec![0.1f64, 0.2]).unwrap();
+    let x = Tensor::from_vec(vec![0.1f64, 0.2], 2).unwrap();
     let f = compile(|x: &Tensor| aten::binary_cross_entropy(x, x, None, -1));
     f.call(&x).unwrap();
     let entered = straightline::dispatch::call_count();
@@ -544,8 +547,8 @@ fn numbers_count_for_less_than_tensors() {
         },
     ];
     for x in [
-        Tensor::from_vec(vec![1i64, 4]),
-        Tensor::from_vec(vec![4i64]).unwrap().squeeze(),
+        Tensor::from_vec(vec![1i64, 4], 2),
+        Tensor::from_vec(vec![4i64], 1).unwrap().squeeze(),
     ] {
         for (i, f) in all.into_iter().enumerate() {
             let [eager, first, again] = both(f, x.as_ref().unwrap());

@@ -89,7 +89,7 @@ fn conjugate_and_negative_views() {
     let one = ones(DType::F32);
     at_once(|| aten::_neg_view(&b)?.sub_(&one));
     assert_counted(&b, "-view -= 1");
-    let index = Tensor::from_vec((0..8i64).collect::<Vec<_>>()).unwrap();
+    let index = Tensor::from_vec((0..8i64).collect::<Vec<_>>(), -1).unwrap();
     at_once(|| aten::_neg_view(&b)?.index_add_(0, &index, &one));
     assert_eq!(values(&b), [0.0; 8], "index_add_ to a negative view");
     let c = zeros(DType::C64);

@@ -224,7 +224,7 @@ fn what_cannot_be_recorded_runs_on_the_cpu() {
             .into_iter()
             .filter(|x| *x > 0.0)
             .collect();
-        Tensor::from_vec(v)
+        Tensor::from_vec(v, -1)
     })
     .unwrap();
     let x = tensor(&[-1.0, 2.0, 3.0], &[3]).to_device(d).unwrap() * 2.0;
@@ -325,7 +325,7 @@ fn mistakes_have_names() {
     assert!(matches!(e.kind(), ErrorKind::Device(_)), "{e}");
     // an index that is out of range is found when the program runs, and spoils nothing else
     let ok = x.relu().unwrap();
-    let index = Tensor::from_vec([7i64])
+    let index = Tensor::from_vec([7i64], 1)
         .unwrap()
         .to_device(lazy.device())
         .unwrap();

@@ -79,7 +79,7 @@ fn an_operator_that_fails_in_capture_alone_is_not_gone_on_after() {
 
 #[test]
 fn an_operator_that_reads_a_closed_over_tensor_is_refused() {
-    let h = Tensor::from_vec([1i64, 2]).unwrap();
+    let h = Tensor::from_vec([1i64, 2], 2).unwrap();
     let repeats = h.clone();
     let f =
         move |x: &Tensor| crate::ops::aten::repeat_interleave_self_tensor(x, &repeats, None, None);

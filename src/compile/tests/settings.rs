@@ -23,7 +23,7 @@ fn generators_are_not_seeded_or_read_by_a_captured_function() {
         ("initial_seed", |g| Ok(g.initial_seed() as f64)),
         ("state", |g| Ok(g.state()?.numel() as f64)),
         ("set_state", |g| {
-            let state = Tensor::from_vec([0u8; 4])?;
+            let state = Tensor::from_vec([0u8; 4], -1)?;
             let _ = g.set_state(&state);
             Ok(0.0)
         }),

@@ -113,7 +113,7 @@ fn views_and_writes_that_are_kept_lie_as_eager_ones_do() {
             x.add_(1)?;
             Ok((base, x.clone(), x.select(0, 1)?))
         };
-        let x = Tensor::from_vec([1f32, 2.0, 3.0, 4.0])
+        let x = Tensor::from_vec([1f32, 2.0, 3.0, 4.0], 4)
             .unwrap()
             .view(&[2, 2])
             .unwrap();
@@ -188,7 +188,7 @@ fn whatever_error_the_capture_ends_with() {
         *mine.lock().unwrap() = x.gather(0, at)?.mul(2)?;
         x.neg()
     });
-    let at = Tensor::from_vec([5i64]).unwrap();
+    let at = Tensor::from_vec([5i64], 1).unwrap();
     let e = f.call((&vec(&[2.0]), &at)).unwrap_err();
     assert!(
         is_escape(&e) && e.to_string().contains("index 5 is out of bounds"),
@@ -199,7 +199,7 @@ fn whatever_error_the_capture_ends_with() {
         assert!(is_escape(&e) && e.to_string().contains("has none"), "{e}");
     }
     *state.lock().unwrap() = vec(&[1.0]);
-    let at = Tensor::from_vec([0i64]).unwrap();
+    let at = Tensor::from_vec([0i64], 1).unwrap();
     let e = f.call((&vec(&[2.0]), &at)).unwrap_err();
     assert!(is_escape(&e), "{e}");
     assert_eq!(value(), [4.0]);

@@ -87,9 +87,9 @@ impl CustomOp {
     ///         Ok(())
     ///     },
     /// )?;
-    /// let x = Tensor::from_vec([1f32, 2.0])?;
+    /// let x = Tensor::from_vec([1f32, 2.0], 2)?;
     /// let formula = op.autograd_formula().expect("it was just registered");
-    /// let ones = Tensor::from_vec([1f32, 1.0])?;
+    /// let ones = Tensor::from_vec([1f32, 1.0], 2)?;
     /// let grads = formula.gradients(&[x.clone().into(), 3.0.into()], &[x.into()], &[Some(ones)])?;
     /// assert_eq!(grads[0].as_ref().unwrap().to_vec::<f32>()?, [3.0, 3.0]);
     /// # Ok::<(), straightline::Error>(())

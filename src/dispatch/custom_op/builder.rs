@@ -59,7 +59,7 @@ pub struct CustomOpBuilder {
 ///
 /// // it is an operator like any other
 /// let typed = op.handle().typed::<(&Tensor, f64), Tensor>()?;
-/// let x = Tensor::from_vec([0f32, 1.0])?;
+/// let x = Tensor::from_vec([0f32, 1.0], 2)?;
 /// let compiled = compile(move |x: &Tensor| typed.call((x, 1.0))?.add(1.0));
 /// assert_eq!(compiled.call(&x)?.to_vec::<f32>()?, (typed.call((&x, 1.0))? + 1.0).to_vec::<f32>()?);
 ///
@@ -144,8 +144,8 @@ impl CustomOpBuilder {
     ///
     /// let see = op.handle().typed::<(&Tensor,), ()>()?;
     /// let f = compile(move |x: &Tensor| { see.call((x,))?; x.exp() });
-    /// f.call(&Tensor::from_vec([0f32])?)?;
-    /// f.call(&Tensor::from_vec([1f32])?)?;
+    /// f.call(&Tensor::from_vec([0f32], 1)?)?;
+    /// f.call(&Tensor::from_vec([1f32], 1)?)?;
     /// assert_eq!(SEEN.load(Relaxed), 2);
     ///
     /// let pure = custom_op("mylib_effects::same", |x: &Tensor| x.neg()).effects(Effects::PURE).register()?;

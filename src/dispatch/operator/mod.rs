@@ -24,7 +24,7 @@ use super::table::SLOTS;
 use super::tls;
 use super::trace::{Entry, Scope};
 use super::value::{Stack, Value};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::modes::outside;
 use entry::Table;
 use std::fmt;
@@ -248,11 +248,22 @@ impl OperatorHandle {
         if record.standing != Standing::Kernel {
             (keys, record) = self.0.look_again(full);
         }
-        if special {
+        let called = if special {
             tls::set_line(Location::caller());
-            return self.call_boxed_special(keys, record, stack);
+            self.call_boxed_special(keys, record, stack)
+        } else {
+            record.kernel.call_boxed(self, keys, stack)
+        };
+        match called {
+            Ok(()) => Ok(()),
+            Err(e) => Err(self.named(e, Location::caller())),
         }
-        record.kernel.call_boxed(self, keys, stack)
+    }
+
+    /// Says in an error which operator was called, and where, as the wrappers in `aten` do.
+    #[cold]
+    fn named(self, e: Error, at: &'static Location<'static>) -> Error {
+        e.with_call(self.name().to_string(), []).with_location(at)
     }
 
     /// A call that may have to be traced or observed.
@@ -383,7 +394,7 @@ impl OperatorHandle {
     /// op.set_missing_kernel_error(|missing| {
     ///     Error::new(ErrorKind::NotImplemented(format!("install the plugin for {}", missing.key)))
     /// });
-    /// let x = Tensor::from_vec([1f32])?;
+    /// let x = Tensor::from_vec([1f32], 1)?;
     /// let error = op.call_boxed(&mut vec![x.into()]).unwrap_err();
     /// assert!(error.to_string().contains("install the plugin for CPU"));
     /// # Ok::<(), straightline::Error>(())

@@ -68,7 +68,11 @@ impl<A: Args + 'static, R: Ret> TypedHandle<A, R> {
     #[inline]
     #[track_caller]
     pub fn call(self, args: A::Items<'_>) -> Result<R> {
-        self.call_from(Location::caller(), args)
+        let at = Location::caller();
+        match self.call_from(at, args) {
+            Ok(r) => Ok(r),
+            Err(e) => Err(OperatorHandle(self.entry).named(e, at)),
+        }
     }
 
     /// [`TypedHandle::call`] by a line of the user's, which capture remembers.

@@ -261,7 +261,7 @@ fn a_handle_must_ask_for_the_right_types() {
 fn wrong_arguments_are_named_where_there_is_no_kernel_either() {
     let mut lib = Library::new("t_wrong_arguments").unwrap();
     let op = lib.def("f(Tensor x, int n=3) -> Tensor").unwrap();
-    let x: Value = Tensor::from_vec([1f32]).unwrap().into();
+    let x: Value = Tensor::from_vec([1f32], 1).unwrap().into();
     let says = |mut stack: Stack| message(op.call_boxed(&mut stack));
     let few = says(vec![x.clone()]);
     assert!(
@@ -316,7 +316,14 @@ fn boxed_arguments_are_checked() {
     let op = lib.def("f(Tensor x, int n) -> int").unwrap();
     lib.impl_at("f", K::CPU, |_: &Tensor, n: i64| Ok(n))
         .unwrap();
-    let error = message(op.call_boxed(&mut vec![cpu().into(), "two".into()]));
+    let error = op
+        .call_boxed(&mut vec![cpu().into(), "two".into()])
+        .unwrap_err();
+    assert_eq!(
+        (error.op(), error.location().is_some()),
+        (Some("t_args::f"), true)
+    );
+    let error = error.kind().to_string();
     assert_eq!(
         error.lines().collect::<Vec<_>>()[..3],
         [

@@ -91,7 +91,7 @@ pub fn autocast_operators(device: DeviceType) -> Vec<(&'static str, Policy)> {
 /// lib.impl_at("twice", DispatchKey::AutocastCPU, kernel)?;
 ///
 /// let twice = operator("docs_autocast::twice")?.typed::<(&'static Tensor,), Tensor>()?;
-/// let x = Tensor::from_vec([1f32])?;
+/// let x = Tensor::from_vec([1f32], 1)?;
 /// let _on = autocast(DeviceType::Cpu, None)?;
 /// assert_eq!(twice.call((&x,))?.dtype(), DType::BF16);
 /// # Ok::<(), straightline::Error>(())

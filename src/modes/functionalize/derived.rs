@@ -11,6 +11,7 @@ use crate::dispatch::{
     on_registered,
 };
 use crate::error::{Error, Result};
+use crate::modes::outside;
 use crate::ops::copy;
 use crate::tensor::Tensor;
 use std::sync::{Arc, Mutex, Once};
@@ -91,7 +92,7 @@ fn check(schema: &FunctionSchema, results: &[Target]) -> Result<()> {
         }
         () => return Ok(()),
     };
-    Err(Error::not_implemented(format!(
+    Err(outside::limit(format!(
         "`{}` cannot be captured: {text}. Its schema is `{schema}`",
         schema.name
     )))

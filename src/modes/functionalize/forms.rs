@@ -8,7 +8,8 @@
 
 use super::derived;
 use crate::dispatch::{self, DispatchKey, OperatorHandle};
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::modes::outside;
 use straightline_passes::ir::schema::{Argument, FunctionSchema, OperatorName};
 
 /// Where a result of the functional variant goes.
@@ -107,7 +108,7 @@ pub(super) fn functional_form(op: OperatorHandle, schema: &FunctionSchema) -> Re
     if schema.name.namespace() != Some("aten") {
         return derived::form(op, schema, results);
     }
-    Err(Error::not_implemented(format!(
+    Err(outside::limit(format!(
         "`{}` writes its arguments and cannot be captured: there is no functional operator {} that \
          takes the same arguments; define it, or write the function without this call",
         op.name(),

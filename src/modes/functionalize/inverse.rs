@@ -5,6 +5,7 @@ use super::leaves;
 use super::storage::{FunctionalStorage, Layout, Update, ViewStep};
 use crate::dispatch::{Value, operator};
 use crate::error::{Error, Result};
+use crate::modes::outside;
 use crate::ops::aten;
 use crate::ops::view::view_strides;
 use crate::tensor::Tensor;
@@ -101,7 +102,7 @@ pub(super) fn updated_base(
 pub(super) fn check_in_base(storage: &FunctionalStorage, layout: &Layout) -> Result<()> {
     let base = &storage.layout;
     if base.dtype != layout.dtype {
-        return Err(Error::not_implemented(format!(
+        return Err(outside::limit(format!(
             "a view of {} memory as {} by its position cannot be captured: use `view.dtype` last",
             base.dtype, layout.dtype
         )));
@@ -116,7 +117,7 @@ pub(super) fn check_in_base(storage: &FunctionalStorage, layout: &Layout) -> Res
         Some(real) if leaves::has_gaps(real, storage) => Err(retry_with_storage(real, layout)),
         _ if base.is_dense() && inside => Ok(()),
         Some(real) => Err(retry_with_storage(real, layout)),
-        None => Err(Error::not_implemented(
+        None => Err(outside::limit(
             "a view by position of memory that the function has made, and that reaches beside the elements of the tensor made, \
              cannot be captured: take the view of the whole tensor",
         )),

@@ -323,7 +323,7 @@ fn view(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resul
         .find_map(|r| schema.aliased_argument(r))
         .filter(|_| schema.returns.len() == 1);
     let Some((viewed, of)) = viewed.and_then(|i| Some((i, args[i].as_tensor()?))) else {
-        return Err(Error::not_implemented(format!(
+        return Err(outside::limit(format!(
             "`{}` cannot be captured: a view operator must view one tensor and return one value",
             op.name()
         )));

@@ -224,7 +224,7 @@ fn wrap_leaf(real: &Tensor, owner: Owner) -> Result<Tensor> {
             || (l.real.same_handle(real) && l.wrapper.is_reshaped())
     };
     if LEAVES.with_borrow(|l| l.list.iter().any(changed)) {
-        return Err(Error::not_implemented(
+        return Err(outside::limit(
             "a tensor whose shape changed is, or shares its memory with, one that is used later, which cannot be captured: clone it first",
         ));
     }
@@ -295,7 +295,7 @@ fn wrap_merged(real: &Tensor, owner: &Owner, merged: Merged) -> Result<Tensor> {
         }
     };
     if storage.layout.dtype != real.dtype() {
-        return Err(Error::not_implemented(format!(
+        return Err(outside::limit(format!(
             "tensors of dtypes {} and {} share memory and one of them is written, which cannot be \
              captured: pass one of them only, and take views of it inside the function",
             storage.layout.dtype,
@@ -335,7 +335,7 @@ fn flat(
 ) -> Result<(FunctionalStorage, Tensor, Owner)> {
     let size = real.dtype().size() as i64;
     if range.start % size != 0 || (range.end - range.start) % size != 0 {
-        return Err(Error::not_implemented(
+        return Err(outside::limit(
             "tensors of dtypes of different sizes share memory and one of them is written, which \
              cannot be captured: pass one of them only",
         ));

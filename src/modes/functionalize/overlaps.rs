@@ -4,7 +4,7 @@ use super::kernels::named;
 use super::storage::Layout;
 use super::wrapper::{covers, wrapped};
 use crate::dispatch::{OperatorHandle, Value};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::modes::outside;
 use crate::tensor::{Tensor, access};
 use straightline_passes::ir::schema::{Argument, FunctionSchema};
@@ -18,7 +18,7 @@ pub(super) fn check_overlaps(schema: &FunctionSchema, args: &[Value]) -> Result<
         for t in v.tensors() {
             access::check_no_internal_overlap(t)?;
             if Layout::of(t).overlaps_itself() {
-                return Err(Error::not_implemented(
+                return Err(outside::limit(
                     "a write to a tensor whose elements overlap in memory cannot be captured: \
                      clone it first",
                 ));
@@ -27,7 +27,7 @@ pub(super) fn check_overlaps(schema: &FunctionSchema, args: &[Value]) -> Result<
             for other in later.flat_map(|k| args[k].tensors()) {
                 let other = wrapped(other)?;
                 if t.numel() > 0 && (covers(t, &other) || covers(&other, t)) {
-                    return Err(Error::not_implemented(
+                    return Err(outside::limit(
                         "an operator that writes one memory by two arguments, in an order of its own, \
                          cannot be captured: pass a clone for one of them",
                     ));

@@ -105,7 +105,7 @@ fn other_memory(op: OperatorHandle, t: &Tensor, args: &[Value]) -> Result<()> {
             tracer::run_meta(op, args)?;
             take_memory(t, &source)
         }
-        _ => Err(Error::not_implemented(format!(
+        _ => Err(outside::limit(format!(
             "`{}` gives a tensor other memory, which cannot be captured: use the other tensor \
              instead",
             op.name()
@@ -124,7 +124,7 @@ pub(super) fn check_wrapper(op: OperatorHandle, t: &Tensor) -> Result<()> {
             .any(|leaf| leaf.real.same_handle(&own.real))
     };
     if own.is_some_and(twice) {
-        return Err(Error::not_implemented(format!(
+        return Err(outside::limit(format!(
             "`{}` changes the shape of a tensor that the function is given twice, which cannot be captured: pass it once",
             op.name()
         )));
@@ -133,7 +133,7 @@ pub(super) fn check_wrapper(op: OperatorHandle, t: &Tensor) -> Result<()> {
         return Ok(());
     }
     if is_wrapper(t) {
-        return Err(Error::not_implemented(format!(
+        return Err(outside::limit(format!(
             "`{}` changes the shape of a conjugate or negative view, which cannot be captured: pass the tensor itself",
             op.name()
         )));
@@ -164,7 +164,7 @@ fn resize(t: &Tensor, to: &Layout) -> Result<()> {
     let has = layout::numel(&of.sizes);
     let at = to.offset - of.offset;
     if !of.is_dense() || at < 0 {
-        return Err(Error::not_implemented(
+        return Err(outside::limit(
             "a tensor with gaps in its memory grows, which cannot be captured: clone it first",
         ));
     }
@@ -229,7 +229,7 @@ fn sole_owner(t: &Tensor) -> Result<Arc<Behind>> {
     };
     outside::forget_dropped();
     if Arc::strong_count(&old.storage) > 1 || leaves().iter().any(beside) {
-        return Err(Error::not_implemented(
+        return Err(outside::limit(
             "a tensor that grows and shares its memory with others cannot be captured: clone it first",
         ));
     }

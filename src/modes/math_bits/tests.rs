@@ -11,7 +11,7 @@ fn x() -> Tensor {
 }
 
 fn flat() -> Tensor {
-    Tensor::from_vec([0f32, 1.0, 2.0, 3.0]).unwrap()
+    Tensor::from_vec([0f32, 1.0, 2.0, 3.0], 4).unwrap()
 }
 
 fn neg(t: &Tensor) -> Tensor {
@@ -39,11 +39,11 @@ fn a_negated_view_shares_memory_and_reads_negated() {
         -3.0
     );
     assert!(!neg(&n).is_neg());
-    let ints = Tensor::from_vec([1i64, 2]).unwrap();
+    let ints = Tensor::from_vec([1i64, 2], 2).unwrap();
     assert_eq!(neg(&ints).to_vec::<i64>().unwrap(), [-1, -2]);
     // bool has no negation
     assert!(
-        neg(&Tensor::from_vec([true]).unwrap())
+        neg(&Tensor::from_vec([true], 1).unwrap())
             .to_vec::<bool>()
             .is_err()
     );
@@ -125,7 +125,7 @@ fn writing_keeps_the_bit_and_writes_the_negation() {
         ),
         (
             "copy_",
-            |m| m.copy_(&Tensor::from_vec([1f32; 4])?),
+            |m| m.copy_(&Tensor::from_vec([1f32; 4], -1)?),
             "[1.0, 1.0, 1.0, 1.0]",
             "[-1.0, -1.0, -1.0, -1.0]",
         ),
@@ -150,7 +150,7 @@ fn writing_keeps_the_bit_and_writes_the_negation() {
         assert_eq!(text(&m), seen, "{name}");
         assert_eq!(text(&base), memory, "{name}");
     }
-    let y = Tensor::from_vec([0f32; 4]).unwrap();
+    let y = Tensor::from_vec([0f32; 4], -1).unwrap();
     y.copy_(&neg(&flat())).unwrap();
     assert_eq!(text(&y), "[-0.0, -1.0, -2.0, -3.0]");
     let (base, y) = (flat(), neg(&y));

@@ -258,7 +258,7 @@ fn subtract_children(events: &mut [ProfileEvent]) {
 ///
 /// ```
 /// use straightline::{Tensor, profiler::profile};
-/// let x = Tensor::from_vec([1f32, 2.0])?;
+/// let x = Tensor::from_vec([1f32, 2.0], 2)?;
 /// let (y, profile) = profile(|| x.softmax(0));
 /// assert_eq!(y?.sizes(), [2]);
 /// println!("{}", profile.table());

@@ -212,13 +212,13 @@ fn complex_sparse_and_nested_elements_are_looked_at() {
         make().unwrap();
         finder.first().map(|f| (f.op, f.nans, f.infinities))
     };
-    let part = |x: f32| Tensor::from_vec([x]);
+    let part = |x: f32| Tensor::from_vec([x], 1);
     let zero = aten::complex(&part(0.0).unwrap(), &part(0.0).unwrap()).unwrap();
     assert_eq!(
         found(&|| zero.reciprocal()),
         Some(("aten::reciprocal".into(), 1, 0))
     );
-    let negative = Tensor::from_vec([0f32, -1.0]).unwrap();
+    let negative = Tensor::from_vec([0f32, -1.0], 2).unwrap();
     let sparse = negative.to_sparse().unwrap();
     assert_eq!(found(&|| sparse.sqrt()), Some(("aten::sqrt".into(), 1, 0)));
     assert_eq!(found(&|| sparse.abs()), None);

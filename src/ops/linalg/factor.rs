@@ -495,7 +495,7 @@ mod tests {
         for sizes in [[2i64, 3, 4], [2, 4, 3], [1, 3, 3]] {
             let n: i64 = sizes.iter().product();
             let x: Vec<f64> = (0..n).map(|i| (f64::from(i as i32) * 1.7).sin()).collect();
-            let a = Tensor::from_vec(x).unwrap().view(&sizes).unwrap();
+            let a = Tensor::from_vec(x, -1).unwrap().view(&sizes).unwrap();
             let (p, l, u) = aten::linalg_lu(&a, true).unwrap();
             let again = p.matmul(&l).unwrap().matmul(&u).unwrap();
             assert!(aten::allclose(&again, &a, 1e-12, 1e-12, false).unwrap());
@@ -515,7 +515,10 @@ mod tests {
         };
         let matrix = |m: i64, n: i64| {
             let numbers = numbers((m * n) as usize);
-            Tensor::from_vec(numbers).unwrap().view(&[m, n]).unwrap()
+            Tensor::from_vec(numbers, -1)
+                .unwrap()
+                .view(&[m, n])
+                .unwrap()
         };
         let (a, b) = (matrix(3, 3), matrix(3, 2));
         let row = b.t().unwrap();
@@ -531,11 +534,11 @@ mod tests {
 
     #[test]
     fn pivots_beyond_the_rows_are_refused() {
-        let lu = Tensor::from_vec([1f32, 2.0, 3.0, 4.0])
+        let lu = Tensor::from_vec([1f32, 2.0, 3.0, 4.0], 4)
             .unwrap()
             .view(&[2, 2])
             .unwrap();
-        let pivots = Tensor::from_vec([1i32, 7]).unwrap();
+        let pivots = Tensor::from_vec([1i32, 7], 2).unwrap();
         assert!(aten::lu_unpack(&lu, &pivots, true, true).is_err());
         assert!(aten::linalg_ldl_solve(&lu, &pivots, &lu, false).is_err());
     }

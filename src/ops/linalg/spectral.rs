@@ -427,7 +427,7 @@ mod tests {
         let x: Vec<f64> = (0..n)
             .map(|i| ((i * i + 7 * i + 3) as f64).sin() * 2.0)
             .collect();
-        Tensor::from_vec(x).unwrap().view(sizes).unwrap()
+        Tensor::from_vec(x, -1).unwrap().view(sizes).unwrap()
     }
 
     fn near(a: &Tensor, b: &Tensor) {
@@ -466,12 +466,15 @@ mod tests {
 
     #[test]
     fn vectors_of_a_matrix_without_rank_are_orthonormal_all_the_same() {
-        let a = Tensor::from_vec([0f64; 12]).unwrap().view(&[4, 3]).unwrap();
+        let a = Tensor::from_vec([0f64; 12], -1)
+            .unwrap()
+            .view(&[4, 3])
+            .unwrap();
         let (u, _, vh) = aten::_linalg_svd(&a, true, true, None).unwrap();
         let eye = u.transpose(0, 1).unwrap().matmul(&u).unwrap();
         near(
             &aten::trace(&eye).unwrap(),
-            &Tensor::from_vec([4f64]).unwrap().squeeze().unwrap(),
+            &Tensor::from_vec([4f64], 1).unwrap().squeeze().unwrap(),
         );
         assert_eq!((u.sizes(), vh.sizes()), (&[4i64, 4][..], &[3i64, 3][..]));
     }

@@ -148,8 +148,8 @@ fn arithmetic_is_pytorchs() {
         "{m}"
     );
     let flat = Tensor::nested(&[
-        Tensor::from_vec([1f32, 2.0]).unwrap(),
-        Tensor::from_vec([3f32]).unwrap(),
+        Tensor::from_vec([1f32, 2.0], 2).unwrap(),
+        Tensor::from_vec([3f32], 1).unwrap(),
     ])
     .unwrap();
     let m = message(aten::add_tensor(&b, &flat, one));
@@ -189,8 +189,8 @@ fn products_are_pytorchs() {
 #[test]
 fn prints_as_pytorch() {
     let flat = Tensor::nested(&[
-        Tensor::from_vec([1f32, 2.0]).unwrap(),
-        Tensor::from_vec([3f32]).unwrap(),
+        Tensor::from_vec([1f32, 2.0], 2).unwrap(),
+        Tensor::from_vec([3f32], 1).unwrap(),
     ])
     .unwrap();
     assert_eq!(
@@ -210,7 +210,7 @@ fn prints_as_pytorch() {
 #[test]
 fn constructors_refuse_what_does_not_nest() {
     let m = message(Tensor::nested(&[
-        Tensor::from_vec([1f32]).unwrap(),
+        Tensor::from_vec([1f32], 1).unwrap(),
         matrix(2),
     ]));
     assert!(

@@ -66,7 +66,7 @@ pub(crate) fn register() -> Result<()> {
 ///
 /// ```
 /// use straightline::{DType, Tensor, ops::quantized};
-/// let q = Tensor::from_vec([0.5f32, 1.0])?.quantize_per_tensor(0.5, 3, DType::QUInt8)?;
+/// let q = Tensor::from_vec([0.5f32, 1.0], 2)?.quantize_per_tensor(0.5, 3, DType::QUInt8)?;
 /// let sum = quantized::add(&q, &q, 1.0, 0)?;
 /// assert_eq!(sum.dequantize()?.to_vec::<f32>()?, [1.0, 2.0]);
 /// # Ok::<(), straightline::Error>(())

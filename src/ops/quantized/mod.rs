@@ -236,6 +236,44 @@ pub(crate) fn quantize_per_tensor(
     build(ints, dtype, Quantizer::PerTensor { scale, zero_point })
 }
 
+/// `copy_` of floats into a quantized tensor: they are quantized as it is.
+pub(crate) fn copy_from_float(into: &Tensor, src: &Tensor) -> Result<()> {
+    let refuse = |why: String| {
+        Err(Error::runtime(format!(
+            "Quantized copy only works with {why}"
+        )))
+    };
+    if src.dtype() != DType::F32 {
+        return refuse(format!(
+            "kFloat as source Tensor, and this is {}",
+            src.dtype()
+        ));
+    }
+    if src.sizes() != into.sizes() {
+        return refuse(format!(
+            "Tensors with the same shape, and these have {:?} and {:?}",
+            into.sizes(),
+            src.sizes()
+        ));
+    }
+    if !src.is_contiguous() {
+        return refuse("contiguous and NHWC Tensors: call `contiguous()` on the source".into());
+    }
+    let (ints, quantizer) = parts(into)?;
+    let new = match quantizer {
+        Quantizer::PerTensor { scale, zero_point } => {
+            quantize_per_tensor(src, *scale, *zero_point, into.dtype())?
+        }
+        Quantizer::PerChannel {
+            scales,
+            zero_points,
+            axis,
+        } => quantize_per_channel(src, scales, zero_points, *axis as i64, into.dtype())?,
+    };
+    copy::copy_(ints, parts(&new)?.0, false)?;
+    Ok(())
+}
+
 pub(crate) fn quantize_per_channel(
     t: &Tensor,
     scales: &Tensor,

@@ -59,7 +59,7 @@ fn message<T>(r: Result<T>) -> String {
 }
 
 fn sample() -> Tensor {
-    let x = Tensor::from_vec([0.5f32, -1.0, 2.0]).unwrap();
+    let x = Tensor::from_vec([0.5f32, -1.0, 2.0], 3).unwrap();
     x.quantize_per_tensor(0.1, 10, DType::QUInt8).unwrap()
 }
 
@@ -112,17 +112,17 @@ fn linear_is_pytorchs_integer_by_integer() {
             aten::_make_per_tensor_quantized_tensor(&w, scales[0], ints(&row["w_zeros"])[0])
                 .unwrap()
         } else {
-            let zeros = Tensor::from_vec(ints(&row["w_zeros"])).unwrap();
+            let zeros = Tensor::from_vec(ints(&row["w_zeros"]), -1).unwrap();
             aten::_make_per_channel_quantized_tensor(
                 &w,
-                &Tensor::from_vec(scales).unwrap(),
+                &Tensor::from_vec(scales, -1).unwrap(),
                 &zeros,
                 0,
             )
             .unwrap()
         };
         let bias =
-            (!row["bias"].is_null()).then(|| Tensor::from_vec(floats(&row["bias"])).unwrap());
+            (!row["bias"].is_null()).then(|| Tensor::from_vec(floats(&row["bias"]), -1).unwrap());
         let packed = quantized::linear_prepack(&w, bias.as_ref()).unwrap();
         let (s, z) = quantizer(&row["q"]);
         let y = quantized::linear(&x, &packed, s, z);
@@ -182,9 +182,12 @@ fn keys_are_those_that_pytorch_gives() {
 
 #[test]
 fn rounding_is_pytorchs() {
-    let x = Tensor::from_vec([
-        -1.05f32, -0.25, 0.25, 0.75, 0.05, 0.15, 1.5, 100.0, -100.0, 0.1, 0.3,
-    ])
+    let x = Tensor::from_vec(
+        [
+            -1.05f32, -0.25, 0.25, 0.75, 0.05, 0.15, 1.5, 100.0, -100.0, 0.1, 0.3,
+        ],
+        11,
+    )
     .unwrap();
     for (dtype, s, z, want) in [
         (
@@ -214,7 +217,7 @@ fn rounding_is_pytorchs() {
         sample().dequantize().unwrap().to_vec::<f32>().unwrap(),
         [0.5, -1.0, 2.0]
     );
-    let ones = Tensor::from_vec([1f32]).unwrap();
+    let ones = Tensor::from_vec([1f32], 1).unwrap();
     assert_eq!(
         aten::dequantize_self(&ones)
             .unwrap()
@@ -228,8 +231,8 @@ fn rounding_is_pytorchs() {
 fn channels_have_their_own_scales() {
     let x = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0], &[2, 2]).unwrap();
     let (s, z) = (
-        Tensor::from_vec([0.1f64, 0.2]).unwrap(),
-        Tensor::from_vec([0i64, 1]).unwrap(),
+        Tensor::from_vec([0.1f64, 0.2], 2).unwrap(),
+        Tensor::from_vec([0i64, 1], 2).unwrap(),
     );
     let q = x.quantize_per_channel(&s, &z, 0, DType::QInt8).unwrap();
     assert_eq!(repr(Ok(q.clone())), [10, 20, 16, 21]);
@@ -260,9 +263,9 @@ fn prints_as_pytorch() {
 
 #[test]
 fn errors_are_pytorchs() {
-    let x = Tensor::from_vec([1f32]).unwrap();
+    let x = Tensor::from_vec([1f32], 1).unwrap();
     let q = sample();
-    let other = Tensor::from_vec([0.5f32, 1.0, 1.0])
+    let other = Tensor::from_vec([0.5f32, 1.0, 1.0], 3)
         .unwrap()
         .quantize_per_tensor(0.1, 10, DType::QInt8)
         .unwrap();
@@ -350,8 +353,8 @@ fn every_view_is_that_of_the_integers() {
     is(Ok(b.clone()), &[3], &[4, 5, 6]);
     // channels would have to move along
     let w = Tensor::from_slice(&[1f32, 2.0], &[2, 1]).unwrap();
-    let scales = Tensor::from_vec([0.5f64, 0.25]).unwrap();
-    let zeros = Tensor::from_vec([0i64, 0]).unwrap();
+    let scales = Tensor::from_vec([0.5f64, 0.25], 2).unwrap();
+    let zeros = Tensor::from_vec([0i64, 0], 2).unwrap();
     let w = w
         .quantize_per_channel(&scales, &zeros, 0, DType::QInt8)
         .unwrap();
@@ -360,4 +363,35 @@ fn every_view_is_that_of_the_integers() {
         "{}",
         message(w.t())
     );
+}
+
+/// `t.copy_(x)` is `quantize_per_tensor(x, t.q_scale(), t.q_zero_point(), t.dtype())` in PyTorch, within the tensor's own
+/// memory; a compiled function, whose values are dense, refuses it by name.
+#[test]
+fn a_copy_of_floats_is_quantized() -> Result<()> {
+    let x = Tensor::from_vec([0.0f32, 0.26, -0.5, 100.0], 4)?;
+    let into = aten::quantize_per_tensor(&x.zeros_like()?, 0.1, 3, DType::QUInt8)?;
+    let handle = into.clone();
+    into.copy_(&x)?;
+    assert_eq!(handle.int_repr()?.to_vec::<u8>()?, [3, 6, 0, 255]);
+    let (scales, zeros) = (
+        Tensor::from_vec([0.1f64, 0.5], 2)?,
+        Tensor::from_vec([0i64, 1], 2)?,
+    );
+    let channels = |x: &Tensor| aten::quantize_per_channel(x, &scales, &zeros, 0, DType::QInt8);
+    let x = x.reshape([2, 2])?;
+    let into = channels(&x.zeros_like()?)?;
+    into.copy_(&x)?;
+    assert_eq!(
+        into.int_repr()?.to_vec::<i8>()?,
+        channels(&x)?.int_repr()?.to_vec::<i8>()?
+    );
+    for wrong in [x.to_dtype(DType::F64)?, x.t()?, x.i(0)?] {
+        let e = into.copy_(&wrong).unwrap_err();
+        assert!(
+            e.to_string().contains("Quantized copy only works with"),
+            "{e}"
+        );
+    }
+    Ok(())
 }

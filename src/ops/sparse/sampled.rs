@@ -13,7 +13,7 @@ fn rows_of(crow: &Tensor) -> Result<Tensor> {
         let n = usize::try_from(ends[1] - ends[0]).unwrap_or(0);
         std::iter::repeat_n(i as i64, n)
     });
-    Tensor::from_vec(rows.collect::<Vec<i64>>())
+    Tensor::from_vec(rows.collect::<Vec<i64>>(), -1)
 }
 
 /// `beta self + alpha (mat1 @ mat2)` at the places of `self`.
@@ -115,10 +115,10 @@ mod tests {
 
     #[test]
     fn products_at_the_places_of_a_matrix() {
-        let a = Tensor::from_vec([0f32, 2.0, 0.0, 1.0, 0.0, -3.0, 0.0, 0.0, 0.0]);
+        let a = Tensor::from_vec([0f32, 2.0, 0.0, 1.0, 0.0, -3.0, 0.0, 0.0, 0.0], 9);
         let a = a.unwrap().view(&[3, 3]).unwrap();
         let a = aten::_to_sparse_csr(&a, None).unwrap();
-        let b = Tensor::from_vec([-2f32, -1.0, 0.0, 1.0, 2.0, 3.0]).unwrap();
+        let b = Tensor::from_vec([-2f32, -1.0, 0.0, 1.0, 2.0, 3.0], 6).unwrap();
         let b = b.view(&[3, 2]).unwrap();
         let y = aten::sparse_sampled_addmm(&a, &b, &b.t().unwrap(), 2.into(), 3.into()).unwrap();
         assert_eq!(y.layout(), Layout::SparseCsr);

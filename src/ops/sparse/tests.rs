@@ -8,7 +8,7 @@ use crate::{DType, Device, Layout, Scalar};
 
 fn coo() -> Tensor {
     let i = Tensor::from_slice(&[0i64, 1, 1, 2, 0, 2], &[2, 3]).unwrap();
-    let v = Tensor::from_vec([3f32, 4.0, 5.0]).unwrap();
+    let v = Tensor::from_vec([3f32, 4.0, 5.0], 3).unwrap();
     Tensor::sparse_coo(&i, &v, &[2, 3]).unwrap()
 }
 
@@ -124,9 +124,9 @@ fn tables_have_kernels_where_pytorch_has_them() {
 #[test]
 fn constructors_check_like_check_invariants() {
     let i = Tensor::from_slice(&[0i64, 1, 1, 2, 0, 2], &[2, 3]).unwrap();
-    let v = Tensor::from_vec([3f32, 4.0, 5.0]).unwrap();
+    let v = Tensor::from_vec([3f32, 4.0, 5.0], 3).unwrap();
     let minus = aten::neg(&i).unwrap();
-    let two = Tensor::from_vec([3f32, 4.0]).unwrap();
+    let two = Tensor::from_vec([3f32, 4.0], 2).unwrap();
     for (indices, values, sizes, want) in [
         (
             &i,
@@ -186,7 +186,7 @@ fn constructors_check_like_check_invariants() {
 #[test]
 fn rows_check_like_check_invariants() {
     let ints = |v: &[i64]| Tensor::from_slice(v, &[v.len() as i64]).unwrap();
-    let v = Tensor::from_vec([3f32, 4.0, 5.0]).unwrap();
+    let v = Tensor::from_vec([3f32, 4.0, 5.0], 3).unwrap();
     for (crow, col, want) in [
         (
             &[0i64, 1, 4][..],
@@ -280,7 +280,7 @@ fn conversions_meet() {
 #[test]
 fn equal_coordinates_are_summed() {
     let i = Tensor::from_slice(&[0i64, 0], &[1, 2]).unwrap();
-    let v = Tensor::from_vec([1f32, -3.0]).unwrap();
+    let v = Tensor::from_vec([1f32, -3.0], 2).unwrap();
     let s = Tensor::sparse_coo(&i, &v, &[2]).unwrap();
     assert!(!aten::is_coalesced(&s).unwrap());
     assert_eq!(
@@ -490,7 +490,7 @@ fn a_large_product_agrees_with_the_dense_one() {
 #[test]
 fn index_tensors_that_change_later_are_errors_and_not_memory() {
     let i = Tensor::from_slice(&[0i64, 1, 1, 2, 0, 2], &[2, 3]).unwrap();
-    let v = Tensor::from_vec([3f32, 4.0, 5.0]).unwrap();
+    let v = Tensor::from_vec([3f32, 4.0, 5.0], 3).unwrap();
     let s = Tensor::sparse_coo(&i, &v, &[2, 3]).unwrap();
     aten::fill_scalar_(&i, Scalar::Int(1000)).unwrap();
     assert!(matches!(
@@ -610,8 +610,11 @@ fn positions_and_new_dimensions() {
     }
     // two values at one place count as their sum
     let twice = Tensor::sparse_coo(
-        &Tensor::from_vec([1i64, 1]).unwrap().view(&[1, 2]).unwrap(),
-        &Tensor::from_vec([1f32, 2.0]).unwrap(),
+        &Tensor::from_vec([1i64, 1], 2)
+            .unwrap()
+            .view(&[1, 2])
+            .unwrap(),
+        &Tensor::from_vec([1f32, 2.0], 2).unwrap(),
         &[3],
     )
     .unwrap();

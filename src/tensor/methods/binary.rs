@@ -44,7 +44,7 @@ impl Tensor {
         ///
         /// ```
         /// use straightline::Tensor;
-        /// let (a, b) = (Tensor::from_vec([6i64])?, Tensor::from_vec([2i64])?);
+        /// let (a, b) = (Tensor::from_vec([6i64], 1)?, Tensor::from_vec([2i64], 1)?);
         /// assert_eq!(a.add(&b)?.to_vec::<i64>()?, [8]);
         /// assert_eq!(a.add(3)?.to_vec::<i64>()?, [9]);
         /// # Ok::<(), straightline::Error>(())
@@ -58,7 +58,7 @@ impl Tensor {
         ///
         /// ```
         /// use straightline::Tensor;
-        /// let (a, b) = (Tensor::from_vec([6i64])?, Tensor::from_vec([2i64])?);
+        /// let (a, b) = (Tensor::from_vec([6i64], 1)?, Tensor::from_vec([2i64], 1)?);
         /// assert_eq!(a.sub(&b)?.to_vec::<i64>()?, [4]);
         /// assert_eq!(a.sub(3)?.to_vec::<i64>()?, [3]);
         /// # Ok::<(), straightline::Error>(())
@@ -72,7 +72,7 @@ impl Tensor {
         ///
         /// ```
         /// use straightline::Tensor;
-        /// let (a, b) = (Tensor::from_vec([6f64])?, Tensor::from_vec([2f64])?);
+        /// let (a, b) = (Tensor::from_vec([6f64], 1)?, Tensor::from_vec([2f64], 1)?);
         /// assert_eq!(a.mul(&b)?.to_vec::<f64>()?, [12.0]);
         /// assert_eq!(a.mul(0.5)?.to_vec::<f64>()?, [3.0]);
         /// # Ok::<(), straightline::Error>(())
@@ -86,7 +86,7 @@ impl Tensor {
         ///
         /// ```
         /// use straightline::Tensor;
-        /// let (a, b) = (Tensor::from_vec([6i64])?, Tensor::from_vec([4i64])?);
+        /// let (a, b) = (Tensor::from_vec([6i64], 1)?, Tensor::from_vec([4i64], 1)?);
         /// assert_eq!(a.div(&b)?.to_vec::<f32>()?, [1.5]);
         /// assert_eq!(a.div(2)?.to_vec::<f32>()?, [3.0]);
         /// # Ok::<(), straightline::Error>(())
@@ -100,7 +100,7 @@ impl Tensor {
         ///
         /// ```
         /// use straightline::Tensor;
-        /// let (a, b) = (Tensor::from_vec([-7i64])?, Tensor::from_vec([3i64])?);
+        /// let (a, b) = (Tensor::from_vec([-7i64], 1)?, Tensor::from_vec([3i64], 1)?);
         /// assert_eq!(a.fmod(&b)?.to_vec::<i64>()?, [-1]);
         /// assert_eq!(a.fmod(2)?.to_vec::<i64>()?, [-1]);
         /// # Ok::<(), straightline::Error>(())
@@ -114,7 +114,7 @@ impl Tensor {
         ///
         /// ```
         /// use straightline::Tensor;
-        /// let (a, b) = (Tensor::from_vec([-7i64])?, Tensor::from_vec([3i64])?);
+        /// let (a, b) = (Tensor::from_vec([-7i64], 1)?, Tensor::from_vec([3i64], 1)?);
         /// assert_eq!(a.remainder(&b)?.to_vec::<i64>()?, [2]);
         /// assert_eq!(a.remainder(2)?.to_vec::<i64>()?, [1]);
         /// # Ok::<(), straightline::Error>(())
@@ -128,7 +128,7 @@ impl Tensor {
         ///
         /// ```
         /// use straightline::Tensor;
-        /// let (a, b) = (Tensor::from_vec([-7i64])?, Tensor::from_vec([3i64])?);
+        /// let (a, b) = (Tensor::from_vec([-7i64], 1)?, Tensor::from_vec([3i64], 1)?);
         /// assert_eq!(a.floor_divide(&b)?.to_vec::<i64>()?, [-3]);
         /// assert_eq!(a.floor_divide(2)?.to_vec::<i64>()?, [-4]);
         /// # Ok::<(), straightline::Error>(())
@@ -139,7 +139,7 @@ impl Tensor {
         ///
         /// ```
         /// use straightline::Tensor;
-        /// let (a, b) = (Tensor::from_vec([3f64])?, Tensor::from_vec([2f64])?);
+        /// let (a, b) = (Tensor::from_vec([3f64], 1)?, Tensor::from_vec([2f64], 1)?);
         /// assert_eq!(a.pow(&b)?.to_vec::<f64>()?, [9.0]);
         /// assert_eq!(a.pow(0.5)?.to_vec::<f64>()?, [3f64.sqrt()]);
         /// # Ok::<(), straightline::Error>(())
@@ -153,7 +153,7 @@ impl Tensor {
         ///
         /// ```
         /// use straightline::Tensor;
-        /// let (a, b) = (Tensor::from_vec([3i64])?, Tensor::from_vec([6i64])?);
+        /// let (a, b) = (Tensor::from_vec([3i64], 1)?, Tensor::from_vec([6i64], 1)?);
         /// assert_eq!(a.bitwise_and(&b)?.to_vec::<i64>()?, [2]);
         /// assert_eq!(a.bitwise_and(6)?.to_vec::<i64>()?, [2]);
         /// # Ok::<(), straightline::Error>(())
@@ -167,7 +167,7 @@ impl Tensor {
         ///
         /// ```
         /// use straightline::Tensor;
-        /// let (a, b) = (Tensor::from_vec([3i64])?, Tensor::from_vec([6i64])?);
+        /// let (a, b) = (Tensor::from_vec([3i64], 1)?, Tensor::from_vec([6i64], 1)?);
         /// assert_eq!(a.bitwise_or(&b)?.to_vec::<i64>()?, [7]);
         /// assert_eq!(a.bitwise_or(6)?.to_vec::<i64>()?, [7]);
         /// # Ok::<(), straightline::Error>(())
@@ -181,7 +181,7 @@ impl Tensor {
         ///
         /// ```
         /// use straightline::Tensor;
-        /// let (a, b) = (Tensor::from_vec([3i64])?, Tensor::from_vec([6i64])?);
+        /// let (a, b) = (Tensor::from_vec([3i64], 1)?, Tensor::from_vec([6i64], 1)?);
         /// assert_eq!(a.bitwise_xor(&b)?.to_vec::<i64>()?, [5]);
         /// assert_eq!(a.bitwise_xor(6)?.to_vec::<i64>()?, [5]);
         /// # Ok::<(), straightline::Error>(())
@@ -195,7 +195,7 @@ impl Tensor {
         ///
         /// ```
         /// use straightline::Tensor;
-        /// let (a, b) = (Tensor::from_vec([3i64])?, Tensor::from_vec([2i64])?);
+        /// let (a, b) = (Tensor::from_vec([3i64], 1)?, Tensor::from_vec([2i64], 1)?);
         /// assert_eq!(a.bitwise_left_shift(&b)?.to_vec::<i64>()?, [12]);
         /// assert_eq!(a.bitwise_left_shift(4)?.to_vec::<i64>()?, [48]);
         /// # Ok::<(), straightline::Error>(())
@@ -209,7 +209,7 @@ impl Tensor {
         ///
         /// ```
         /// use straightline::Tensor;
-        /// let (a, b) = (Tensor::from_vec([12i64])?, Tensor::from_vec([2i64])?);
+        /// let (a, b) = (Tensor::from_vec([12i64], 1)?, Tensor::from_vec([2i64], 1)?);
         /// assert_eq!(a.bitwise_right_shift(&b)?.to_vec::<i64>()?, [3]);
         /// assert_eq!(a.bitwise_right_shift(1)?.to_vec::<i64>()?, [6]);
         /// # Ok::<(), straightline::Error>(())
@@ -247,7 +247,7 @@ impl Tensor {
         ///
         /// ```
         /// use straightline::Tensor;
-        /// let (a, b) = (Tensor::from_vec([1i64])?, Tensor::from_vec([2i64])?);
+        /// let (a, b) = (Tensor::from_vec([1i64], 1)?, Tensor::from_vec([2i64], 1)?);
         /// assert_eq!(a.eq(&b)?.to_vec::<bool>()?, [false]);
         /// assert_eq!(a.eq(1)?.to_vec::<bool>()?, [true]);
         /// # Ok::<(), straightline::Error>(())
@@ -258,7 +258,7 @@ impl Tensor {
         ///
         /// ```
         /// use straightline::Tensor;
-        /// let (a, b) = (Tensor::from_vec([1i64])?, Tensor::from_vec([2i64])?);
+        /// let (a, b) = (Tensor::from_vec([1i64], 1)?, Tensor::from_vec([2i64], 1)?);
         /// assert_eq!(a.ne(&b)?.to_vec::<bool>()?, [true]);
         /// assert_eq!(a.ne(1)?.to_vec::<bool>()?, [false]);
         /// # Ok::<(), straightline::Error>(())
@@ -269,7 +269,7 @@ impl Tensor {
         ///
         /// ```
         /// use straightline::Tensor;
-        /// let (a, b) = (Tensor::from_vec([1i64])?, Tensor::from_vec([2i64])?);
+        /// let (a, b) = (Tensor::from_vec([1i64], 1)?, Tensor::from_vec([2i64], 1)?);
         /// assert_eq!(a.lt(&b)?.to_vec::<bool>()?, [true]);
         /// assert_eq!(a.lt(1)?.to_vec::<bool>()?, [false]);
         /// # Ok::<(), straightline::Error>(())
@@ -280,7 +280,7 @@ impl Tensor {
         ///
         /// ```
         /// use straightline::Tensor;
-        /// let (a, b) = (Tensor::from_vec([1i64])?, Tensor::from_vec([2i64])?);
+        /// let (a, b) = (Tensor::from_vec([1i64], 1)?, Tensor::from_vec([2i64], 1)?);
         /// assert_eq!(a.le(&b)?.to_vec::<bool>()?, [true]);
         /// assert_eq!(a.le(1)?.to_vec::<bool>()?, [true]);
         /// # Ok::<(), straightline::Error>(())
@@ -291,7 +291,7 @@ impl Tensor {
         ///
         /// ```
         /// use straightline::Tensor;
-        /// let (a, b) = (Tensor::from_vec([1i64])?, Tensor::from_vec([2i64])?);
+        /// let (a, b) = (Tensor::from_vec([1i64], 1)?, Tensor::from_vec([2i64], 1)?);
         /// assert_eq!(a.gt(&b)?.to_vec::<bool>()?, [false]);
         /// assert_eq!(a.gt(1)?.to_vec::<bool>()?, [false]);
         /// # Ok::<(), straightline::Error>(())
@@ -302,7 +302,7 @@ impl Tensor {
         ///
         /// ```
         /// use straightline::Tensor;
-        /// let (a, b) = (Tensor::from_vec([1i64])?, Tensor::from_vec([2i64])?);
+        /// let (a, b) = (Tensor::from_vec([1i64], 1)?, Tensor::from_vec([2i64], 1)?);
         /// assert_eq!(a.ge(&b)?.to_vec::<bool>()?, [false]);
         /// assert_eq!(a.ge(1)?.to_vec::<bool>()?, [true]);
         /// # Ok::<(), straightline::Error>(())
@@ -313,7 +313,7 @@ impl Tensor {
         ///
         /// ```
         /// use straightline::Tensor;
-        /// let (a, b) = (Tensor::from_vec([0f64])?, Tensor::from_vec([2f64])?);
+        /// let (a, b) = (Tensor::from_vec([0f64], 1)?, Tensor::from_vec([2f64], 1)?);
         /// assert_eq!(a.xlogy(&b)?.to_vec::<f64>()?, [0.0]);
         /// assert_eq!(a.xlogy(0.0)?.to_vec::<f64>()?, [0.0]);
         /// # Ok::<(), straightline::Error>(())
@@ -327,7 +327,7 @@ impl Tensor {
         ///
         /// ```
         /// use straightline::Tensor;
-        /// let (a, b) = (Tensor::from_vec([2f64])?, Tensor::from_vec([-1f64])?);
+        /// let (a, b) = (Tensor::from_vec([2f64], 1)?, Tensor::from_vec([-1f64], 1)?);
         /// assert_eq!(a.copysign(&b)?.to_vec::<f64>()?, [-2.0]);
         /// assert_eq!(a.copysign(1.0)?.to_vec::<f64>()?, [2.0]);
         /// # Ok::<(), straightline::Error>(())
@@ -343,7 +343,7 @@ impl Tensor {
         ///
         /// ```
         /// use straightline::Tensor;
-        /// let (a, b) = (Tensor::from_vec([0f64])?, Tensor::from_vec([2f64])?);
+        /// let (a, b) = (Tensor::from_vec([0f64], 1)?, Tensor::from_vec([2f64], 1)?);
         /// assert_eq!(a.atan2(&b)?.to_vec::<f64>()?, [0.0]);
         /// assert_eq!(a.atan2(1.0)?.to_vec::<f64>()?, [0.0]);
         /// # Ok::<(), straightline::Error>(())
@@ -354,7 +354,7 @@ impl Tensor {
         ///
         /// ```
         /// use straightline::Tensor;
-        /// let (a, b) = (Tensor::from_vec([3f64])?, Tensor::from_vec([4f64])?);
+        /// let (a, b) = (Tensor::from_vec([3f64], 1)?, Tensor::from_vec([4f64], 1)?);
         /// assert_eq!(a.hypot(&b)?.to_vec::<f64>()?, [5.0]);
         /// assert_eq!(a.hypot(4.0)?.to_vec::<f64>()?, [5.0]);
         /// # Ok::<(), straightline::Error>(())
@@ -365,7 +365,7 @@ impl Tensor {
         ///
         /// ```
         /// use straightline::Tensor;
-        /// let (a, b) = (Tensor::from_vec([3f64])?, Tensor::from_vec([2f64])?);
+        /// let (a, b) = (Tensor::from_vec([3f64], 1)?, Tensor::from_vec([2f64], 1)?);
         /// assert_eq!(a.maximum(&b)?.to_vec::<f64>()?, [3.0]);
         /// assert_eq!(a.maximum(4.0)?.to_vec::<f64>()?, [4.0]);
         /// # Ok::<(), straightline::Error>(())
@@ -376,7 +376,7 @@ impl Tensor {
         ///
         /// ```
         /// use straightline::Tensor;
-        /// let (a, b) = (Tensor::from_vec([3f64])?, Tensor::from_vec([2f64])?);
+        /// let (a, b) = (Tensor::from_vec([3f64], 1)?, Tensor::from_vec([2f64], 1)?);
         /// assert_eq!(a.minimum(&b)?.to_vec::<f64>()?, [2.0]);
         /// assert_eq!(a.minimum(4.0)?.to_vec::<f64>()?, [3.0]);
         /// # Ok::<(), straightline::Error>(())
@@ -387,7 +387,7 @@ impl Tensor {
         ///
         /// ```
         /// use straightline::Tensor;
-        /// let (a, b) = (Tensor::from_vec([3f64])?, Tensor::from_vec([2f64])?);
+        /// let (a, b) = (Tensor::from_vec([3f64], 1)?, Tensor::from_vec([2f64], 1)?);
         /// assert_eq!(a.fmax(&b)?.to_vec::<f64>()?, [3.0]);
         /// assert_eq!(a.fmax(4.0)?.to_vec::<f64>()?, [4.0]);
         /// # Ok::<(), straightline::Error>(())
@@ -398,7 +398,7 @@ impl Tensor {
         ///
         /// ```
         /// use straightline::Tensor;
-        /// let (a, b) = (Tensor::from_vec([3f64])?, Tensor::from_vec([2f64])?);
+        /// let (a, b) = (Tensor::from_vec([3f64], 1)?, Tensor::from_vec([2f64], 1)?);
         /// assert_eq!(a.fmin(&b)?.to_vec::<f64>()?, [2.0]);
         /// assert_eq!(a.fmin(4.0)?.to_vec::<f64>()?, [3.0]);
         /// # Ok::<(), straightline::Error>(())
@@ -409,7 +409,7 @@ impl Tensor {
         ///
         /// ```
         /// use straightline::Tensor;
-        /// let (a, b) = (Tensor::from_vec([1000f64])?, Tensor::from_vec([-1000f64])?);
+        /// let (a, b) = (Tensor::from_vec([1000f64], 1)?, Tensor::from_vec([-1000f64], 1)?);
         /// assert_eq!(a.logaddexp(&b)?.to_vec::<f64>()?, [1000.0]);
         /// assert_eq!(a.logaddexp(0.0)?.to_vec::<f64>()?, [1000.0]);
         /// # Ok::<(), straightline::Error>(())
@@ -420,7 +420,7 @@ impl Tensor {
         ///
         /// ```
         /// use straightline::Tensor;
-        /// let (a, b) = (Tensor::from_vec([true])?, Tensor::from_vec([false])?);
+        /// let (a, b) = (Tensor::from_vec([true], 1)?, Tensor::from_vec([false], 1)?);
         /// assert_eq!(a.logical_and(&b)?.to_vec::<bool>()?, [false]);
         /// assert_eq!(a.logical_and(true)?.to_vec::<bool>()?, [true]);
         /// # Ok::<(), straightline::Error>(())
@@ -431,7 +431,7 @@ impl Tensor {
         ///
         /// ```
         /// use straightline::Tensor;
-        /// let (a, b) = (Tensor::from_vec([true])?, Tensor::from_vec([false])?);
+        /// let (a, b) = (Tensor::from_vec([true], 1)?, Tensor::from_vec([false], 1)?);
         /// assert_eq!(a.logical_or(&b)?.to_vec::<bool>()?, [true]);
         /// assert_eq!(a.logical_or(false)?.to_vec::<bool>()?, [true]);
         /// # Ok::<(), straightline::Error>(())
@@ -442,7 +442,7 @@ impl Tensor {
         ///
         /// ```
         /// use straightline::Tensor;
-        /// let (a, b) = (Tensor::from_vec([true])?, Tensor::from_vec([false])?);
+        /// let (a, b) = (Tensor::from_vec([true], 1)?, Tensor::from_vec([false], 1)?);
         /// assert_eq!(a.logical_xor(&b)?.to_vec::<bool>()?, [true]);
         /// assert_eq!(a.logical_xor(true)?.to_vec::<bool>()?, [false]);
         /// # Ok::<(), straightline::Error>(())
@@ -453,7 +453,7 @@ impl Tensor {
         ///
         /// ```
         /// use straightline::Tensor;
-        /// let (a, b) = (Tensor::from_vec([12i64])?, Tensor::from_vec([18i64])?);
+        /// let (a, b) = (Tensor::from_vec([12i64], 1)?, Tensor::from_vec([18i64], 1)?);
         /// assert_eq!(a.gcd(&b)?.to_vec::<i64>()?, [6]);
         /// assert_eq!(a.gcd(8)?.to_vec::<i64>()?, [4]);
         /// # Ok::<(), straightline::Error>(())
@@ -464,7 +464,7 @@ impl Tensor {
         ///
         /// ```
         /// use straightline::Tensor;
-        /// let (a, b) = (Tensor::from_vec([4i64])?, Tensor::from_vec([6i64])?);
+        /// let (a, b) = (Tensor::from_vec([4i64], 1)?, Tensor::from_vec([6i64], 1)?);
         /// assert_eq!(a.lcm(&b)?.to_vec::<i64>()?, [12]);
         /// assert_eq!(a.lcm(10)?.to_vec::<i64>()?, [20]);
         /// # Ok::<(), straightline::Error>(())
@@ -475,7 +475,7 @@ impl Tensor {
         ///
         /// ```
         /// use straightline::Tensor;
-        /// let (a, b) = (Tensor::from_vec([0f64])?, Tensor::from_vec([2f64])?);
+        /// let (a, b) = (Tensor::from_vec([0f64], 1)?, Tensor::from_vec([2f64], 1)?);
         /// assert_eq!(a.heaviside(&b)?.to_vec::<f64>()?, [2.0]);
         /// assert_eq!(a.heaviside(0.5)?.to_vec::<f64>()?, [0.5]);
         /// # Ok::<(), straightline::Error>(())

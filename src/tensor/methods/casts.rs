@@ -70,6 +70,9 @@ impl Tensor {
     /// assert_eq!(tensor([1, 2])?.to_dtype(DType::F32)?.to_vec::<f32>()?, [1.0, 2.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
+    #[doc(alias = "type")]
+    #[doc(alias = "to_kind")]
+    #[doc(alias = "cast")]
     #[track_caller]
     pub fn to_dtype(&self, dtype: DType) -> Result<Tensor> {
         aten::to_dtype(self, dtype, false, false, None)
@@ -83,6 +86,8 @@ impl Tensor {
     /// assert_eq!(tensor([1, 2])?.to_device(Device::META)?.sizes(), [2]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
+    #[doc(alias = "cuda")]
+    #[doc(alias = "cpu")]
     #[track_caller]
     pub fn to_device(&self, device: Device) -> Result<Tensor> {
         aten::to_dtype_layout(self, None, None, Some(device), None, false, false, None)

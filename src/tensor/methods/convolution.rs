@@ -86,8 +86,15 @@ macro_rules! convolutions {
         impl Tensor {$(
             $(#[$doc])*
             #[track_caller]
-            pub fn $name<'a>(&self, weight: impl AsRef<Tensor>, bias: impl Into<Option<&'a Tensor>>) -> Result<Tensor> {
-                self.$with(weight, bias, ConvOptions::default())
+            pub fn $name<'a>(
+                &self,
+                weight: impl AsRef<Tensor>,
+                bias: impl Into<Option<&'a Tensor>>,
+                stride: impl Ints,
+                padding: impl Ints,
+            ) -> Result<Tensor> {
+                let options = ConvOptions::default().stride(stride).padding(padding);
+                self.$with(weight, bias, options)
             }
 
             $(#[$with_doc])*
@@ -112,17 +119,17 @@ macro_rules! convolutions {
     };
 }
 convolutions! {
-    /// The convolution of `[batch, in, length]` (or without the batch) with weights `[out, in / groups, kernel]` and a
-    /// bias `[out]`. See [`aten::conv1d`].
+    /// The convolution of `[batch, in, length]` (or without the batch) with weights `[out, in / groups, kernel]`, a bias
+    /// `[out]`, a stride and so many zeros on each side. See [`aten::conv1d`].
     ///
     /// ```
     /// use straightline::tensor;
     /// let (x, w) = (tensor([[[1.0, 2.0, 3.0, 4.0]]])?, tensor([[[1.0, -1.0]]])?);
-    /// assert_eq!(x.conv1d(&w, None)?.to_vec::<f32>()?, [-1.0, -1.0, -1.0]);
+    /// assert_eq!(x.conv1d(&w, None, 1, 0)?.to_vec::<f32>()?, [-1.0, -1.0, -1.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     conv1d,
-    /// [`Tensor::conv1d`] with [`ConvOptions`].
+    /// [`Tensor::conv1d`] with dilation, groups and whatever else [`ConvOptions`] has.
     ///
     /// ```
     /// use straightline::{ConvOptions, tensor};
@@ -135,17 +142,19 @@ convolutions! {
     |x, w, b, o| aten::conv1d(x, w, b, &o.stride, &o.padding, &o.dilation, o.groups);
 
     /// The convolution of `[batch, in, height, width]` (or without the batch) with weights `[out, in / groups, kernel
-    /// height, kernel width]` and a bias `[out]`. See [`aten::conv2d`].
+    /// height, kernel width]`, a bias `[out]`, a stride and so many zeros on each side, each one number for both dimensions
+    /// or one for each. See [`aten::conv2d`].
     ///
     /// ```
     /// use straightline::Tensor;
     /// let (x, w) = (Tensor::ones([1, 1, 3, 4])?, Tensor::ones([1, 1, 3, 3])?);
-    /// assert_eq!(x.conv2d(&w, None)?.to_vec::<f32>()?, [9.0, 9.0]);
-    /// assert_eq!(x.conv2d(&w, &Tensor::ones(1)?)?.to_vec::<f32>()?, [10.0, 10.0]);
+    /// assert_eq!(x.conv2d(&w, None, 1, 0)?.to_vec::<f32>()?, [9.0, 9.0]);
+    /// assert_eq!(x.conv2d(&w, &Tensor::ones(1)?, 1, 0)?.to_vec::<f32>()?, [10.0, 10.0]);
+    /// assert_eq!(x.conv2d(&w, None, 2, (1, 0))?.to_vec::<f32>()?, [6.0, 6.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     conv2d,
-    /// [`Tensor::conv2d`] with [`ConvOptions`].
+    /// [`Tensor::conv2d`] with dilation, groups and whatever else [`ConvOptions`] has.
     ///
     /// ```
     /// use straightline::{ConvOptions, Tensor};
@@ -158,16 +167,17 @@ convolutions! {
     |x, w, b, o| aten::conv2d(x, w, b, &o.stride, &o.padding, &o.dilation, o.groups);
 
     /// The convolution of `[batch, in, depth, height, width]` (or without the batch) with weights `[out, in / groups,
-    /// kernel depth, kernel height, kernel width]` and a bias `[out]`. See [`aten::conv3d`].
+    /// kernel depth, kernel height, kernel width]`, a bias `[out]`, a stride and so many zeros on each side, each one number
+    /// for all dimensions or one for each. See [`aten::conv3d`].
     ///
     /// ```
     /// use straightline::Tensor;
     /// let (x, w) = (Tensor::ones([1, 1, 2, 2, 3])?, Tensor::ones([1, 1, 2, 2, 2])?);
-    /// assert_eq!(x.conv3d(&w, None)?.to_vec::<f32>()?, [8.0, 8.0]);
+    /// assert_eq!(x.conv3d(&w, None, 1, 0)?.to_vec::<f32>()?, [8.0, 8.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     conv3d,
-    /// [`Tensor::conv3d`] with [`ConvOptions`].
+    /// [`Tensor::conv3d`] with dilation, groups and whatever else [`ConvOptions`] has.
     ///
     /// ```
     /// use straightline::{ConvOptions, Tensor};
@@ -185,11 +195,11 @@ convolutions! {
     /// ```
     /// use straightline::tensor;
     /// let (x, w) = (tensor([[[1.0, 2.0]]])?, tensor([[[1.0, 10.0]]])?);
-    /// assert_eq!(x.conv_transpose1d(&w, None)?.to_vec::<f32>()?, [1.0, 12.0, 20.0]);
+    /// assert_eq!(x.conv_transpose1d(&w, None, 1, 0)?.to_vec::<f32>()?, [1.0, 12.0, 20.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     conv_transpose1d,
-    /// [`Tensor::conv_transpose1d`] with [`ConvOptions`].
+    /// [`Tensor::conv_transpose1d`] with dilation, groups and whatever else [`ConvOptions`] has.
     ///
     /// ```
     /// use straightline::{ConvOptions, tensor};
@@ -209,11 +219,11 @@ convolutions! {
     /// ```
     /// use straightline::tensor;
     /// let (x, w) = (tensor([[[[1.0, 2.0]]]])?, tensor([[[[1.0, 10.0]]]])?);
-    /// assert_eq!(x.conv_transpose2d(&w, None)?.to_vec::<f32>()?, [1.0, 12.0, 20.0]);
+    /// assert_eq!(x.conv_transpose2d(&w, None, 1, 0)?.to_vec::<f32>()?, [1.0, 12.0, 20.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     conv_transpose2d,
-    /// [`Tensor::conv_transpose2d`] with [`ConvOptions`].
+    /// [`Tensor::conv_transpose2d`] with dilation, groups and whatever else [`ConvOptions`] has.
     ///
     /// ```
     /// use straightline::{ConvOptions, tensor};
@@ -235,11 +245,11 @@ convolutions! {
     /// ```
     /// use straightline::Tensor;
     /// let (x, w) = (Tensor::ones([1, 1, 1, 1, 2])?, Tensor::ones([1, 1, 1, 1, 2])?);
-    /// assert_eq!(x.conv_transpose3d(&w, None)?.to_vec::<f32>()?, [1.0, 2.0, 1.0]);
+    /// assert_eq!(x.conv_transpose3d(&w, None, 1, 0)?.to_vec::<f32>()?, [1.0, 2.0, 1.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     conv_transpose3d,
-    /// [`Tensor::conv_transpose3d`] with [`ConvOptions`].
+    /// [`Tensor::conv_transpose3d`] with dilation, groups and whatever else [`ConvOptions`] has.
     ///
     /// ```
     /// use straightline::{ConvOptions, Tensor};

@@ -136,6 +136,11 @@ impl Tensor {
     ///
     /// # Errors
     /// Another number of dimensions.
+    #[doc(alias = "dims1")]
+    #[doc(alias = "dims2")]
+    #[doc(alias = "dims3")]
+    #[doc(alias = "dims4")]
+    #[doc(alias = "dims5")]
     #[track_caller]
     pub fn dims<const N: usize>(&self) -> Result<[i64; N]> {
         <[i64; N]>::try_from(self.sizes()).map_err(|_| {

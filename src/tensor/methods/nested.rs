@@ -10,7 +10,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// let batch = Tensor::nested(&[Tensor::from_vec([1f32, 2.0])?, Tensor::from_vec([3f32])?])?;
+    /// let batch = Tensor::nested(&[Tensor::from_vec([1f32, 2.0], 2)?, Tensor::from_vec([3f32], 1)?])?;
     /// assert_eq!(batch.sizes(), [2, -1]);
     /// assert_eq!(batch.to_padded(0.0)?.to_vec::<f32>()?, [1.0, 2.0, 3.0, 0.0]);
     /// # Ok::<(), straightline::Error>(())

@@ -57,7 +57,7 @@ impl Tensor {
     /// use straightline::Tensor;
     /// let a = Tensor::from_slice(&[1f32, 2.0], &[1, 2])?;
     /// let b = Tensor::from_slice(&[3f32, 4.0], &[2, 1])?;
-    /// assert_eq!(Tensor::from_vec([1f32])?.addmm(&a, &b)?.to_vec::<f32>()?, [12.0]);
+    /// assert_eq!(Tensor::from_vec([1f32], 1)?.addmm(&a, &b)?.to_vec::<f32>()?, [12.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -134,7 +134,7 @@ impl Tensor {
     /// ```
     /// use straightline::Tensor;
     /// let w = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0], &[2, 2])?;
-    /// assert_eq!(w.embedding(&Tensor::from_vec([1i64])?)?.to_vec::<f32>()?, [3.0, 4.0]);
+    /// assert_eq!(w.embedding(&Tensor::from_vec([1i64], 1)?)?.to_vec::<f32>()?, [3.0, 4.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -146,8 +146,8 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// let x = Tensor::from_vec([1f32, 2.0])?;
-    /// assert_eq!(x.index_select(0, &Tensor::from_vec([1i64, 0])?)?.to_vec::<f32>()?, [2.0, 1.0]);
+    /// let x = Tensor::from_vec([1f32, 2.0], 2)?;
+    /// assert_eq!(x.index_select(0, &Tensor::from_vec([1i64, 0], 2)?)?.to_vec::<f32>()?, [2.0, 1.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -159,8 +159,8 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// let x = Tensor::from_vec([1f32, 2.0])?;
-    /// assert_eq!(x.gather(0, &Tensor::from_vec([1i64])?)?.to_vec::<f32>()?, [2.0]);
+    /// let x = Tensor::from_vec([1f32, 2.0], 2)?;
+    /// assert_eq!(x.gather(0, &Tensor::from_vec([1i64], 1)?)?.to_vec::<f32>()?, [2.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]

@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::literal;
 use crate::tensor::{Int, Ints, Literal, Tensor};
+use std::panic::Location;
 use straightline_passes::ir::{DType, Scalar};
 
 /// The positions, among the sorted elements along a dimension, between which parts of them lie, and how far.
@@ -36,8 +37,8 @@ fn ranks(parts: &[f64], of: &Tensor, dim: i64) -> Result<(Tensor, Tensor, Tensor
         false => t.to_device(of.device()),
     };
     Ok((
-        there(Tensor::from_vec(whole(f64::floor))?)?,
-        there(Tensor::from_vec(whole(f64::ceil))?)?,
+        there(Tensor::from_vec(whole(f64::floor), -1)?)?,
+        there(Tensor::from_vec(whole(f64::ceil), -1)?)?,
         there(Tensor::with(dtype).literal(between)?)?,
     ))
 }
@@ -93,10 +94,17 @@ impl Tensor {
 
     #[track_caller]
     fn quantile_over(&self, q: impl Literal, dim: impl Int, keepdim: bool) -> Result<Tensor> {
+        let at = Location::caller();
+        self.quantile_of(q, dim, keepdim)
+            .map_err(|e| e.with_call("aten::quantile", [self]).with_location(at))
+    }
+
+    #[track_caller]
+    fn quantile_of(&self, q: impl Literal, dim: impl Int, keepdim: bool) -> Result<Tensor> {
         let (parts, several) = literal::list(&q)
             .ok_or_else(|| Error::shape("quantile() q must be a number or a list of numbers"))?;
         let (low, high, between) = ranks(&parts, self, dim.to_i64())?;
-        let sorted = self.movedim(dim.to_i64(), -1)?.sort()?.0;
+        let sorted = self.movedim(dim.to_i64(), -1)?.sort(-1, false)?.0;
         // NaN is sorted last, and one is enough
         let last = sorted.select(-1, -1)?;
         let sorted = sorted.masked_fill(&last.isnan()?.unsqueeze(-1)?, f64::NAN)?;
@@ -135,9 +143,12 @@ impl Tensor {
             0 | 1 => self.reshape((1, -1))?,
             2 => self.clone(),
             n => {
-                return Err(Error::shape(format!(
+                let e = Error::shape(format!(
                     "cov(): expected input to have two or fewer dimensions but got an input with {n} dimensions"
-                )));
+                ));
+                return Err(e
+                    .with_call("aten::cov", [self])
+                    .with_location(Location::caller()));
             }
         };
         let n = x.size(1)?;

@@ -11,7 +11,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::{DType, Tensor};
-    /// let q = Tensor::from_vec([0.5f32, -1.0, 2.0])?.quantize_per_tensor(0.1, 10, DType::QUInt8)?;
+    /// let q = Tensor::from_vec([0.5f32, -1.0, 2.0], 3)?.quantize_per_tensor(0.1, 10, DType::QUInt8)?;
     /// assert_eq!(q.int_repr()?.to_vec::<u8>()?, [15, 0, 30]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
@@ -48,7 +48,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::{DType, Tensor};
-    /// let q = Tensor::from_vec([0.3f32, 9.0])?.quantize_per_tensor(0.5, 0, DType::QInt8)?;
+    /// let q = Tensor::from_vec([0.3f32, 9.0], 2)?.quantize_per_tensor(0.5, 0, DType::QInt8)?;
     /// assert_eq!(q.dequantize()?.to_vec::<f32>()?, [0.5, 9.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```

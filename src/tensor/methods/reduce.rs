@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::ops::aten;
-use crate::tensor::{Int, Ints, Tensor};
+use crate::tensor::{Int, Ints, OptionalInt, Tensor};
 use straightline_passes::ir::Scalar;
 
 impl Tensor {
@@ -14,6 +14,7 @@ impl Tensor {
     /// assert_eq!(x.sum()?.to_vec::<f32>()?, [10.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
+    #[doc(alias = "sum_all")]
     #[track_caller]
     pub fn sum(&self) -> Result<Tensor> {
         aten::sum(self, None)
@@ -52,6 +53,7 @@ impl Tensor {
     /// assert_eq!(x.mean()?.to_vec::<f32>()?, [2.5]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
+    #[doc(alias = "mean_all")]
     #[track_caller]
     pub fn mean(&self) -> Result<Tensor> {
         aten::mean(self, None)
@@ -183,32 +185,23 @@ impl Tensor {
         aten::max_dim(self, dim.to_i64(), true)
     }
 
-    /// The position of the first of the largest elements in row-major order. See [`aten::argmax`].
+    /// The positions of the largest elements along a dimension, of the first where several are equal; in the whole
+    /// tensor in row-major order for `None`. See [`aten::argmax`].
     ///
     /// ```
     /// use straightline::tensor;
-    /// assert_eq!(tensor([[1.0, 3.0], [0.0, 2.0]])?.argmax()?.item::<i64>()?, 1);
+    /// let x = tensor([[1.0, 3.0], [0.0, 2.0]])?;
+    /// assert_eq!(x.argmax(-1)?.to_vec::<i64>()?, [1, 1]);
+    /// assert_eq!(x.argmax(None)?.item::<i64>()?, 1);
     /// # Ok::<(), straightline::Error>(())
     /// ```
+    #[doc(alias = "argmax_dim")]
     #[track_caller]
-    pub fn argmax(&self) -> Result<Tensor> {
-        aten::argmax(self, None, false)
+    pub fn argmax(&self, dim: impl OptionalInt) -> Result<Tensor> {
+        aten::argmax(self, dim.to_option(), false)
     }
 
-    /// [`Tensor::argmax`] along a dimension, which stays with size 1 where `keepdim` says so.
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// let x = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0], &[2, 2])?;
-    /// assert_eq!(x.argmax_dim(1)?.to_vec::<i64>()?, [1, 1]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn argmax_dim(&self, dim: impl Int) -> Result<Tensor> {
-        aten::argmax(self, Some(dim.to_i64()), false)
-    }
-
-    /// [`Tensor::argmax_dim`], whose dimensions stay, with size 1.
+    /// [`Tensor::argmax`], whose dimension stays, with size 1; every one for `None`.
     ///
     /// ```
     /// use straightline::tensor;
@@ -216,8 +209,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn argmax_keepdim(&self, dim: impl Int) -> Result<Tensor> {
-        aten::argmax(self, Some(dim.to_i64()), true)
+    pub fn argmax_keepdim(&self, dim: impl OptionalInt) -> Result<Tensor> {
+        aten::argmax(self, dim.to_option(), true)
     }
 
     /// The smallest element. See [`aten::min`].
@@ -258,32 +251,23 @@ impl Tensor {
         aten::min_dim(self, dim.to_i64(), true)
     }
 
-    /// The position of the first of the smallest elements in row-major order. See [`aten::argmin`].
+    /// The positions of the smallest elements along a dimension, of the first where several are equal; in the whole
+    /// tensor in row-major order for `None`. See [`aten::argmin`].
     ///
     /// ```
     /// use straightline::tensor;
-    /// assert_eq!(tensor([[1.0, 3.0], [0.0, 2.0]])?.argmin()?.item::<i64>()?, 2);
+    /// let x = tensor([[1.0, 3.0], [0.0, 2.0]])?;
+    /// assert_eq!(x.argmin(-1)?.to_vec::<i64>()?, [0, 0]);
+    /// assert_eq!(x.argmin(None)?.item::<i64>()?, 2);
     /// # Ok::<(), straightline::Error>(())
     /// ```
+    #[doc(alias = "argmin_dim")]
     #[track_caller]
-    pub fn argmin(&self) -> Result<Tensor> {
-        aten::argmin(self, None, false)
+    pub fn argmin(&self, dim: impl OptionalInt) -> Result<Tensor> {
+        aten::argmin(self, dim.to_option(), false)
     }
 
-    /// [`Tensor::argmin`] along a dimension, which stays with size 1 where `keepdim` says so.
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// let x = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0], &[2, 2])?;
-    /// assert_eq!(x.argmin_dim(1)?.to_vec::<i64>()?, [0, 0]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn argmin_dim(&self, dim: impl Int) -> Result<Tensor> {
-        aten::argmin(self, Some(dim.to_i64()), false)
-    }
-
-    /// [`Tensor::argmin_dim`], whose dimensions stay, with size 1.
+    /// [`Tensor::argmin`], whose dimension stays, with size 1; every one for `None`.
     ///
     /// ```
     /// use straightline::tensor;
@@ -291,8 +275,8 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn argmin_keepdim(&self, dim: impl Int) -> Result<Tensor> {
-        aten::argmin(self, Some(dim.to_i64()), true)
+    pub fn argmin_keepdim(&self, dim: impl OptionalInt) -> Result<Tensor> {
+        aten::argmin(self, dim.to_option(), true)
     }
 
     /// Whether any element is non-zero. See [`aten::any`].
@@ -463,7 +447,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// let x = Tensor::from_vec([0f32, 0.0])?;
+    /// let x = Tensor::from_vec([0f32, 0.0], 2)?;
     /// assert_eq!(x.softmax(0)?.to_vec::<f32>()?, [0.5, 0.5]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
@@ -476,7 +460,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// let x = Tensor::from_vec([5f32])?;
+    /// let x = Tensor::from_vec([5f32], 1)?;
     /// assert_eq!(x.log_softmax(0)?.to_vec::<f32>()?, [0.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
@@ -502,7 +486,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// let x = Tensor::from_vec([1f64, 3.0])?;
+    /// let x = Tensor::from_vec([1f64, 3.0], 2)?;
     /// assert_eq!(x.layer_norm_with(&[2], None, None, 0.0)?.to_vec::<f64>()?, [-1.0, 1.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
@@ -541,7 +525,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// let x = Tensor::from_vec([2f32, 2.0])?;
+    /// let x = Tensor::from_vec([2f32, 2.0], 2)?;
     /// assert_eq!(x.rms_norm_with(&[2], None, 0.0)?.to_vec::<f32>()?, [1.0, 1.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```

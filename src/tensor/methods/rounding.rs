@@ -9,7 +9,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([2.0f64])?.neg()?.to_vec::<f64>()?, [-2.0]);
+    /// assert_eq!(Tensor::from_vec([2.0f64], 1)?.neg()?.to_vec::<f64>()?, [-2.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -27,7 +27,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([-2.0f64])?.abs()?.to_vec::<f64>()?, [2.0]);
+    /// assert_eq!(Tensor::from_vec([-2.0f64], 1)?.abs()?.to_vec::<f64>()?, [2.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -45,7 +45,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([-2.0f64])?.sign()?.to_vec::<f64>()?, [-1.0]);
+    /// assert_eq!(Tensor::from_vec([-2.0f64], 1)?.sign()?.to_vec::<f64>()?, [-1.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -63,7 +63,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([1.5f64])?.floor()?.to_vec::<f64>()?, [1.0]);
+    /// assert_eq!(Tensor::from_vec([1.5f64], 1)?.floor()?.to_vec::<f64>()?, [1.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -81,7 +81,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([1.5f64])?.ceil()?.to_vec::<f64>()?, [2.0]);
+    /// assert_eq!(Tensor::from_vec([1.5f64], 1)?.ceil()?.to_vec::<f64>()?, [2.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -99,7 +99,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([2.5f64])?.round()?.to_vec::<f64>()?, [2.0]);
+    /// assert_eq!(Tensor::from_vec([2.5f64], 1)?.round()?.to_vec::<f64>()?, [2.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -117,7 +117,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([-1.5f64])?.trunc()?.to_vec::<f64>()?, [-1.0]);
+    /// assert_eq!(Tensor::from_vec([-1.5f64], 1)?.trunc()?.to_vec::<f64>()?, [-1.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -135,7 +135,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([-1.0f64])?.relu()?.to_vec::<f64>()?, [0.0]);
+    /// assert_eq!(Tensor::from_vec([-1.0f64], 1)?.relu()?.to_vec::<f64>()?, [0.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -153,7 +153,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([0.0f64])?.silu()?.to_vec::<f64>()?, [0.0]);
+    /// assert_eq!(Tensor::from_vec([0.0f64], 1)?.silu()?.to_vec::<f64>()?, [0.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -171,7 +171,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([0f32])?.gelu()?.to_vec::<f32>()?, [0.0]);
+    /// assert_eq!(Tensor::from_vec([0f32], 1)?.gelu()?.to_vec::<f32>()?, [0.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -183,7 +183,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([0f32])?.gelu_tanh()?.to_vec::<f32>()?, [0.0]);
+    /// assert_eq!(Tensor::from_vec([0f32], 1)?.gelu_tanh()?.to_vec::<f32>()?, [0.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -195,7 +195,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([3f32])?.square()?.to_vec::<f32>()?, [9.0]);
+    /// assert_eq!(Tensor::from_vec([3f32], 1)?.square()?.to_vec::<f32>()?, [9.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -207,7 +207,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([f32::NAN])?.isnan()?.to_vec::<bool>()?, [true]);
+    /// assert_eq!(Tensor::from_vec([f32::NAN], 1)?.isnan()?.to_vec::<bool>()?, [true]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -219,7 +219,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([1f32])?.isinf()?.to_vec::<bool>()?, [false]);
+    /// assert_eq!(Tensor::from_vec([1f32], 1)?.isinf()?.to_vec::<bool>()?, [false]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -231,7 +231,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([0f32])?.logical_not()?.to_vec::<bool>()?, [true]);
+    /// assert_eq!(Tensor::from_vec([0f32], 1)?.logical_not()?.to_vec::<bool>()?, [true]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -243,7 +243,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([0i64])?.bitwise_not()?.to_vec::<i64>()?, [-1]);
+    /// assert_eq!(Tensor::from_vec([0i64], 1)?.bitwise_not()?.to_vec::<i64>()?, [-1]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]

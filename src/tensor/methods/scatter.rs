@@ -153,7 +153,7 @@ impl Tensor {
     /// ```
     /// use straightline::Tensor;
     /// let x = Tensor::from_slice(&[3f32, 1.0, 2.0], &[3])?;
-    /// let order = x.argsort_dim(0, false)?;
+    /// let order = x.argsort(0, false)?;
     /// assert_eq!(x.take_along_dim(&order, 0)?.to_vec::<f32>()?, [1.0, 2.0, 3.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```

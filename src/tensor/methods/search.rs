@@ -286,27 +286,17 @@ impl Tensor {
         aten::meshgrid_indexing(&tensors.tensors(), "ij")
     }
 
-    /// Different indices drawn with these probabilities, which need not sum to 1. See [`aten::multinomial`].
+    /// So many indices drawn with these probabilities, which need not sum to 1; `replacement` says whether an index may be
+    /// drawn again. See [`aten::multinomial`].
     ///
     /// ```
     /// use straightline::tensor;
-    /// assert_eq!(tensor([0.0, 1.0])?.multinomial(1)?.to_vec::<i64>()?, [1]);
+    /// assert_eq!(tensor([0.0, 1.0])?.multinomial(1, false)?.to_vec::<i64>()?, [1]);
+    /// assert_eq!(tensor([0.0, 1.0])?.multinomial(2, true)?.to_vec::<i64>()?, [1, 1]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn multinomial(&self, samples: impl Int) -> Result<Tensor> {
-        self.multinomial_with(samples.to_i64(), false)
-    }
-
-    /// [`Tensor::multinomial`], where `replacement` says whether an index may be drawn again.
-    ///
-    /// ```
-    /// use straightline::tensor;
-    /// assert_eq!(tensor([0.0, 1.0])?.multinomial_with(1, false)?.to_vec::<i64>()?, [1]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn multinomial_with(&self, samples: impl Int, replacement: bool) -> Result<Tensor> {
+    pub fn multinomial(&self, samples: impl Int, replacement: bool) -> Result<Tensor> {
         aten::multinomial(self, samples.to_i64(), replacement, None)
     }
 

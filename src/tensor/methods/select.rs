@@ -15,6 +15,9 @@ impl Tensor {
     /// assert_eq!(x.gt(0)?.where_cond(&x, 0.0)?.to_vec::<f32>()?, [0.0, 2.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
+    #[doc(alias = "where")]
+    #[doc(alias = "where_self")]
+    #[doc(alias = "mask_where")]
     #[track_caller]
     pub fn where_cond<'a, 'b>(
         &self,
@@ -36,6 +39,7 @@ impl Tensor {
     /// assert_eq!(x.masked_fill(&x.lt(1.5)?, 0.0)?.to_vec::<f32>()?, [0.0, 2.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
+    #[doc(alias = "mask_fill")]
     #[track_caller]
     pub fn masked_fill<'a>(
         &self,
@@ -119,7 +123,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// let x = Tensor::from_vec([2f32])?;
+    /// let x = Tensor::from_vec([2f32], 1)?;
     /// assert_eq!(x.addcmul_with(&x, &x, 1)?.to_vec::<f32>()?, [6.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
@@ -150,7 +154,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// let x = Tensor::from_vec([2f32])?;
+    /// let x = Tensor::from_vec([2f32], 1)?;
     /// assert_eq!(x.addcdiv_with(&x, &x, 1)?.to_vec::<f32>()?, [3.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```

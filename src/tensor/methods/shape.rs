@@ -40,6 +40,7 @@ impl Tensor {
     /// assert_eq!(tensor([[1, 2], [3, 4]])?.flatten()?.to_vec::<i64>()?, [1, 2, 3, 4]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
+    #[doc(alias = "flatten_all")]
     #[track_caller]
     pub fn flatten(&self) -> Result<Tensor> {
         self.flatten_dims(0, -1)
@@ -53,6 +54,8 @@ impl Tensor {
     /// assert_eq!(x.flatten_dims(0, -1)?.sizes(), [6]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
+    #[doc(alias = "flatten_from")]
+    #[doc(alias = "flatten_to")]
     #[track_caller]
     pub fn flatten_dims(&self, start: impl Int, end: impl Int) -> Result<Tensor> {
         aten::flatten_using_ints(self, start.to_i64(), end.to_i64())
@@ -105,6 +108,7 @@ impl Tensor {
     /// assert_eq!(x.unsqueeze(0)?.expand(&[4, 2, 3])?.sizes(), [4, 2, 3]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
+    #[doc(alias = "broadcast_as")]
     #[track_caller]
     pub fn expand(&self, sizes: impl Ints) -> Result<Tensor> {
         aten::expand(self, &sizes.ints(), false)
@@ -195,6 +199,7 @@ impl Tensor {
     /// assert_eq!(x.unsqueeze(1)?.sizes(), [2, 1, 3]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
+    #[doc(alias = "unsqueeze_dim")]
     #[track_caller]
     pub fn unsqueeze(&self, dim: impl Int) -> Result<Tensor> {
         aten::unsqueeze(self, dim.to_i64())
@@ -264,6 +269,8 @@ impl Tensor {
     /// assert_eq!(x.copied()?.shares_storage_with(&x), false);
     /// # Ok::<(), straightline::Error>(())
     /// ```
+    #[doc(alias = "deepcopy")]
+    #[doc(alias = "copy")]
     #[track_caller]
     pub fn copied(&self) -> Result<Tensor> {
         aten::clone(self, None)
@@ -323,8 +330,8 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// let x = Tensor::from_vec([0f32, 0.0])?;
-    /// x.copy_(&Tensor::from_vec([7i64])?)?;
+    /// let x = Tensor::from_vec([0f32, 0.0], 2)?;
+    /// x.copy_(&Tensor::from_vec([7i64], 1)?)?;
     /// assert_eq!(x.to_vec::<f32>()?, [7.0, 7.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
@@ -337,7 +344,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// let x = Tensor::from_vec([0f32])?;
+    /// let x = Tensor::from_vec([0f32], 1)?;
     /// x.fill_(3)?;
     /// assert_eq!(x.to_vec::<f32>()?, [3.0]);
     /// # Ok::<(), straightline::Error>(())
@@ -351,7 +358,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// let x = Tensor::from_vec([5f32])?;
+    /// let x = Tensor::from_vec([5f32], 1)?;
     /// x.zero_()?;
     /// assert_eq!(x.to_vec::<f32>()?, [0.0]);
     /// # Ok::<(), straightline::Error>(())
@@ -404,6 +411,8 @@ impl Tensor {
     /// assert_eq!(x.unbind(0)?.len(), 2);
     /// # Ok::<(), straightline::Error>(())
     /// ```
+    #[doc(alias = "rows")]
+    #[doc(alias = "iter_dim")]
     #[track_caller]
     pub fn unbind(&self, dim: impl Int) -> Result<Vec<Tensor>> {
         aten::unbind_int(self, dim.to_i64())
@@ -413,10 +422,12 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// let x = Tensor::from_vec([1i64])?;
+    /// let x = Tensor::from_vec([1i64], 1)?;
     /// assert_eq!(Tensor::cat(&[x.clone(), x], 0)?.to_vec::<i64>()?, [1, 1]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
+    #[doc(alias = "concat")]
+    #[doc(alias = "concatenate")]
     #[track_caller]
     pub fn cat(tensors: impl Tensors, dim: impl Int) -> Result<Tensor> {
         aten::cat(&tensors.tensors(), dim.to_i64())
@@ -426,7 +437,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// let x = Tensor::from_vec([1i64])?;
+    /// let x = Tensor::from_vec([1i64], 1)?;
     /// assert_eq!(Tensor::stack(&[x.clone(), x], 0)?.sizes(), [2, 1]);
     /// # Ok::<(), straightline::Error>(())
     /// ```

@@ -5,56 +5,35 @@ use crate::ops::aten;
 use crate::tensor::{Int, Tensor};
 
 impl Tensor {
-    /// The elements along the last dimension in order, and where each was. NaN is the largest. See [`aten::sort`].
+    /// The elements along a dimension in order, the largest first where `descending`, and where each was. NaN is the
+    /// largest. See [`aten::sort`].
     ///
     /// ```
     /// use straightline::tensor;
-    /// let (values, indices) = tensor([3.0, 1.0, 2.0])?.sort()?;
+    /// let (values, indices) = tensor([3.0, 1.0, 2.0])?.sort(-1, false)?;
     /// assert_eq!(values.to_vec::<f32>()?, [1.0, 2.0, 3.0]);
     /// assert_eq!(indices.to_vec::<i64>()?, [1, 2, 0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
+    #[doc(alias = "sort_last_dim")]
     #[track_caller]
-    pub fn sort(&self) -> Result<(Tensor, Tensor)> {
-        self.sort_dim(-1, false)
-    }
-
-    /// [`Tensor::sort`] along a dimension, the largest first where `descending`.
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// let (values, indices) = Tensor::from_vec([3f32, 1.0, 2.0])?.sort_dim(-1, false)?;
-    /// assert_eq!(values.to_vec::<f32>()?, [1.0, 2.0, 3.0]);
-    /// assert_eq!(indices.to_vec::<i64>()?, [1, 2, 0]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn sort_dim(&self, dim: impl Int, descending: bool) -> Result<(Tensor, Tensor)> {
+    pub fn sort(&self, dim: impl Int, descending: bool) -> Result<(Tensor, Tensor)> {
         aten::sort(self, dim.to_i64(), descending)
     }
 
-    /// The places of the elements along the last dimension in order. See [`aten::argsort`].
+    /// The places of the elements along a dimension in order, that of the largest first where `descending`. See
+    /// [`aten::argsort`].
     ///
     /// ```
     /// use straightline::tensor;
-    /// assert_eq!(tensor([3.0, 1.0, 2.0])?.argsort()?.to_vec::<i64>()?, [1, 2, 0]);
+    /// let x = tensor([3.0, 1.0, 2.0])?;
+    /// assert_eq!(x.argsort(-1, false)?.to_vec::<i64>()?, [1, 2, 0]);
+    /// assert_eq!(x.argsort(0, true)?.to_vec::<i64>()?, [0, 2, 1]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
+    #[doc(alias = "arg_sort")]
     #[track_caller]
-    pub fn argsort(&self) -> Result<Tensor> {
-        self.argsort_dim(-1, false)
-    }
-
-    /// [`Tensor::argsort`] along a dimension, the largest first where `descending`.
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// let x = Tensor::from_vec([3f32, 1.0, 2.0])?;
-    /// assert_eq!(x.argsort_dim(0, true)?.to_vec::<i64>()?, [0, 2, 1]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn argsort_dim(&self, dim: impl Int, descending: bool) -> Result<Tensor> {
+    pub fn argsort(&self, dim: impl Int, descending: bool) -> Result<Tensor> {
         aten::argsort(self, dim.to_i64(), descending)
     }
 
@@ -76,7 +55,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// let (values, indices) = Tensor::from_vec([3f32, 1.0, 2.0])?.topk_dim(2, -1, true)?;
+    /// let (values, indices) = Tensor::from_vec([3f32, 1.0, 2.0], 3)?.topk_dim(2, -1, true)?;
     /// assert_eq!(values.to_vec::<f32>()?, [3.0, 2.0]);
     /// assert_eq!(indices.to_vec::<i64>()?, [0, 2]);
     /// # Ok::<(), straightline::Error>(())
@@ -90,7 +69,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// let x = Tensor::from_vec([1i32, 2, 3])?;
+    /// let x = Tensor::from_vec([1i32, 2, 3], 3)?;
     /// assert_eq!(x.cumsum(0)?.to_vec::<i64>()?, [1, 3, 6]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
@@ -103,7 +82,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// let x = Tensor::from_vec([1f32, 2.0, 3.0])?;
+    /// let x = Tensor::from_vec([1f32, 2.0, 3.0], 3)?;
     /// assert_eq!(x.cumprod(0)?.to_vec::<f32>()?, [1.0, 2.0, 6.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```

@@ -12,7 +12,7 @@ impl Tensor {
     /// ```
     /// use straightline::Tensor;
     /// let indices = Tensor::from_slice(&[0i64, 1, 2, 0], &[2, 2])?; // (0, 2) and (1, 0)
-    /// let s = Tensor::sparse_coo(&indices, &Tensor::from_vec([3f32, 4.0])?, &[2, 3])?;
+    /// let s = Tensor::sparse_coo(&indices, &Tensor::from_vec([3f32, 4.0], 2)?, &[2, 3])?;
     /// assert_eq!(s.to_dense()?.to_vec::<f32>()?, [0.0, 0.0, 3.0, 4.0, 0.0, 0.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
@@ -44,9 +44,9 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// let crow = Tensor::from_vec([0i64, 1, 2])?;
-    /// let col = Tensor::from_vec([2i64, 0])?;
-    /// let m = Tensor::sparse_csr(&crow, &col, &Tensor::from_vec([3f32, 4.0])?, &[2, 3])?;
+    /// let crow = Tensor::from_vec([0i64, 1, 2], 3)?;
+    /// let col = Tensor::from_vec([2i64, 0], 2)?;
+    /// let m = Tensor::sparse_csr(&crow, &col, &Tensor::from_vec([3f32, 4.0], 2)?, &[2, 3])?;
     /// let x = Tensor::from_slice(&[1f32, 1.0, 1.0], &[3, 1])?;
     /// assert_eq!(m.mm(&x)?.to_vec::<f32>()?, [3.0, 4.0]);
     /// # Ok::<(), straightline::Error>(())
@@ -121,7 +121,7 @@ impl Tensor {
     /// ```
     /// use straightline::Tensor;
     /// let twice = Tensor::from_slice(&[1i64, 1], &[1, 2])?;
-    /// let s = Tensor::sparse_coo(&twice, &Tensor::from_vec([3f32, 4.0])?, &[2])?;
+    /// let s = Tensor::sparse_coo(&twice, &Tensor::from_vec([3f32, 4.0], 2)?, &[2])?;
     /// assert_eq!(s.coalesce()?.values()?.to_vec::<f32>()?, [7.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```

@@ -9,7 +9,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([4.0f64])?.sqrt()?.to_vec::<f64>()?, [2.0]);
+    /// assert_eq!(Tensor::from_vec([4.0f64], 1)?.sqrt()?.to_vec::<f64>()?, [2.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -27,7 +27,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([4.0f64])?.rsqrt()?.to_vec::<f64>()?, [0.5]);
+    /// assert_eq!(Tensor::from_vec([4.0f64], 1)?.rsqrt()?.to_vec::<f64>()?, [0.5]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -45,7 +45,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([4.0f64])?.reciprocal()?.to_vec::<f64>()?, [0.25]);
+    /// assert_eq!(Tensor::from_vec([4.0f64], 1)?.reciprocal()?.to_vec::<f64>()?, [0.25]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -63,7 +63,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([0.0f64])?.exp()?.to_vec::<f64>()?, [1.0]);
+    /// assert_eq!(Tensor::from_vec([0.0f64], 1)?.exp()?.to_vec::<f64>()?, [1.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -81,7 +81,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([3.0f64])?.exp2()?.to_vec::<f64>()?, [8.0]);
+    /// assert_eq!(Tensor::from_vec([3.0f64], 1)?.exp2()?.to_vec::<f64>()?, [8.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -99,7 +99,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([0.0f64])?.expm1()?.to_vec::<f64>()?, [0.0]);
+    /// assert_eq!(Tensor::from_vec([0.0f64], 1)?.expm1()?.to_vec::<f64>()?, [0.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -117,7 +117,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([1.0f64])?.log()?.to_vec::<f64>()?, [0.0]);
+    /// assert_eq!(Tensor::from_vec([1.0f64], 1)?.log()?.to_vec::<f64>()?, [0.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -135,7 +135,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([8.0f64])?.log2()?.to_vec::<f64>()?, [3.0]);
+    /// assert_eq!(Tensor::from_vec([8.0f64], 1)?.log2()?.to_vec::<f64>()?, [3.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -153,7 +153,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([1.0f64])?.log10()?.to_vec::<f64>()?, [0.0]);
+    /// assert_eq!(Tensor::from_vec([1.0f64], 1)?.log10()?.to_vec::<f64>()?, [0.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -171,7 +171,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([0.0f64])?.log1p()?.to_vec::<f64>()?, [0.0]);
+    /// assert_eq!(Tensor::from_vec([0.0f64], 1)?.log1p()?.to_vec::<f64>()?, [0.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -189,7 +189,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([0.0f64])?.sin()?.to_vec::<f64>()?, [0.0]);
+    /// assert_eq!(Tensor::from_vec([0.0f64], 1)?.sin()?.to_vec::<f64>()?, [0.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -207,7 +207,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([0.0f64])?.cos()?.to_vec::<f64>()?, [1.0]);
+    /// assert_eq!(Tensor::from_vec([0.0f64], 1)?.cos()?.to_vec::<f64>()?, [1.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -225,7 +225,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([0.0f64])?.tan()?.to_vec::<f64>()?, [0.0]);
+    /// assert_eq!(Tensor::from_vec([0.0f64], 1)?.tan()?.to_vec::<f64>()?, [0.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -243,7 +243,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([0.0f64])?.asin()?.to_vec::<f64>()?, [0.0]);
+    /// assert_eq!(Tensor::from_vec([0.0f64], 1)?.asin()?.to_vec::<f64>()?, [0.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -261,7 +261,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([1.0f64])?.acos()?.to_vec::<f64>()?, [0.0]);
+    /// assert_eq!(Tensor::from_vec([1.0f64], 1)?.acos()?.to_vec::<f64>()?, [0.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -279,7 +279,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([0.0f64])?.atan()?.to_vec::<f64>()?, [0.0]);
+    /// assert_eq!(Tensor::from_vec([0.0f64], 1)?.atan()?.to_vec::<f64>()?, [0.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -297,7 +297,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([0.0f64])?.sinh()?.to_vec::<f64>()?, [0.0]);
+    /// assert_eq!(Tensor::from_vec([0.0f64], 1)?.sinh()?.to_vec::<f64>()?, [0.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -315,7 +315,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([0.0f64])?.cosh()?.to_vec::<f64>()?, [1.0]);
+    /// assert_eq!(Tensor::from_vec([0.0f64], 1)?.cosh()?.to_vec::<f64>()?, [1.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -333,7 +333,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([0.0f64])?.asinh()?.to_vec::<f64>()?, [0.0]);
+    /// assert_eq!(Tensor::from_vec([0.0f64], 1)?.asinh()?.to_vec::<f64>()?, [0.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -351,7 +351,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([1.0f64])?.acosh()?.to_vec::<f64>()?, [0.0]);
+    /// assert_eq!(Tensor::from_vec([1.0f64], 1)?.acosh()?.to_vec::<f64>()?, [0.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -369,7 +369,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([0.0f64])?.atanh()?.to_vec::<f64>()?, [0.0]);
+    /// assert_eq!(Tensor::from_vec([0.0f64], 1)?.atanh()?.to_vec::<f64>()?, [0.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -387,7 +387,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([0.0f64])?.tanh()?.to_vec::<f64>()?, [0.0]);
+    /// assert_eq!(Tensor::from_vec([0.0f64], 1)?.tanh()?.to_vec::<f64>()?, [0.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -405,7 +405,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([0.0f64])?.sigmoid()?.to_vec::<f64>()?, [0.5]);
+    /// assert_eq!(Tensor::from_vec([0.0f64], 1)?.sigmoid()?.to_vec::<f64>()?, [0.5]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -423,7 +423,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([0.0f64])?.erf()?.to_vec::<f64>()?, [0.0]);
+    /// assert_eq!(Tensor::from_vec([0.0f64], 1)?.erf()?.to_vec::<f64>()?, [0.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
@@ -441,7 +441,7 @@ impl Tensor {
     ///
     /// ```
     /// use straightline::Tensor;
-    /// assert_eq!(Tensor::from_vec([0.0f64])?.erfc()?.to_vec::<f64>()?, [1.0]);
+    /// assert_eq!(Tensor::from_vec([0.0f64], 1)?.erfc()?.to_vec::<f64>()?, [1.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]

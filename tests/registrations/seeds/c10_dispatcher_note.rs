@@ -241,7 +241,7 @@ fn section_4_4_registering_a_custom_op() {
         Ok(())
     })
     .unwrap();
-    let x = Tensor::from_vec([1f32, 2.0]).unwrap();
+    let x = Tensor::from_vec([1f32, 2.0], 2).unwrap();
     assert_eq!(
         typed.call((&x, &x, 0.5)).unwrap().to_vec::<f32>().unwrap(),
         [1.0, 2.0]
@@ -291,7 +291,7 @@ fn section_4_4_its_backward() {
     )
     .unwrap();
     let formula: AutogradFormula = op.autograd_formula().unwrap();
-    let x = Tensor::from_vec([1f32, 2.0]).unwrap();
+    let x = Tensor::from_vec([1f32, 2.0], 2).unwrap();
     let inputs: Vec<Value> = vec![(&x).into(), (&x).into(), 0.5.into()];
     let grads = formula
         .gradients(&inputs, &[(&x).into()], &[Some(x.clone())])

@@ -262,7 +262,7 @@ fn softmax_out_of_tree() {
         )
         .unwrap();
     // "dispatches just like any other ATen op"
-    let x = Tensor::from_vec([0f32, 0.0]).unwrap();
+    let x = Tensor::from_vec([0f32, 0.0], 2).unwrap();
     let typed = softmax.handle().typed::<(&Tensor,), Tensor>().unwrap();
     let (y, lines) = capture(|| typed.call((&x,)).unwrap());
     assert_eq!(y.to_vec::<f32>().unwrap(), [0.5, 0.5]);
@@ -276,7 +276,7 @@ fn softmax_out_of_tree() {
     let meta = Tensor::with(Device::META).empty([3, 5]).unwrap();
     assert_eq!(typed.call((&meta,)).unwrap().sizes(), [3, 5]);
     let formula = softmax.autograd_formula().unwrap();
-    let g = Tensor::from_vec([1f32, 0.0]).unwrap();
+    let g = Tensor::from_vec([1f32, 0.0], 2).unwrap();
     let grads = formula
         .gradients(&[x.into()], &[y.into()], &[Some(g)])
         .unwrap();

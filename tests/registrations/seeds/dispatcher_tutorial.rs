@@ -142,7 +142,7 @@ fn to_and_add_on_xla() {
     })
     .unwrap();
 
-    let t = Tensor::from_vec([1f32, 2.0]).unwrap();
+    let t = Tensor::from_vec([1f32, 2.0], 2).unwrap();
     let device = Some(Device::new(DeviceType::Xla));
     let (x, lines) =
         capture(|| aten::to_dtype_layout(&t, None, None, device, None, false, false, None));
@@ -228,7 +228,7 @@ fn a_library_for_xla() {
         .unwrap();
     assert_eq!(log.take(), ["Executing xla_ops::ax_by Kernel! 2 3"]);
     // of other backends nothing is known
-    let cpu = Tensor::from_vec([1f32]).unwrap();
+    let cpu = Tensor::from_vec([1f32], 1).unwrap();
     let error = message(ax_by.call((&cpu, &cpu, Scalar::Int(2), Scalar::Int(3))));
     assert!(
         error.contains("'xla_ops::ax_by' is only available for these backends: [XLA]"),

@@ -177,7 +177,7 @@ fn problem_6_a_more_generic_backend() {
     lib.impl_at("neg", K::CPU, |x: &Tensor| x.neg()).unwrap();
     lib.impl_at("neg", K::PrivateUse1, answers(&log, "own"))
         .unwrap();
-    let x = held(Tensor::from_vec([1f32, -2.0]).unwrap()).unwrap();
+    let x = held(Tensor::from_vec([1f32, -2.0], 2).unwrap()).unwrap();
     let out = call("post6::abs", vec![x.clone()]).unwrap();
     assert_eq!(holding(&out[0]).to_vec::<f32>().unwrap(), [1.0, 2.0]);
     call("post6::neg", vec![x]).unwrap();
@@ -370,7 +370,7 @@ fn a_mode_functionalization() {
         aten::add_scalar_(t, Scalar::Int(5), Scalar::Int(1))?;
         Ok(t * 2.0)
     });
-    let t = Tensor::from_vec([1f32, 2.0]).unwrap();
+    let t = Tensor::from_vec([1f32, 2.0], 2).unwrap();
     let graph = f.trace(&t).unwrap().to_string();
     assert!(
         graph.contains("aten::add.Scalar(") && !graph.contains("aten::add_"),

@@ -67,7 +67,7 @@ fn lies_are_found_out() {
     lib.def("one_of_two(Tensor x) -> (Tensor, Tensor)").unwrap();
     let leaves_one = Kernel::boxed(|_, _, stack| {
         stack.pop();
-        stack.push(Tensor::from_vec([1f32])?.into());
+        stack.push(Tensor::from_vec([1f32], 1)?.into());
         Ok(())
     });
     lib.impl_at("one_of_two", K::CPU, leaves_one).unwrap();

@@ -43,7 +43,7 @@ fn unary(name: &str, x: &Tensor) -> Result<Tensor> {
 #[test]
 fn static_blocks_are_there_from_the_start() {
     let _turn = turn();
-    let x = Tensor::from_vec([1f32, 2.0]).unwrap();
+    let x = Tensor::from_vec([1f32, 2.0], 2).unwrap();
     let of = |name| unary(name, &x).unwrap().to_vec::<f32>().unwrap();
     assert_eq!(of("always_there::twice"), [2.0, 4.0]);
     assert_eq!(of("always_there::thrice"), [3.0, 6.0]);
@@ -83,7 +83,7 @@ fn a_static_block_that_fails_says_so_where_it_is_missed() {
     // so does a call that lacks a kernel of that namespace
     let mut lib = Library::fragment("badly_made").unwrap();
     let op = lib.def("later(Tensor x) -> Tensor").unwrap();
-    let error = message(op.call_boxed(&mut vec![Tensor::from_vec([1f32]).unwrap().into()]));
+    let error = message(op.call_boxed(&mut vec![Tensor::from_vec([1f32], 1).unwrap().into()]));
     assert!(error.contains("this block panics"), "{error}");
     assert!(
         error.contains("Could not run 'badly_made::later'"),
@@ -117,7 +117,7 @@ fn blocks_own_what_they_register() {
         Ok(())
     })
     .unwrap();
-    let x = Tensor::from_vec([1f32]).unwrap();
+    let x = Tensor::from_vec([1f32], 1).unwrap();
     assert_eq!(
         unary("wi_blocks::f", &x).unwrap().to_vec::<f32>().unwrap(),
         [3.0]
@@ -345,7 +345,7 @@ fn custom_op_refuses_what_pytorch_refuses() {
 #[test]
 fn outputs_of_a_custom_op_are_new_tensors() {
     let _turn = turn();
-    let x = Tensor::from_vec([1f32, 2.0]).unwrap();
+    let x = Tensor::from_vec([1f32, 2.0], 2).unwrap();
     let call = |name: &str| {
         let mut stack = vec![(&x).into()];
         op(name).call_boxed(&mut stack).map(|()| stack)
@@ -410,7 +410,7 @@ fn fake_kernels_are_what_meta_tensors_and_compile_run() {
     let meta = Tensor::with(Device::META).empty([2, 3]).unwrap();
     let error = typed.call((&meta, 2.0)).unwrap_err();
     assert!(matches!(custom_error(&error), CustomOpError::NoFakeImpl { op } if op == "wi::half"));
-    let x = Tensor::from_vec([1f32, 2.0]).unwrap();
+    let x = Tensor::from_vec([1f32, 2.0], 2).unwrap();
     let compiled = compile(move |x: &Tensor| typed.call((x, 2.0)));
     let error = message(compiled.call(&x));
     assert!(
@@ -516,7 +516,7 @@ fn formulas_are_for_functional_operators() {
     assert!(f.autograd_formula().is_none());
     f.register_autograd(|_, _| Ok(vec![None]), |_, _, _| Ok(()))
         .unwrap();
-    let x: Value = Tensor::from_vec([1f32]).unwrap().into();
+    let x: Value = Tensor::from_vec([1f32], 1).unwrap().into();
     let formula = f.autograd_formula().unwrap();
     let error = message(formula.gradients(&[x.clone(), x.clone()], &[x], &[None]));
     assert!(
@@ -539,7 +539,7 @@ fn kernels_of_every_kind_under_one_key() {
         .unwrap();
     let _on = IncludeGuard::new(K::TESTING_ONLY_GenericMode);
     let run = || {
-        f.call_boxed(&mut vec![Tensor::from_vec([1f32]).unwrap().into()])
+        f.call_boxed(&mut vec![Tensor::from_vec([1f32], 1).unwrap().into()])
             .unwrap()
     };
     run();

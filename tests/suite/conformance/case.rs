@@ -129,7 +129,7 @@ pub(crate) fn storage(dtype: DType, bytes: &[u8]) -> straightline::Result<Tensor
                 .chunks_exact(size_of::<$t>())
                 .map(|c| <$t>::from_le_bytes(c.try_into().expect("chunk size")))
                 .collect();
-            Tensor::from_vec(v)
+            Tensor::from_vec(v, -1)
         }};
     }
     match dtype {
@@ -142,18 +142,20 @@ pub(crate) fn storage(dtype: DType, bytes: &[u8]) -> straightline::Result<Tensor
         DType::I16 => make!(i16),
         DType::I8 => make!(i8),
         DType::U8 => make!(u8),
-        DType::Bool => Tensor::from_vec(bytes.iter().map(|b| *b != 0).collect::<Vec<bool>>()),
+        DType::Bool => Tensor::from_vec(bytes.iter().map(|b| *b != 0).collect::<Vec<bool>>(), -1),
         DType::C64 => Tensor::from_vec(
             bytes
                 .chunks_exact(8)
                 .map(|c| num_complex::Complex::new(part(&c[..4]), part(&c[4..])))
                 .collect::<Vec<num_complex::Complex<f32>>>(),
+            -1,
         ),
         DType::C128 => Tensor::from_vec(
             bytes
                 .chunks_exact(16)
                 .map(|c| num_complex::Complex::new(wide(&c[..8]), wide(&c[8..])))
                 .collect::<Vec<num_complex::Complex<f64>>>(),
+            -1,
         ),
         DType::QInt8 | DType::QUInt8 | DType::QInt32 => Err(straightline::Error::new(
             straightline::ErrorKind::DType("the cases have no quantized tensors".to_string()),

@@ -214,7 +214,8 @@ fn other_elements(
     Ok(())
 }
 
-/// A call that must fail with the exception class that PyTorch raises, and must not panic.
+/// A call that must fail with the exception class that PyTorch raises, by an error that names the operator and the line of
+/// the call, and must not panic.
 pub(crate) fn run_error(case: &Case, mode: Mode) -> Result<(), String> {
     let outcome = catch_unwind(AssertUnwindSafe(|| match mode {
         Mode::Eager => eager(case).err(),
@@ -224,6 +225,9 @@ pub(crate) fn run_error(case: &Case, mode: Mode) -> Result<(), String> {
         Mode::Compiled => function(case).and_then(|f| f(&case.tensors())).err(),
     }));
     match outcome {
+        Ok(Some(e)) if e.op().is_none() || e.location().is_none() => {
+            Err(format!("names no operator or no line: {e}"))
+        }
         Ok(Some(e)) => match case.json["error"]["type"].as_str() {
             // a class of Python's own below RuntimeError, which C++ does not know
             Some("_LinAlgError") if e.python_class() == "RuntimeError" => Ok(()),

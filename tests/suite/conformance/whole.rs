@@ -73,7 +73,7 @@ fn check(seen: &BTreeMap<String, Seen>) {
     ignore = "only builds with debug assertions watch"
 )]
 fn two_calls_are_not_one() {
-    let x = Tensor::from_vec([1f32, 2.0]).expect("a small tensor");
+    let x = Tensor::from_vec([1f32, 2.0], 2).expect("a small tensor");
     let y = x.copied().expect("a small tensor");
     let tensors = [x.clone(), y.clone()];
     let (sum, late) = gives_back_early(&tensors, || x.add(&y));

@@ -10,7 +10,7 @@ fn numbers(t: &Tensor) -> Vec<f32> {
 }
 
 fn x() -> Tensor {
-    Tensor::from_vec([1f32, 2.0]).unwrap()
+    Tensor::from_vec([1f32, 2.0], 2).unwrap()
 }
 
 /// Calls the compiled function twice, on copies; the result and the argument are what eager execution gives.

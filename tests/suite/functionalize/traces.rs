@@ -75,7 +75,7 @@ fn numbers(t: &Tensor) -> Vec<f32> {
 }
 
 fn counting(n: i64) -> Tensor {
-    Tensor::from_vec((0..n).map(|i| i as f32).collect::<Vec<_>>()).unwrap()
+    Tensor::from_vec((0..n).map(|i| i as f32).collect::<Vec<_>>(), -1).unwrap()
 }
 
 #[test]

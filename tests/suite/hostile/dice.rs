@@ -134,7 +134,7 @@ impl Dice {
         let mild = self.one_in(2);
         let flat = if t.dtype().is_floating() || t.dtype().is_complex() {
             let v: Vec<f64> = (0..n).map(|_| self.float()).collect();
-            Tensor::from_vec(v)?
+            Tensor::from_vec(v, -1)?
         } else {
             let v: Vec<i64> = (0..n)
                 .map(|_| match mild {
@@ -142,7 +142,7 @@ impl Dice {
                     false => self.int(),
                 })
                 .collect();
-            Tensor::from_vec(v)?
+            Tensor::from_vec(v, -1)?
         };
         let flat = aten::to_dtype(&flat, t.dtype(), false, false, None)?;
         if t.dtype() == DType::Bool && mild {

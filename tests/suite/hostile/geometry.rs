@@ -134,7 +134,7 @@ fn write(base: &Tensor, from: &Tensor, sizes: &[i64], strides: &[i64], offset: i
             at
         })
         .collect();
-    let at = Tensor::from_vec(at)?;
+    let at = Tensor::from_vec(at, -1)?;
     let flat = aten::reshape(from, &[numel])?;
     aten::index_put_(base, &[Some(at)], &flat, false)?;
     Ok(())

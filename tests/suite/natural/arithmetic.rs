@@ -118,9 +118,9 @@ fn functions() -> Result<()> {
     is(&values, [4f32, 2.0]);
     is(&indices, [2i64, 1]);
     is(&tensor([3, 1, 3])?.unique()?, [1i64, 3]);
-    is(&tensor([3, 1, 2])?.sort_dim(0, false)?.0, [1i64, 2, 3]);
-    is(&x.argmax()?, [2i64]);
-    is(&x.argmax_dim(-1)?, [2i64]);
+    is(&tensor([3, 1, 2])?.sort(0, false)?.0, [1i64, 2, 3]);
+    is(&x.argmax(None)?, [2i64]);
+    is(&x.argmax(-1)?, [2i64]);
     Ok(())
 }
 

@@ -9,12 +9,12 @@ use straightline::{
 #[test]
 fn order() -> Result<()> {
     let x = tensor([[3.0, 1.0, 2.0], [5.0, 9.0, 7.0]])?;
-    let (values, places) = x.sort()?;
+    let (values, places) = x.sort(-1, false)?;
     is(&values, [1f32, 2.0, 3.0, 5.0, 7.0, 9.0]);
     is(&places, [1i64, 2, 0, 0, 2, 1]);
-    is(&x.sort_dim(0, true)?.1, [1i64, 1, 1, 0, 0, 0]);
-    is(&x.argsort()?, [1i64, 2, 0, 0, 2, 1]);
-    is(&x.argsort_dim(-1, true)?, [0i64, 2, 1, 1, 2, 0]);
+    is(&x.sort(0, true)?.1, [1i64, 1, 1, 0, 0, 0]);
+    is(&x.argsort(-1, false)?, [1i64, 2, 0, 0, 2, 1]);
+    is(&x.argsort(-1, true)?, [0i64, 2, 1, 1, 2, 0]);
     let (values, places) = x.topk(2)?;
     is(&values, [3f32, 2.0, 9.0, 7.0]);
     is(&places, [0i64, 2, 1, 2]);
@@ -31,9 +31,9 @@ fn order() -> Result<()> {
 #[test]
 fn reductions() -> Result<()> {
     let x = tensor([[3.0, 1.0, 2.0], [5.0, 9.0, 7.0]])?;
-    is(&x.argmax()?, [4i64]);
-    is(&x.argmin()?, [1i64]);
-    is(&x.argmax_dim(0)?, [1i64, 1, 1]);
+    is(&x.argmax(None)?, [4i64]);
+    is(&x.argmin(None)?, [1i64]);
+    is(&x.argmax(0)?, [1i64, 1, 1]);
     assert_eq!(x.argmin_keepdim(1)?.shape(), [2, 1]);
     is(&x.amax(1)?, [3f32, 9.0]);
     is(&x.amin(())?, [1f32]);
@@ -99,7 +99,7 @@ fn shapes() -> Result<()> {
         [7f32, 1.0],
     );
     is(
-        &tensor([1, 2, 3])?.index_put_(&[Some(tensor([0])?)], &tensor([9])?)?,
+        &tensor([1, 2, 3])?.index_put_(&[Some(tensor([0])?)], &tensor([9])?, false)?,
         [9i64, 2, 3],
     );
     Ok(())
@@ -112,14 +112,14 @@ fn layers() -> Result<()> {
         Tensor::ones([4, 2, 3, 3])?,
         Tensor::ones(4)?,
     );
-    let plain = x.conv2d(&w, None)?;
+    let plain = x.conv2d(&w, None, 1, 0)?;
     assert_eq!(plain.shape(), [1, 4, 2, 2]);
     // a bias that may be missing: a tensor, `Some` of one, and a field that is an `Option`
     let bias = Some(b.clone());
     for y in [
-        x.conv2d(&w, &b)?,
-        x.conv2d(&w, Some(&b))?,
-        x.conv2d(&w, &bias)?,
+        x.conv2d(&w, &b, 1, 0)?,
+        x.conv2d(&w, Some(&b), 1, 0)?,
+        x.conv2d(&w, &bias, 1, 0)?,
     ] {
         assert_close(&y, &(&plain + 1.0))?;
     }

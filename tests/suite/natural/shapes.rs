@@ -38,10 +38,7 @@ fn literals_and_factories() -> Result<()> {
     assert_eq!(Tensor::rand([2, 3])?.shape(), [2, 3]);
     assert_eq!(Tensor::randn((4, 5))?.numel(), 20);
     assert!(Tensor::randint(0, 10, [5])?.lt(10)?.all()?.item::<bool>()?);
-    is(
-        &Tensor::randperm(5)?.sort_dim(0, false)?.0,
-        [0i64, 1, 2, 3, 4],
-    );
+    is(&Tensor::randperm(5)?.sort(0, false)?.0, [0i64, 1, 2, 3, 4]);
     is(&m.zeros_like()?, [0f32; 4]);
     is(&m.full_like(2.0)?, [2f32; 4]);
     assert_eq!(m.rand_like()?.shape(), m.shape());
@@ -127,7 +124,7 @@ fn factories_and_joins_are_functions_too() -> Result<()> {
         cat([ones([1, 2])?, full([1, 2], 7.0)?], 0)?.to_vec::<f32>()?,
         [1.0, 1.0, 7.0, 7.0]
     );
-    let x = stack([arange(3)?, randperm(3)?.sort()?.0], 0)?;
+    let x = stack([arange(3)?, randperm(3)?.sort(0, false)?.0], 0)?;
     assert_eq!(x.to_vec::<i64>()?, [0, 1, 2, 0, 1, 2]);
     let (a, b) = (linspace(0.0, 1.0, 2)?, eye(2)?);
     assert_eq!(einsum("i,ij->j", [&a, &b])?.to_vec::<f32>()?, [0.0, 1.0]);

@@ -16,7 +16,7 @@ fn reading() -> Result<()> {
     assert_eq!(m.mean()?.item::<f64>()?, 2.5);
     let loss: f32 = m.max()?.item()?;
     assert_eq!(loss, 4.0);
-    assert_eq!(m.argmax()?.item::<usize>()?, 3);
+    assert_eq!(m.argmax(None)?.item::<usize>()?, 3);
     assert_eq!(m.sum()?.item::<Scalar>()?, Scalar::Float(10.0));
     assert!(m.gt(0)?.all()?.item::<bool>()?);
     assert!(m.item::<f32>().is_err());

@@ -349,9 +349,12 @@ fn disturb(
             .collect();
         let moved = if t.dtype().is_complex() {
             let pairs = moved.chunks_exact(2);
-            Tensor::from_vec(pairs.map(|c| Complex::new(c[0], c[1])).collect::<Vec<_>>())?
+            Tensor::from_vec(
+                pairs.map(|c| Complex::new(c[0], c[1])).collect::<Vec<_>>(),
+                -1,
+            )?
         } else {
-            Tensor::from_vec(moved)?
+            Tensor::from_vec(moved, -1)?
         };
         let moved = moved.view(t.sizes())?.to_dtype(t.dtype())?;
         // elements on each other cannot be written

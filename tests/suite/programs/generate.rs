@@ -98,7 +98,7 @@ impl Maker<'_> {
                 _ => dtype,
             };
             let numbers: Vec<f64> = (0..24).map(|_| self.r.int(17) as f64 - 8.0).collect();
-            let of = Tensor::from_vec(numbers).and_then(|t| bytes(&t.to_dtype(dtype)?));
+            let of = Tensor::from_vec(numbers, -1).and_then(|t| bytes(&t.to_dtype(dtype)?));
             let base = of.expect("24 numbers");
             self.base(dtype, base).expect("memory for 24 numbers");
         }
@@ -370,9 +370,9 @@ impl Maker<'_> {
         ];
         let special = |r: &mut Rng| -> Result<Vec<u8>> {
             let of = if dtype.is_floating() || dtype.is_complex() {
-                Tensor::from_vec([*r.of(&FLOATS)])?.to_dtype(dtype)?
+                Tensor::from_vec([*r.of(&FLOATS)], -1)?.to_dtype(dtype)?
             } else {
-                Tensor::from_vec([*r.of(&[i64::MIN, i64::MAX, -1, 0, 127, 128])])?
+                Tensor::from_vec([*r.of(&[i64::MIN, i64::MAX, -1, 0, 127, 128])], -1)?
                     .to_dtype(dtype)?
             };
             bytes(&of)
