@@ -101,6 +101,21 @@ pub const fn accumulated(dtype: DType) -> DType {
     }
 }
 
+/// Whether `alpha * (a @ b)` reads its factors, in a product of `work` multiplications: BLAS, which PyTorch leaves products of
+/// single and double precision to, does not where `alpha` is 0, so that infinities and NaN in them do not count. Halves
+/// and the small products of a batch are PyTorch's own.
+///
+/// ```
+/// use straightline_catalog::{DType, promote::reads_product};
+/// assert!(!reads_product(DType::F32, 0.into(), 1000));
+/// assert!(reads_product(DType::F16, 0.into(), 1000) && reads_product(DType::F32, 1.into(), 1000));
+/// ```
+pub fn reads_product(dtype: DType, alpha: Scalar, work: usize) -> bool {
+    const BY_BLAS: usize = 400;
+    let blas = matches!(dtype, DType::F32 | DType::F64 | DType::C64 | DType::C128);
+    !blas || work < BY_BLAS || alpha.as_complex() != (0.0, 0.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,19 +173,4 @@ mod tests {
     fn nothing_promotes_to_nothing() {
         assert_eq!(result_type([]), None);
     }
-}
-
-/// Whether `alpha * (a @ b)` reads its factors, in a product of `work` multiplications: BLAS, which PyTorch leaves products of
-/// single and double precision to, does not where `alpha` is 0, so that infinities and NaN in them do not count. Halves
-/// and the small products of a batch are PyTorch's own.
-///
-/// ```
-/// use straightline_passes::ir::{DType, promote::reads_product};
-/// assert!(!reads_product(DType::F32, 0.into(), 1000));
-/// assert!(reads_product(DType::F16, 0.into(), 1000) && reads_product(DType::F32, 1.into(), 1000));
-/// ```
-pub fn reads_product(dtype: DType, alpha: Scalar, work: usize) -> bool {
-    const BY_BLAS: usize = 400;
-    let blas = matches!(dtype, DType::F32 | DType::F64 | DType::C64 | DType::C128);
-    !blas || work < BY_BLAS || alpha.as_complex() != (0.0, 0.0)
 }
