@@ -131,6 +131,7 @@ pub(crate) fn cdist_backward(
 ) -> Result<Tensor> {
     check_columns(a, b)?;
     super::common::check_devices(&[a, b, grad, distances])?;
+    let given = a;
     let (a, b, batch) = expanded(a, b)?;
     let n = a.dim();
     let (rows, cols, width) = (a.sizes()[n - 2], b.sizes()[n - 2], a.sizes()[n - 1]);
@@ -138,8 +139,10 @@ pub(crate) fn cdist_backward(
     let grad = view::expand(grad, &sizes, true)?;
     let distances = view::expand(distances, &sizes, true)?;
     if grad.numel() == 0 || width == 0 {
-        let strides = layout::preserved_strides(a.sizes(), a.strides());
-        let out = Tensor::allocate(a.dtype(), a.device(), Dims::from_slice(a.sizes()), strides)?;
+        // as PyTorch: of the operand as it is, not of what the batches broadcast to
+        let strides = layout::preserved_strides(given.sizes(), given.strides());
+        let sizes = Dims::from_slice(given.sizes());
+        let out = Tensor::allocate(given.dtype(), given.device(), sizes, strides)?;
         return super::copy::fill_(&out, Scalar::Int(0));
     }
     check_order(p)?;

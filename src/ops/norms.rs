@@ -298,8 +298,22 @@ fn keep(out: &Tensor, x: &Tensor, (a, b): (i64, i64), keepdim: bool) -> Result<T
         return Ok(out.clone());
     }
     debug_assert_eq!(out.dim() + 2, x.dim());
-    let out = aten::unsqueeze(out, a.min(b))?;
-    aten::unsqueeze(&out, a.max(b))
+    // at the end, where the matrices were brought, and back from there: strides of single elements tell
+    let out = aten::unsqueeze(&aten::unsqueeze(out, -1)?, -1)?;
+    let n = x.dim() as i64;
+    let mut order: Vec<i64> = Vec::with_capacity(x.dim());
+    let mut others = 0;
+    for d in 0..n {
+        order.push(match d {
+            _ if d == a => n - 2,
+            _ if d == b => n - 1,
+            _ => {
+                others += 1;
+                others - 1
+            }
+        });
+    }
+    aten::permute(&out, &order)
 }
 
 /// Slices along a dimension, those whose norm is above `maxnorm` made shorter.

@@ -333,7 +333,10 @@ pub(crate) fn unique_consecutive(
 ) -> Result<(Tensor, Tensor, Tensor)> {
     x.check_real()?;
     needs_data("unique_consecutive", x)?;
-    if let Some(dim) = dim {
+    // along the first dimension of a vector PyTorch looks at elements; the last one, even of a vector, has slices
+    if let Some(dim) = dim
+        && !(dim == 0 && x.dim() == 1)
+    {
         return unique_slices(x, dim, true);
     }
     let flat = flattened(x)?;

@@ -456,3 +456,18 @@ fn a_gradient_of_other_steps_than_the_layers_is_an_error() -> Result<()> {
     assert!(e.contains("3 steps of its gradient for 4 of input"), "{e}");
     Ok(())
 }
+
+/// As PyTorch: the type of the quotient is named, not the one that the operands promote to.
+#[test]
+fn a_quotient_does_not_fit_into_truth_values() -> Result<()> {
+    let b = tensor([true, false])?;
+    let said = "result type float32 can't be cast to the desired output type bool";
+    for e in [
+        b.div_(2).unwrap_err(),
+        b.div_(&b).unwrap_err(),
+        compile(|b: &Tensor| b.div_(2)).call(&b).unwrap_err(),
+    ] {
+        assert!(e.to_string().contains(said), "{e}");
+    }
+    Ok(())
+}

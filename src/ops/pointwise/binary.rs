@@ -342,8 +342,8 @@ macro_rules! binary_functions {
         }
         pub(crate) fn $inplace(a: &Tensor, b: &Tensor) -> Result<Tensor> {
             let common = promote(&[a, b])?;
-            check_can_cast(common, a.dtype())?;
             let dtype = $dtype(common, stringify!($name));
+            check_can_cast(*dtype.as_ref().unwrap_or(&common), a.dtype())?;
             let dtype = dtype.or_else(|e| check_inplace_shape(a, b).and(Err(e)))?;
             binary_inplace(BinaryOp::$op, a, b, dtype)
         }
@@ -352,8 +352,9 @@ macro_rules! binary_functions {
         }
         pub(crate) fn $scalar_inplace(a: &Tensor, b: Scalar) -> Result<Tensor> {
             let common = promote_scalar(a, b);
-            check_can_cast(common, a.dtype())?;
-            scalar_inplace(BinaryOp::$op, a, b, $dtype(common, stringify!($name))?)
+            let dtype = $dtype(common, stringify!($name));
+            check_can_cast(*dtype.as_ref().unwrap_or(&common), a.dtype())?;
+            scalar_inplace(BinaryOp::$op, a, b, dtype?)
         }
     )*};
 }

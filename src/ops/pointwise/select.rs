@@ -4,7 +4,7 @@ use super::binary::{binary, check_inplace_shape, numbers, unary_scalar};
 use super::{ScalarCell, cast, result, result_with_number, strides_as, zeros};
 use crate::error::{Error, Result};
 use crate::ops::common::{
-    broadcast, check_can_cast, check_devices, check_fits, promote, promote_scalar,
+    broadcast, check_can_cast, check_devices, check_fits, promote, promote_scalar, result_strides,
 };
 use crate::ops::{aten, copy};
 use crate::tensor::{Tensor, access};
@@ -250,12 +250,19 @@ pub(crate) fn clamp_tensor(
         numbers(dtype, "clamp").or_else(|e| broadcast(&operands).and(Err(e)))?;
     }
     let _given = access::read(&operands)?;
+    let sizes = broadcast(&operands)?;
     let mut out = x.clone();
     if let Some(min) = min {
         out = binary(BinaryOp::Maximum, &out, min, dtype)?;
     }
     if let Some(max) = max {
         out = binary(BinaryOp::Minimum, &out, max, dtype)?;
+    }
+    // dimensions are in the order of all three, not of the first two and then the third
+    let strides = result_strides(&sizes, &operands);
+    if out.strides() != strides.as_slice() {
+        let laid_out = Tensor::allocate(dtype, out.device(), sizes, strides)?;
+        return copy::copy_(&laid_out, &out, false);
     }
     Ok(out)
 }
