@@ -1,10 +1,15 @@
 //! Categories drawn by their weights.
 
-use super::{copy, pointwise, random};
+use super::{aten, copy, pointwise, random};
+use crate::dispatch::{Kernel, operator};
 use crate::error::{Error, Result};
+use crate::modes::functionalize;
 use crate::tensor::{Generator, Tensor};
-use straightline_passes::ir::{DType, Dims};
+use straightline_passes::ir::{DType, Dims, MemoryFormat, Scalar};
 use straightline_runtime::cpu::kernels::random_distributions::with_replacement;
+
+const SINGLE: &str = "probability tensor contains either `inf`, `nan` or element < 0";
+const NO_WEIGHT: &str = "invalid multinomial distribution (sum of probabilities <= 0)";
 
 fn check_weights(rows: &[f64], categories: usize, samples_with: bool) -> Result<()> {
     for row in rows.chunks_exact(categories) {
@@ -12,26 +17,19 @@ fn check_weights(rows: &[f64], categories: usize, samples_with: bool) -> Result<
             return Err(Error::runtime(if samples_with {
                 "invalid multinomial distribution (encountering probability entry < 0, infinity or NaN)"
             } else {
-                "probability tensor contains either `inf`, `nan` or element < 0"
+                SINGLE
             }));
         }
         let total = row.iter().sum::<f64>();
         if total <= 0.0 {
-            return Err(Error::runtime(
-                "invalid multinomial distribution (sum of probabilities <= 0)",
-            ));
+            return Err(Error::runtime(NO_WEIGHT));
         }
     }
     Ok(())
 }
 
-/// Positions along the last dimension, as probable as the weights there.
-pub(crate) fn multinomial(
-    weights: &Tensor,
-    samples: i64,
-    replacement: bool,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
+/// The sizes of the result and the number of categories.
+fn check_sizes(weights: &Tensor, samples: i64, replacement: bool) -> Result<(Dims, i64)> {
     if !(1..=2).contains(&weights.dim()) {
         return Err(Error::runtime("prob_dist must be 1 or 2 dim"));
     }
@@ -60,7 +58,17 @@ pub(crate) fn multinomial(
     if categories > 1 << 24 {
         return Err(Error::runtime("number of categories cannot exceed 2^24"));
     }
-    let sizes: Dims = lead.into_iter().chain([samples]).collect();
+    Ok((lead.into_iter().chain([samples]).collect(), categories))
+}
+
+/// Positions along the last dimension, as probable as the weights there.
+pub(crate) fn multinomial(
+    weights: &Tensor,
+    samples: i64,
+    replacement: bool,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    let (sizes, categories) = check_sizes(weights, samples, replacement)?;
     if !weights.storage().has_data() || sizes.contains(&0) {
         return Tensor::allocate_contiguous(DType::I64, weights.device(), &sizes);
     }
@@ -81,4 +89,44 @@ pub(crate) fn multinomial(
     let drawn = with_replacement(&numbers, weights.dtype(), categories, samples, &mut stream)?;
     drop(stream);
     Tensor::from_slice(&drawn, &sizes)
+}
+
+/// The captured form. The times of the race are drawn in the order of the weights' memory, so weights that are not row-major
+/// run it in parts, of which the drawing knows the order.
+pub(crate) fn traced_multinomial() -> Kernel {
+    functionalize::unless_row_major(race)
+}
+
+fn race(
+    weights: &Tensor,
+    samples: i64,
+    replacement: bool,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    check_sizes(weights, samples, replacement)?;
+    if replacement && samples > 1 {
+        let rows = aten::contiguous(weights, MemoryFormat::Contiguous)?;
+        return aten::multinomial(&rows, samples, replacement, generator);
+    }
+    let op = operator("aten::multinomial")?;
+    let args = [weights.into(), samples.into(), replacement.into()];
+    let finite = || {
+        let within = aten::logical_and(
+            &aten::ge_scalar(weights, Scalar::Int(0))?,
+            &aten::lt_scalar(weights, Scalar::Float(f64::INFINITY))?,
+        )?;
+        aten::all(&within)
+    };
+    functionalize::require(op, &args, finite, SINGLE)?;
+    let some = || {
+        let totals = aten::sum_dim_int_list(weights, Some(&[-1]), false, Some(DType::F64))?;
+        aten::all(&aten::gt_scalar(&totals, Scalar::Int(0))?)
+    };
+    functionalize::require(op, &args, some, NO_WEIGHT)?;
+    let times = aten::exponential(weights, 1.0, generator)?;
+    let speeds = aten::div_tensor(weights, &times)?;
+    if samples == 1 {
+        return aten::argmax(&speeds, Some(-1), true);
+    }
+    Ok(aten::topk(&speeds, samples, -1, true, true)?.1)
 }

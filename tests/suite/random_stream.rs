@@ -490,6 +490,19 @@ fn a_compiled_function_draws_anew_and_in_the_order_of_eager_calls() {
                         let r = aten::randint(9, &[4], None, None, None, None)?;
                         aten::cat(&[n, aten::reshape(&m, &[-1])?, r], 0)
                     }),
+                    ("choices by weights that are not row-major", |x| {
+                        let w = aten::add_scalar(
+                            &aten::abs(&aten::t(x)?)?,
+                            Scalar::Float(0.1),
+                            Scalar::Int(1),
+                        )?;
+                        let drawn = [
+                            aten::multinomial(&w, 2, false, None)?,
+                            aten::multinomial(&w, 1, false, None)?,
+                            aten::multinomial(&w, 3, true, None)?,
+                        ];
+                        aten::cat(&drawn, 1)
+                    }),
                 ];
                 let x = Tensor::from_slice(
                     &(0..40).map(|i| i as f32 / 16.0 - 1.0).collect::<Vec<_>>(),

@@ -146,15 +146,28 @@ pub(crate) fn checked(check: fn(OperatorHandle, &[Value]) -> Result<()>) -> Kern
 /// memory. Memory in a graph is what the plan makes of it, so an operand that is not row-major gets them as the in-place form
 /// does, which says the order in views.
 pub(crate) fn drawn_in_order(in_place: fn() -> Result<OperatorHandle>) -> Kernel {
-    composite(Kernel::boxed(move |op, _, stack| {
+    unless_row_major(Kernel::boxed(move |op, _, stack| {
         let schema = op.schema().ok_or_else(|| no_schema(op))?;
         let at = stack.len().saturating_sub(schema.args.len());
-        let like = match stack.get(at) {
-            Some(Value::Tensor(t)) if !t.strides().is_sorted_by(|a, b| a >= b) => t.clone(),
-            _ => return functional(op, schema, stack),
-        };
-        stack[at] = aten::empty_like(&like, None, None, None, None, None)?.into();
+        if let Some(Value::Tensor(like)) = stack.get(at) {
+            stack[at] = aten::empty_like(like, None, None, None, None, None)?.into();
+        }
         in_place()?.call_boxed(stack)
+    }))
+}
+
+/// The kernel of an operator that capture records as it is where its first operand is row-major, and by `parts` elsewhere.
+pub(crate) fn unless_row_major<M>(parts: impl IntoKernel<M>) -> Kernel {
+    let parts = parts.into_kernel();
+    composite(Kernel::boxed(move |op, keys, stack| {
+        let schema = op.schema().ok_or_else(|| no_schema(op))?;
+        let at = stack.len().saturating_sub(schema.args.len());
+        match stack.get(at) {
+            Some(Value::Tensor(t)) if !t.strides().is_sorted_by(|a, b| a >= b) => {
+                parts.call_boxed(op, keys, stack)
+            }
+            _ => functional(op, schema, stack),
+        }
     }))
 }
 

@@ -41,7 +41,9 @@ mod storage;
 mod wrapper;
 
 pub(crate) use derived::{called, derived};
-pub(crate) use kernels::{checked, composite, drawn_in_order, kernel, parts, require};
+pub(crate) use kernels::{
+    checked, composite, drawn_in_order, kernel, parts, require, unless_row_major,
+};
 pub(crate) use leaves::{
     InputSlot, Leaf, MergedStorages, Owner, arguments_behind, begin, conflicts, is_merged,
     is_written_constant, leaves, original, source, sources, take_leaves, wrap_argument,
