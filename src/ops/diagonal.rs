@@ -4,8 +4,8 @@ use super::common::wrap_dim;
 use super::copy;
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, Dims, MemoryFormat};
+use crate::tensor::{Tensor, access};
+use straightline_passes::ir::{DType, Dims, MemoryFormat, Scalar, layout};
 
 pub(crate) fn diag(t: &Tensor, diagonal: i64) -> Result<Tensor> {
     match t.dim() {
@@ -76,12 +76,32 @@ pub(crate) fn trace_backward(grad: &Tensor, sizes: &[i64]) -> Result<Tensor> {
     Ok(out)
 }
 
+/// What lies outside a triangle becomes zero: of elements of a matrix that are one in memory all, where any of them lies
+/// outside. Matrices that are one in memory are refused, as by PyTorch.
+fn keep_triangle(
+    t: &Tensor,
+    diagonal: i64,
+    triangle: fn(&Tensor, i64) -> Result<Tensor>,
+) -> Result<Tensor> {
+    let batch = t.dim().saturating_sub(2);
+    let (sizes, strides) = (t.sizes().split_at(batch), t.strides().split_at(batch));
+    let matrix_repeats =
+        layout::repeats(sizes.1, strides.1) && !layout::repeats(sizes.0, strides.0);
+    if !matrix_repeats {
+        let _whole = access::whole(&[t], &[])?;
+        return copy::copy_(t, &triangle(t, diagonal)?, false);
+    }
+    let all = aten::ones_like(t, Some(DType::Bool), None, None, None, None)?;
+    let outside = aten::logical_not(&triangle(&all, diagonal)?)?;
+    aten::masked_fill_scalar_(t, &outside, Scalar::Int(0))
+}
+
 pub(crate) fn tril_(t: &Tensor, diagonal: i64) -> Result<Tensor> {
-    copy::copy_(t, &copy::tril(t, diagonal)?, false)
+    keep_triangle(t, diagonal, copy::tril)
 }
 
 pub(crate) fn triu_(t: &Tensor, diagonal: i64) -> Result<Tensor> {
-    copy::copy_(t, &copy::triu(t, diagonal)?, false)
+    keep_triangle(t, diagonal, copy::triu)
 }
 
 /// The factors of a Kronecker product, so viewed that their product by elements is it, and the sizes it is viewed in then.

@@ -144,7 +144,7 @@ impl Call<'_> {
         check_devices(&self.tensors())?;
         self.check_shape(x)?;
         if self.dtype != x.dtype() {
-            let _whole = access::whole(&[x], &self.tensors())?;
+            let _whole = access::in_place(x, &self.tensors())?;
             return copy::copy_(x, &self.run(formula)?, false);
         }
         let program = self.program(|b| formula(b).map(|y| [y].into_iter().collect()))?;

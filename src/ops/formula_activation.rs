@@ -110,7 +110,9 @@ pub(crate) fn threshold(x: &Tensor, threshold: Scalar, value: Scalar) -> Result<
 pub(crate) fn threshold_(x: &Tensor, threshold: Scalar, value: Scalar) -> Result<Tensor> {
     check_fits(threshold, x.dtype())?;
     check_fits(value, x.dtype())?;
-    threshold_checked_(x, threshold, value)
+    // of elements that are one in memory each comes to the same
+    threshold_checked_(&access::distinct(x), threshold, value)?;
+    Ok(x.clone())
 }
 
 pub(crate) fn threshold_backward(g: &Tensor, x: &Tensor, threshold: Scalar) -> Result<Tensor> {

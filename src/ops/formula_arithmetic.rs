@@ -22,7 +22,7 @@ macro_rules! ternary {
             let dtype = $dtypes(stringify!($inplace), &[x, a, b])?;
             if dtype.is_complex() {
                 check_can_cast(dtype, x.dtype())?;
-                let _whole = access::whole(&[x], &[a, b])?;
+                let _whole = access::in_place(x, &[a, b])?;
                 return copy::copy_(x, &pointwise::$name(x, a, b, value)?, false);
             }
             check_fits(value, dtype.opmath())?;
@@ -124,7 +124,7 @@ pub(crate) fn lerp_scalar(x: &Tensor, end: &Tensor, weight: Scalar) -> Result<Te
 pub(crate) fn lerp_scalar_(x: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
     let dtype = lerp_dtype(x, end, None)?;
     if dtype.is_complex() {
-        let _whole = access::whole(&[x], &[end])?;
+        let _whole = access::in_place(x, &[end])?;
         return copy::copy_(x, &lerp_complex(x, end, weight)?, false);
     }
     check_fits(weight, dtype.opmath())?;
@@ -142,7 +142,7 @@ pub(crate) fn lerp_tensor(x: &Tensor, end: &Tensor, weight: &Tensor) -> Result<T
 pub(crate) fn lerp_tensor_(x: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
     let dtype = lerp_dtype(x, end, Some(weight))?;
     if dtype.is_complex() {
-        let _whole = access::whole(&[x], &[end, weight])?;
+        let _whole = access::in_place(x, &[end, weight])?;
         return copy::copy_(x, &lerp_complex_each(x, end, weight)?, false);
     }
     lerp_call(&[(0, x), (1, end), (2, weight)], &[], dtype).run_inplace(f::lerp_tensor)
@@ -316,7 +316,7 @@ macro_rules! logic {
     ($($name:ident $of:ident;)*) => {$(
         pub(crate) fn $name(a: &Tensor, b: &Tensor) -> Result<Tensor> {
             check_inplace(a, b)?;
-            let _whole = access::whole(&[a], &[b])?;
+            let _whole = access::in_place(a, &[b])?;
             copy::copy_(a, &pointwise::$of(a, b)?, false)
         }
     )*};
@@ -329,7 +329,7 @@ logic! {
 }
 
 pub(crate) fn logical_not_(a: &Tensor) -> Result<Tensor> {
-    let _whole = access::whole(&[a], &[])?;
+    let _whole = access::in_place(a, &[])?;
     copy::copy_(a, &pointwise::logical_not(a)?, false)
 }
 
@@ -342,8 +342,7 @@ fn check_inplace(a: &Tensor, b: &Tensor) -> Result<()> {
             sizes.as_slice()
         )));
     }
-    crate::tensor::access::check_no_internal_overlap(a)?;
-    crate::tensor::access::check_no_partial_overlap(a, b)
+    Ok(())
 }
 
 pub(crate) fn clamp_min_tensor(x: &Tensor, min: &Tensor) -> Result<Tensor> {
@@ -395,6 +394,12 @@ pub(crate) fn clamp_tensor_(
         ));
     }
     let tensors: Vec<&Tensor> = operands.iter().map(|(_, t)| *t).collect();
+    // with one bound PyTorch takes the greater or the lesser of two truth values
+    if let [_, bound] = tensors[..]
+        && promote(&tensors)? == DType::Bool
+    {
+        return super::special::in_place(x, &[bound], || pointwise::clamp_tensor(x, min, max));
+    }
     let call = Call {
         name: "clamp_",
         operands: &operands,
@@ -482,8 +487,11 @@ pub(crate) fn nan_to_num_(
     posinf: Option<f64>,
     neginf: Option<f64>,
 ) -> Result<Tensor> {
-    let _whole = access::whole(&[x], &[])?;
-    super::special::in_place(x, &nan_to_num(x, nan, posinf, neginf)?)
+    // whole numbers stay as they are, wherever they lie
+    if !x.dtype().is_floating() && !x.dtype().is_complex() {
+        return Ok(x.clone());
+    }
+    super::special::in_place(x, &[], || nan_to_num(x, nan, posinf, neginf))
 }
 
 pub(crate) fn is_nonzero(x: &Tensor) -> Result<bool> {

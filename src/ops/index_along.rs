@@ -42,7 +42,7 @@ fn put_slices(
     strides[d] = 0;
     let mut offset_strides = Dims::from_elem(0, x.dim());
     offset_strides[d] = 1;
-    let _guard = access::write(&x, &[&values])?;
+    let _guard = access::write_in_turn(&x, &[&values])?;
     // SAFETY: x is held exclusively and values shared, in another storage; each offset is one of dimension d.
     unsafe {
         kernels::put_at(
@@ -167,6 +167,7 @@ pub(crate) fn index_add_(
         let factor = super::factory::on_device_of(&factor, source)?;
         super::pointwise::mul(source, &factor)?
     };
+    access::check_no_internal_overlap(x)?;
     access::check_apart(x, [index, source])?;
     put_slices(ScatterOp::Add, x, d, index, &scaled, false)?;
     Ok(x.clone())
@@ -230,6 +231,7 @@ pub(crate) fn index_copy_(x: &Tensor, dim: i64, index: &Tensor, source: &Tensor)
             source.sizes().get(d).copied().unwrap_or(1)
         )));
     }
+    access::check_no_internal_overlap(x)?;
     access::check_apart(x, [index, source])?;
     put_slices(ScatterOp::Replace, x, d, index, source, false)?;
     Ok(x.clone())
@@ -319,6 +321,7 @@ pub(crate) fn index_reduce_(
     if index.numel() == 0 {
         return Ok(x.clone());
     }
+    access::check_no_internal_overlap(x)?;
     access::check_apart(x, [index, source])?;
     let (index, source) = (&apart(x, index)?, &apart(x, source)?);
     if !include_self {
@@ -441,6 +444,7 @@ pub(crate) fn put_(
     if x.numel() == 0 && index.numel() != 0 {
         return Err(Error::index("put_(): Expected self to be non-empty"));
     }
+    access::check_no_internal_overlap(x)?;
     access::check_apart(x, [index, source])?;
     if x.storage().has_data() && index.numel() > 0 {
         let mut offsets = flat_offsets(x, index, "put")?;

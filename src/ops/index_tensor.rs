@@ -297,7 +297,7 @@ pub(crate) fn index_put_(
         } else {
             ScatterOp::Replace
         };
-        let _guard = access::write(x, &[&values])?;
+        let _guard = access::write_in_turn(x, &[&values])?;
         // SAFETY: x is held exclusively and values shared, in another storage; each offset is one of x's indexed
         // dimensions.
         unsafe {

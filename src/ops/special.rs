@@ -68,8 +68,14 @@ pub(super) fn zip(
     })
 }
 
-/// Stores the result of a functional variant in the tensor that it replaces.
-pub(super) fn in_place(x: &Tensor, result: &Tensor) -> Result<Tensor> {
+/// Stores the result of a functional variant, which reads the operands, in the tensor that it replaces.
+pub(super) fn in_place(
+    x: &Tensor,
+    operands: &[&Tensor],
+    result: impl FnOnce() -> Result<Tensor>,
+) -> Result<Tensor> {
+    let _whole = access::in_place(x, operands)?;
+    let result = &result()?;
     check_can_cast(result.dtype(), x.dtype())?;
     if result.sizes() != x.sizes() {
         return Err(Error::shape(format!(
@@ -78,7 +84,6 @@ pub(super) fn in_place(x: &Tensor, result: &Tensor) -> Result<Tensor> {
             result.sizes()
         )));
     }
-    access::check_no_internal_overlap(x)?;
     copy::copy_(x, result, false)
 }
 
@@ -130,7 +135,7 @@ macro_rules! unary_functions {
         }
         $(pub(crate) fn $inplace(x: &Tensor) -> Result<Tensor> {
             check_can_cast(float_of(x.dtype()), x.dtype())?;
-            in_place(x, &$name(x)?)
+            in_place(x, &[], || $name(x))
         })?
     )*};
 }
@@ -153,7 +158,7 @@ pub(crate) fn sinc(x: &Tensor) -> Result<Tensor> {
 }
 
 pub(crate) fn sinc_(x: &Tensor) -> Result<Tensor> {
-    in_place(x, &sinc(x)?)
+    in_place(x, &[], || sinc(x))
 }
 
 pub(crate) fn signbit(x: &Tensor) -> Result<Tensor> {
@@ -182,7 +187,7 @@ pub(crate) fn logit(x: &Tensor, eps: Option<f64>) -> Result<Tensor> {
 }
 
 pub(crate) fn logit_(x: &Tensor, eps: Option<f64>) -> Result<Tensor> {
-    in_place(x, &logit(x, eps)?)
+    in_place(x, &[], || logit(x, eps))
 }
 
 pub(crate) fn polygamma(n: i64, x: &Tensor) -> Result<Tensor> {
@@ -203,7 +208,7 @@ pub(crate) fn polygamma_composed(x: &Tensor, n: i64) -> Result<Tensor> {
 }
 
 pub(crate) fn polygamma_(x: &Tensor, n: i64) -> Result<Tensor> {
-    in_place(x, &polygamma(n, x)?)
+    in_place(x, &[], || polygamma(n, x))
 }
 
 /// A fraction of size `1/2 .. 1` and a power of 2 for each element.
@@ -239,7 +244,7 @@ macro_rules! binary_functions {
             zip(a, b, float_of(dtype), &$f)
         }
         $(pub(crate) fn $inplace(a: &Tensor, b: &Tensor) -> Result<Tensor> {
-            in_place(a, &$name(a, b)?)
+            in_place(a, &[b], || $name(a, b))
         })?
     )*};
 }
@@ -273,7 +278,7 @@ pub(crate) fn nextafter(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 }
 
 pub(crate) fn nextafter_(a: &Tensor, b: &Tensor) -> Result<Tensor> {
-    in_place(a, &nextafter(a, b)?)
+    in_place(a, &[b], || nextafter(a, b))
 }
 
 /// A number as an operand of a kernel, on the device of the other.

@@ -86,7 +86,7 @@ pub(crate) fn heaviside(x: &Tensor, at_zero: &Tensor) -> Result<Tensor> {
 macro_rules! in_place_forms {
     ($($inplace:ident $of:ident),*) => {$(
         pub(crate) fn $inplace(a: &Tensor, b: &Tensor) -> Result<Tensor> {
-            in_place(a, &$of(a, b)?)
+            in_place(a, &[b], || $of(a, b))
         }
     )*};
 }

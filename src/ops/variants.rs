@@ -97,6 +97,19 @@ fn check_apart<'a>(outs: &[Tensor], inputs: impl Iterator<Item = &'a Tensor>) ->
     Ok(())
 }
 
+/// Refuses operands that lie partly over what is written in place.
+fn check_in_place(schema: &FunctionSchema, args: &[Value]) -> Result<()> {
+    let arguments = || schema.args.iter().zip(args);
+    for (_, written) in arguments().filter(|(a, _)| a.is_write() && !a.is_out()) {
+        for t in written.tensors() {
+            access::check_no_internal_overlap(t)?;
+            let mut read = arguments().flat_map(|(_, v)| v.tensors());
+            read.try_for_each(|o| access::check_no_partial_overlap(t, o))?;
+        }
+    }
+    Ok(())
+}
+
 /// Whether the operator makes memory whose elements nobody has set: an `out` of its keeps those that it has.
 pub(crate) fn makes_no_values(functional: OperatorHandle) -> bool {
     let name = functional.name().base();
@@ -135,6 +148,7 @@ pub(crate) fn of(functional: &'static str, rules: OutRules, key: DispatchKey) ->
             let inputs = schema.args.iter().zip(&args).filter(|(a, _)| !a.is_out());
             check_apart(&outs, inputs.flat_map(|(_, v)| v.tensors()))?;
         }
+        check_in_place(schema, &args)?;
         let functional = functional.get()?;
         let mut results = functional_arguments(functional, schema, &args, dtype)?;
         let called = match way {

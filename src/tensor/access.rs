@@ -159,6 +159,11 @@ pub(crate) struct Writing<'a> {
 /// it (see [`detach_overlap`]); waits for all of them, holding none.
 pub(crate) fn write<'a>(out: &'a Tensor, inputs: &[&'a Tensor]) -> Result<Writing<'a>> {
     check_no_internal_overlap(out)?;
+    write_in_turn(out, inputs)
+}
+
+/// [`write`] for kernels that write one place after the other, so that elements may be one in memory: the last value stays.
+pub(crate) fn write_in_turn<'a>(out: &'a Tensor, inputs: &[&'a Tensor]) -> Result<Writing<'a>> {
     let writing = match try_write(out, inputs) {
         Some(writing) => writing,
         None => write_contended(out, inputs)?,
@@ -207,6 +212,16 @@ fn write_contended<'a>(out: &'a Tensor, inputs: &[&'a Tensor]) -> Result<Writing
 pub(crate) struct Whole<'a> {
     _writes: SmallVec<[ReservedGuard<'a>; 1]>,
     _reads: ReadGuards<'a>,
+}
+
+/// [`whole`] for an element-wise call in place: each element that is written has an address of its own, and no operand lies
+/// partly over them. In PyTorch its iterator checks that, whatever the kernels beneath make of the operands first.
+pub(crate) fn in_place<'a>(written: &'a Tensor, read: &[&'a Tensor]) -> Result<Whole<'a>> {
+    check_no_internal_overlap(written)?;
+    for t in read {
+        check_no_partial_overlap(written, t)?;
+    }
+    whole(&[written], read)
 }
 
 /// Takes all that a call of several kernels reads and writes, until the guard is dropped, so that no other thread comes between
@@ -367,7 +382,13 @@ pub(crate) fn check_apart<'a>(
     out: &Tensor,
     inputs: impl IntoIterator<Item = &'a Tensor>,
 ) -> Result<()> {
-    let meets = |t: &Tensor| matches!(overlap(out, t), Overlap::Full | Overlap::Partial);
+    let dense = |t: &Tensor| layout::is_non_overlapping_and_dense(t.sizes(), t.strides());
+    let meets = |t: &Tensor| match overlap(out, t) {
+        Overlap::Partial => true,
+        // PyTorch compares the memory of two tensors where both fill theirs
+        Overlap::Full => out.same_handle(t) || dense(out),
+        Overlap::None | Overlap::Unknown => false,
+    };
     match inputs.into_iter().any(meets) {
         true => Err(partial_overlap()),
         false => Ok(()),

@@ -139,7 +139,7 @@ pub(super) fn binary_inplace(op: BinaryOp, a: &Tensor, b: &Tensor, dtype: DType)
     check_inplace_shape(a, b)?;
     access::check_no_internal_overlap(a)?;
     if a.dtype() != dtype || keeps_operand(op, b, dtype) {
-        let _whole = access::whole(&[a], &[b])?;
+        let _whole = access::in_place(a, &[b])?;
         return copy::copy_(a, &binary(op, a, b, dtype)?, false);
     }
     if a.storage().has_data() {
@@ -251,7 +251,7 @@ pub(crate) fn add_(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {
     if leaves_as_is(alpha, dtype) {
         return binary_inplace(BinaryOp::Add, a, b, dtype);
     }
-    let _whole = access::whole(&[a], &[b])?;
+    let _whole = access::in_place(a, &[b])?;
     binary_inplace(BinaryOp::Add, a, &scaled(b, alpha, dtype)?, dtype)
 }
 
@@ -306,7 +306,7 @@ pub(crate) fn sub_(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {
     if leaves_as_is(alpha, dtype) {
         return binary_inplace(BinaryOp::Sub, a, b, dtype);
     }
-    let _whole = access::whole(&[a], &[b])?;
+    let _whole = access::in_place(a, &[b])?;
     binary_inplace(BinaryOp::Sub, a, &scaled(b, alpha, dtype)?, dtype)
 }
 

@@ -146,6 +146,7 @@ pub(crate) fn masked_fill(x: &Tensor, mask: &Tensor, value: Scalar) -> Result<Te
 pub(crate) fn masked_fill_(x: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
     crate::ops::masked::check_mask(mask, "masked_fill_")?;
     check_inplace_shape(x, mask)?;
+    access::check_no_partial_overlap(x, mask)?;
     let _whole = access::whole(&[x], &[mask])?;
     let cells = access::distinct(x);
     if cells.sizes() == x.sizes() {
@@ -229,7 +230,7 @@ pub(crate) fn clamp(x: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Res
 pub(crate) fn clamp_(x: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
     let dtype = clamp_dtype(x, min, max)?;
     check_can_cast(dtype, x.dtype())?;
-    let _whole = access::whole(&[x], &[])?;
+    let _whole = access::in_place(x, &[])?;
     copy::copy_(x, &clamp(x, min, max)?, false)
 }
 

@@ -1,7 +1,7 @@
 //! The recorded calls of `tests/data`.
 
 /// Files of `tests/data` with calls that succeed.
-pub(crate) const SUCCEED: [&str; 12] = [
+pub(crate) const SUCCEED: [&str; 13] = [
     "public.jsonl.gz",
     "complex.jsonl.gz",
     "derived.jsonl.gz",
@@ -14,10 +14,11 @@ pub(crate) const SUCCEED: [&str; 12] = [
     "held_out.jsonl.gz",
     "out_dtypes.jsonl.gz",
     "narrow.jsonl.gz",
+    "overlap.jsonl.gz",
 ];
 
 /// And with calls that must fail.
-pub(crate) const FAIL: [&str; 9] = [
+pub(crate) const FAIL: [&str; 10] = [
     "public_errors.jsonl.gz",
     "samples_errors.jsonl.gz",
     "out_dtypes_errors.jsonl.gz",
@@ -27,4 +28,5 @@ pub(crate) const FAIL: [&str; 9] = [
     "overloads_errors.jsonl.gz",
     "forms_errors.jsonl.gz",
     "narrow_errors.jsonl.gz",
+    "overlap_errors.jsonl.gz",
 ];

@@ -134,6 +134,14 @@ fn narrow_numbers() {
     }
 }
 
+/// Memory that a call in place meets twice: `tests/data/overlap_cases.py`.
+#[test]
+fn overlaps() {
+    for mode in [Mode::Eager, Mode::Meta, Mode::Compiled] {
+        run_file("overlap.jsonl.gz", mode);
+    }
+}
+
 /// The public cases in other dtypes and layouts: `tests/data/derived.py`. Compiled, `examples/conformance` runs them.
 #[test]
 fn derived() {
@@ -157,7 +165,11 @@ fn errors() {
     for file in files::FAIL {
         run_file(file, Mode::Eager);
     }
-    for file in ["public_errors.jsonl.gz", "samples_errors.jsonl.gz"] {
+    for file in [
+        "public_errors.jsonl.gz",
+        "samples_errors.jsonl.gz",
+        "overlap_errors.jsonl.gz",
+    ] {
         run_file(file, Mode::Compiled);
     }
 }
