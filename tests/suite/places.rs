@@ -1,5 +1,6 @@
 //! Where results and writes lie: which memory, at which place, with which math bits, as eager code would have it.
 
+use straightline::dispatch::custom_op;
 use straightline::ops::aten;
 use straightline::{DType, Result, Tensor, compile, manual_seed};
 
@@ -204,4 +205,28 @@ fn conjugate_and_negative_views_are_filled_as_eager_ones_are() {
             assert_eq!(filled[0], filled[1]);
         }
     });
+}
+
+#[test]
+fn a_kernel_meets_operands_in_rows_where_eager_code_has_rows() {
+    // the plan computes the sum as its transpose lies, and shows `y` through it
+    let written = |x: &Tensor| -> Result<Tensor> {
+        let y = x.mul(2)?;
+        aten::add_scalar_(&y.t()?, 1.into(), 1.into())?;
+        Ok(y)
+    };
+    let mut op = custom_op("places::in_rows", |x: &Tensor| {
+        assert!(x.is_contiguous(), "no rows");
+        x.neg()
+    })
+    .args(["x"])
+    .register()
+    .unwrap();
+    op.register_fake(|x: &Tensor| x.empty_like()).unwrap();
+    let rows = op.handle().typed::<(&Tensor,), Tensor>().unwrap();
+    let x = || strided(DType::F32, 12, &[3, 4], &[4, 1], 0);
+    let [eager, compiled] = with_own(move |x| aten::_pdist_forward(&written(x)?, 2.0), x);
+    assert_eq!(numbers(&compiled.0.unwrap()), numbers(&eager.0.unwrap()));
+    let [eager, compiled] = with_own(move |x| rows.call((&written(x)?,)), x);
+    assert_eq!(numbers(&compiled.0.unwrap()), numbers(&eager.0.unwrap()));
 }

@@ -177,6 +177,25 @@ impl Lowerer<'_> {
         }
     }
 
+    /// A value for a kernel that may ask how its memory lies: what lay in rows at capture does so in the plan, where it can be a
+    /// look at something else.
+    fn in_rows(&mut self, value: ValueRef) -> V {
+        let v = self.map[&value];
+        let m = self.graph.meta(value);
+        if !layout::is_contiguous(&m.sizes, &m.strides) {
+            return v;
+        }
+        let p = &self.p;
+        let stored = |v: V| match p.def(v) {
+            Def::Source { strides, .. } => strides.clone(),
+            _ => layout::contiguous_strides(p.sizes(v)),
+        };
+        match super::layout::resolve(p, v, &stored) {
+            Some(s) if !layout::is_contiguous(&m.sizes, &s.strides) => self.copy(v),
+            _ => v,
+        }
+    }
+
     fn opaque(&mut self, c: &CallView) -> Lowered {
         let mut inputs = Vec::new();
         let args = c
@@ -184,7 +203,7 @@ impl Lowerer<'_> {
             .iter()
             .map(|a| {
                 a.map(|v| {
-                    inputs.push(self.map[v]);
+                    inputs.push(self.in_rows(*v));
                     inputs.len() as u32 - 1
                 })
             })
