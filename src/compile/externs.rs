@@ -7,7 +7,7 @@
 //! so on the copies, and what it wrote is a result. A kernel of ours is also offered the
 //! plan's memory for its results; a result that it put elsewhere is copied there.
 
-use crate::dispatch::{DispatchKey, DispatchKeySet, Value, operator};
+use crate::dispatch::{DispatchKey, Value, operator};
 use crate::error::{Error, Result};
 use crate::modes::functionalize;
 use crate::ops::copy;
@@ -41,11 +41,15 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
             ))
         })?;
         let derived = functionalize::derived(op);
-        let kernel = match &derived {
-            Some(d) => d.original.kernel_for(DispatchKey::CPU),
-            // the name came out of rewriting, or is not replaced: what it stands for is our kernel
-            None => op.own_kernel_for(DispatchKey::CPU),
-        }?;
+        let (kernel, keys) = match &derived {
+            Some(d) => d.original.first_kernel()?,
+            // the name came out of rewriting: what it stands for is our kernel
+            None if op.is_replaced() => {
+                let cpu = DispatchKey::CPU;
+                (op.own_kernel_for(cpu)?, cpu.into())
+            }
+            None => op.first_kernel()?,
+        };
         let aliased = schema.args.iter().any(|a| a.alias.is_some())
             || schema.returns.iter().any(|r| r.alias.is_some());
         let lend = kernel.is_own() && !aliased && derived.is_none();
@@ -91,7 +95,6 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
                 .zip(&schema.args)
                 .map(|(a, s)| to_value(a, &s.ty, &mut operand))
                 .collect();
-            let keys = DispatchKeySet::from(DispatchKey::CPU);
             match &derived {
                 // the operands are copies, which it may write
                 Some(d) => d

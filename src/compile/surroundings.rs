@@ -92,14 +92,22 @@ impl Closed {
 /// What the function asked, with the answer that it got.
 #[derive(Debug)]
 pub(super) enum Answer {
-    Offset(usize, i64),
+    Offset(usize, Option<i64>, i64),
     Other(Asked),
+}
+
+/// Where an input begins in its storage, or what remains of that by a number.
+fn begins(input: &Tensor, by: Option<i64>) -> i64 {
+    match by {
+        Some(by) => input.offset().rem_euclid(by),
+        None => input.offset(),
+    }
 }
 
 impl Answer {
     pub(super) fn new(asked: &Asked, inputs: &[&Tensor]) -> Answer {
         match asked {
-            Asked::Offset(i) => Answer::Offset(*i, inputs[*i].offset()),
+            Asked::Offset(i, by) => Answer::Offset(*i, *by, begins(inputs[*i], *by)),
             other => Answer::Other(other.clone()),
         }
     }
@@ -112,7 +120,7 @@ impl Answer {
         };
         let pair = |a: &Owner, b: &Owner| Some((of(a)?, of(b)?));
         match self {
-            Answer::Offset(i, offset) => inputs[*i].offset() == *offset,
+            Answer::Offset(i, by, then) => begins(inputs[*i], *by) == *then,
             Answer::Other(Asked::Shared { a, b, yes }) => {
                 pair(a, b).is_some_and(|(a, b)| a.storage().same(b.storage()) == *yes)
             }
@@ -126,7 +134,7 @@ impl Answer {
             Answer::Other(Asked::Registrations(then)) => generation(Ordering::Acquire) == *then,
             Answer::Other(Asked::Kernels(op, keys)) => op.kernel_keys() == *keys,
             Answer::Other(Asked::Served(op, key, yes)) => op.serves(*key) == *yes,
-            Answer::Other(Asked::Offset(_)) => true,
+            Answer::Other(Asked::Offset(..)) => true,
         }
     }
 
@@ -137,8 +145,12 @@ impl Answer {
             _ => "a closed-over tensor".to_string(),
         };
         match self {
-            Answer::Offset(i, offset) => format!(
-                "input {i} begins at element {} of its storage, was {offset}, and the function asks for it",
+            Answer::Offset(i, None, then) => format!(
+                "input {i} begins at element {} of its storage, was {then}, and the function asks for it",
+                inputs[*i].offset()
+            ),
+            Answer::Offset(i, Some(by), then) => format!(
+                "input {i} begins at element {} of its storage, and the function views {by} elements as one: the remainder was {then}",
                 inputs[*i].offset()
             ),
             Answer::Other(Asked::Shared { a, b, yes }) => format!(
@@ -175,7 +187,7 @@ impl Answer {
                     op.name()
                 )
             }
-            Answer::Other(Asked::Offset(_)) => String::new(),
+            Answer::Other(Asked::Offset(..)) => String::new(),
         }
     }
 }

@@ -82,9 +82,7 @@ pub(super) fn run_static_libraries() {
             }
             Ok(Err(e)) => e.to_string(),
             Err(panic) => {
-                let text = panic.downcast_ref::<&str>().copied();
-                let owned = panic.downcast_ref::<String>().map(String::as_str);
-                format!("it panicked: {}", text.or(owned).unwrap_or("(no message)"))
+                format!("it panicked: {}", straightline_runtime::panic_text(&*panic))
             }
         };
         let error = DispatchError::StaticRegistration {

@@ -24,8 +24,8 @@ pub(crate) type Line = &'static Location<'static>;
 /// otherwise.
 #[derive(Clone, Debug)]
 pub(crate) enum Asked {
-    /// Where this argument begins in its storage.
-    Offset(usize),
+    /// At which element of its storage this argument begins, or what remains of that by a number.
+    Offset(usize, Option<i64>),
     /// Whether two tensors lie in one storage.
     Shared {
         /// The one.
@@ -386,11 +386,20 @@ fn ask(fact: Asked) {
 
 /// Notes that where the arguments behind a stand-in begin matters.
 pub(crate) fn matters_where(t: &Tensor) {
+    note_offsets(t, None);
+}
+
+/// Notes that it matters what remains of where the arguments behind a stand-in begin, divided by a number of elements.
+pub(crate) fn matters_where_by(t: &Tensor, divisor: i64) {
+    note_offsets(t, Some(divisor));
+}
+
+fn note_offsets(t: &Tensor, divisor: Option<i64>) {
     for argument in functionalize::arguments_behind(t) {
-        let known = |a: &Asked| matches!(a, Asked::Offset(i) if *i == argument);
+        let known = |a: &Asked| matches!(a, Asked::Offset(i, by) if *i == argument && (*by == divisor || by.is_none()));
         with(|w| {
             if !w.asked.iter().any(known) {
-                w.asked.push(Asked::Offset(argument));
+                w.asked.push(Asked::Offset(argument, divisor));
             }
         });
     }

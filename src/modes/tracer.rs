@@ -18,6 +18,7 @@ use crate::tensor::storage::Storage;
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use straightline_passes::ir::effects::draws;
 use straightline_passes::ir::graph::{
@@ -66,12 +67,14 @@ pub(crate) fn start() -> Result<u64> {
     }
     static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
     let id = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    if RECORDING.with_borrow(Option::is_some) {
+        return Err(outside::refuse(
+            "`trace` of another function",
+            "this thread is capturing a function already: trace it outside, or call it",
+            None,
+        ));
+    }
     RECORDING.with_borrow_mut(|r| {
-        if r.is_some() {
-            return Err(Error::compile(
-                "this thread is already capturing a function",
-            ));
-        }
         *r = Some(Recording {
             graph: Graph::new(),
             names: HashMap::new(),
@@ -342,7 +345,12 @@ pub(crate) fn run_meta(op: OperatorHandle, args: &[Value]) -> Result<(Vec<Value>
         DispatchKey::Tracer,
         DispatchKey::Functionalize,
     ]));
-    let done = op.redispatch_boxed(DispatchKey::Meta.into(), &mut stack);
+    // eager code does not call this kernel: its panic is an error of the capture
+    let run = || op.redispatch_boxed(DispatchKey::Meta.into(), &mut stack);
+    let done = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        let text = straightline_runtime::panic_text(&*panic);
+        Err(ErrorKind::Panic(format!("(its Meta kernel) {text}")).into())
+    });
     let for_want_of_data = |e: &Error| matches!(e.kind(), ErrorKind::DataDependent { .. });
     let complex = |t: &Tensor| t.dtype().is_complex();
     if done.as_ref().err().is_none_or(for_want_of_data)
@@ -466,7 +474,7 @@ fn record(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
         metas.push(TensorMeta { device, ..t.meta() });
     }
     // the kernel that eager execution runs is not the one that is known by the name
-    let op = match op.is_replaced_at(DispatchKey::CPU) {
+    let op = match op.is_replaced() {
         true => super::functionalize::called(op, schema)?,
         false => op,
     };
@@ -505,11 +513,9 @@ fn record(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
             Value::TensorList(l) => Value::TensorList(l.iter().map(&mut wrap).collect()),
             Value::None => Value::None,
             other => {
-                return Err(Error::compile(format!(
-                    "`{}` returns a {}, which has no value while a function is being captured",
-                    op.name(),
-                    other.type_name()
-                )));
+                let what = format!("`{}`, which returns a {},", op.name(), other.type_name());
+                let why = "it has no value before the compiled call runs: call it outside";
+                return Err(outside::refuse(&what, why, None));
             }
         });
     }

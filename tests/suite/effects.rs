@@ -3,9 +3,9 @@
 
 use crate::support::alone;
 use std::sync::{Arc, Mutex};
-use straightline::dispatch::{DispatchKey, Effects, Library};
+use straightline::dispatch::{DispatchKey, Effects, Library, operator};
 use straightline::ops::aten;
-use straightline::{ErrorKind, Tensor, compile, manual_seed};
+use straightline::{CompileOptions, ErrorKind, Result, Tensor, compile, compile_with, manual_seed};
 
 fn f(values: &[f32]) -> Tensor {
     Tensor::from_vec(values.to_vec(), -1).unwrap()
@@ -266,4 +266,74 @@ fn the_tags_of_our_operators_say_what_their_names_say() {
         random += u32::from(tagged);
     }
     assert!(random > 30, "{random}");
+}
+
+#[test]
+fn a_kernel_that_selects_a_backend_is_called_by_the_plan() -> Result<()> {
+    let mut lib = Library::new("effects_select")?;
+    lib.def("k(Tensor x) -> Tensor")?;
+    lib.impl_at("k", DispatchKey::CPU, |x: &Tensor| x.add(1))?;
+    lib.impl_at("k", DispatchKey::Meta, Tensor::zeros_like)?;
+    let k = operator("effects_select::k")?.typed::<(&Tensor,), Tensor>()?;
+    let f = compile(move |x: &Tensor| k.call((x,))?.mul(2));
+    let x = &Tensor::ones([2])?;
+    assert_eq!(f.call(x)?.to_vec::<f32>()?, [4.0, 4.0]);
+    lib.impl_at("k", DispatchKey::BackendSelect, |x: &Tensor| x.mul(77))?;
+    assert_eq!(f.eager(x)?.to_vec::<f32>()?, [154.0, 154.0]);
+    assert_eq!(f.call(x)?.to_vec::<f32>()?, [154.0, 154.0]);
+    assert_eq!(f.call(x)?.to_vec::<f32>()?, [154.0, 154.0]);
+    Ok(())
+}
+
+#[test]
+fn a_meta_kernel_that_panics_is_an_error_of_the_capture() -> Result<()> {
+    let mut lib = Library::new("effects_meta_panic")?;
+    lib.def("p(Tensor x) -> Tensor")?;
+    lib.impl_at("p", DispatchKey::CPU, |x: &Tensor| x.add(1))?;
+    lib.impl_at("p", DispatchKey::Meta, |x: &Tensor| -> Result<Tensor> {
+        assert!(x.dim() == 1, "only vectors");
+        x.zeros_like()
+    })?;
+    let p = operator("effects_meta_panic::p")?.typed::<(&Tensor,), Tensor>()?;
+    let f = compile(move |x: &Tensor| p.call((x,))?.mul(2));
+    let e = f.call(&Tensor::ones([2, 2])?).unwrap_err();
+    assert!(
+        matches!(e.kind(), ErrorKind::Panic(text) if text.ends_with("only vectors")),
+        "{e}"
+    );
+    assert_eq!(e.op(), Some("effects_meta_panic::p"));
+    assert_eq!(f.call(&Tensor::ones([2])?)?.to_vec::<f32>()?, [4.0, 4.0]);
+    Ok(())
+}
+
+#[test]
+fn what_capture_has_no_value_of_can_run_eagerly() -> Result<()> {
+    let mut lib = Library::new("effects_number")?;
+    lib.def("num(Tensor x) -> float")?;
+    lib.impl_at("num", DispatchKey::CPU, |x: &Tensor| x.sum()?.item::<f64>())?;
+    lib.impl_at("num", DispatchKey::Meta, |_: &Tensor| Ok(0.0))?;
+    let num = operator("effects_number::num")?.typed::<(&Tensor,), f64>()?;
+    let f = move |x: &Tensor| x.add(num.call((x,))?);
+    let x = &Tensor::ones([2])?;
+    let e = compile(f).call(x).unwrap_err();
+    assert!(matches!(e.kind(), ErrorKind::NotCaptured { .. }), "{e:?}");
+    let options = CompileOptions {
+        eager_fallback: true,
+        ..Default::default()
+    };
+    assert_eq!(
+        compile_with(options.clone(), f).call(x)?.to_vec::<f32>()?,
+        [3.0, 3.0]
+    );
+    // a capture within a capture
+    let inner = compile(|x: &Tensor| x.mul(2));
+    let f = move |x: &Tensor| {
+        inner.trace(x)?;
+        x.mul(3)
+    };
+    let e = compile(f.clone()).call(x).unwrap_err();
+    assert!(matches!(e.kind(), ErrorKind::NotCaptured { .. }), "{e:?}");
+    let f = compile_with(options, f);
+    assert_eq!(f.call(x)?.to_vec::<f32>()?, [3.0, 3.0]);
+    Ok(())
 }

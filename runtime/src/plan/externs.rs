@@ -288,11 +288,7 @@ extern "C" fn run_step(descriptor: *const u8, context: *const RunContext) {
                 Work::Matmul(_) => ("matmul", None),
                 Work::Op { op, site, .. } => (&**op, *site),
             };
-            let message = payload
-                .downcast_ref::<String>()
-                .cloned()
-                .or_else(|| payload.downcast_ref::<&str>().map(|s| (*s).to_string()))
-                .unwrap_or_else(|| "panicked".to_string());
+            let message = crate::panic_text(&*payload).to_string();
             PlanError::Extern {
                 step: step.step,
                 op: op.to_string(),

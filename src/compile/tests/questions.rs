@@ -26,6 +26,32 @@ fn an_offset_is_guarded_if_it_is_asked_for() {
 }
 
 #[test]
+fn elements_that_are_viewed_as_one_begin_where_one_may() {
+    let base = vec(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let [at_1, at_2, at_4] = [1, 2, 4].map(|i| base.narrow(0, i, 2).unwrap());
+    let as_f64 = |x: &Tensor| aten::view_dtype(x, crate::DType::F64)?.mul(1);
+    let as_c64 = |x: &Tensor| aten::view_as_complex(x)?.mul(1);
+    // of a view that makes up for where its argument begins
+    let of_rest = |x: &Tensor| aten::view_as_complex(&x.narrow(0, 1, 2)?)?.mul(1);
+    let f = compile(as_f64);
+    let g = compile(as_c64);
+    let calls: [&dyn Fn(&Tensor) -> Result<Tensor>; 2] = [&|x| f.call(x), &|x| g.call(x)];
+    for f in calls {
+        f(&at_2).unwrap();
+        f(&at_4).unwrap();
+        let e = f(&at_1).unwrap_err().to_string();
+        assert!(e.contains("storage_offset"), "{e}");
+    }
+    assert_eq!((f.variants(), g.variants()), (1, 1));
+    let h = compile(of_rest);
+    let [at_1, at_2, at_3] = [1, 2, 3].map(|i| base.narrow(0, i, 3).unwrap());
+    h.call(&at_1).unwrap();
+    h.call(&at_3).unwrap();
+    assert!(h.call(&at_2).is_err());
+    assert_eq!(h.variants(), 1);
+}
+
+#[test]
 fn a_place_in_the_storage_does_not_move_with_the_argument() {
     let base = vec(&[0.0, 1.0, 2.0, 3.0, 4.0]);
     let (a, b) = (base.narrow(0, 1, 2).unwrap(), base.narrow(0, 3, 2).unwrap());
@@ -145,4 +171,37 @@ fn closed_over_tensors_may_come_to_share_memory() {
     assert_eq!(values(&f.call(&vec(&[1.0])).unwrap()), [8.0]);
     assert_eq!(compiled(&f), 2);
     assert!(f.explain().to_string().contains("other memory"));
+}
+
+#[test]
+fn what_only_capture_refuses_is_no_answer() {
+    // a function that handles the error would take another way than eagerly
+    let mask = &vec(&[1.0, 0.0]).gt(0.0).unwrap();
+    let f = |x: &Tensor, mask: &Tensor| {
+        let repeated = x.narrow(0, 0, 1)?.copied()?.expand([2])?;
+        let taken = repeated.masked_fill_(mask, 9).is_ok();
+        x.mul(if taken { 1 } else { 1000 })
+    };
+    let x = &vec(&[1.0, 2.0]);
+    assert_eq!(values(&f(x, mask).unwrap()), [1.0, 2.0]);
+    let e = compile(f).call((x, mask)).unwrap_err();
+    assert!(
+        matches!(e.kind(), crate::ErrorKind::NotCaptured { .. }),
+        "{e:?}"
+    );
+    // and what eager code takes as well as PyTorch is taken
+    let f = |x: &Tensor| -> Result<Tensor> {
+        let base = x.copied()?;
+        let [a, b] = [0, 1].map(|from| base.narrow(0, from, 4).and_then(|t| t.reshape([2, 2])));
+        aten::addmm_(
+            &a?,
+            &b?,
+            &vec(&[1.0, 2.0, 3.0, 4.0]).reshape([2, 2])?,
+            1.into(),
+            1.into(),
+        )?;
+        Ok(base)
+    };
+    let x = &vec(&[1.0, 2.0, 3.0, 4.0, 5.0]);
+    assert_eq!(values(&compile(f).call(x).unwrap()), values(&f(x).unwrap()));
 }

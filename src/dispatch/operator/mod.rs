@@ -181,12 +181,16 @@ impl OperatorHandle {
         self.0.epoch()
     }
 
-    /// Whether this is one of PyTorch's operators and calls at a backend's key reach a kernel that is not
-    /// this crate's: then what is known of the operator by its name does not hold. Composites that
-    /// are made of other operators are none of these, whoever wrote them.
-    pub(crate) fn is_replaced_at(self, key: DispatchKey) -> bool {
-        let ours = matches!(self.name().namespace(), Some("aten" | "prims"));
-        if !ours || !self.serves(key) {
+    /// Whether this is one of PyTorch's operators and calls on the CPU reach a kernel that is not this crate's: then what is
+    /// known of the operator by its name does not hold. Composites that are made of other operators are none of these,
+    /// whoever wrote them.
+    pub(crate) fn is_replaced(self) -> bool {
+        matches!(self.name().namespace(), Some("aten" | "prims"))
+            && (self.selects() || self.is_foreign_at(DispatchKey::CPU))
+    }
+
+    fn is_foreign_at(self, key: DispatchKey) -> bool {
+        if !self.serves(key) {
             return false;
         }
         let record = self.0.lookup(key.into());
@@ -198,10 +202,29 @@ impl OperatorHandle {
         !record.kernel.is_own() && !record.kernel.is_fallthrough() && !composite()
     }
 
+    /// Whether calls with tensors too reach a kernel at `BackendSelect` that is not this crate's, before any backend's.
+    fn selects(self) -> bool {
+        self.is_foreign_at(DispatchKey::BackendSelect)
+    }
+
+    /// The kernel with which a call on the CPU begins that nothing above the backend handles, and the keys that it is called
+    /// with: for a plan, which calls it again and again.
+    ///
+    /// # Errors
+    ///
+    /// No kernel serves the CPU.
+    pub(crate) fn first_kernel(self) -> Result<(Kernel, DispatchKeySet)> {
+        let (select, cpu) = (DispatchKey::BackendSelect, DispatchKey::CPU);
+        match self.selects() {
+            true => Ok((self.kernel_for(select)?, DispatchKeySet::of(&[select, cpu]))),
+            false => Ok((self.kernel_for(cpu)?, cpu.into())),
+        }
+    }
+
     /// The kernel of this crate that serves a key, whoever has registered others since.
     pub(crate) fn own_kernel_for(self, key: DispatchKey) -> Result<Kernel> {
         let served = self.kernel_for(key)?;
-        if served.is_own() || !self.is_replaced_at(key) {
+        if served.is_own() || !self.is_replaced() {
             return Ok(served);
         }
         let kernels = self.0.kernels();

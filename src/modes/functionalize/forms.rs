@@ -7,7 +7,7 @@
 //! arguments, and then the new values of written arguments that the operator does not return.
 
 use super::derived;
-use crate::dispatch::{self, DispatchKey, OperatorHandle};
+use crate::dispatch::{self, OperatorHandle};
 use crate::error::Result;
 use crate::modes::outside;
 use straightline_passes::ir::schema::{Argument, FunctionSchema, OperatorName};
@@ -62,7 +62,7 @@ pub(super) fn functional_form(op: OperatorHandle, schema: &FunctionSchema) -> Re
             results.push(Target::Written(i));
         }
     }
-    if op.is_replaced_at(DispatchKey::CPU) {
+    if op.is_replaced() {
         // eager execution runs that kernel, and not the one of the functional variant
         return derived::form(op, schema, results);
     }
@@ -89,7 +89,7 @@ pub(super) fn functional_form(op: OperatorHandle, schema: &FunctionSchema) -> Re
             .or_else(|| find(false, true))
             .or_else(|| find(true, false))
             .or_else(|| find(false, false));
-        if found.is_some_and(|f| f.is_replaced_at(DispatchKey::CPU)) {
+        if found.is_some_and(|f| f.is_replaced()) {
             // somebody else's kernel, which eager execution of the writing operator does not run
             return derived::form(op, schema, results);
         }

@@ -32,7 +32,7 @@ pub(crate) fn kernel() -> Kernel {
             return Ok(());
         }
         let schema = op.schema().ok_or_else(|| no_schema(op))?;
-        if op.is_replaced_at(DispatchKey::CPU) {
+        if op.is_replaced() {
             return replaced(op, schema, stack);
         }
         resolve_bits(op, schema, stack)?;
@@ -108,7 +108,7 @@ pub(crate) fn composite<M>(kernel: impl IntoKernel<M>) -> Kernel {
             return Ok(());
         }
         match op.schema() {
-            Some(schema) if op.is_replaced_at(DispatchKey::CPU) => replaced(op, schema, stack),
+            Some(schema) if op.is_replaced() => replaced(op, schema, stack),
             Some(schema) => {
                 resolve_bits(op, schema, stack)?;
                 kernel.call_boxed(op, keys, stack)
@@ -243,7 +243,7 @@ fn is_complex_factory(op: OperatorHandle, args: &[Value]) -> bool {
 /// Whether the operator is defined by calls of other operators only.
 fn is_composite(op: OperatorHandle) -> bool {
     op.registers(DispatchKey::CompositeImplicitAutograd)
-        && !op.is_replaced_at(DispatchKey::CPU)
+        && !op.is_replaced()
         && !op.registers(DispatchKey::CPU)
         && !op.registers(DispatchKey::Meta)
 }
@@ -350,6 +350,11 @@ fn view(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resul
     let _guard = below();
     // what eager execution would give: the errors, and where the views lie
     let (shapes, _) = tracer::run_meta(op, &args)?;
+    let wider = |t: &Tensor| t.dtype().size() / source.dtype().size();
+    if let Some(elements @ 2..) = shapes.iter().flat_map(Value::tensors).map(wider).max() {
+        // several elements become one, which has to begin where such a one may
+        outside::matters_where_by(&source, elements as i64);
+    }
     if op.name().to_string() == "aten::as_strided" {
         let layout = shapes
             .iter()
@@ -470,7 +475,7 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
     if form.runs_original {
         check_apart(op, schema, &args)?;
     }
-    check_overlaps(schema, &args).map_err(|e| named(e, op, &args))?;
+    check_overlaps(op, schema, &args).map_err(|e| named(e, op, &args))?;
     let factory = || is_complex_factory(form.op, &args);
     let apart = taken_apart_at(form.op)
         .or_else(|| factory().then_some(DispatchKey::CompositeExplicitAutograd));

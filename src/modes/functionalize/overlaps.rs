@@ -9,14 +9,26 @@ use crate::modes::outside;
 use crate::tensor::{Tensor, access};
 use straightline_passes::ir::schema::{Argument, FunctionSchema};
 
+/// The tag of operators in place that take a tensor whose elements are one in memory along a dimension: the last value stays.
+const TAKES_REPEATS: &str = "takes_repeats";
+/// The tag of operators in place that take operands which lie partly over what is written, and read them first.
+const TAKES_OVERLAPS: &str = "takes_overlaps";
+
 /// What kernels check of memory: no element written twice, no other argument half written over.
-pub(super) fn check_overlaps(schema: &FunctionSchema, args: &[Value]) -> Result<()> {
+pub(super) fn check_overlaps(
+    op: OperatorHandle,
+    schema: &FunctionSchema,
+    args: &[Value],
+) -> Result<()> {
+    let tagged = |tag: &str| op.tags().iter().any(|t| t == tag);
     for (i, v) in args.iter().enumerate() {
         if !schema.args[i].is_write() {
             continue;
         }
         for t in v.tensors() {
-            access::check_no_internal_overlap(t)?;
+            if !tagged(TAKES_REPEATS) {
+                access::check_no_internal_overlap(t)?;
+            }
             if Layout::of(t).overlaps_itself() {
                 return Err(outside::limit(
                     "a write to a tensor whose elements overlap in memory cannot be captured: \
@@ -43,6 +55,7 @@ pub(super) fn check_overlaps(schema: &FunctionSchema, args: &[Value]) -> Result<
                 let other = wrapped(other)?;
                 match by_index && schema.args[k].name != "value" {
                     true => access::check_apart(t, [&other])?,
+                    false if tagged(TAKES_OVERLAPS) => {}
                     false => access::check_no_partial_overlap(t, &other)?,
                 }
             }
