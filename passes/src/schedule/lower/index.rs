@@ -276,16 +276,31 @@ impl Lowerer<'_> {
         self.pieces(dtype, &sizes, pieces, true, None)
     }
 
+    /// The numbers of elements before and after each dimension, the last one first, where what they make of `x` has the
+    /// result's sizes: those of a graph by hand may be others, which is left to the kernel to refuse.
+    pub(super) fn padding(&self, c: &CallView, x: V) -> Option<Vec<i64>> {
+        let pad = c.ints("pad", 1)?;
+        let sizes = self.p.sizes(x);
+        let (padded, out) = (pad.len() / 2, c.sizes());
+        if pad.len() % 2 != 0 || padded > sizes.len() || sizes.len() != out.len() {
+            return None;
+        }
+        let around = (pad.chunks(2).rev()).map(|p| p[0].checked_add(p[1]));
+        let around = std::iter::repeat_n(Some(0), sizes.len() - padded).chain(around);
+        let fits = |((size, by), out): ((&i64, Option<i64>), &i64)| {
+            by.and_then(|by| size.checked_add(by)) == Some(*out)
+        };
+        let no_sign = pad.contains(&i64::MIN);
+        (!no_sign && sizes.iter().zip(around).zip(out).all(fits)).then_some(pad)
+    }
+
     /// Padding put together from boxes.
     fn pad(&mut self, c: &CallView) -> Option<V> {
         let mut x = self.tensor(c, 0)?;
-        let pad = c.ints("pad", 1)?;
+        let pad = self.padding(c, x)?;
         let value = c.scalar("value", 2).unwrap_or(Scalar::Int(0));
         let out = Dims::from_slice(c.sizes());
         let rank = out.len();
-        if pad.len() % 2 != 0 || pad.len() / 2 > rank {
-            return None;
-        }
         let mut start = Dims::from_elem(0, rank);
         for (i, p) in pad.chunks(2).enumerate() {
             let dim = rank - 1 - i;

@@ -81,12 +81,9 @@ impl Lowerer<'_> {
     /// Padding with a number: positions outside read the element next to them, and the number is taken in its place.
     pub(super) fn filled(&mut self, c: &CallView) -> Option<V> {
         let mut x = self.tensor(c, 0)?;
-        let pad = c.ints("pad", 1)?;
+        let pad = self.padding(c, x)?;
         let number = c.scalar("value", 2).unwrap_or(Scalar::Int(0));
         let dtype = self.p.dtype(x);
-        if pad.len() % 2 != 0 || pad.len() / 2 > self.p.sizes(x).len() {
-            return None;
-        }
         if self.p.numel(x) == 0 || c.sizes().contains(&0) {
             return Some(self.p.constant(number, dtype, c.sizes()));
         }

@@ -78,6 +78,30 @@ fn wrong_shapes_name_the_node() {
     assert_eq!((expected, found), (vec![3], vec![4]));
 }
 
+/// What a graph by hand may say is left to the kernel, which refuses it.
+#[test]
+fn padding_that_does_not_fit_is_not_lowered() {
+    let pads: [(&[i64], &[i64], &[i64]); 5] = [
+        (&[334], &[9, 1], &[3, 6]),
+        (&[4], &[1, 1], &[5]),
+        (&[4, 4], &[1, 1], &[3, 6]),
+        (&[4], &[i64::MIN, 1], &[5]),
+        (&[4], &[i64::MAX, 1], &[5]),
+    ];
+    for (sizes, pad, of) in pads {
+        let mut b = B::default();
+        let x = b.input(sizes);
+        let args = vec![t(x), ints(pad), s(2.5)];
+        let y = b.call("aten::constant_pad_nd", args, DType::F32, of);
+        let plan = b.schedule(&[y]);
+        assert_eq!(
+            (plan.kernels().count(), plan.steps.len()),
+            (0, 1),
+            "{pad:?}"
+        );
+    }
+}
+
 #[test]
 fn constants_of_the_wrong_length_are_errors() {
     let mut b = B::default();
