@@ -66,10 +66,10 @@ impl Fuser<'_> {
         }
         let (dims, own) = roles(self.p.sizes(v));
         for host in hosts {
-            let Some(group) = self.groups[*host].clone() else {
+            let Some(group) = &self.groups[*host] else {
                 continue;
             };
-            if self.fixed.contains(host) || self.returns(v, *host) {
+            if self.fixed.contains(host) {
                 continue;
             }
             let grid: Vec<usize> = (0..group.dims.len())
@@ -82,11 +82,16 @@ impl Fuser<'_> {
             } else {
                 continue;
             };
-            let mut next = group;
-            if self.p.def(v).is_reduction() {
-                if roles.iter().flatten().count() != grid.len() {
-                    continue;
-                }
+            let folds = self.p.def(v).is_reduction();
+            if folds && roles.iter().flatten().count() != grid.len() {
+                continue;
+            }
+            // last, as it may look at all that follows
+            if self.returns(v, *host) {
+                continue;
+            }
+            let mut next = group.clone();
+            if folds {
                 next.items.push(Item::Fold {
                     value: v,
                     roles: roles.clone(),
