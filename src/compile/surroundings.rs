@@ -134,6 +134,11 @@ impl Answer {
             Answer::Other(Asked::Registrations(then)) => generation(Ordering::Acquire) == *then,
             Answer::Other(Asked::Kernels(op, keys)) => op.kernel_keys() == *keys,
             Answer::Other(Asked::Served(op, key, yes)) => op.serves(*key) == *yes,
+            Answer::Other(Asked::Ends(i, bytes)) => {
+                let t = inputs[*i];
+                let begins = t.offset() * t.dtype().size() as i64;
+                (t.storage().bytes() as i64) - begins < *bytes
+            }
             Answer::Other(Asked::Offset(..)) => true,
         }
     }
@@ -186,6 +191,9 @@ impl Answer {
                     "`{}` has other kernels, and the function asks for them",
                     op.name()
                 )
+            }
+            Answer::Other(Asked::Ends(i, _)) => {
+                format!("input {i} grows, and there is memory behind it, which there was not")
             }
             Answer::Other(Asked::Offset(..)) => String::new(),
         }

@@ -26,6 +26,8 @@ pub(crate) type Line = &'static Location<'static>;
 pub(crate) enum Asked {
     /// At which element of its storage this argument begins, or what remains of that by a number.
     Offset(usize, Option<i64>),
+    /// Whether the storage of this argument ends before as many bytes from where the argument begins.
+    Ends(usize, i64),
     /// Whether two tensors lie in one storage.
     Shared {
         /// The one.
@@ -392,6 +394,14 @@ pub(crate) fn matters_where(t: &Tensor) {
 /// Notes that it matters what remains of where the arguments behind a stand-in begin, divided by a number of elements.
 pub(crate) fn matters_where_by(t: &Tensor, divisor: i64) {
     note_offsets(t, Some(divisor));
+}
+
+/// Notes that the memory of the arguments behind a stand-in ends before as many bytes from where they begin, so that they get
+/// other memory when they grow.
+pub(crate) fn ends_before(t: &Tensor, bytes: i64) {
+    for argument in functionalize::arguments_behind(t) {
+        ask(Asked::Ends(argument, bytes));
+    }
 }
 
 fn note_offsets(t: &Tensor, divisor: Option<i64>) {

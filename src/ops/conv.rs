@@ -196,8 +196,11 @@ fn slow(
 
 /// A weight whose input channels and kernel may be one dimension.
 pub(super) fn unflattened(w: &Tensor, kernel: &[i64]) -> Result<Tensor> {
-    let taps: i64 = kernel.iter().product();
-    if w.dim() == 2 && taps > 0 && w.sizes()[1] % taps == 0 {
+    let taps = (kernel.iter()).try_fold(1i64, |all, n| all.checked_mul(*n));
+    if let Some(taps @ 1..) = taps
+        && w.dim() == 2
+        && w.sizes()[1] % taps == 0
+    {
         let mut sizes = Dims::from_slice(&[w.sizes()[0], w.sizes()[1] / taps]);
         sizes.extend_from_slice(kernel);
         return super::view::reshape(w, &sizes);

@@ -275,7 +275,7 @@ two! {
 macro_rules! taken_apart {
     ($($name:ident $type:ty, $functional:path;)*) => {$(
         pub(crate) fn $name(a: &Tensor, b: $type) -> Result<Tensor> {
-            aten::copy_(a, &$functional(a, b)?, false)
+            super::special::write_back(a, &$functional(a, b)?)
         }
     )*};
 }

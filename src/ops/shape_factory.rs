@@ -204,6 +204,12 @@ fn filled(
     check_sizes(&[steps])?;
     let t = Tensor::allocate_contiguous(dtype, computed_on(device), &[steps])?;
     if t.storage().has_data() {
+        // refuses what memory has no room for
+        drop(Tensor::allocate_contiguous(
+            DType::F64,
+            t.device(),
+            &[steps.saturating_mul(2)],
+        )?);
         let numbers = numbers()?;
         let made = if dtype.is_floating() {
             Tensor::from_vec(numbers, -1)?

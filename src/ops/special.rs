@@ -68,6 +68,12 @@ pub(super) fn zip(
     })
 }
 
+/// Stores the result of other operators in the tensor that it replaces, by an operator.
+pub(super) fn write_back(x: &Tensor, result: &Tensor) -> Result<Tensor> {
+    check_can_cast(result.dtype(), x.dtype())?;
+    aten::copy_(x, result, false)
+}
+
 /// Stores the result of a functional variant, which reads the operands, in the tensor that it replaces.
 pub(super) fn in_place(
     x: &Tensor,
@@ -204,7 +210,7 @@ pub(crate) fn polygamma(n: i64, x: &Tensor) -> Result<Tensor> {
 
 /// [`polygamma_`] for capture: the functional operator takes its arguments in another order.
 pub(crate) fn polygamma_composed(x: &Tensor, n: i64) -> Result<Tensor> {
-    aten::copy_(x, &aten::polygamma(n, x)?, false)
+    write_back(x, &aten::polygamma(n, x)?)
 }
 
 pub(crate) fn polygamma_(x: &Tensor, n: i64) -> Result<Tensor> {
@@ -398,7 +404,7 @@ pub(crate) fn round_decimals(x: &Tensor, decimals: i64) -> Result<Tensor> {
 }
 
 pub(crate) fn round_decimals_(x: &Tensor, decimals: i64) -> Result<Tensor> {
-    aten::copy_(x, &round_decimals(x, decimals)?, false)
+    write_back(x, &round_decimals(x, decimals)?)
 }
 
 pub(crate) fn special_round(x: &Tensor, decimals: i64) -> Result<Tensor> {
@@ -432,8 +438,7 @@ pub(crate) fn mvlgamma(x: &Tensor, p: i64) -> Result<Tensor> {
 }
 
 pub(crate) fn mvlgamma_(x: &Tensor, p: i64) -> Result<Tensor> {
-    check_can_cast(float_of(x.dtype()), x.dtype())?;
-    aten::copy_(x, &mvlgamma(x, p)?, false)
+    write_back(x, &mvlgamma(x, p)?)
 }
 
 pub(crate) fn special_multigammaln(x: &Tensor, p: i64) -> Result<Tensor> {

@@ -370,7 +370,8 @@ pub(crate) fn diagonal(t: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<
         strides.push(t.strides()[d]);
     }
     sizes.push(size);
-    strides.push(t.strides()[a] + t.strides()[b]);
+    // where there are no elements the strides may be any
+    strides.push(t.strides()[a].saturating_add(t.strides()[b]));
     Ok(t.view_as(sizes, strides, at))
 }
 
@@ -429,7 +430,8 @@ pub(crate) fn split_sizes(t: &Tensor, sizes: &[i64], dim: i64) -> Result<Vec<Ten
         .sizes()
         .get(d)
         .ok_or_else(|| Error::runtime("split expects at least a 1-dimensional tensor"))?;
-    if sizes.iter().any(|s| *s < 0) || sizes.iter().sum::<i64>() != n {
+    let total = sizes.iter().try_fold(0i64, |sum, s| sum.checked_add(*s));
+    if sizes.iter().any(|s| *s < 0) || total != Some(n) {
         return Err(Error::runtime(format!(
             "split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at \
              dimension {d}), but got split_sizes={sizes:?}"

@@ -42,7 +42,9 @@ fn both(op: &'static str, tensors: &[&Tensor], rest: &[Value]) {
         assert_eq!(shape(e), shape(c), "{said}");
         let numbers = |t: &Tensor| t.to_dtype(DType::F64)?.to_vec::<f64>();
         if !e.dtype().is_complex() {
-            assert_eq!(numbers(e).unwrap(), numbers(c).unwrap(), "{said}");
+            // as text, since NaN is NaN here
+            let [e, c] = [e, c].map(|t| format!("{:?}", numbers(t).unwrap()));
+            assert_eq!(e, c, "{said}");
         }
     }
 }
@@ -265,5 +267,111 @@ fn the_gradient_of_a_running_product_of_integers_needs_data() {
         "aten::cumprod_backward",
         &[&wide, &wide],
         &[Value::Int(0), Value::Tensor(wide.clone())],
+    );
+}
+
+#[test]
+fn what_a_dtype_does_not_hold_is_refused_both_ways() {
+    let of = |dtype| Tensor::ones([3]).unwrap().to_dtype(dtype).unwrap();
+    let (f, byte, truth, long) = (
+        of(DType::F32),
+        of(DType::U8),
+        of(DType::Bool),
+        of(DType::I64),
+    );
+    for (x, number) in [(&f, 1e308), (&byte, -1.0)] {
+        for pad in [[1, 1], [0, 1], [0, 0]] {
+            let rest = [Value::IntList(pad.to_vec()), Value::Double(number)];
+            both("aten::constant_pad_nd", &[x], &rest);
+        }
+    }
+    for op in ["aten::__ilshift__.Scalar", "aten::__irshift__.Scalar"] {
+        both(op, &[&truth], &[Value::Int(1)]);
+        both(op, &[&byte], &[Value::Int(1)]);
+    }
+    for op in ["aten::__ilshift__.Tensor", "aten::__irshift__.Tensor"] {
+        both(op, &[&truth, &long], &[]);
+    }
+    both("aten::polygamma_", &[&long], &[Value::Int(2)]);
+    both("aten::polygamma_", &[&f], &[Value::Int(2)]);
+    both("aten::mvlgamma_", &[&long], &[Value::Int(1)]);
+}
+
+/// `alpha` times a number: both are elements of the result's dtype, and so is the product. The values are PyTorch's.
+#[test]
+fn numbers_with_a_factor_are_rounded_as_elements() {
+    let zeros = |dtype| Tensor::zeros([2]).unwrap().to_dtype(dtype).unwrap();
+    let f = f64::from;
+    let cases: [(DType, Value, Value, f64); 9] = [
+        (
+            DType::F32,
+            Value::Int(3),
+            Value::Int(1 << 62),
+            f(3.0 * 2f32.powi(62)),
+        ),
+        (DType::F32, Value::Double(-1e308), Value::Int(0), f64::NAN),
+        (DType::F64, Value::Double(-1e308), Value::Int(0), 0.0),
+        (DType::F32, Value::Int(16777217), Value::Int(3), 50331648.0),
+        (DType::F64, Value::Int(16777217), Value::Int(3), 50331651.0),
+        (
+            DType::F16,
+            Value::Int(70000),
+            Value::Double(0.5),
+            f64::INFINITY,
+        ),
+        (DType::F16, Value::Double(257.3), Value::Double(3.7), 951.5),
+        (DType::BF16, Value::Double(257.3), Value::Double(3.7), 956.0),
+        (
+            DType::I64,
+            Value::Int(3),
+            Value::Int(1 << 62),
+            -(2f64.powi(62)),
+        ),
+    ];
+    for (dtype, number, alpha, want) in cases {
+        let x = &zeros(dtype);
+        let rest = [number, alpha];
+        both("aten::add.Scalar", &[x], &rest);
+        both("aten::sub.Scalar", &[x], &rest);
+        let got = &call("aten::add.Scalar", &[x], &rest).unwrap()[0];
+        let got = got.to_dtype(DType::F64).unwrap().to_vec::<f64>().unwrap()[0];
+        assert!(
+            got == want || got.is_nan() && want.is_nan(),
+            "{rest:?}: {got}, not {want}"
+        );
+    }
+}
+
+#[test]
+fn extreme_integers_are_errors() {
+    const MAX: i64 = i64::MAX;
+    let x = &Tensor::ones([3, 3]).unwrap();
+    let ints = |v: &[i64]| Value::IntList(v.to_vec());
+    let refused = |op, tensors: &[&Tensor], rest: &[Value]| {
+        let e = call(op, tensors, rest).expect_err(op);
+        assert!(!e.to_string().is_empty());
+    };
+    let sizes = [ints(&[4, 0, MAX - 1]), Value::Int(0)];
+    refused("aten::split_with_sizes", &[x], &sizes);
+    refused("aten::unsafe_split_with_sizes", &[x], &sizes);
+    refused("aten::replication_pad1d", &[x], &[ints(&[-MAX, MAX - 1])]);
+    let mask = Value::BoolList(vec![true; 3]);
+    let pairs = [ints(&[MAX, MAX]), ints(&[1, 1]), ints(&[0, 0]), mask];
+    refused(
+        "aten::_slow_conv2d_backward.output_mask",
+        &[x, x, x],
+        &pairs,
+    );
+    let out = Value::Tensor(Tensor::zeros([0]).unwrap());
+    let mut stack = vec![Value::Int(0), Value::Int(MAX), out];
+    operator("aten::eye.m_out")
+        .unwrap()
+        .call_boxed(&mut stack)
+        .unwrap();
+    // 8 TB
+    refused(
+        "aten::multinomial",
+        &[x],
+        &[Value::Int(1 << 40), Value::Bool(true), Value::None],
     );
 }

@@ -1,7 +1,7 @@
 //! Shapes that change in place, eagerly and in compiled functions.
 
 use straightline::ops::aten;
-use straightline::{DType, Result, Scalar, Tensor, compile};
+use straightline::{DType, ErrorKind, Result, Scalar, Tensor, compile};
 
 fn counted(n: i64) -> Result<Tensor> {
     aten::arange(Scalar::Int(n), Some(DType::F32), None, None, None)
@@ -98,5 +98,47 @@ fn what_would_grow_over_the_memory_of_others_is_refused() -> Result<()> {
     let e = f.call(&(base.clone(), none)).unwrap_err().to_string();
     assert!(e.contains("shares its memory with others"), "{e}");
     assert_eq!(read(&base), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+    Ok(())
+}
+
+#[test]
+fn a_compiled_function_that_grows_an_argument_sees_what_memory_there_is() -> Result<()> {
+    type F = fn(&Tensor) -> Result<Tensor>;
+    let resized: F = |x| {
+        aten::resize_(x, &[8], None)?;
+        x.i(..4)?.add_(1)?;
+        x.mul(2)
+    };
+    let out: F = |x| {
+        let y = counted(8)?;
+        aten::neg_out(&y, x)?;
+        x.mul(2)
+    };
+    // an argument of four elements in a memory of so many, and where it begins
+    let memories = [(4, 0), (10, 0), (4, 0), (10, 1), (6, 0), (6, 2), (12, 4)];
+    for f in [resized, out] {
+        let compiled = compile(f);
+        for (of, at) in memories {
+            let base = || counted(of);
+            let (a, b) = (base()?, base()?);
+            let [x, y] = [&a, &b].map(|t| t.narrow(0, at, 4).unwrap());
+            let eager = f(&x)?;
+            match compiled.call(&y) {
+                Ok(t) => {
+                    // what memory is new has no values yet
+                    let known = if at + 8 <= of { 8 } else { 4 };
+                    let numbers = |t: &Tensor, n: usize| t.to_vec::<f32>().unwrap()[..n].to_vec();
+                    let got = [numbers(&t, known), read(&b), numbers(&y, known)];
+                    let want = [numbers(&eager, known), read(&a), numbers(&x, known)];
+                    assert_eq!(got, want, "{of} {at}");
+                }
+                // part of what it grows over is somebody's
+                Err(e) => {
+                    let limit = matches!(e.kind(), ErrorKind::NotImplemented(_));
+                    assert!(limit && of == 6, "{of} {at}: {e}");
+                }
+            }
+        }
+    }
     Ok(())
 }

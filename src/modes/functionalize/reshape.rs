@@ -163,6 +163,12 @@ fn resize(t: &Tensor, to: &Layout) -> Result<()> {
     let of = &old.storage.layout;
     let has = layout::numel(&of.sizes);
     let at = to.offset - of.offset;
+    if of.bytes().end < t.storage().bytes() as i64 {
+        return Err(outside::limit(
+            "a tensor that is part of a longer memory grows beyond it, which cannot be captured: clone it first",
+        ));
+    }
+    outside::ends_before(t, 1 + of.bytes().end - t.offset() * t.dtype().size() as i64);
     if !of.is_dense() || at < 0 {
         return Err(outside::limit(
             "a tensor with gaps in its memory grows, which cannot be captured: clone it first",
@@ -207,6 +213,8 @@ pub(super) fn resize_out(t: &Tensor, new: Tensor, shape: Option<&Tensor>) -> Res
         return replace(t, new);
     }
     let old = sole_owner(t)?;
+    let size = t.dtype().size() as i64;
+    outside::ends_before(t, to.bytes().end - t.offset() * size);
     let mut new = in_dtype(new, t.dtype())?;
     if new.strides() != to.strides.as_slice() {
         let (dtype, device) = (Some(t.dtype()), Some(t.device()));

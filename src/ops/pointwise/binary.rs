@@ -260,6 +260,15 @@ fn scale_scalar(a: &Tensor, b: Scalar, alpha: Scalar) -> Result<(Scalar, DType)>
     check_alpha(dtype, alpha)?;
     let b = match (b, alpha) {
         (b, alpha) if leaves_as_is(alpha, dtype) => b,
+        // numbers and their product are elements of the result's dtype
+        (b, alpha) if dtype.is_floating() => {
+            let (b, alpha) = (b.cast(dtype).as_f64(), alpha.cast(dtype).as_f64());
+            let product = match dtype.opmath() {
+                DType::F32 => f64::from(b as f32 * alpha as f32),
+                _ => b * alpha,
+            };
+            Scalar::Float(product).cast(dtype)
+        }
         (Scalar::Int(b), Scalar::Int(alpha)) => Scalar::Int(b.wrapping_mul(alpha)),
         (b, _) if dtype.is_complex() => {
             let ((a, b), (c, d)) = (b.as_complex(), alpha.as_complex());

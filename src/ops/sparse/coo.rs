@@ -290,7 +290,8 @@ pub(crate) fn coo_with_dims(
     device: Option<Device>,
     _pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if sparse_dim < 0 || dense_dim < 0 || sparse_dim + dense_dim != sizes.len() as i64 {
+    let dims = sparse_dim.checked_add(dense_dim);
+    if sparse_dim < 0 || dense_dim < 0 || dims != i64::try_from(sizes.len()).ok() {
         return Err(Error::runtime(format!(
             "number of dimensions must be sparse_dim ({sparse_dim}) + dense_dim ({dense_dim}), but got {}",
             sizes.len()

@@ -21,8 +21,10 @@ fn map(outside: Outside, input: usize, before: i64, after: i64) -> Option<AxisMa
     positions
         .try_reserve_exact(usize::try_from(output).ok()?)
         .ok()?;
-    let from = |o: i64| usize::try_from(outside.inside(o - before, n)).unwrap_or(usize::MAX);
-    positions.extend((0..output).map(from));
+    for o in 0..output {
+        let from = outside.inside(o.checked_sub(before)?, n);
+        positions.push(usize::try_from(from).unwrap_or(usize::MAX));
+    }
     AxisMap::new(input, positions)
 }
 

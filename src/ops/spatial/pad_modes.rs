@@ -52,12 +52,12 @@ pub(crate) fn constant_pad_nd(x: &Tensor, pad: &[i64], value: Scalar) -> Result<
         return copy::clone(&inner, None);
     }
     super::super::common::check_sizes(&sizes)?;
+    check_fits(value, x.dtype())?;
     let strides = Format::of(x).strides(&sizes);
     let out = Tensor::allocate(x.dtype(), x.device(), sizes, strides)?;
     if !out.storage().has_data() || out.numel() == 0 {
         return Ok(out);
     }
-    check_fits(value, x.dtype())?;
     copy::fill_(&out, value)?;
     let mut hole = out.clone();
     for d in 0..rank {

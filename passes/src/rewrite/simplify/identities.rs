@@ -51,8 +51,11 @@ fn div_one(s: &mut Site<'_>) -> Option<Id> {
 
 /// `alpha * other` where that is a zero: whether it is a negative one.
 fn zero_operand(s: &Site<'_>) -> Option<bool> {
-    let other = s.number_operand()?.as_f64();
-    let v = other * s.float("alpha", 1.0);
+    let dtype = s.out().dtype;
+    // both are elements of the result's dtype, where a number may be infinite
+    let other = s.number_operand()?.cast(dtype).as_f64();
+    let alpha = s.scalar("alpha").unwrap_or(1.into());
+    let v = other * alpha.cast(dtype).as_f64();
     (v == 0.0).then(|| v.is_sign_negative())
 }
 
