@@ -11,7 +11,7 @@ use super::tree::TensorTree;
 use super::{flat, replay};
 use crate::dispatch::{DispatchKeySet, ExcludeGuard};
 use crate::error::{Error, Result};
-use crate::modes::{ABOVE_PYTHON, fake, interception, tracer};
+use crate::modes::{fake, interception, tracer};
 use crate::tensor::Tensor;
 use std::fmt;
 use std::panic::Location;
@@ -134,8 +134,7 @@ impl<I: TensorTree, O: TensorTree> Functionalized<I, O> {
             None => e.with_location(self.at),
         })?;
         let results = {
-            // autocast and what else is above has been seen to in the capture
-            let _below = ExcludeGuard::new(ABOVE_PYTHON);
+            let _below = interpret::below();
             self.perform(&captured.traced, &leaves)?
         };
         let mut results = results.into_iter();

@@ -3,13 +3,27 @@
 use super::externs::to_value;
 use super::stages::Traced;
 use super::{replay, results};
-use crate::dispatch::{OperatorHandle, operator};
+use crate::dispatch::{
+    DispatchKey, DispatchKeySet, ExcludeGuard, OperatorHandle, Stack, Value, operator,
+};
 use crate::error::{Error, Result};
+use crate::modes::ABOVE_PYTHON;
 use crate::ops::aten;
 use crate::tensor::Tensor;
 use std::collections::{HashMap, HashSet};
 use straightline_passes::ir::effects::Effects;
 use straightline_passes::ir::graph::{Graph, NodeId, NodeKind, SourceLine, TensorMeta, ValueRef};
+
+/// For the time of the calls of a graph: autocast and what else is above has been seen to in the capture. What values have
+/// lazily is not: a graph has conjugates and negatives as values of their own, and tensors have them as bits.
+pub(super) fn below() -> ExcludeGuard {
+    const BITS: DispatchKeySet = DispatchKeySet::of(&[
+        DispatchKey::Conjugate,
+        DispatchKey::Negative,
+        DispatchKey::ZeroTensor,
+    ]);
+    ExcludeGuard::new(ABOVE_PYTHON - BITS)
+}
 
 /// The values of a graph, as far as its calls have been made.
 pub(super) struct Interpreter<'a> {
@@ -101,9 +115,17 @@ impl<'a> Interpreter<'a> {
         let schema =
             (op.schema()).ok_or_else(|| Error::compile(format!("`{name}` has no schema")))?;
         let mut operand = |v: &ValueRef| known[v].clone();
-        let mut stack = (args.iter().zip(&schema.args))
+        let mut stack: Stack = (args.iter().zip(&schema.args))
             .map(|(a, s)| to_value(a, &s.ty, &mut operand))
             .collect();
+        if let (
+            "aten::as_strided" | "aten::as_strided_scatter",
+            [Value::Tensor(t), .., Value::Int(at)],
+        ) = (&*name, &mut stack[..])
+        {
+            // a value of a graph begins where its memory does, a tensor of the caller's anywhere
+            *at += t.storage_offset();
+        }
         op.call_boxed(&mut stack).map_err(|e| {
             let operands = graph.operands(id);
             let e = e.with_call(name.to_string(), operands.iter().map(|v| &known[v]));

@@ -9,9 +9,7 @@ use super::interpret::{self, Interpreter};
 use super::stages::Traced;
 use super::tree::TensorTree;
 use super::{flat, replay};
-use crate::dispatch::ExcludeGuard;
 use crate::error::{Error, Result};
-use crate::modes::ABOVE_PYTHON;
 use crate::modes::functionalize::{self, InputSlot, Memory, MergedStorages};
 use crate::modes::outside::Kept;
 use crate::tensor::{Held, Tensor};
@@ -98,8 +96,7 @@ pub(super) fn settle(
     if kept.stand_ins.is_empty() && kept.written.is_empty() {
         return Ok(());
     }
-    // autocast and what else is above has been seen to in the capture
-    let (_below, _busy) = (ExcludeGuard::new(ABOVE_PYTHON), AtWork::begin());
+    let (_below, _busy) = (interpret::below(), AtWork::begin());
     let inputs = replay::graph_inputs(&met.slots, arguments)?;
     let like = |t: &Tensor| !unlike.contains_key(&t.storage().id());
     let mut interpreter = Interpreter::new(
@@ -180,7 +177,7 @@ pub(super) fn perform<O: TensorTree>(
     met: &Met,
     arguments: &[&Tensor],
 ) -> Result<O> {
-    let (_below, _busy) = (ExcludeGuard::new(ABOVE_PYTHON), AtWork::begin());
+    let (_below, _busy) = (interpret::below(), AtWork::begin());
     let mut returned: Vec<&Tensor> = Vec::new();
     flat::visit(result, &mut |t| returned.push(t));
     let all = kept.stand_ins.iter().map(|s| &*s.tensor);

@@ -3,7 +3,7 @@
 use straightline::dispatch::operator;
 use straightline::modes::CallLogger;
 use straightline::ops::aten;
-use straightline::{ErrorKind, Result, Tensor, compile, functionalize, tensor};
+use straightline::{DType, ErrorKind, Result, Tensor, compile, functionalize, tensor};
 
 /// The operators that a call of `f` dispatches to, as a mode sees them.
 fn called<O>(f: impl FnOnce() -> Result<O>) -> Vec<String> {
@@ -194,5 +194,63 @@ fn random_numbers_are_drawn_once_for_a_call() -> Result<()> {
             }
         },
     );
+    Ok(())
+}
+
+#[test]
+fn arguments_that_begin_within_their_storage() -> Result<()> {
+    let programs: [fn(&Tensor) -> Result<Tensor>; 5] = [
+        |x| aten::as_strided(x, &[3], &[2], None)?.mul(1),
+        |x| aten::as_strided(x, &[3], &[2], Some(1))?.mul(1),
+        |x| {
+            x.unfold(0, 2, 2)?.i((.., 0))?.zero_()?;
+            x.mul(1)
+        },
+        |x| {
+            aten::as_strided(x, &[2], &[3], None)?.add_(5)?;
+            x.mul(1)
+        },
+        |x| aten::as_strided_scatter(x, &tensor([7f32, 8.0])?, &[2], &[3], Some(1)),
+    ];
+    for (i, f) in programs.into_iter().enumerate() {
+        let base = || Tensor::arange(8)?.to_dtype(DType::F32);
+        let (a, b) = (base()?, base()?);
+        let want = f(&a.narrow(0, 1, 6)?)?.to_vec::<f32>()?;
+        let got = functionalize(f).call(&b.narrow(0, 1, 6)?)?;
+        assert_eq!(got.to_vec::<f32>()?, want, "program {i}");
+        assert_eq!(b.to_vec::<f32>()?, a.to_vec::<f32>()?, "program {i}");
+    }
+    Ok(())
+}
+
+#[test]
+fn writes_through_conjugate_and_negative_views() -> Result<()> {
+    let programs: [fn(&Tensor) -> Result<Vec<Tensor>>; 2] = [
+        |x| {
+            let z = aten::view_as_complex(&x.copied()?)?.conj()?;
+            let i = aten::imag(&z)?;
+            i.i(0)?.add_(1)?;
+            Ok(vec![i.add(0)?, i.resolve_neg()?, aten::imag(&z.mul(1)?)?])
+        },
+        |x| {
+            let z = aten::view_as_complex(&x.copied()?)?;
+            let c = z.conj()?;
+            let p = z.mul(&c)?;
+            c.mul_(2)?;
+            Ok(vec![aten::real(&p)?, z.abs()?, aten::imag(&c.mul(1)?)?])
+        },
+    ];
+    for f in programs {
+        let x = Tensor::arange(24)?
+            .to_dtype(DType::F32)?
+            .reshape([4, 3, 2])?;
+        let (want, got) = (f(&x)?, functionalize(f).call(&x)?);
+        for (got, want) in got.iter().zip(&want) {
+            assert_eq!(
+                got.to_dtype(DType::F64)?.to_vec::<f64>()?,
+                want.to_dtype(DType::F64)?.to_vec::<f64>()?
+            );
+        }
+    }
     Ok(())
 }
