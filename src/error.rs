@@ -34,6 +34,8 @@ struct Inner {
     op: Option<Cow<'static, str>>,
     operands: Vec<Operand>,
     location: Option<&'static Location<'static>>,
+    /// Whether eager code makes the call without an error.
+    only_captured: bool,
 }
 
 /// What is remembered of a tensor operand.
@@ -217,6 +219,7 @@ impl Error {
             op: None,
             operands: Vec::new(),
             location: None,
+            only_captured: false,
         }))
     }
 
@@ -332,6 +335,18 @@ impl Error {
     pub fn with_location(mut self, location: &'static Location<'static>) -> Error {
         self.0.location = Some(location);
         self
+    }
+
+    /// Marks the error of a call that eager code makes without one.
+    #[cold]
+    pub(crate) fn only_captured(mut self) -> Error {
+        self.0.only_captured = true;
+        self
+    }
+
+    /// Whether the call fails because it is captured.
+    pub(crate) fn is_only_captured(&self) -> bool {
+        self.0.only_captured
     }
 
     pub(crate) fn shape(message: impl Into<String>) -> Error {

@@ -10,7 +10,7 @@ use super::options::{CompileEvent, CompileOptions};
 use super::settle;
 use super::stages::{Executable, Traced};
 use super::tree::TensorTree;
-use crate::dispatch::{TlsKeySets, check_captured, record_function, record_lazily};
+use crate::dispatch::{DispatchError, TlsKeySets, check_captured, record_function, record_lazily};
 use crate::error::{Error, ErrorKind, Result};
 use crate::modes::{fake, interception, tracer};
 use crate::tensor::Tensor;
@@ -503,13 +503,15 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
 
     fn falls_back(&self, e: &Error) -> bool {
         self.options.eager_fallback
-            && matches!(
-                e.kind(),
-                ErrorKind::DataDependent { .. }
-                    | ErrorKind::NotCaptured { .. }
-                    | ErrorKind::Opaque { .. }
-                    | ErrorKind::Escaped { .. }
-            )
+            && (e.is_only_captured()
+                || matches!(
+                    e.kind(),
+                    ErrorKind::DataDependent { .. }
+                        | ErrorKind::NotCaptured { .. }
+                        | ErrorKind::Opaque { .. }
+                        | ErrorKind::Escaped { .. }
+                        | ErrorKind::Dispatch(DispatchError::NoMetaKernel { .. })
+                ))
     }
 
     /// Adds a variant; the caller holds the lock.

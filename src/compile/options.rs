@@ -23,7 +23,8 @@ pub struct CompileOptions {
     pub max_variants: usize,
     /// Functions that cannot be captured ([`ErrorKind::DataDependent`](crate::ErrorKind::DataDependent),
     /// [`NotCaptured`](crate::ErrorKind::NotCaptured), [`Opaque`](crate::ErrorKind::Opaque),
-    /// [`Escaped`](crate::ErrorKind::Escaped)) run eagerly instead of failing, and a [`CompileEvent::EagerFallback`] says so.
+    /// [`Escaped`](crate::ErrorKind::Escaped), and what else only a capture refuses, such as an operator without a Meta kernel) run
+    /// eagerly instead of failing, and a [`CompileEvent::EagerFallback`] says so.
     /// What such a function did before the refusal it does twice in that call, except that one which only leaves
     /// tensors in outside state runs once.
     pub eager_fallback: bool,

@@ -351,7 +351,7 @@ fn of_capture(kind: &ErrorKind) -> bool {
 #[cold]
 pub(crate) fn limit(message: impl Into<String>) -> Error {
     with(|w| w.limited = true);
-    Error::not_implemented(message)
+    Error::not_implemented(message).only_captured()
 }
 
 /// An operator that the function called has failed.

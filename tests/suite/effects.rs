@@ -325,6 +325,18 @@ fn what_capture_has_no_value_of_can_run_eagerly() -> Result<()> {
         compile_with(options.clone(), f).call(x)?.to_vec::<f32>()?,
         [3.0, 3.0]
     );
+    // a write that capture does not know to make, and an operator without a Meta kernel
+    let repeated = |x: &Tensor| x.i(..1)?.copied()?.expand([2])?.masked_fill_(&x.gt(0)?, 3);
+    assert!(compile(repeated).call(x).is_err());
+    let f = compile_with(options.clone(), repeated);
+    assert_eq!(f.call(x)?.to_vec::<f32>()?, [3.0, 3.0]);
+    lib.def("plain(Tensor x) -> Tensor")?;
+    lib.impl_at("plain", DispatchKey::CPU, |x: &Tensor| x.add(1))?;
+    let plain = operator("effects_number::plain")?.typed::<(&Tensor,), Tensor>()?;
+    let f = move |x: &Tensor| plain.call((x,));
+    assert!(compile(f).call(x).is_err());
+    let f = compile_with(options.clone(), f);
+    assert_eq!(f.call(x)?.to_vec::<f32>()?, [2.0, 2.0]);
     // a capture within a capture
     let inner = compile(|x: &Tensor| x.mul(2));
     let f = move |x: &Tensor| {
