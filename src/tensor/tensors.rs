@@ -53,12 +53,13 @@ lists! {
 }
 
 /// Tensors of which some may be missing, as [`Tensor::index`] and [`Tensor::index_put_`] take one for each dimension: an
-/// array, a slice or a `Vec` of `Option<Tensor>`, or [`Tensors`].
+/// array, a slice or a `Vec` of `Option<Tensor>`, an array of `Option<&Tensor>`, or [`Tensors`].
 ///
 /// ```
 /// use straightline::tensor;
 /// let (x, at) = (tensor([[1, 2], [3, 4]])?, tensor([1])?);
 /// assert_eq!(x.index(&[&at])?.to_vec::<i64>()?, [3, 4]);
+/// assert_eq!(x.index([None, Some(&at)])?.to_vec::<i64>()?, [2, 4]);
 /// assert_eq!(x.index(&[None, Some(at)])?.to_vec::<i64>()?, [2, 4]);
 /// # Ok::<(), straightline::Error>(())
 /// ```
@@ -74,6 +75,12 @@ pub trait OptionalTensors {
 impl<T: Tensors> OptionalTensors for T {
     fn optional(&self) -> Cow<'_, [Option<Tensor>]> {
         self.tensors().iter().cloned().map(Some).collect()
+    }
+}
+
+impl<const N: usize> OptionalTensors for [Option<&Tensor>; N] {
+    fn optional(&self) -> Cow<'_, [Option<Tensor>]> {
+        self.iter().map(|t| t.cloned()).collect()
     }
 }
 
