@@ -503,6 +503,12 @@ fn a_compiled_function_draws_anew_and_in_the_order_of_eager_calls() {
                         ];
                         aten::cat(&drawn, 1)
                     }),
+                    ("choices of one category with a stride of its own", |x| {
+                        let w = aten::abs(&x.i((.., ..1))?.copied()?.t()?)?.t()?.add(0.5)?;
+                        let drawn = aten::multinomial(&w, 2, true, None)?;
+                        let once = aten::multinomial(&w, 1, false, None)?;
+                        aten::cat(&[drawn, once, Tensor::rand([10, 1])?], 1)
+                    }),
                 ];
                 let x = Tensor::from_slice(
                     &(0..40).map(|i| i as f32 / 16.0 - 1.0).collect::<Vec<_>>(),

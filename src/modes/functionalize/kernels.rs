@@ -156,6 +156,12 @@ pub(crate) fn drawn_in_order(in_place: fn() -> Result<OperatorHandle>) -> Kernel
     }))
 }
 
+/// Whether the order of the elements in memory is the row-major one; dimensions of one element may have any stride.
+fn lies_in_rows(t: &Tensor) -> bool {
+    let strides = (t.sizes().iter().zip(t.strides())).filter_map(|(n, s)| (*n > 1).then_some(s));
+    strides.is_sorted_by(|a, b| a >= b)
+}
+
 /// The kernel of an operator that capture records as it is where its first operand is row-major, and by `parts` elsewhere.
 pub(crate) fn unless_row_major<M>(parts: impl IntoKernel<M>) -> Kernel {
     let parts = parts.into_kernel();
@@ -163,9 +169,7 @@ pub(crate) fn unless_row_major<M>(parts: impl IntoKernel<M>) -> Kernel {
         let schema = op.schema().ok_or_else(|| no_schema(op))?;
         let at = stack.len().saturating_sub(schema.args.len());
         match stack.get(at) {
-            Some(Value::Tensor(t)) if !t.strides().is_sorted_by(|a, b| a >= b) => {
-                parts.call_boxed(op, keys, stack)
-            }
+            Some(Value::Tensor(t)) if !lies_in_rows(t) => parts.call_boxed(op, keys, stack),
             _ => functional(op, schema, stack),
         }
     }))
