@@ -411,7 +411,7 @@ fn failure<T>(result: Result<T>) -> std::result::Result<String, String> {
 }
 
 /// Ways in which a function uses what it computed.
-const USES: [&str; 3] = ["whole", "in part", "not"];
+const USES: [&str; 4] = ["whole", "in part", "for nothing", "not"];
 
 fn used(case: &Case, how: &str) -> impl Fn(&Operands) -> Result<Tensor> + Send + Sync + 'static {
     let (call, how) = (case.call, how.to_string());
@@ -420,6 +420,7 @@ fn used(case: &Case, how: &str) -> impl Fn(&Operands) -> Result<Tensor> + Send +
         match how.as_str() {
             "whole" => Ok(y),
             "in part" if y.dim() > 0 => aten::narrow(&aten::reshape(&y, &[-1])?, 0, 0, 1),
+            "for nothing" => aten::narrow(&aten::reshape(&y, &[-1])?, 0, 0, 0)?.add(1),
             "in part" => aten::neg(&aten::to_dtype(&y, DType::F32, false, false, None)?),
             _ => aten::to_dtype(&a[0], DType::F64, false, true, None),
         }

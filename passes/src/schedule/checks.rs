@@ -184,6 +184,10 @@ fn open_dimensions(p: &Program, roots: &BTreeSet<V>) -> Vec<Option<Dimensions>> 
     for i in (0..p.values.len()).rev() {
         let Some(mut mine) = open[i] else { continue };
         let v = V(i as u32);
+        // nothing is computed for what has no elements
+        if p.numel(v) == 0 {
+            continue;
+        }
         // what no kernel computes in place is in memory from end to end
         let stored = match p.def(v) {
             Def::Pieces { element, .. } => element.is_none(),
