@@ -16,6 +16,7 @@ use crate::modes::{outside, tracer};
 use crate::ops::aten;
 use crate::ops::variants::makes_no_values;
 use crate::tensor::{Tensor, access};
+use std::sync::Arc;
 use straightline_passes::ir;
 use straightline_passes::ir::promote::{Operand, result_type};
 use straightline_passes::ir::schema::FunctionSchema;
@@ -390,7 +391,7 @@ fn view(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resul
             output: at,
         };
         let mut chain = w.chain.clone();
-        chain.push(inverse::single(step, &layouts)?);
+        chain.push(Arc::new(inverse::single(step, &layouts)?));
         at += 1;
         Ok(build(
             w.storage.clone(),
@@ -417,7 +418,7 @@ pub(super) fn as_strided(source: &Tensor, layout: &Layout) -> Result<Tensor> {
     inverse::check_in_base(&w.storage, layout)?;
     let step = as_strided_step(&w.storage, &layout.sizes, &layout.strides, layout.offset)?;
     // what the source's elements are beside their memory is so of other elements as well
-    let mut chain = vec![step];
+    let mut chain = vec![Arc::new(step)];
     for op in ["aten::_conj", "aten::_neg_view"] {
         let steps = w.chain.iter().filter(|s| s.is(op));
         let held = steps.clone().count() % 2 == 1;

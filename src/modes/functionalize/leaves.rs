@@ -303,7 +303,13 @@ fn wrap_merged(real: &Tensor, owner: &Owner, merged: Merged) -> Result<Tensor> {
         )));
     }
     let step = as_strided_step(&storage, real.sizes(), real.strides(), real.offset())?;
-    Ok(build(storage, vec![step], real, &Layout::of(real), None))
+    Ok(build(
+        storage,
+        vec![Arc::new(step)],
+        real,
+        &Layout::of(real),
+        None,
+    ))
 }
 
 /// `as_strided` of a base, with a position in the storage.

@@ -193,7 +193,11 @@ fn resize(t: &Tensor, to: &Layout) -> Result<()> {
         FunctionalStorage::new(flat.clone(), whole, t.storage().clone(), old.storage.real);
     let step = as_strided_step(&storage, &to.sizes, &to.strides, to.offset)?;
     let value = step.apply(&flat)?;
-    grown(t, behind(Arc::new(storage), vec![step], Some(value)), to)
+    grown(
+        t,
+        behind(Arc::new(storage), vec![Arc::new(step)], Some(value)),
+        to,
+    )
 }
 
 /// Gives an `out` of another shape the new value, in the layout that the operator itself would give it.

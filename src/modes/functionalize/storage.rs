@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
 use crate::tensor::storage::Storage;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use straightline_passes::ir::{DType, Dims, layout};
 
 /// Where the elements of a tensor lie in its storage, in elements of its dtype.
@@ -44,6 +44,9 @@ impl Layout {
     }
 }
 
+/// The views that lead from a base to a tensor, shared with those of the tensors between.
+pub(super) type Chain = Vec<Arc<ViewStep>>;
+
 /// One view operator of a chain, with its arguments.
 #[derive(Clone)]
 pub(super) struct ViewStep {
@@ -59,7 +62,12 @@ pub(super) struct ViewStep {
 impl ViewStep {
     /// Whether it is `op`.
     pub(super) fn is(&self, op: &str) -> bool {
-        self.op.name().to_string() == op
+        let name = self.op.name();
+        op.strip_prefix(&*name.name)
+            .is_some_and(|rest| match rest.strip_prefix('.') {
+                Some(overload) => overload == name.overload,
+                None => rest.is_empty() && name.overload.is_empty(),
+            })
     }
 
     /// The view of `value`.
@@ -85,7 +93,7 @@ impl ViewStep {
 }
 
 /// The value of a base after the views of a chain.
-pub(super) fn replay(chain: &[ViewStep], base: &Tensor) -> Result<Tensor> {
+pub(super) fn replay(chain: &[Arc<ViewStep>], base: &Tensor) -> Result<Tensor> {
     let mut value = base.clone();
     for step in chain {
         value = step.apply(&value)?;
@@ -96,7 +104,7 @@ pub(super) fn replay(chain: &[ViewStep], base: &Tensor) -> Result<Tensor> {
 /// A write that the base has not seen.
 pub(super) struct Update {
     pub(super) new: Tensor,
-    pub(super) chain: Vec<ViewStep>,
+    pub(super) chain: Chain,
     /// Where the written elements lie.
     pub(super) layout: Layout,
 }

@@ -2,7 +2,7 @@
 
 use super::below;
 use super::leaves;
-use super::storage::{FunctionalStorage, Layout, Update, ViewStep, lock, replay};
+use super::storage::{Chain, FunctionalStorage, Layout, Update, ViewStep, lock, replay};
 use crate::dispatch::{DispatchKey, DispatchKeySet};
 use crate::error::{Error, Result};
 use crate::modes::{outside, tracer};
@@ -24,7 +24,7 @@ struct Wrapper {
 /// Where a wrapper's value comes from. A change of its shape puts another one in place.
 pub(super) struct Behind {
     pub(super) storage: Arc<FunctionalStorage>,
-    pub(super) chain: Vec<ViewStep>,
+    pub(super) chain: Chain,
     /// The capture that made it.
     capture: Option<u64>,
     current: Mutex<Option<Current>>,
@@ -53,7 +53,7 @@ pub(super) fn wrapper_of(t: &Tensor) -> Option<Arc<Behind>> {
 /// The source of a value; `value` is that of now.
 pub(super) fn behind(
     storage: Arc<FunctionalStorage>,
-    chain: Vec<ViewStep>,
+    chain: Chain,
     value: Option<Tensor>,
 ) -> Behind {
     let generation = storage.generation();
@@ -106,7 +106,7 @@ pub(crate) fn is_wrapper(t: &Tensor) -> bool {
 /// A wrapper of `storage` with this layout; its value is computed when it is needed, unless given.
 pub(super) fn build(
     storage: Arc<FunctionalStorage>,
-    chain: Vec<ViewStep>,
+    chain: Chain,
     like: &Tensor,
     layout: &Layout,
     value: Option<Tensor>,
@@ -270,7 +270,7 @@ pub(crate) struct Bits {
 }
 
 impl Bits {
-    fn of(chain: &[ViewStep]) -> Bits {
+    fn of(chain: &[Arc<ViewStep>]) -> Bits {
         // twice is not at all
         let odd = |op: &str| chain.iter().filter(|step| step.is(op)).count() % 2 == 1;
         Bits {

@@ -2,7 +2,7 @@
 
 use super::{FEW_POINTS, Fuser, SERIAL_LIMIT};
 use crate::schedule::emit::probe;
-use crate::schedule::group::{Item, roles};
+use crate::schedule::group::{Group, Item, roles};
 use crate::schedule::program::{Def, V};
 use std::collections::{BTreeSet, HashSet};
 
@@ -112,10 +112,14 @@ impl Fuser<'_> {
 
     /// Whether something computed from `v` outside the group is needed by the group.
     pub(super) fn returns(&self, v: V, group: usize) -> bool {
+        let horizon = self.horizon(group);
         // (value, whether the way left the group)
         let mut stack: Vec<(V, bool)> = self.uses[v.i()].iter().map(|u| (*u, false)).collect();
         let mut seen: HashSet<(V, bool)> = stack.iter().copied().collect();
         while let Some((u, left)) = stack.pop() {
+            if u.i() > horizon {
+                continue;
+            }
             let homes = self.member.get(&u).map_or(&[][..], |m| &m[..]);
             if left && homes.contains(&group) {
                 return true;
@@ -153,11 +157,42 @@ impl Fuser<'_> {
         out
     }
 
+    /// From values beyond this one no way leads to the group. Ways go from a value to its users, whose numbers are larger, and
+    /// from a group to the users of any of its stores: back, at most to the first one.
+    fn horizon(&self, group: usize) -> usize {
+        let span = |g: &Group| {
+            let stores = g.items.iter().filter_map(|item| match item {
+                Item::Store { value, target, .. } => Some((target.buffer.i(), value.i())),
+                _ => None,
+            });
+            stores.fold((usize::MAX, 0), |(first, last), (buffer, value)| {
+                (first.min(buffer), last.max(value).max(buffer))
+            })
+        };
+        let mut horizon = self.groups[group].as_ref().map_or(0, |g| span(g).1);
+        let others = self.groups.iter().enumerate();
+        let others: Vec<(usize, usize)> = (others.filter(|(g, _)| *g != group))
+            .filter_map(|(_, g)| g.as_ref().map(span))
+            .collect();
+        loop {
+            let across = others.iter().filter(|(first, _)| *first < horizon);
+            let last = across.map(|(_, last)| *last).max().unwrap_or(0);
+            if last <= horizon {
+                return horizon;
+            }
+            horizon = last;
+        }
+    }
+
     /// Whether group `b` needs something that comes after group `a`.
     pub(super) fn reaches(&self, a: usize, b: usize) -> bool {
+        let horizon = self.horizon(b);
         let mut stack = self.after(a);
         let mut seen: HashSet<V> = stack.iter().copied().collect();
         while let Some(u) = stack.pop() {
+            if u.i() > horizon {
+                continue;
+            }
             let homes = self.member.get(&u).map_or(&[][..], |m| &m[..]);
             if homes.contains(&b) {
                 return true;
