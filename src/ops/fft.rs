@@ -61,7 +61,10 @@ fn by_stride(x: &Tensor, axes: &Axes, keep: usize) -> Axes {
 }
 
 fn run(what: Transform, out: &Tensor, x: &Tensor, dim: usize, scale: f64) -> Result<()> {
-    if out.storage().has_data() {
+    if x.numel() == 0 {
+        // sums of nothing; PyTorch leaves what lay in memory
+        copy::zero_(out)?;
+    } else if out.storage().has_data() {
         let x = &x.resolved()?;
         let _read = if out.shares_storage_with(x) {
             None

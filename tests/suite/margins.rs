@@ -343,6 +343,23 @@ fn numbers_with_a_factor_are_rounded_as_elements() {
 }
 
 #[test]
+fn transforms_of_nothing_are_zero() {
+    let x = &Tensor::zeros([0, 3, 2]).unwrap();
+    for dims in [vec![0], vec![2, 0]] {
+        let rest = [Value::IntList(dims), Value::Int(0), Value::Bool(true)];
+        // memory that held something else
+        drop(Tensor::full([1, 3, 2, 2], 7.5).unwrap());
+        both("aten::_fft_r2c", &[x], &rest);
+        let got = &call("aten::_fft_r2c", &[x], &rest).unwrap()[0];
+        let parts = aten::view_as_real(got).unwrap().to_vec::<f32>().unwrap();
+        assert!(
+            !parts.is_empty() && parts.iter().all(|p| *p == 0.0),
+            "{parts:?}"
+        );
+    }
+}
+
+#[test]
 fn extreme_integers_are_errors() {
     const MAX: i64 = i64::MAX;
     let x = &Tensor::ones([3, 3]).unwrap();
