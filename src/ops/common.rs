@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use smallvec::SmallVec;
 use straightline_passes::ir::promote::{Operand, result_type};
-use straightline_passes::ir::{DType, Dims, Scalar, layout};
+use straightline_passes::ir::{DType, Device, Dims, Scalar, layout};
 
 fn operand(t: &Tensor) -> Operand {
     Operand {
@@ -271,6 +271,11 @@ pub(crate) fn check_sizes(sizes: &[i64]) -> Result<()> {
         .try_fold(1i64, |n, s| n.checked_mul((*s).max(1)))
         .map(|_| ())
         .ok_or_else(|| Error::shape(format!("sizes {sizes:?} have too many elements")))
+}
+
+/// Refuses what memory has no room for, before something else allocates as much.
+pub(crate) fn check_room(dtype: DType, device: Device, sizes: &[i64]) -> Result<()> {
+    Tensor::allocate_contiguous(dtype, device, sizes).map(drop)
 }
 
 /// An error where an operator whose result's shape depends on data is given a tensor without: a Meta tensor, or one that

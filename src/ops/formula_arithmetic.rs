@@ -315,7 +315,7 @@ python! {
 macro_rules! logic {
     ($($name:ident $of:ident;)*) => {$(
         pub(crate) fn $name(a: &Tensor, b: &Tensor) -> Result<Tensor> {
-            check_inplace(a, b)?;
+            pointwise::check_inplace_shape(a, b)?;
             let _whole = access::in_place(a, &[b])?;
             copy::copy_(a, &pointwise::$of(a, b)?, false)
         }
@@ -331,18 +331,6 @@ logic! {
 pub(crate) fn logical_not_(a: &Tensor) -> Result<Tensor> {
     let _whole = access::in_place(a, &[])?;
     copy::copy_(a, &pointwise::logical_not(a)?, false)
-}
-
-fn check_inplace(a: &Tensor, b: &Tensor) -> Result<()> {
-    let sizes = super::common::broadcast(&[a, b])?;
-    if sizes.as_slice() != a.sizes() {
-        return Err(Error::shape(format!(
-            "output with shape {:?} doesn't match the broadcast shape {:?}",
-            a.sizes(),
-            sizes.as_slice()
-        )));
-    }
-    Ok(())
 }
 
 pub(crate) fn clamp_min_tensor(x: &Tensor, min: &Tensor) -> Result<Tensor> {

@@ -1,5 +1,6 @@
 //! Categories drawn by their weights.
 
+use super::common::check_room;
 use super::{aten, copy, pointwise, random};
 use crate::dispatch::{Kernel, operator};
 use crate::error::{Error, Result};
@@ -84,12 +85,7 @@ pub(crate) fn multinomial(
         }
         return Ok(super::sort::topk(&speeds, samples, -1, true, true)?.1);
     }
-    // refuses what memory has no room for, before anything is drawn
-    drop(Tensor::allocate_contiguous(
-        DType::I64,
-        weights.device(),
-        &sizes,
-    )?);
+    check_room(DType::I64, weights.device(), &sizes)?;
     let mut stream = generator.unwrap_or(Generator::default_cpu()).lock();
     let (categories, samples) = (categories as usize, samples as usize);
     let drawn = with_replacement(&numbers, weights.dtype(), categories, samples, &mut stream)?;

@@ -1,6 +1,6 @@
 //! Places in sorted sequences, membership, counts.
 
-use super::common::{needs_data, promote, wrap_dim};
+use super::common::{check_room, needs_data, promote, wrap_dim};
 use super::copy;
 use crate::error::{Error, Result};
 use crate::ops::aten;
@@ -397,12 +397,7 @@ pub(crate) fn bincount(x: &Tensor, weights: Option<&Tensor>, minlength: i64) -> 
     let bins = (places.iter().max())
         .map_or(0, |m| m.saturating_add(1))
         .max(minlength);
-    // refuses what memory has no room for, before anything else allocates as much
-    drop(Tensor::allocate_contiguous(
-        DType::F64,
-        x.device(),
-        &[bins],
-    )?);
+    check_room(DType::F64, x.device(), &[bins])?;
     let Some(weights) = weights else {
         let out = Tensor::allocate_contiguous(DType::I64, x.device(), &[bins])?;
         let mut counts = vec![0i64; out.numel() as usize];

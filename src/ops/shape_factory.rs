@@ -1,6 +1,6 @@
 //! Factories that take their shape, or their dtype and device, from somewhere: `linspace`, `new_empty`, `empty_permuted`.
 
-use super::common::check_sizes;
+use super::common::{check_room, check_sizes};
 use super::copy;
 use super::factory::{computed_on, on_device};
 use crate::error::{Error, Result};
@@ -204,12 +204,7 @@ fn filled(
     check_sizes(&[steps])?;
     let t = Tensor::allocate_contiguous(dtype, computed_on(device), &[steps])?;
     if t.storage().has_data() {
-        // refuses what memory has no room for
-        drop(Tensor::allocate_contiguous(
-            DType::F64,
-            t.device(),
-            &[steps.saturating_mul(2)],
-        )?);
+        check_room(DType::F64, t.device(), &[steps.saturating_mul(2)])?;
         let numbers = numbers()?;
         let made = if dtype.is_floating() {
             Tensor::from_vec(numbers, -1)?
