@@ -5,16 +5,16 @@ use std::arch::x86_64::*;
 
 /// Sixteen f32.
 #[derive(Clone, Copy)]
-pub(super) struct Wide32(__m512);
+pub(crate) struct Wide32(__m512);
 /// Eight f64.
 #[derive(Clone, Copy)]
-pub(super) struct Wide64(__m512d);
+pub(crate) struct Wide64(__m512d);
 /// Eight f32.
 #[derive(Clone, Copy)]
-pub(super) struct Half32(__m256);
+pub(crate) struct Half32(__m256);
 /// Four f64.
 #[derive(Clone, Copy)]
-pub(super) struct Half64(__m256d);
+pub(crate) struct Half64(__m256d);
 
 /// Lane sums of four eight-lane vectors.
 ///
@@ -242,11 +242,19 @@ functions!("avx512f", tile_wide64, dot_wide64, f64, Wide64);
 functions!("avx2,fma", tile_half32, dot_half32, f32, Half32);
 functions!("avx2,fma", tile_half64, dot_half64, f64, Half64);
 
-kernels!(AVX512_F32, f32, Wide32, tile_wide32, dot_wide32,
+kernels!(
+    /// `f32` for AVX-512F.
+    AVX512_F32, f32, Wide32, tile_wide32, dot_wide32,
     one: [1 2 3 4 5 6 7 8 9 10 11 12], two: [1 2 3 4 5 6], four: [1 2 3], dot: [1 2 3 4 5 6], dot8: [1 2]);
-kernels!(AVX512_F64, f64, Wide64, tile_wide64, dot_wide64,
+kernels!(
+    /// `f64` for AVX-512F.
+    AVX512_F64, f64, Wide64, tile_wide64, dot_wide64,
     one: [1 2 3 4 5 6 7 8 9 10 11 12], two: [1 2 3 4 5 6], four: [1 2 3], dot: [1 2 3 4 5 6], dot8: [1 2]);
-kernels!(AVX2_F32, f32, Half32, tile_half32, dot_half32,
+kernels!(
+    /// `f32` for AVX2 with FMA.
+    AVX2_F32, f32, Half32, tile_half32, dot_half32,
     one: [1 2 3 4 5 6], two: [1 2 3], four: [1], dot: [1 2 3], dot8: [1]);
-kernels!(AVX2_F64, f64, Half64, tile_half64, dot_half64,
+kernels!(
+    /// `f64` for AVX2 with FMA.
+    AVX2_F64, f64, Half64, tile_half64, dot_half64,
     one: [1 2 3 4 5 6], two: [1 2 3], four: [1], dot: [1 2 3], dot8: [1]);

@@ -5,10 +5,10 @@ use std::arch::aarch64::*;
 
 /// Four f32.
 #[derive(Clone, Copy)]
-pub(super) struct Neon32(float32x4_t);
+pub(crate) struct Neon32(float32x4_t);
 /// Two f64.
 #[derive(Clone, Copy)]
-pub(super) struct Neon64(float64x2_t);
+pub(crate) struct Neon64(float64x2_t);
 
 /// The same number, of which the compiler no longer knows that it was loaded. A factor is then read as a scalar and
 /// multiplied by element (`fmla v, v, v.s[0]`), which leaves the vector pipes to the products; the load that fills a
@@ -197,7 +197,11 @@ functions!(tile_neon32, dot_neon32, f32, Neon32);
 functions!(tile_neon64, dot_neon64, f64, Neon64);
 
 // Of more rows of dot products the compiler keeps the sums in memory.
-kernels!(NEON_F32, f32, Neon32, tile_neon32, dot_neon32,
+kernels!(
+    /// `f32` for NEON.
+    NEON_F32, f32, Neon32, tile_neon32, dot_neon32,
     one: [1 2 3 4 5 6 7 8 9 10 11 12], two: [1 2 3 4 5 6], four: [1 2 3], dot: [1 2 3], dot8: [1]);
-kernels!(NEON_F64, f64, Neon64, tile_neon64, dot_neon64,
+kernels!(
+    /// `f64` for NEON.
+    NEON_F64, f64, Neon64, tile_neon64, dot_neon64,
     one: [1 2 3 4 5 6 7 8 9 10 11 12], two: [1 2 3 4 5 6], four: [1 2 3], dot: [1 2 3], dot8: [1]);

@@ -1,12 +1,12 @@
 //! The microkernels without intrinsics, in 16-byte vectors that compilers map to SSE2 or NEON.
 
-use super::{Dot, Float, Tile, Vector, kernels};
+use super::{Dot, Tile, Vector, kernels};
 
 /// `LANES` floats that the compiler keeps in a vector register.
 #[derive(Clone, Copy)]
-pub(super) struct Lanes<T, const N: usize>([T; N]);
+pub(crate) struct Lanes<T, const N: usize>([T; N]);
 
-trait Fused: Float + std::ops::Add<Output = Self> {
+trait Fused: Copy + Default + std::ops::Add<Output = Self> {
     fn fused(a: Self, b: Self, c: Self) -> Self;
 }
 
@@ -35,7 +35,7 @@ impl<T: Fused, const N: usize> Vector for Lanes<T, N> {
     const LANES: usize = N;
     #[inline(always)]
     unsafe fn zero() -> Self {
-        Lanes([T::ZERO; N])
+        Lanes([T::default(); N])
     }
     #[inline(always)]
     unsafe fn splat(x: T) -> Self {
@@ -57,7 +57,7 @@ impl<T: Fused, const N: usize> Vector for Lanes<T, N> {
     }
     #[inline(always)]
     unsafe fn load_mask(p: *const T, mask: usize) -> Self {
-        let mut out = [T::ZERO; N];
+        let mut out = [T::default(); N];
         for (i, x) in out.iter_mut().enumerate().take(mask) {
             // SAFETY: `p` is valid for the lanes of the mask.
             *x = unsafe { *p.add(i) };
@@ -89,7 +89,7 @@ impl<T: Fused, const N: usize> Vector for Lanes<T, N> {
     }
     #[inline(always)]
     unsafe fn sums(v: [Self; 4]) -> [T; 4] {
-        v.map(|x| x.0.into_iter().fold(T::ZERO, |a, b| a + b))
+        v.map(|x| x.0.into_iter().fold(T::default(), |a, b| a + b))
     }
 }
 
@@ -108,7 +108,11 @@ macro_rules! functions {
 functions!(tile_f32, dot_f32, f32, Lanes<f32, 4>);
 functions!(tile_f64, dot_f64, f64, Lanes<f64, 2>);
 
-kernels!(PORTABLE_F32, f32, Lanes<f32, 4>, tile_f32, dot_f32,
+kernels!(
+    /// `f32` for any machine.
+    PORTABLE_F32, f32, Lanes<f32, 4>, tile_f32, dot_f32,
     one: [1 2 3 4 5 6], two: [1 2 3], four: [1], dot: [1 2 3], dot8: [1]);
-kernels!(PORTABLE_F64, f64, Lanes<f64, 2>, tile_f64, dot_f64,
+kernels!(
+    /// `f64` for any machine.
+    PORTABLE_F64, f64, Lanes<f64, 2>, tile_f64, dot_f64,
     one: [1 2 3 4 5 6], two: [1 2 3], four: [1], dot: [1 2 3], dot8: [1]);

@@ -1,6 +1,38 @@
 //! Register-tiled microkernels: a few rows of `a` times a few panels of `b`, sums kept in registers.
 //!
-//! One body, generic over a [`Vector`] type and the tile's size, instantiated for AVX-512, AVX2 + FMA, NEON
+//! Internal to `straightline`. A kernel is called through a [`Tile`] or a [`Dot`], which say where the operands lie; a table
+//! ([`Kernels`]) has those of one instruction set and element type.
+//!
+//! ```
+//! use straightline_microkernels::{Tile, portable};
+//!
+//! let kernels = &portable::PORTABLE_F32;
+//! let (a, b) = ([1.0f32, 2.0, 3.0, 4.0], vec![0.5f32; 2 * kernels.panel]);
+//! let mut c = vec![0.0f32; 2 * kernels.panel];
+//! let panel = kernels.panel as isize;
+//! let tile = Tile {
+//!     k: 2,
+//!     a: a.as_ptr(),
+//!     a_row: 2,
+//!     a_step: 1,
+//!     b: b.as_ptr(),
+//!     b_step: panel,
+//!     b_panel: panel,
+//!     c: c.as_mut_ptr(),
+//!     c_row: panel,
+//!     resume: false,
+//!     bias: std::ptr::null(),
+//!     residual: std::ptr::null(),
+//!     residual_row: 0,
+//!     cols: kernels.panel,
+//!     offsets: std::ptr::null(),
+//! };
+//! // SAFETY: two rows, two steps and one panel are what the operands have.
+//! unsafe { kernels.one[1](&tile) };
+//! assert_eq!((c[0], c[kernels.panel]), (1.5, 3.5));
+//! ```
+//!
+//! One body, generic over a vector type and the tile's size, instantiated for AVX-512, AVX2 + FMA, NEON
 //! and the portable form. A panel is two vectors wide. `b` need not be packed: a panel is a column block, and the step from one
 //! row of it to the next is a parameter, so the same kernel reads a row-major matrix in place.
 //!
@@ -12,21 +44,18 @@
 //! generated code that mixes SSE in.
 
 #[cfg(target_arch = "aarch64")]
-mod neon;
-mod portable;
+pub mod neon;
+pub mod portable;
 #[cfg(target_arch = "x86_64")]
-mod x86;
-
-use super::float::Float;
-use crate::cpu::math::{Isa, isa};
+pub mod x86;
 
 /// A SIMD register of floats.
 ///
 /// The methods are `unsafe` because they may only be reached where the instruction set is enabled; pointers are valid for
 /// the lanes that are touched and need no alignment.
 #[allow(clippy::missing_safety_doc)]
-pub(super) trait Vector: Copy {
-    type Elem: Float;
+trait Vector: Copy {
+    type Elem: Copy;
     type Mask: Copy;
     const LANES: usize;
     unsafe fn zero() -> Self;
@@ -47,124 +76,94 @@ pub(super) trait Vector: Copy {
 
 /// One call of a microkernel. Distances are in elements.
 #[derive(Clone, Copy)]
-pub(super) struct Tile<T> {
+pub struct Tile<T> {
     /// Number of steps.
-    pub(super) k: usize,
-    pub(super) a: *const T,
-    pub(super) a_row: isize,
+    pub k: usize,
+    /// The left factor.
+    pub a: *const T,
+    /// From one row to the next.
+    pub a_row: isize,
     /// From one step to the next.
-    pub(super) a_step: isize,
-    pub(super) b: *const T,
-    pub(super) b_step: isize,
+    pub a_step: isize,
+    /// The right factor, in panels.
+    pub b: *const T,
+    /// From one step to the next.
+    pub b_step: isize,
     /// From one panel to the next.
-    pub(super) b_panel: isize,
-    pub(super) c: *mut T,
-    pub(super) c_row: isize,
+    pub b_panel: isize,
+    /// The product.
+    pub c: *mut T,
+    /// From one row to the next.
+    pub c_row: isize,
     /// Whether `c` holds the sums of earlier steps.
-    pub(super) resume: bool,
+    pub resume: bool,
     /// Added per column at the end; may be null.
-    pub(super) bias: *const T,
+    pub bias: *const T,
     /// Added per element after the bias; may be null.
-    pub(super) residual: *const T,
-    pub(super) residual_row: isize,
+    pub residual: *const T,
+    /// From one row to the next.
+    pub residual_row: isize,
     /// Valid columns, for the kernels that handle a partial panel.
-    pub(super) cols: usize,
+    pub cols: usize,
     /// Where each step's row of `b` begins, in place of multiples of `b_step`; may be null.
-    pub(super) offsets: *const u32,
+    pub offsets: *const u32,
 }
 
 /// A microkernel.
-pub(super) type TileFn<T> = unsafe fn(&Tile<T>);
+pub type TileFn<T> = unsafe fn(&Tile<T>);
 
 /// The dot-product kernels: `rows` of `a` against `cols` of a transposed `b`.
-pub(super) type DotFn<T> = unsafe fn(&Dot<T>);
+pub type DotFn<T> = unsafe fn(&Dot<T>);
 
 /// One call of a dot-product kernel: `c[i][j] = sum_p a[i][p] * b[j][p]`, both with steps of one.
 #[derive(Clone, Copy)]
-pub(super) struct Dot<T> {
-    pub(super) k: usize,
-    pub(super) a: *const T,
-    pub(super) a_row: isize,
-    pub(super) b: *const T,
+pub struct Dot<T> {
+    /// Number of steps.
+    pub k: usize,
+    /// The left factor.
+    pub a: *const T,
+    /// From one row to the next.
+    pub a_row: isize,
+    /// The right factor, transposed.
+    pub b: *const T,
     /// From one column of the product to the next.
-    pub(super) b_col: isize,
-    pub(super) c: *mut T,
-    pub(super) c_row: isize,
+    pub b_col: isize,
+    /// The product.
+    pub c: *mut T,
+    /// From one row to the next.
+    pub c_row: isize,
 }
 
 /// The kernels of one instruction set; in each table the kernel for `r` rows is at `r - 1`.
-pub(super) struct Kernels<T: 'static> {
+pub struct Kernels<T: 'static> {
     /// Columns of a panel.
-    pub(super) panel: usize,
+    pub panel: usize,
     /// One panel.
-    pub(super) one: &'static [TileFn<T>],
+    pub one: &'static [TileFn<T>],
     /// One partial panel.
-    pub(super) tail: &'static [TileFn<T>],
+    pub tail: &'static [TileFn<T>],
     /// Two panels, for few rows: enough independent sums to hide the latency of an addition.
-    pub(super) two: &'static [TileFn<T>],
+    pub two: &'static [TileFn<T>],
     /// Four panels.
-    pub(super) four: &'static [TileFn<T>],
+    pub four: &'static [TileFn<T>],
     /// Dot products, eight columns at a time, for one row or two: enough independent sums.
-    pub(super) dot8: &'static [DotFn<T>],
+    pub dot8: &'static [DotFn<T>],
     /// Dot products, four columns at a time.
-    pub(super) dot4: &'static [DotFn<T>],
+    pub dot4: &'static [DotFn<T>],
     /// Dot products, one column.
-    pub(super) dot1: &'static [DotFn<T>],
+    pub dot1: &'static [DotFn<T>],
 }
 
 impl<T> Kernels<T> {
     /// The most rows of a tile.
-    pub(super) fn max_rows(&self) -> usize {
+    ///
+    /// ```
+    /// assert_eq!(straightline_microkernels::portable::PORTABLE_F64.max_rows(), 6);
+    /// ```
+    pub fn max_rows(&self) -> usize {
         self.one.len()
     }
 }
-
-/// The instruction sets, best first.
-pub(super) trait Native: Float {
-    /// The kernels that this machine can run, best first, with the instruction set's name.
-    #[cfg(test)]
-    fn available() -> Vec<(&'static str, &'static Kernels<Self>)>;
-    /// The best kernels of this machine.
-    fn kernels() -> &'static Kernels<Self>;
-}
-
-macro_rules! native {
-    ($t:ty, $wide:ident, $middle:ident, $neon:ident, $portable:ident) => {
-        impl Native for $t {
-            #[cfg(test)]
-            fn available() -> Vec<(&'static str, &'static Kernels<Self>)> {
-                let mut all = Vec::new();
-                #[cfg(target_arch = "x86_64")]
-                {
-                    if is_x86_feature_detected!("avx512f") {
-                        all.push(("avx512", &x86::$wide));
-                    }
-                    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-                        all.push(("avx2", &x86::$middle));
-                    }
-                }
-                #[cfg(target_arch = "aarch64")]
-                all.push(("neon", &neon::$neon));
-                all.push(("portable", &portable::$portable));
-                all
-            }
-            #[inline]
-            fn kernels() -> &'static Kernels<Self> {
-                match isa() {
-                    #[cfg(target_arch = "x86_64")]
-                    Isa::Avx512 => &x86::$wide,
-                    #[cfg(target_arch = "x86_64")]
-                    Isa::Avx2 => &x86::$middle,
-                    #[cfg(target_arch = "aarch64")]
-                    Isa::Neon => &neon::$neon,
-                    Isa::Portable => &portable::$portable,
-                }
-            }
-        }
-    };
-}
-native!(f32, AVX512_F32, AVX2_F32, NEON_F32, PORTABLE_F32);
-native!(f64, AVX512_F64, AVX2_F64, NEON_F64, PORTABLE_F64);
 
 /// Up to twelve pointers at equal distances, kept as one pointer for each three: x86 addresses the other two as base plus
 /// the distance once or twice. Left to itself the compiler keeps a pointer for each and spills them in the inner loop.
@@ -428,10 +427,11 @@ unsafe fn dot<V: Vector, const R: usize, const C: usize>(d: &Dot<V::Elem>) {
 
 /// A [`Kernels`] from functions generic over rows, panels and tail.
 macro_rules! kernels {
-    ($name:ident, $t:ty, $v:ty, $tile:ident, $dot:ident,
+    ($(#[$doc:meta])* $name:ident, $t:ty, $v:ty, $tile:ident, $dot:ident,
      one: [$($one:literal)*], two: [$($two:literal)*], four: [$($four:literal)*], dot: [$($d:literal)*], dot8: [$($e:literal)*]) => {
-        pub(super) static $name: super::Kernels<$t> = super::Kernels {
-            panel: 2 * <$v as super::Vector>::LANES,
+        $(#[$doc])*
+        pub static $name: crate::Kernels<$t> = crate::Kernels {
+            panel: 2 * <$v as crate::Vector>::LANES,
             one: &[$($tile::<$one, 1, false>),*],
             tail: &[$($tile::<$one, 1, true>),*],
             two: &[$($tile::<$two, 2, false>),*],
