@@ -82,19 +82,16 @@ enum Way {
     Composed,
 }
 
-/// Refuses outputs that share memory with an input.
-fn check_apart<'a>(outs: &[Tensor], inputs: impl Iterator<Item = &'a Tensor>) -> Result<()> {
-    for input in inputs {
-        for out in outs {
-            if matches!(overlap(out, input), Overlap::Partial | Overlap::Full) {
-                return Err(Error::runtime(
-                    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a \
-                     single memory location. Please clone() the tensor before performing the operation.",
-                ));
-            }
-        }
+/// Refuses outputs that share memory with an input, also those that are the input.
+fn check_no_overlap<'a>(
+    outs: &[Tensor],
+    mut inputs: impl Iterator<Item = &'a Tensor>,
+) -> Result<()> {
+    let meets = |o: &Tensor, i: &Tensor| matches!(overlap(o, i), Overlap::Partial | Overlap::Full);
+    match inputs.any(|input| outs.iter().any(|out| meets(out, input))) {
+        true => Err(access::partial_overlap()),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 /// Refuses operands that lie partly over what is written in place.
@@ -146,7 +143,7 @@ pub(crate) fn of(functional: &'static str, rules: OutRules, key: DispatchKey) ->
             let outs = schema.args.iter().zip(&args).filter(|(a, _)| a.is_out());
             let outs: Vec<Tensor> = outs.flat_map(|(_, v)| v.tensors()).cloned().collect();
             let inputs = schema.args.iter().zip(&args).filter(|(a, _)| !a.is_out());
-            check_apart(&outs, inputs.flat_map(|(_, v)| v.tensors()))?;
+            check_no_overlap(&outs, inputs.flat_map(|(_, v)| v.tensors()))?;
         }
         check_in_place(schema, &args)?;
         let functional = functional.get()?;

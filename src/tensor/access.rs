@@ -369,7 +369,8 @@ pub(crate) fn detach_overlap(out: &Tensor, input: &Tensor) -> Result<Tensor> {
     }
 }
 
-fn partial_overlap() -> Error {
+/// The error of an operand that shares memory with what is written, in PyTorch's words.
+pub(crate) fn partial_overlap() -> Error {
     Error::runtime(
         "unsupported operation: some elements of the input tensor and the written-to tensor refer \
          to a single memory location. Please clone() the tensor before performing the operation.",

@@ -2,7 +2,7 @@
 
 use super::forms::{Source, Target, functional_form};
 use super::leaves::{self, as_strided_step};
-use super::overlaps::{check_apart, check_overlaps};
+use super::overlaps::{check_overlaps, check_written_apart};
 use super::storage::{Layout, ViewStep};
 use super::wrapper::{
     bits, build, in_dtype, is_made, replace, unwrap, used_elsewhere, wrap, wrapped, wrapper_of,
@@ -478,7 +478,7 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
     let (shapes, _) = tracer::run_meta(op, &seen.collect::<Result<Stack>>()?)?;
     let form = functional_form(op, schema).map_err(|e| named(e, op, &args))?;
     if form.runs_original {
-        check_apart(op, schema, &args)?;
+        check_written_apart(op, schema, &args)?;
     }
     check_overlaps(op, schema, &args).map_err(|e| named(e, op, &args))?;
     let factory = || is_complex_factory(form.op, &args);

@@ -66,7 +66,7 @@ pub(super) fn check_overlaps(
 
 /// What is written is no other argument too: a kernel that is not ours may read the one after having
 /// written the other, and the functional form has values for both.
-pub(super) fn check_apart(
+pub(super) fn check_written_apart(
     op: OperatorHandle,
     schema: &FunctionSchema,
     args: &[Value],
