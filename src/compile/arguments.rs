@@ -4,11 +4,11 @@ use super::tree::TensorTree;
 use crate::error::Result;
 use crate::tensor::Tensor;
 
-/// A function that [`compile()`](crate::compile()) takes: of one to six references to [`TensorTree`]s, which gives a
-/// `Result` of one. A function of several arguments compiles to one whose input is their tuple.
+/// A function that [`compile()`](crate::compile()) takes: of one to six references to [`TensorTree`]s, of a tuple of references, or of a
+/// slice of trees; it gives a tree or a `Result` of one. A function of several arguments compiles to one whose input is their tuple.
 #[diagnostic::on_unimplemented(
     message = "this is no function that can be compiled",
-    label = "a compiled function takes references to tensors or trees of them and returns `Result` of one",
+    label = "a compiled function takes references to tensors or trees of them and returns one, or `Result` of one",
     note = "write the types of the arguments: `|x: &Tensor, y: &Tensor| ..`"
 )]
 pub trait TensorFunction<Signature>: Send + Sync + 'static {
@@ -24,67 +24,63 @@ pub trait TensorFunction<Signature>: Send + Sync + 'static {
     fn apply(&self, input: &Self::Input) -> Result<Self::Output>;
 }
 
-impl<A, O, F> TensorFunction<fn(A) -> O> for F
-where
-    A: TensorTree,
-    O: TensorTree,
-    F: Fn(&A) -> Result<O> + Send + Sync + 'static,
-{
-    type Input = A;
-    type Output = O;
-
-    fn apply(&self, input: &A) -> Result<O> {
-        self(input)
-    }
-}
-
-macro_rules! functions {
-    ($($($name:ident $arg:ident),*;)*) => {$(
-        impl<$($name,)* O, F> TensorFunction<fn($($name),*) -> O> for F
-        where
-            $($name: TensorTree,)*
-            O: TensorTree,
-            F: Fn($(&$name),*) -> Result<O> + Send + Sync + 'static,
-        {
-            type Input = ($($name,)*);
-            type Output = O;
-
-            fn apply(&self, ($($arg,)*): &Self::Input) -> Result<O> {
-                self($($arg),*)
-            }
-        }
-    )*};
-}
 /// A closure over one tuple of references, as opposed to several arguments; what `TensorFunction` is told apart by.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct OfTuple<Signature>(std::marker::PhantomData<Signature>);
 
-macro_rules! functions_of_tuples {
-    ($($($name:ident $arg:ident),*;)*) => {$(
-        impl<$($name,)* O, F> TensorFunction<OfTuple<fn($($name),*) -> O>> for F
+/// A closure over a slice.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct OfSlice<Signature>(std::marker::PhantomData<Signature>);
+
+/// A closure whose result is a tree, and no `Result` of one: as signs make it, which panic.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Plain<Signature>(std::marker::PhantomData<Signature>);
+
+/// The two forms of a function: with `Result` and without.
+macro_rules! function {
+    ([$($name:ident)*] $signature:ty, ($($of:ty),*) as $input:ty, |$arg:pat_param| ($($value:expr),*)) => {
+        impl<$($name,)* O, F> TensorFunction<$signature> for F
         where
             $($name: TensorTree,)*
             O: TensorTree,
-            F: Fn(($(&$name,)*)) -> Result<O> + Send + Sync + 'static,
+            F: Fn($($of),*) -> Result<O> + Send + Sync + 'static,
         {
-            type Input = ($($name,)*);
+            type Input = $input;
             type Output = O;
 
-            fn apply(&self, ($($arg,)*): &Self::Input) -> Result<O> {
-                self(($($arg,)*))
+            fn apply(&self, $arg: &$input) -> Result<O> {
+                self($($value),*)
             }
         }
-    )*};
-}
-functions_of_tuples! {
-    A a, B b;
-    A a, B b, C c;
-    A a, B b, C c, D d;
-    A a, B b, C c, D d, E e;
-    A a, B b, C c, D d, E e, G g;
+
+        impl<$($name,)* O, F> TensorFunction<Plain<$signature>> for F
+        where
+            $($name: TensorTree,)*
+            O: TensorTree,
+            F: Fn($($of),*) -> O + Send + Sync + 'static,
+        {
+            type Input = $input;
+            type Output = O;
+
+            fn apply(&self, $arg: &$input) -> Result<O> {
+                Ok(self($($value),*))
+            }
+        }
+    };
 }
 
+macro_rules! functions {
+    ($($($name:ident $arg:ident),*;)*) => {$(
+        function!([$($name)*] fn($($name),*) -> O, ($(&$name),*) as ($($name,)*), |($($arg,)*)| ($($arg),*));
+        function!([$($name)*] OfTuple<fn($($name),*) -> O>, (($(&$name,)*)) as ($($name,)*), |($($arg,)*)| (($($arg,)*)));
+    )*};
+}
+
+function!([A] fn(A) -> O, (&A) as A, |a| (a));
+function!([A] OfSlice<fn(A) -> O>, (&[A]) as Vec<A>, |a| (a));
 functions! {
     A a, B b;
     A a, B b, C c;
@@ -94,8 +90,8 @@ functions! {
 }
 
 /// What a compiled function of `T` can be called with: a reference to a `T`, or a container of references that has the
-/// shape of a `T`. `(&a, &b)` is an argument for `(Tensor, Tensor)`, `[&a, &b]` for `[Tensor; 2]` and, as a slice or a `Vec`, for
-/// `Vec<Tensor>`; numbers, flags and strings stand for themselves.
+/// shape of a `T`. `(&a, &b)` is an argument for `(Tensor, Tensor)`, `[&a, &b]` for `[Tensor; 2]` and, as an array, a slice or a
+/// `Vec`, for `Vec<Tensor>`; numbers, flags and strings stand for themselves.
 ///
 /// ```
 /// use straightline::{Tensor, compile, tensor};
@@ -231,6 +227,8 @@ rows! {
     [A; N], [T; N], const N: |row| std::array::from_fn(|i| row[i].own());
     Vec<A>, Vec<T>: |row| row.iter().map(A::own).collect();
     &[A], Vec<T>: |row| row.iter().map(A::own).collect();
+    [A; N], Vec<T>, const N: |row| row.iter().map(A::own).collect();
+    &[A; N], Vec<T>, const N: |row| row.iter().map(A::own).collect();
 }
 
 impl<T, A: Arguments<T>> Arguments<Option<T>> for Option<A> {

@@ -341,7 +341,7 @@ fn own_copy(value: &Tensor, meta: &TensorMeta, held: &Borrows<'_>) -> Result<Ten
     // along a dimension with stride 0 all elements are the first one
     let once = layout::once(&meta.sizes, &meta.strides);
     let out = Tensor::allocate(meta.dtype, meta.device, once.clone(), meta.strides.clone())?;
-    let source = value.view_as(once, Dims::from_slice(value.strides()), value.offset());
+    let source = value.with_geometry(once, Dims::from_slice(value.strides()), value.offset());
     copy_back(&out, &source, held)?;
     Ok(tensor(out.storage().clone(), meta, 0))
 }

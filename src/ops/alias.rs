@@ -35,7 +35,7 @@ pub(crate) fn unfold(t: &Tensor, dimension: i64, size: i64, step: i64) -> Result
     }
     sizes.push(size);
     strides.push(stride);
-    Ok(t.view_as(sizes, strides, t.storage_offset()))
+    Ok(t.with_geometry(sizes, strides, t.storage_offset()))
 }
 
 /// The same bytes as elements of another dtype.

@@ -115,7 +115,7 @@ pub(crate) fn restrided(t: Tensor, strides: Dims) -> Tensor {
     if t.strides() == strides.as_slice() {
         return t;
     }
-    t.view_as(Dims::from_slice(t.sizes()), strides, t.storage_offset())
+    t.with_geometry(Dims::from_slice(t.sizes()), strides, t.storage_offset())
 }
 
 /// Dense strides in the operands' order of dimensions in memory, as PyTorch's iterator sorts them.

@@ -304,18 +304,18 @@ fn check_dot(a: &Tensor, b: &Tensor) -> Result<()> {
 fn product(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let n = a.numel();
     let (sa, sb) = (a.strides()[0], b.strides()[0]);
-    let row = a.view_as(
+    let row = a.with_geometry(
         Dims::from_slice(&[1, n]),
         Dims::from_slice(&[n * sa, sa]),
         a.storage_offset(),
     );
-    let column = b.view_as(
+    let column = b.with_geometry(
         Dims::from_slice(&[n, 1]),
         Dims::from_slice(&[sb, 1]),
         b.storage_offset(),
     );
     let out = matmul::mm(&row, &column)?;
-    Ok(out.view_as(Dims::new(), Dims::new(), out.storage_offset()))
+    Ok(out.with_geometry(Dims::new(), Dims::new(), out.storage_offset()))
 }
 
 pub(crate) fn dot(a: &Tensor, b: &Tensor) -> Result<Tensor> {

@@ -186,7 +186,7 @@ fn like_with_strides(t: &Tensor) -> Result<Tensor> {
     }
     let reach = layout::storage_extent(t.sizes(), t.strides(), offset);
     let row = Tensor::allocate_contiguous(t.dtype(), t.device(), &[reach])?;
-    Ok(row.view_as(sizes, strides, offset))
+    Ok(row.with_geometry(sizes, strides, offset))
 }
 
 /// A copy that a scatter writes into.
@@ -280,7 +280,9 @@ pub(crate) fn item(t: &Tensor) -> Result<Scalar> {
 pub(crate) fn local_scalar_dense(t: &Tensor) -> Result<Scalar> {
     match t.numel() {
         0 | 1 => t.read_item(),
-        _ => t.view_as(Dims::new(), Dims::new(), t.offset()).read_item(),
+        _ => t
+            .with_geometry(Dims::new(), Dims::new(), t.offset())
+            .read_item(),
     }
 }
 

@@ -309,7 +309,7 @@ pub(crate) fn eye(
     let t = Tensor::allocate_contiguous(dtype, computed_on(device), &[n, n])?;
     copy::zero_(&t)?;
     let strides = layout::contiguous_strides(&[n, n]);
-    let diagonal = t.view_as(
+    let diagonal = t.with_geometry(
         Dims::from_slice(&[n]),
         Dims::from_slice(&[strides[0] + strides[1]]),
         0,

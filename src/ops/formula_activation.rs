@@ -417,8 +417,8 @@ fn halves_of(x: &Tensor, d: usize) -> (Tensor, Tensor) {
     let offset = x.storage_offset();
     let second = offset + sizes[d] * strides[d];
     (
-        x.view_as(sizes.clone(), strides.clone(), offset),
-        x.view_as(sizes, strides, second),
+        x.with_geometry(sizes.clone(), strides.clone(), offset),
+        x.with_geometry(sizes, strides, second),
     )
 }
 

@@ -103,7 +103,7 @@ pub(crate) fn index_select(x: &Tensor, dim: i64, index: &Tensor) -> Result<Tenso
         // 0-dim operands are seen as one-element vectors
         let as_vector = |t: &Tensor| {
             if t.dim() == 0 {
-                t.view_as(
+                t.with_geometry(
                     Dims::from_slice(&[1]),
                     Dims::from_slice(&[1]),
                     t.storage_offset(),
@@ -174,7 +174,7 @@ pub(crate) fn gather(x: &Tensor, dim: i64, index: &Tensor, _sparse: bool) -> Res
     if out.storage().has_data() {
         if x.dim() == 0 || index.dim() == 0 {
             let flat = |t: &Tensor| {
-                t.view_as(
+                t.with_geometry(
                     Dims::from_slice(&[t.numel()]),
                     Dims::from_slice(&[if t.dim() == 1 { t.strides()[0] } else { 1 }]),
                     t.storage_offset(),

@@ -148,7 +148,8 @@ impl Indexed {
                 // the strides of dimensions of one element are what a reshape makes of them, and order the result's
                 let index_strides =
                     view_strides(&places, &index_strides, &places).unwrap_or(index_strides);
-                let index = index.view_as(places.clone(), index_strides, index.storage_offset());
+                let index =
+                    index.with_geometry(places.clone(), index_strides, index.storage_offset());
                 if x.sizes()[d] == 0 && index.numel() != 0 && layout::numel(&sizes) != 0 {
                     return Err(Error::index(
                         "index is out of bounds for dimension with size 0",
@@ -176,10 +177,10 @@ impl Indexed {
     /// The strides that PyTorch gives the result: those of an element-wise operation on the tensor and its indices.
     fn result_strides(&self, x: &Tensor) -> Dims {
         let mut operands =
-            vec![x.view_as(self.sizes.clone(), self.strides.clone(), x.storage_offset())];
+            vec![x.with_geometry(self.sizes.clone(), self.strides.clone(), x.storage_offset())];
         for (index, ..) in &self.dims {
             let strides = self.spread(index.strides());
-            operands.push(index.view_as(self.sizes.clone(), strides, index.storage_offset()));
+            operands.push(index.with_geometry(self.sizes.clone(), strides, index.storage_offset()));
         }
         // to PyTorch's iterator the tensor has the result's shape by decree, and it does not ask whether it is row-major
         sorted_strides(&self.sizes, &operands.iter().collect::<Vec<_>>())

@@ -32,7 +32,7 @@ fn coordinates(places: &[i64], sizes: &[i64]) -> Result<Tensor> {
     let columns = Tensor::from_slice(&data, &[rank as i64, n as i64])?;
     // of no places, too, the step from one to the next coordinate is their number
     let sizes = Dims::from_slice(&[n as i64, rank as i64]);
-    Ok(columns.view_as(sizes, Dims::from_slice(&[1, n as i64]), 0))
+    Ok(columns.with_geometry(sizes, Dims::from_slice(&[1, n as i64]), 0))
 }
 
 pub(crate) fn nonzero(x: &Tensor) -> Result<Tensor> {
@@ -86,7 +86,7 @@ pub(crate) fn check_mask(mask: &Tensor, name: &str) -> Result<()> {
 
 fn expanded(x: &Tensor, sizes: &[i64]) -> Tensor {
     let strides = layout::broadcast_strides(x.sizes(), x.strides(), sizes);
-    x.view_as(Dims::from_slice(sizes), strides, x.storage_offset())
+    x.with_geometry(Dims::from_slice(sizes), strides, x.storage_offset())
 }
 
 fn vector(numbers: &[i64]) -> Result<Tensor> {
@@ -95,7 +95,7 @@ fn vector(numbers: &[i64]) -> Result<Tensor> {
 
 fn flat(x: &Tensor) -> Result<Tensor> {
     let x = copy::to_contiguous(x)?;
-    Ok(x.view_as(
+    Ok(x.with_geometry(
         Dims::from_slice(&[x.numel()]),
         Dims::from_slice(&[1]),
         x.storage_offset(),

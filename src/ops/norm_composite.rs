@@ -4,6 +4,7 @@ use super::channels::{Order, suggested};
 use super::norm::{Three, both, check_channels, check_count, check_groups};
 use super::norm_memory::check_float;
 use crate::error::{Error, Result};
+use crate::modes::functionalize::share_memory;
 use crate::ops::aten;
 use crate::tensor::Tensor;
 use straightline_passes::ir::{DType, Dims, MemoryFormat, Scalar, layout};
@@ -26,10 +27,16 @@ pub(crate) fn native_batch_norm_parts(
     if !training {
         return aten::_native_batch_norm_legit_no_training(x, weight, bias, rm, rv, momentum, eps);
     }
-    let (out, mean, invstd, m, v) = aten::_native_batch_norm_legit_functional(
-        x, weight, bias, rm, rv, training, momentum, eps,
-    )?;
+    let normalize = || {
+        let (t, m) = (training, momentum);
+        aten::_native_batch_norm_legit_functional(x, weight, bias, rm, rv, t, m, eps)
+    };
+    let (out, mean, invstd, m, mut v) = normalize()?;
     aten::copy_(rm, &m, false)?;
+    if share_memory(rm, rv) {
+        // what the variance moves from is what the mean has moved to
+        v = normalize()?.4;
+    }
     aten::copy_(rv, &v, false)?;
     Ok((out, mean, invstd))
 }

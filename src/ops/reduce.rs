@@ -20,7 +20,7 @@ fn reduced(x: &Tensor, dims: &[usize], keepdim: bool, dtype: DType) -> Result<Re
     let (kept_sizes, sizes) = reduced_sizes(x.sizes(), dims, keepdim);
     let kept = Tensor::allocate_contiguous(dtype, x.device(), &kept_sizes)?;
     let strides = layout::contiguous_strides(&sizes);
-    let result = kept.view_as(sizes, strides, 0);
+    let result = kept.with_geometry(sizes, strides, 0);
     Ok(Reduced { kept, result })
 }
 
@@ -235,7 +235,7 @@ fn arg_reduce(
             )));
         }
         let flat = copy::to_contiguous(x)?;
-        let flat = flat.view_as(
+        let flat = flat.with_geometry(
             Dims::from_slice(&[x.numel()]),
             Dims::from_slice(&[1]),
             flat.storage_offset(),
@@ -247,7 +247,7 @@ fn arg_reduce(
             Dims::new()
         };
         let strides = layout::contiguous_strides(&sizes);
-        return Ok(r.view_as(sizes, strides, 0));
+        return Ok(r.with_geometry(sizes, strides, 0));
     };
     let d = wrap_dim(dim, x.dim())?;
     let dims: SmallVec<[usize; 5]> = if x.dim() == 0 {

@@ -14,7 +14,7 @@ pub(super) fn as_vector(t: &Tensor) -> Tensor {
         return t.clone();
     }
     let one = Dims::from_slice(&[1]);
-    t.view_as(one.clone(), one, t.storage_offset())
+    t.with_geometry(one.clone(), one, t.storage_offset())
 }
 
 fn check(x: &Tensor, dim: i64, index: &Tensor, src: Option<&Tensor>, name: &str) -> Result<usize> {

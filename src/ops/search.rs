@@ -217,7 +217,7 @@ fn taken(flat: &Tensor, places: &[i64]) -> Result<Tensor> {
 
 fn flattened(x: &Tensor) -> Result<Tensor> {
     let flat = copy::to_contiguous(x)?;
-    Ok(flat.view_as(
+    Ok(flat.with_geometry(
         Dims::from_slice(&[x.numel()]),
         Dims::from_slice(&[1]),
         flat.storage_offset(),
@@ -282,7 +282,7 @@ fn unique_slices(x: &Tensor, dim: i64, consecutive: bool) -> Result<(Tensor, Ten
     };
     let matrix = copy::to_contiguous(&front)?;
     let width = x.numel() / rows;
-    let matrix = matrix.view_as(
+    let matrix = matrix.with_geometry(
         Dims::from_slice(&[rows, width]),
         Dims::from_slice(&[width, 1]),
         matrix.storage_offset(),

@@ -168,8 +168,8 @@ fn select(
     kept.remove(dim);
     let strides = layout::contiguous_strides(&kept);
     Ok((
-        values.view_as(kept.clone(), strides.clone(), 0),
-        indices.view_as(kept, strides, 0),
+        values.with_geometry(kept.clone(), strides.clone(), 0),
+        indices.with_geometry(kept, strides, 0),
     ))
 }
 
@@ -209,7 +209,7 @@ fn median_of_all(which: Selection, x: &Tensor) -> Result<Tensor> {
         return copy::fill_(&nothing, Scalar::Float(f64::NAN));
     }
     let flat = copy::to_contiguous(x)?;
-    let flat = flat.view_as(
+    let flat = flat.with_geometry(
         Dims::from_slice(&[x.numel()]),
         Dims::from_slice(&[1]),
         flat.storage_offset(),

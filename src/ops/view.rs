@@ -86,7 +86,7 @@ pub(crate) fn view_strides(sizes: &[i64], strides: &[i64], target: &[i64]) -> Op
 pub(crate) fn view(t: &Tensor, size: &[i64]) -> Result<Tensor> {
     let sizes = infer_size(size, t.numel())?;
     match view_strides(t.sizes(), t.strides(), &sizes) {
-        Some(strides) => Ok(t.view_as(sizes, strides, t.storage_offset())),
+        Some(strides) => Ok(t.with_geometry(sizes, strides, t.storage_offset())),
         None => Err(Error::runtime(format!(
             "view size is not compatible with input tensor's size and stride (at least one \
              dimension of {:?} with strides {:?} spans across two contiguous subspaces). Use \
@@ -151,7 +151,7 @@ pub(crate) fn permute(t: &Tensor, dims: &[i64]) -> Result<Tensor> {
         sizes.push(t.sizes()[d]);
         strides.push(t.strides()[d]);
     }
-    Ok(t.view_as(sizes, strides, t.storage_offset()))
+    Ok(t.with_geometry(sizes, strides, t.storage_offset()))
 }
 
 pub(crate) fn transpose(t: &Tensor, a: i64, b: i64) -> Result<Tensor> {
@@ -161,12 +161,12 @@ pub(crate) fn transpose(t: &Tensor, a: i64, b: i64) -> Result<Tensor> {
         sizes.swap(a, b);
         strides.swap(a, b);
     }
-    Ok(t.view_as(sizes, strides, t.storage_offset()))
+    Ok(t.with_geometry(sizes, strides, t.storage_offset()))
 }
 
 pub(crate) fn t(x: &Tensor) -> Result<Tensor> {
     match x.dim() {
-        0 | 1 => Ok(x.view_as(
+        0 | 1 => Ok(x.with_geometry(
             Dims::from_slice(x.sizes()),
             Dims::from_slice(x.strides()),
             x.storage_offset(),
@@ -220,7 +220,7 @@ pub(crate) fn expand(t: &Tensor, size: &[i64], _implicit: bool) -> Result<Tensor
         strides[i] = if t.dim() == 0 { 0 } else { stride };
     }
     super::common::check_sizes(&sizes)?;
-    Ok(t.view_as(sizes, strides, t.storage_offset()))
+    Ok(t.with_geometry(sizes, strides, t.storage_offset()))
 }
 
 pub(crate) fn expand_as(t: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -250,7 +250,7 @@ pub(crate) fn slice(
     // of no consequence where it saturates: there is one element then, or none
     strides[d] = strides[d].saturating_mul(step);
     let offset = t.storage_offset() + start * t.strides()[d];
-    Ok(t.view_as(sizes, strides, offset))
+    Ok(t.with_geometry(sizes, strides, offset))
 }
 
 pub(crate) fn narrow(t: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
@@ -298,7 +298,7 @@ pub(crate) fn select(t: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
     let (mut sizes, mut strides) = (Dims::from_slice(t.sizes()), Dims::from_slice(t.strides()));
     sizes.remove(d);
     strides.remove(d);
-    Ok(t.view_as(sizes, strides, offset))
+    Ok(t.with_geometry(sizes, strides, offset))
 }
 
 fn squeeze_where(t: &Tensor, drop: impl Fn(usize) -> bool) -> Tensor {
@@ -309,7 +309,7 @@ fn squeeze_where(t: &Tensor, drop: impl Fn(usize) -> bool) -> Tensor {
             strides.push(t.strides()[d]);
         }
     }
-    t.view_as(sizes, strides, t.storage_offset())
+    t.with_geometry(sizes, strides, t.storage_offset())
 }
 
 pub(crate) fn squeeze(t: &Tensor) -> Result<Tensor> {
@@ -339,7 +339,7 @@ pub(crate) fn unsqueeze(t: &Tensor, dim: i64) -> Result<Tensor> {
     };
     sizes.insert(d, 1);
     strides.insert(d, stride);
-    Ok(t.view_as(sizes, strides, t.storage_offset()))
+    Ok(t.with_geometry(sizes, strides, t.storage_offset()))
 }
 
 pub(crate) fn diagonal(t: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
@@ -372,7 +372,7 @@ pub(crate) fn diagonal(t: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<
     sizes.push(size);
     // where there are no elements the strides may be any
     strides.push(t.strides()[a].saturating_add(t.strides()[b]));
-    Ok(t.view_as(sizes, strides, at))
+    Ok(t.with_geometry(sizes, strides, at))
 }
 
 pub(crate) fn as_strided(
@@ -410,12 +410,12 @@ pub(crate) fn as_strided(
             t.storage().bytes()
         )));
     }
-    Ok(t.view_as(Dims::from_slice(size), Dims::from_slice(stride), offset))
+    Ok(t.with_geometry(Dims::from_slice(size), Dims::from_slice(stride), offset))
 }
 
 /// Another handle with an identity of its own (`alias`, `detach`).
 pub(crate) fn alias(t: &Tensor) -> Result<Tensor> {
-    Ok(t.view_as(
+    Ok(t.with_geometry(
         Dims::from_slice(t.sizes()),
         Dims::from_slice(t.strides()),
         t.storage_offset(),

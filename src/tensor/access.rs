@@ -299,7 +299,7 @@ pub(crate) fn distinct(t: &Tensor) -> Tensor {
     if once.as_slice() == t.sizes() {
         return t.clone();
     }
-    t.view_as(once, Dims::from_slice(t.strides()), t.offset())
+    t.with_geometry(once, Dims::from_slice(t.strides()), t.offset())
 }
 
 /// A written tensor must have each element at an address of its own.

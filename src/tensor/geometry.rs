@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn the_storage_grows_and_keeps_what_was_there() {
         let x = counted(3);
-        let view = x.view_as(Dims::from_slice(&[2]), Dims::from_slice(&[1]), 1);
+        let view = x.with_geometry(Dims::from_slice(&[2]), Dims::from_slice(&[1]), 1);
         x.set_geometry(&[1000], &[1], 0).unwrap();
         assert_eq!(x.numel(), 1000);
         assert_eq!(x.to_vec::<i64>().unwrap()[..3], [0, 1, 2]);

@@ -119,6 +119,8 @@ indices! {
     RangeFull: |r| step(r, 1);
     Ellipsis: |_e| Index::Ellipsis;
     NewAxis: |_n| Index::NewAxis;
+    // Python's `None`
+    Option<NewAxis>: |_n| Index::NewAxis;
     Tensor: |t| Index::Tensor(t);
     &Tensor: |t| Index::Tensor(t.clone());
     Vec<bool>: |m| Index::Mask(m);
@@ -216,7 +218,7 @@ impl Tensor {
     /// | `1`, `-1` | one element; the dimension goes away |
     /// | `1..3`, `1..`, `..=2`, `..-1`, [`step`]`(0..6, 2)` | a range, the whole dimension for `..` |
     /// | [`Ellipsis`] | as many whole dimensions as the others leave |
-    /// | [`NewAxis`] | nothing: a new dimension of size 1 |
+    /// | [`NewAxis`], `None` | nothing: a new dimension of size 1 |
     /// | an integer tensor, `[0, 2]`, a `Vec` | the elements at these positions, in the tensor's shape |
     /// | a tensor of `bool`, `[true, false]` | the elements where it is true, of as many dimensions as the mask has |
     ///

@@ -19,6 +19,7 @@ fn numbers_and_ranges_are_views() -> Result<()> {
     assert_eq!(ints(x.i((Ellipsis, -2..)))?.len(), 12);
     assert_eq!(ints(x.i((0, step(.., 2), step(1..4, 2))))?, [1, 3, 9, 11]);
     assert_eq!(x.i((NewAxis, .., NewAxis, 0))?.sizes(), [1, 2, 1, 4]);
+    assert_eq!(x.i((None, .., None, 0))?.sizes(), [1, 2, 1, 4]);
     assert_eq!(x.i(())?.sizes(), [2, 3, 4]);
     assert!(x.i((0, 1..))?.shares_storage_with(&x) && !x.i(..)?.is_same(&x));
     let dynamic = vec![Index::from(0), Index::from(1..3)];

@@ -291,7 +291,7 @@ impl Tensor {
     }
 
     /// Another tensor over the same storage. The caller has checked that it fits.
-    pub(crate) fn view_as(&self, sizes: Dims, strides: Dims, offset: i64) -> Tensor {
+    pub(crate) fn with_geometry(&self, sizes: Dims, strides: Dims, offset: i64) -> Tensor {
         Tensor::build_with(
             self.storage().clone(),
             self.0.dtype,

@@ -349,3 +349,28 @@ fn what_capture_has_no_value_of_can_run_eagerly() -> Result<()> {
     assert_eq!(f.call(x)?.to_vec::<f32>()?, [3.0, 3.0]);
     Ok(())
 }
+
+#[test]
+fn running_statistics_in_one_memory_move_one_after_the_other() -> Result<()> {
+    let x = f(&[1.0, 2.0, 4.0, 8.0]).view([2, 2])?;
+    // one tensor; two views of one
+    let both: [fn(&Tensor) -> Result<(Tensor, Tensor)>; 2] = [
+        |s| Ok((s.i(0)?, s.i(0)?)),
+        |s| Ok((s.view(-1)?.i(0..2)?, s.view(-1)?.i(1..3)?)),
+    ];
+    for statistics in both {
+        let normalize = move |x: &Tensor, s: &Tensor| {
+            let (mean, var) = statistics(s)?;
+            let (mean, var) = (Some(&mean), Some(&var));
+            aten::batch_norm(x, None, None, mean, var, true, 0.1, 1e-5, false)
+        };
+        let compiled = compile(normalize);
+        let (eager, s) = (Tensor::ones([2, 2])?, Tensor::ones([2, 2])?);
+        for _ in 0..3 {
+            let want = normalize(&x, &eager)?.to_vec::<f32>()?;
+            assert_eq!(compiled.call((&x, &s))?.to_vec::<f32>()?, want);
+            assert_eq!(s.to_vec::<f32>()?, eager.to_vec::<f32>()?);
+        }
+    }
+    Ok(())
+}

@@ -52,8 +52,8 @@ pub(crate) use settle::{
     Memory, base, copy_in, memory, settle_constant, settle_in, settle_with, written_stand_in,
 };
 pub(crate) use wrapper::{
-    Bits, Place, bits, covers, is_wrapper, is_written, made_inside, place, unwrap, used_elsewhere,
-    whole_base, whole_memory,
+    Bits, Place, bits, covers, is_wrapper, is_written, made_inside, place, share_memory, unwrap,
+    used_elsewhere, whole_base, whole_memory,
 };
 
 use crate::dispatch::{DispatchKey, DispatchKeySet, ExcludeGuard, TlsKeySets};

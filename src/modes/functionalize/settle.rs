@@ -91,7 +91,7 @@ fn write(to: &Storage, value: &Tensor, layout: &Layout) -> Result<()> {
         layout.offset,
     );
     let to = access::distinct(&to);
-    let from = value.view_as(to.sizes().into(), value.strides().into(), value.offset());
+    let from = value.with_geometry(to.sizes().into(), value.strides().into(), value.offset());
     aten::copy_(&to, &from, false).map(drop)
 }
 

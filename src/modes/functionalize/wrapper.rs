@@ -323,6 +323,19 @@ pub(crate) fn whole_memory(t: &Tensor) -> Result<Option<(Tensor, TensorMeta, i64
     Ok(Some((base, meta, behind)))
 }
 
+/// Whether two tensors lie in one memory, wrappers or not.
+pub(crate) fn share_memory(a: &Tensor, b: &Tensor) -> bool {
+    match (wrapper_of(a), wrapper_of(b)) {
+        (Some(x), Some(y)) => {
+            Arc::ptr_eq(&x.storage, &y.storage)
+                || x.storage.real.is_some() && x.storage.real == y.storage.real
+        }
+        (Some(w), None) => w.storage.real == Some(b.storage().id()),
+        (None, Some(w)) => w.storage.real == Some(a.storage().id()),
+        (None, None) => a.storage().same(b.storage()),
+    }
+}
+
 /// Whether all elements of `b` are elements of `a`, as far as their layouts show: `a` fills a range of
 /// the same memory that `b` lies in.
 pub(crate) fn covers(a: &Tensor, b: &Tensor) -> bool {

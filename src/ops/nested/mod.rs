@@ -94,7 +94,7 @@ fn packed(list: &[Tensor], dtype: DType, device: Device) -> Result<Vec<Tensor>> 
     list.iter()
         .map(|t| {
             let strides = straightline_passes::ir::layout::contiguous_strides(t.sizes());
-            let part = buffer.view_as(Dims::from_slice(t.sizes()), strides, at);
+            let part = buffer.with_geometry(Dims::from_slice(t.sizes()), strides, at);
             at += t.numel();
             copy::copy_(&part, t, false)?;
             Ok(part)

@@ -140,7 +140,7 @@ pub(crate) fn isinf(x: &Tensor) -> Result<Tensor> {
     if x.dtype().is_floating() || x.dtype().is_complex() {
         // PyTorch compares the absolute value with a number
         let strides = result_strides(x.sizes(), &[x]);
-        let size = x.view_as(Dims::from_slice(x.sizes()), strides, x.storage_offset());
+        let size = x.with_geometry(Dims::from_slice(x.sizes()), strides, x.storage_offset());
         let strides = result_strides_with_number(x.sizes(), &[&size]);
         Ok(restrided(unary_bool(UnaryOp::IsInf, x)?, strides))
     } else {

@@ -20,6 +20,18 @@ impl Tensor {
         aten::view(self, &sizes.ints())
     }
 
+    /// [`Tensor::view`] in the sizes of another tensor. See [`aten::view_as`].
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// assert_eq!(Tensor::arange(6)?.view_as(&Tensor::zeros([2, 3])?)?.sizes(), [2, 3]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn view_as(&self, other: impl AsRef<Tensor>) -> Result<Tensor> {
+        aten::view_as(self, other.as_ref())
+    }
+
     /// [`Tensor::view`] where strides allow it, else a copy. See [`aten::reshape`].
     ///
     /// ```

@@ -138,10 +138,21 @@ fn compiled_functions() -> Result<()> {
     let twin = g.clone();
     near(&twin.call((&x, &y))?, [0.0, 2.0, 6.0]);
     assert_eq!((twin.variants(), g.variants()), (1, 1));
-    let sum =
+    let total =
         compile(|all: &Vec<Tensor>| all.iter().skip(1).try_fold(all[0].clone(), |s, t| s.add(t)));
-    is(&sum.call(vec![&x, &y, &x])?, [4f32, 6.0, 10.0]);
-    is(&sum.call(&[&x, &y, &y][..])?, [5f32, 6.0, 8.0]);
+    is(&total.call(vec![&x, &y, &x])?, [4f32, 6.0, 10.0]);
+    is(&total.call(&[&x, &y, &y][..])?, [5f32, 6.0, 8.0]);
+    let joined = compile(|all: &[Tensor]| Tensor::cat(all, 0));
+    is(&joined.call([&x, &y])?, [1f32, 2.0, 4.0, 2.0, 2.0, 2.0]);
+    is(&joined.call(&[y.clone(), y.clone()])?, [2f32; 6]);
+    // signs give tensors, and so may what they make
+    let (sum, both) = (
+        compile(|x: &Tensor, y: &Tensor| x + y),
+        compile(|(x, y): (&Tensor, &Tensor)| (x + y, x - y)),
+    );
+    is(&sum.call((&x, &y))?, [3f32, 4.0, 6.0]);
+    is(&both.call((&x, &y))?.1, [-1f32, 0.0, 2.0]);
+    is(&compile(|x: &Tensor| -x).call(&x)?, [-1f32, -2.0, -4.0]);
     let pair = compile(|[a, b]: &[Tensor; 2]| Ok((a + b, a - b)));
     let (total, difference) = pair.call([&x, &y])?;
     is(&total, [3f32, 4.0, 6.0]);
