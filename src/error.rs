@@ -110,7 +110,7 @@ pub enum ErrorKind {
     /// The shape of a tensor that several threads use has changed, or would have to.
     #[error(
         "a tensor of sizes {sizes:?} belongs to another thread or is used by several, and {what}: take a handle of \
-         your own with `detach()`, or a copy with `clone()` on the tensor's values"
+         your own with `detach()`, or a copy with `copied()` of the tensor's values"
     )]
     ShapeOfSharedTensor {
         /// What is the matter.

@@ -29,8 +29,8 @@ use std::panic::Location;
 ///
 /// **Every check that eager code makes on the values of tensors is kept**, also where nobody uses
 /// the result: an index that is out of range, an integer divided by zero, a matrix without inverse.
-/// Which of several failing checks is reported is not said, and an effect waits for the checks
-/// before it. (Operators from outside keep theirs if they are marked `may_fail`.) A check that fails ends the call with its
+/// Which of several failing checks is reported is not said; an effect waits for the checks before it, and so does the drawing of
+/// random numbers. (Operators from outside keep theirs if they are marked `may_fail`.) A check that fails ends the call with its
 /// error: what the function would do with the `Err` (`or_else`, `unwrap_or`) is not part of the plan, since there were no
 /// values to fail on when it was captured. A failure that is of shapes or dtypes (`x.mean()` of integers) happens at capture
 /// as it does eagerly, and the plan is what the function did about it.

@@ -1,10 +1,12 @@
 //! Guards on what is no argument: closed-over tensors, what the function asked, operators used.
 
+use super::results::position;
 use super::stages::Surroundings;
 use crate::dispatch::{DispatchKey, DispatchKeySet, OperatorHandle, fallback_epochs, generation};
 use crate::modes::autocast;
 use crate::modes::functionalize::Owner;
 use crate::modes::outside::Asked;
+use crate::tensor::access::{self, Overlap};
 use crate::tensor::{Held, Tensor};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use straightline_passes::ir::graph::TensorMeta;
@@ -93,7 +95,23 @@ impl Closed {
 #[derive(Debug)]
 pub(super) enum Answer {
     Offset(usize, Option<i64>, i64),
+    Lie(Owner, Owner, Option<i64>),
     Other(Asked),
+}
+
+/// By how many bytes the one begins after the other, where they overlap.
+fn lie(a: &Tensor, b: &Tensor) -> Option<i64> {
+    let meet = access::overlap(a, b) != Overlap::None;
+    meet.then(|| position(b) - position(a))
+}
+
+/// The tensor, among these arguments or closed over.
+fn tensor<'a>(owner: &'a Owner, inputs: &[&'a Tensor]) -> Option<&'a Tensor> {
+    match owner {
+        Owner::Input(i) => inputs.get(*i).copied(),
+        Owner::Tensor(t) => Some(t),
+        Owner::Merged(_) => None,
+    }
 }
 
 /// Where an input begins in its storage, or what remains of that by a number.
@@ -108,24 +126,24 @@ impl Answer {
     pub(super) fn new(asked: &Asked, inputs: &[&Tensor]) -> Answer {
         match asked {
             Asked::Offset(i, by) => Answer::Offset(*i, *by, begins(inputs[*i], *by)),
+            Asked::Lie { a, b } => {
+                let pair = tensor(a, inputs).zip(tensor(b, inputs));
+                Answer::Lie(a.clone(), b.clone(), pair.and_then(|(a, b)| lie(a, b)))
+            }
             other => Answer::Other(other.clone()),
         }
     }
 
     pub(super) fn holds(&self, inputs: &[&Tensor]) -> bool {
-        let of = |owner: &Owner| match owner {
-            Owner::Input(i) => inputs.get(*i).copied().cloned(),
-            Owner::Tensor(t) => Some((**t).clone()),
-            Owner::Merged(_) => None,
-        };
-        let pair = |a: &Owner, b: &Owner| Some((of(a)?, of(b)?));
+        let pair = |a, b| tensor(a, inputs).zip(tensor(b, inputs));
         match self {
             Answer::Offset(i, by, then) => begins(inputs[*i], *by) == *then,
+            Answer::Lie(a, b, then) => pair(a, b).is_some_and(|(a, b)| lie(a, b) == *then),
             Answer::Other(Asked::Shared { a, b, yes }) => {
                 pair(a, b).is_some_and(|(a, b)| a.storage().same(b.storage()) == *yes)
             }
             Answer::Other(Asked::Same { a, b, yes }) => {
-                pair(a, b).is_some_and(|(a, b)| a.same_handle(&b) == *yes)
+                pair(a, b).is_some_and(|(a, b)| a.same_handle(b) == *yes)
             }
             Answer::Other(Asked::Threads(n)) => {
                 straightline_runtime::cpu::threads::num_threads() == *n
@@ -139,7 +157,7 @@ impl Answer {
                 let begins = t.offset() * t.dtype().size() as i64;
                 (t.storage().bytes() as i64) - begins < *bytes
             }
-            Answer::Other(Asked::Offset(..)) => true,
+            Answer::Other(Asked::Offset(..) | Asked::Lie { .. }) => true,
         }
     }
 
@@ -157,6 +175,11 @@ impl Answer {
             Answer::Offset(i, Some(by), then) => format!(
                 "input {i} begins at element {} of its storage, and the function views {by} elements as one: the remainder was {then}",
                 inputs[*i].offset()
+            ),
+            Answer::Lie(a, b, _) => format!(
+                "{} and {} lie otherwise to each other, and a call was refused for how they lay",
+                name(a),
+                name(b)
             ),
             Answer::Other(Asked::Shared { a, b, yes }) => format!(
                 "{} and {} {} their storage, and the function asks for it",
@@ -193,9 +216,11 @@ impl Answer {
                 )
             }
             Answer::Other(Asked::Ends(i, _)) => {
-                format!("input {i} grows, and there is memory behind it, which there was not")
+                format!(
+                    "there is memory behind input {i} that there was not, into which it grows or is viewed"
+                )
             }
-            Answer::Other(Asked::Offset(..)) => String::new(),
+            Answer::Other(Asked::Offset(..) | Asked::Lie { .. }) => String::new(),
         }
     }
 }
@@ -203,7 +228,7 @@ impl Answer {
 /// The tensors that an answer is about and that are no arguments.
 pub(super) fn closed_over(asked: &Asked) -> Vec<&Held> {
     let owners = match asked {
-        Asked::Shared { a, b, .. } | Asked::Same { a, b, .. } => vec![a, b],
+        Asked::Shared { a, b, .. } | Asked::Same { a, b, .. } | Asked::Lie { a, b } => vec![a, b],
         _ => Vec::new(),
     };
     (owners.into_iter())

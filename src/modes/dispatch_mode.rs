@@ -206,6 +206,10 @@ pub(crate) fn interception() -> Option<String> {
     if super::python_dispatcher::is_enabled() {
         return Some("the PythonDispatcher".into());
     }
+    let kernels = DispatchKeySet::ALL_BACKENDS | DispatchKeySet::from(DispatchKey::Dense);
+    if !(TlsKeySets::current().excluded & kernels).is_empty() {
+        return Some("an `ExcludeGuard` that hides the kernels of backends".into());
+    }
     (DEPTH.get() > 0).then(|| "a handler, whose calls stay below the tracer,".into())
 }
 

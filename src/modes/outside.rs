@@ -46,6 +46,13 @@ pub(crate) enum Asked {
         /// The answer.
         yes: bool,
     },
+    /// How two tensors lie to each other.
+    Lie {
+        /// The one.
+        a: Owner,
+        /// The other.
+        b: Owner,
+    },
     /// How many threads kernels use.
     Threads(usize),
     /// What is registered, as of this generation: for an operator that there is not.
@@ -396,16 +403,27 @@ pub(crate) fn matters_where_by(t: &Tensor, divisor: i64) {
     note_offsets(t, Some(divisor));
 }
 
-/// Notes that the memory of the arguments behind a stand-in ends before as many bytes from where they begin, so that they get
-/// other memory when they grow.
-pub(crate) fn ends_before(t: &Tensor, bytes: i64) {
-    for argument in functionalize::arguments_behind(t) {
-        ask(Asked::Ends(argument, bytes));
+/// Notes that the memory of the arguments behind a stand-in ends before this byte of it: they get other memory when they grow, or
+/// cannot be viewed so far.
+pub(crate) fn ends_before(t: &Tensor, end: i64) {
+    for (argument, begins) in functionalize::arguments_behind(t) {
+        ask(Asked::Ends(argument, end - begins));
+    }
+}
+
+/// Notes that it matters how two tensors lie to each other, which a call is refused for.
+#[cold]
+pub(crate) fn matters_how_they_lie(a: &Tensor, b: &Tensor) {
+    if with(|_| ()).is_none() {
+        return;
+    }
+    if let (Some((_, a)), Some((_, b))) = (functionalize::source(a), functionalize::source(b)) {
+        ask(Asked::Lie { a, b });
     }
 }
 
 fn note_offsets(t: &Tensor, divisor: Option<i64>) {
-    for argument in functionalize::arguments_behind(t) {
+    for (argument, _) in functionalize::arguments_behind(t) {
         let known = |a: &Asked| matches!(a, Asked::Offset(i, by) if *i == argument && (*by == divisor || by.is_none()));
         with(|w| {
             if !w.asked.iter().any(known) {

@@ -307,7 +307,7 @@ pub(crate) fn check_no_internal_overlap(out: &Tensor) -> Result<()> {
     if layout::repeats(out.sizes(), out.strides()) {
         return Err(Error::runtime(
             "unsupported operation: more than one element of the written-to tensor refers to a \
-             single memory location. Please clone() the tensor before performing the operation.",
+             single memory location. Please copy the tensor (`copied()`) before performing the operation.",
         ));
     }
     Ok(())
@@ -373,7 +373,7 @@ pub(crate) fn detach_overlap(out: &Tensor, input: &Tensor) -> Result<Tensor> {
 pub(crate) fn partial_overlap() -> Error {
     Error::runtime(
         "unsupported operation: some elements of the input tensor and the written-to tensor refer \
-         to a single memory location. Please clone() the tensor before performing the operation.",
+         to a single memory location. Please copy the tensor (`copied()`) before performing the operation.",
     )
 }
 

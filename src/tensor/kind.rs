@@ -87,7 +87,7 @@ impl Tensor {
             return Error::runtime(
                 "a kernel was given a tensor with the negative, conjugate or zero bit, which stands for other \
                  values than its memory has: call the operator instead of redispatching past those \
-                 keys, or resolve the tensor with `clone()`",
+                 keys, or resolve the tensor with `copied()`",
             );
         }
         let plain = self.device().is_cpu() && self.extra().is_none();

@@ -5,7 +5,9 @@ use crate::support::alone;
 use std::sync::{Arc, Mutex};
 use straightline::dispatch::{DispatchKey, Effects, Library, operator};
 use straightline::ops::aten;
-use straightline::{CompileOptions, ErrorKind, Result, Tensor, compile, compile_with, manual_seed};
+use straightline::{
+    CompileOptions, DType, ErrorKind, Result, Tensor, compile, compile_with, manual_seed,
+};
 
 fn f(values: &[f32]) -> Tensor {
     Tensor::from_vec(values.to_vec(), -1).unwrap()
@@ -371,6 +373,140 @@ fn running_statistics_in_one_memory_move_one_after_the_other() -> Result<()> {
             assert_eq!(compiled.call((&x, &s))?.to_vec::<f32>()?, want);
             assert_eq!(s.to_vec::<f32>()?, eager.to_vec::<f32>()?);
         }
+    }
+    Ok(())
+}
+
+/// The answers of one function on arguments that lie otherwise from call to call, eager and compiled.
+fn alternate(
+    f: fn(&Tensor, &Tensor) -> Result<Tensor>,
+    arguments: &[fn() -> Result<(Tensor, Tensor)>],
+) -> Result<()> {
+    let compiled = compile(f);
+    for (round, make) in arguments
+        .iter()
+        .cycle()
+        .take(3 * arguments.len())
+        .enumerate()
+    {
+        let ((a, b), (c, d)) = (make()?, make()?);
+        let values = |t: &Tensor| t.to_vec::<f32>();
+        let (want, got) = (f(&a, &b)?, compiled.call((&c, &d))?);
+        assert_eq!(values(&got)?, values(&want)?, "call {round}");
+        assert_eq!(
+            (values(&c)?, values(&d)?),
+            (values(&a)?, values(&b)?),
+            "call {round}"
+        );
+    }
+    assert!(compiled.variants() <= arguments.len());
+    Ok(())
+}
+
+#[test]
+fn a_write_refused_for_how_operands_lie_is_no_answer_for_others() -> Result<()> {
+    let apart = || Ok((f(&[1.0, 2.0]), f(&[10.0, 20.0])));
+    let over = || {
+        let z = f(&[1.0, 2.0, 3.0]);
+        Ok((z.i(..2)?, z.i(1..)?))
+    };
+    let under = || {
+        let z = f(&[1.0, 2.0, 3.0]);
+        Ok((z.i(1..)?, z.i(..2)?))
+    };
+    let same = || {
+        let z = f(&[1.0, 2.0]);
+        Ok((z.clone(), z))
+    };
+    let each: [fn() -> Result<(Tensor, Tensor)>; 4] = [over, apart, same, under];
+    let in_place = |a: &Tensor, b: &Tensor| match a.add_(b) {
+        Ok(_) => a.mul(1),
+        Err(_) => a.mul(100),
+    };
+    alternate(in_place, &each)?;
+    let by_index = |a: &Tensor, b: &Tensor| match a.index_add_(0, i(&[1, 0]), b) {
+        Ok(_) => a.mul(1),
+        Err(_) => a.mul(100),
+    };
+    alternate(by_index, &each)?;
+    let out = |a: &Tensor, b: &Tensor| match aten::cumsum_out(b, 0, None, a) {
+        Ok(_) => a.mul(1),
+        Err(_) => a.mul(100),
+    };
+    alternate(out, &each)?;
+    let one = |a: &Tensor, b: &Tensor| match aten::sigmoid_out(b, a) {
+        Ok(_) => a.mul(1),
+        Err(_) => a.mul(100),
+    };
+    alternate(one, &each)
+}
+
+#[test]
+fn a_view_refused_for_where_memory_ends_is_no_answer_for_others() -> Result<()> {
+    let short = || Ok((f(&[1.0, 2.0]), f(&[0.0])));
+    let long = || Ok((f(&[1.0, 2.0, 3.0, 4.0]).i(..2)?, f(&[0.0])));
+    let later = || Ok((f(&[1.0, 2.0, 3.0, 4.0]).i(1..3)?, f(&[0.0])));
+    let last = || Ok((f(&[1.0, 2.0, 3.0, 4.0]).i(2..)?, f(&[0.0])));
+    let here = |a: &Tensor, b: &Tensor| match aten::as_strided(a, &[3], &[1], None) {
+        Ok(v) => v.sum()?.add(b),
+        Err(_) => a.mul(100),
+    };
+    alternate(here, &[short, long, later, last])?;
+    // and for where it begins
+    let wider = |a: &Tensor, b: &Tensor| match aten::view_dtype(a, DType::F64) {
+        Ok(v) => v.view(-1)?.to(DType::F32)?.add(b),
+        Err(_) => a.mul(100),
+    };
+    alternate(wider, &[later, short, long, last])?;
+    let complex = |a: &Tensor, b: &Tensor| match aten::view_as_complex(a) {
+        Ok(v) => aten::real(&v)?.add(b),
+        Err(_) => a.mul(100),
+    };
+    alternate(complex, &[later, short, long, last])?;
+    let there = |a: &Tensor, b: &Tensor| match aten::as_strided(&a.i(1..)?, &[3], &[1], Some(1)) {
+        Ok(v) => v.sum()?.add(b),
+        Err(_) => a.mul(100),
+    };
+    alternate(there, &[short, long, later, last])
+}
+
+#[test]
+fn a_failed_check_keeps_later_draws_from_happening() {
+    let check = || -> Result<()> {
+        let draw = |x: &Tensor, at: &Tensor| x.gather(0, at)?.add(Tensor::rand([3])?);
+        let compiled = compile(draw);
+        let x = f(&[1.0, 2.0, 3.0]);
+        compiled.call((&x, &i(&[0, 1, 2])))?;
+        manual_seed(7);
+        let first = Tensor::rand([3])?.to_vec::<f32>()?;
+        manual_seed(7);
+        assert!(compiled.call((&x, &i(&[0, 1, 9]))).is_err());
+        assert_eq!(Tensor::rand([3])?.to_vec::<f32>()?, first);
+        Ok(())
+    };
+    alone(
+        "effects::a_failed_check_keeps_later_draws_from_happening",
+        || {
+            check().unwrap();
+        },
+    );
+}
+
+#[test]
+fn a_thread_that_hides_backends_gets_the_errors_of_eager_code() -> Result<()> {
+    use straightline::dispatch::{DispatchKeySet, ExcludeGuard};
+    let relu = |x: &Tensor| x.relu();
+    let compiled = compile(relu);
+    let x = f(&[-1.0, 2.0]);
+    compiled.call(&x)?;
+    for key in [DispatchKey::CPU, DispatchKey::Dense] {
+        let _guard = ExcludeGuard::new(DispatchKeySet::of(&[key]));
+        let eager = relu(&x).err().map(|e| e.kind().to_string());
+        assert_eq!(
+            compiled.call(&x).err().map(|e| e.kind().to_string()),
+            eager,
+            "{key}"
+        );
     }
     Ok(())
 }

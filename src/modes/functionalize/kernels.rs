@@ -2,7 +2,7 @@
 
 use super::forms::{Source, Target, functional_form};
 use super::leaves::{self, as_strided_step};
-use super::overlaps::{check_overlaps, check_written_apart};
+use super::overlaps::{check_overlaps, check_written_apart, refused_write};
 use super::storage::{Layout, ViewStep};
 use super::wrapper::{
     bits, build, in_dtype, is_made, replace, unwrap, used_elsewhere, wrap, wrapped, wrapper_of,
@@ -354,7 +354,8 @@ fn view(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resul
     }
     let _guard = below();
     // what eager execution would give: the errors, and where the views lie
-    let (shapes, _) = tracer::run_meta(op, &args)?;
+    let (shapes, _) =
+        tracer::run_meta(op, &args).inspect_err(|_| refused_view(op, &source, &args))?;
     let wider = |t: &Tensor| t.dtype().size() / source.dtype().size();
     if let Some(elements @ 2..) = shapes.iter().flat_map(Value::tensors).map(wider).max() {
         // several elements become one, which has to begin where such a one may
@@ -410,6 +411,25 @@ fn no_view(op: OperatorHandle) -> Error {
         "view operator `{}` did not return what its schema says",
         op.name()
     ))
+}
+
+/// Notes what a view was refused for and another call may have otherwise: where its memory begins and ends.
+#[cold]
+fn refused_view(op: OperatorHandle, source: &Tensor, args: &[Value]) {
+    match (op.name().to_string().as_str(), args) {
+        ("aten::view.dtype" | "aten::view_as_complex", _) => outside::matters_where(source),
+        ("aten::as_strided", [_, Value::IntList(sizes), Value::IntList(strides), offset]) => {
+            let mut wants = Layout::of(source);
+            if sizes.len() == strides.len() {
+                (wants.sizes, wants.strides) = (sizes[..].into(), strides[..].into());
+                if let Value::Int(offset) = offset {
+                    wants.offset = *offset;
+                }
+                outside::ends_before(source, wants.bytes().end);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// `as_strided` looks at the storage, whatever views led to its operand: it is a view of the base.
@@ -475,12 +495,16 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
         false => wrapped(t),
     };
     let seen = args.iter().map(|v| v.map_tensors(seen));
-    let (shapes, _) = tracer::run_meta(op, &seen.collect::<Result<Stack>>()?)?;
+    let seen = seen.collect::<Result<Stack>>()?;
+    let refused = |_: &Error| refused_write(schema, &seen);
+    let (shapes, _) = tracer::run_meta(op, &seen).inspect_err(refused)?;
     let form = functional_form(op, schema).map_err(|e| named(e, op, &args))?;
     if form.runs_original {
         check_written_apart(op, schema, &args)?;
     }
-    check_overlaps(op, schema, &args).map_err(|e| named(e, op, &args))?;
+    check_overlaps(op, schema, &args)
+        .inspect_err(refused)
+        .map_err(|e| named(e, op, &args))?;
     let factory = || is_complex_factory(form.op, &args);
     let apart = taken_apart_at(form.op)
         .or_else(|| factory().then_some(DispatchKey::CompositeExplicitAutograd));

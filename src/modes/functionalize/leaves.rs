@@ -127,13 +127,15 @@ pub(crate) fn is_written_constant(t: &Tensor) -> bool {
     LEAVES.with_borrow(wrapper).is_some_and(|w| is_written(&w))
 }
 
-/// The arguments that lie in the storage behind a wrapper.
-pub(crate) fn arguments_behind(t: &Tensor) -> Vec<usize> {
+/// The arguments that lie in the storage behind a wrapper, and where they begin in it, in bytes.
+pub(crate) fn arguments_behind(t: &Tensor) -> Vec<(usize, i64)> {
     let Some(real) = wrapper_of(t).and_then(|w| w.storage.real) else {
         return Vec::new();
     };
     let of = |leaf: &Leaf| match leaf.owner {
-        Owner::Input(i) if leaf.real.storage().id() == real => Some(i),
+        Owner::Input(i) if leaf.real.storage().id() == real => {
+            Some((i, leaf.real.offset() * leaf.real.dtype().size() as i64))
+        }
         _ => None,
     };
     LEAVES.with_borrow(|l| l.list.iter().filter_map(of).collect())
@@ -225,7 +227,7 @@ fn wrap_leaf(real: &Tensor, owner: Owner) -> Result<Tensor> {
     };
     if LEAVES.with_borrow(|l| l.list.iter().any(changed)) {
         return Err(outside::limit(
-            "a tensor whose shape changed is, or shares its memory with, one that is used later, which cannot be captured: clone it first",
+            "a tensor whose shape changed is, or shares its memory with, one that is used later, which cannot be captured: take a copy first (`copied()`)",
         ));
     }
     let merged = LEAVES.with_borrow(|l| l.merge.get(&id).cloned());

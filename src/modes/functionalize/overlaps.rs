@@ -6,7 +6,8 @@ use super::wrapper::{covers, wrapped};
 use crate::dispatch::{OperatorHandle, Value};
 use crate::error::Result;
 use crate::modes::outside;
-use crate::tensor::{Tensor, access};
+use crate::tensor::Tensor;
+use crate::tensor::access::{self, Overlap};
 use straightline_passes::ir::schema::{Argument, FunctionSchema};
 
 /// The tag of operators in place that take a tensor whose elements are one in memory along a dimension: the last value stays.
@@ -32,7 +33,7 @@ pub(super) fn check_overlaps(
             if Layout::of(t).overlaps_itself() {
                 return Err(outside::limit(
                     "a write to a tensor whose elements overlap in memory cannot be captured: \
-                     clone it first",
+                     take a copy first (`copied()`)",
                 ));
             }
             let later = (i + 1..args.len()).filter(|k| schema.args[*k].is_write());
@@ -41,7 +42,7 @@ pub(super) fn check_overlaps(
                 if t.numel() > 0 && (covers(t, &other) || covers(&other, t)) {
                     return Err(outside::limit(
                         "an operator that writes one memory by two arguments, in an order of its own, \
-                         cannot be captured: pass a clone for one of them",
+                         cannot be captured: pass a copy (`copied()`) for one of them",
                     ));
                 }
             }
@@ -62,6 +63,20 @@ pub(super) fn check_overlaps(
         }
     }
     Ok(())
+}
+
+/// Notes how what would have been written lies to the other operands: a call that is refused for it need not be another time.
+#[cold]
+pub(super) fn refused_write(schema: &FunctionSchema, args: &[Value]) {
+    let written = (args.iter().zip(&schema.args)).filter(|(_, a)| a.is_write());
+    for t in written.flat_map(|(v, _)| v.tensors()) {
+        let others = args.iter().flat_map(Value::tensors);
+        for other in others.filter(|o| !o.same_handle(t)) {
+            if access::overlap(t, other) != Overlap::None {
+                outside::matters_how_they_lie(t, other);
+            }
+        }
+    }
 }
 
 /// What is written is no other argument too: a kernel that is not ours may read the one after having

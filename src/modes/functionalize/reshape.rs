@@ -165,13 +165,13 @@ fn resize(t: &Tensor, to: &Layout) -> Result<()> {
     let at = to.offset - of.offset;
     if of.bytes().end < t.storage().bytes() as i64 {
         return Err(outside::limit(
-            "a tensor that is part of a longer memory grows beyond it, which cannot be captured: clone it first",
+            "a tensor that is part of a longer memory grows beyond it, which cannot be captured: take a copy first (`copied()`)",
         ));
     }
-    outside::ends_before(t, 1 + of.bytes().end - t.offset() * t.dtype().size() as i64);
+    outside::ends_before(t, 1 + of.bytes().end);
     if !of.is_dense() || at < 0 {
         return Err(outside::limit(
-            "a tensor with gaps in its memory grows, which cannot be captured: clone it first",
+            "a tensor with gaps in its memory grows, which cannot be captured: take a copy first (`copied()`)",
         ));
     }
     let need = layout::storage_extent(&to.sizes, &to.strides, at);
@@ -217,8 +217,7 @@ pub(super) fn resize_out(t: &Tensor, new: Tensor, shape: Option<&Tensor>) -> Res
         return replace(t, new);
     }
     let old = sole_owner(t)?;
-    let size = t.dtype().size() as i64;
-    outside::ends_before(t, to.bytes().end - t.offset() * size);
+    outside::ends_before(t, to.bytes().end);
     let mut new = in_dtype(new, t.dtype())?;
     if new.strides() != to.strides.as_slice() {
         let (dtype, device) = (Some(t.dtype()), Some(t.device()));
@@ -242,7 +241,7 @@ fn sole_owner(t: &Tensor) -> Result<Arc<Behind>> {
     outside::forget_dropped();
     if Arc::strong_count(&old.storage) > 1 || leaves().iter().any(beside) {
         return Err(outside::limit(
-            "a tensor that grows and shares its memory with others cannot be captured: clone it first",
+            "a tensor that grows and shares its memory with others cannot be captured: take a copy first (`copied()`)",
         ));
     }
     Ok(old)

@@ -87,7 +87,7 @@ impl MathBit {
     fn unsupported(&self, op: OperatorHandle, what: &str) -> Error {
         Error::not_implemented(format!(
             "`{}` {what}, which a tensor with the {} bit does not support: resolve the tensor with \
-             `clone()` first",
+             `copied()` first",
             op.name(),
             self.name
         ))

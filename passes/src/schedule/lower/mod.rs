@@ -208,7 +208,7 @@ impl Lowerer<'_> {
                 })
             })
             .collect();
-        let mut after = match c.effects.has(Effects::EFFECT) {
+        let mut after = match c.effects.is_seen() {
             true => self.checks_so_far(),
             false => Vec::new(),
         };
