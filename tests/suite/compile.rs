@@ -466,3 +466,40 @@ fn steps_without_a_loop_form_replay_without_the_dispatcher() {
         &randn(&[9]),
     );
 }
+
+/// A product that takes in what is added to it, in more dimensions than its own.
+#[test]
+fn products_with_residuals_are_written_where_they_are_wanted() {
+    let (w, b) = (randn(&[6, 6]), randn(&[6]));
+    let residual = {
+        let w = w.clone();
+        move |x: &Tensor| {
+            let y = x.matmul(&w)?.view([2, 4, 6])?.add(x.view([2, 4, 6])?)?;
+            let halves = [y.narrow(2, 0, 3)?, y.narrow(2, 3, 3)?];
+            Tensor::cat([&halves[0], &halves[1]], 2)?.mul(2)
+        }
+    };
+    check(residual, &randn(&[8, 6]));
+    let heads = {
+        let (w, b) = (w.clone(), b.clone());
+        move |x: &Tensor| {
+            let y = (x.linear(&w, Some(&b))? + x).view([2, 4, 3, 2])?;
+            y.transpose(1, 2)?.contiguous()?.mul(2)
+        }
+    };
+    check(heads, &randn(&[2, 4, 6]));
+    // what is added lies otherwise in memory than the product, and so does the result
+    for x in [
+        randn(&[4, 2, 6]).transpose(0, 1).unwrap(),
+        randn(&[6, 2, 4]).permute([1, 2, 0]).unwrap(),
+        randn(&[3, 4, 6]).i(1..).unwrap(),
+        randn(&[2, 4, 12]).slice(2, 0, 12, 2).unwrap(),
+    ] {
+        let (w1, w2) = (w.clone(), w.clone());
+        check(move |x| x.linear(&w1, None)?.add(x), &x);
+        let rows = randn(&[2, 4, 6]);
+        check(move |x| rows.linear(&w2, None)?.add(x), &x);
+        let (w3, b3) = (w.clone(), b.clone());
+        check(move |x| x.linear(&w3, Some(&b3))?.gelu()?.add(x)?.add(x), &x);
+    }
+}

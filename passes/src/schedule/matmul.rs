@@ -1,6 +1,6 @@
 //! Matrix products: what is folded into them, and their operands as strided views.
 
-use super::layout::view_strides;
+use super::layout::{resolve, view_strides};
 use super::loops::{Activation, BinaryOp, BufferView, Matmul, UnaryOp};
 use super::program::{Affine, Def, Program, Source, V};
 use crate::ir::{DType, Dims, layout};
@@ -52,8 +52,13 @@ fn is_at_hand(p: &Program, v: V, uses: &[Vec<V>]) -> bool {
 }
 
 /// Folds bias, activation and residual into products where nothing else needs what lies between.
-/// `pinned` values are results of the function: they must exist as they are.
-pub(crate) fn fold_epilogues(p: &mut Program, live: &[bool], pinned: &dyn Fn(V) -> bool) {
+/// `pinned` values are results of the function: they must exist as they are. `stored` gives the strides of a value in memory.
+pub(crate) fn fold_epilogues(
+    p: &mut Program,
+    live: &[bool],
+    pinned: &dyn Fn(V) -> bool,
+    stored: &dyn Fn(&Program, V) -> Dims,
+) {
     let mut uses: Vec<Vec<V>> = vec![Vec::new(); p.values.len()];
     for i in (0..p.values.len()).filter(|i| live[*i]) {
         for o in p.operands(V(i as u32)) {
@@ -75,6 +80,12 @@ pub(crate) fn fold_epilogues(p: &mut Program, live: &[bool], pinned: &dyn Fn(V) 
         let mut product = product.clone();
         let columns = p.sizes(m).last().copied();
         let (mut head, mut end) = (m, m);
+        // whether the elements of a value, where they lie, are rows and columns of the product
+        let fits = |p: &Program, v: V| match resolve(p, v, &|v| stored(p, v)) {
+            Some(s) => view_strides(p.sizes(v), &s.strides, p.sizes(m)).is_some(),
+            // a copy will be made
+            None => true,
+        };
         // the last value folded, and the operations in order: bias < activation < residual
         let mut stage = 0;
         while let [user] = uses[head.i()][..] {
@@ -82,6 +93,9 @@ pub(crate) fn fold_epilogues(p: &mut Program, live: &[bool], pinned: &dyn Fn(V) 
                 break;
             }
             let def = p.def(user).clone();
+            if !def.is_view() && !fits(p, user) {
+                break;
+            }
             match def {
                 Def::Reshape(_) if p.sizes(user).last().copied() == columns => {
                     head = user;
@@ -101,6 +115,7 @@ pub(crate) fn fold_epilogues(p: &mut Program, live: &[bool], pinned: &dyn Fn(V) 
                     } else if stage < 3
                         && (!row || Some(p.numel(user)) == columns)
                         && is_at_hand(p, other, &uses)
+                        && fits(p, other)
                     {
                         product.residual = Some(other);
                         stage = 3;
@@ -116,7 +131,9 @@ pub(crate) fn fold_epilogues(p: &mut Program, live: &[bool], pinned: &dyn Fn(V) 
         if end != m {
             p.values[end.i()].def = Def::Matmul(product.clone());
         }
-        if let Some((copy, strides)) = permuted_copy(p, end, &uses, pinned) {
+        if let Some((copy, strides)) = permuted_copy(p, end, &uses, pinned)
+            && let Some(strides) = view_strides(p.sizes(end), &strides, p.sizes(m))
+        {
             product.strides = Some(strides);
             p.values[copy.i()].def = Def::Matmul(product);
         }

@@ -94,6 +94,9 @@ pub enum ScheduleError {
         /// The node.
         node: String,
     },
+    /// The schedule that was made breaks a rule: a defect of this crate.
+    #[error("a schedule was made that cannot be run ({0}): please report it")]
+    Violation(#[from] ScheduleViolation),
 }
 
 /// `%7 = aten::add.Tensor`.

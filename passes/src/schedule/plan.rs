@@ -8,6 +8,7 @@ use super::lower::lower;
 use super::memory::{Block, place};
 use super::program::{Def, Program, Source, V};
 use super::results::bind_results;
+use super::verify::verify_schedule;
 use super::{ScheduleError, ScheduleOptions, checks, matmul, node_label, order};
 use crate::ir::graph::{Graph, NodeId, NodeKind, ValueRef};
 use crate::ir::{Dims, layout};
@@ -41,7 +42,8 @@ pub fn schedule(graph: &Graph, options: &ScheduleOptions) -> Result<Schedule, Sc
     let roots = kept(&pinned);
     if options.fold_epilogues {
         let live = reachable(&p, &roots);
-        matmul::fold_epilogues(&mut p, &live, &|v| pinned.contains(&v));
+        let stored = |p: &Program, v: V| stored(p, &results.strides, v);
+        matmul::fold_epilogues(&mut p, &live, &|v| pinned.contains(&v), &stored);
     }
     let demands = Demands {
         live: reachable(&p, &roots),
@@ -59,7 +61,10 @@ pub fn schedule(graph: &Graph, options: &ScheduleOptions) -> Result<Schedule, Sc
         sites: Vec::new(),
         site_ids: HashMap::new(),
     };
-    planner.build(fused, &demands, results.outputs, &lowered.map)
+    let schedule = planner.build(fused, &demands, results.outputs, &lowered.map)?;
+    // what runs it trusts every index in it
+    verify_schedule(&schedule)?;
+    Ok(schedule)
 }
 
 fn reachable(p: &Program, roots: &BTreeSet<V>) -> Vec<bool> {
@@ -71,6 +76,15 @@ fn reachable(p: &Program, roots: &BTreeSet<V>) -> Vec<bool> {
         }
     }
     live
+}
+
+/// The strides of a value in memory; `results` has those of the function's results.
+fn stored(p: &Program, results: &HashMap<V, Dims>, v: V) -> Dims {
+    match (p.def(v), results.get(&v)) {
+        (Def::Source { strides, .. }, _) => strides.clone(),
+        (_, Some(s)) => s.clone(),
+        _ => layout::contiguous_strides(p.sizes(v)),
+    }
 }
 
 /// A step before buffers have numbers.
@@ -107,11 +121,7 @@ impl Planner<'_> {
     }
 
     fn stored(&self, v: V) -> Dims {
-        match (self.p.def(v), self.strides.get(&v)) {
-            (Def::Source { strides, .. }, _) => strides.clone(),
-            (_, Some(s)) => s.clone(),
-            _ => layout::contiguous_strides(self.p.sizes(v)),
-        }
+        stored(self.p, self.strides, v)
     }
 
     fn name(&self, v: V) -> String {

@@ -261,6 +261,12 @@ fn verify_extern(s: &Schedule, e: &Extern) -> Result<(), String> {
                 verify_view(s, v)?;
             }
             let r = m.out.sizes.len();
+            let overlap = layout::may_overlap(&m.out.sizes, &m.out.strides);
+            check(!overlap, || "elements of the product overlap".to_string())?;
+            let like = |v: &BufferView| v.sizes == m.out.sizes;
+            check(m.residual.as_ref().is_none_or(like), || {
+                "sizes of the residual do not fit".to_string()
+            })?;
             check(
                 r >= 2
                     && m.a.sizes.len() == r

@@ -274,7 +274,7 @@ fn functional(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) ->
 /// makes a difference, it becomes one of the dtype that all of them promote to.
 fn numbers_as_they_count(args: &[Value], values: &mut [Value]) -> Result<()> {
     let given = || args.iter().filter_map(Value::as_tensor);
-    if !given().any(Tensor::is_wrapped_number) {
+    if given().count() < 2 || !given().any(Tensor::is_wrapped_number) {
         return Ok(());
     }
     let operand = |t: &Tensor, wrapped_number| Operand {

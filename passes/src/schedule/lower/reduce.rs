@@ -144,7 +144,15 @@ impl Lowerer<'_> {
             self.p.constant(identity(op)?, dtype, &sizes)
         } else if dims.iter().all(|d| from[*d] == 1) {
             // nothing to fold: a view of the same elements
-            self.p.reshape(x, &sizes)
+            let same = self.p.reshape(x, &sizes);
+            match op == ReduceOp::Sum && (dtype.is_floating() || dtype.is_complex()) {
+                // but a sum begins at 0, and -0 added to it is 0
+                true => {
+                    let zero = self.p.constant(Scalar::Int(0), dtype, &sizes);
+                    self.p.binary(BinaryOp::Add, zero, same)
+                }
+                false => same,
+            }
         } else {
             let (x, dims) = self.partial(op, x, dims.clone(), &sizes);
             self.p.push(dtype, &sizes, Def::Reduce { op, src: x, dims })

@@ -77,6 +77,8 @@ pub unsafe fn reduce(op: ReduceOp, out: Strided<'_>, a: Strided<'_>) -> Result<(
     if small && out.dtype == dtype && a.dtype == dtype && a.is_contiguous() {
         // SAFETY: one row, one result.
         unsafe { (fold.row)(out.ptr, a.ptr, n) };
+        // SAFETY: one result.
+        unsafe { begin_at_zero(op, &fold, out.ptr, 1) };
         return Ok(());
     }
     // SAFETY: as promised by the caller.
@@ -261,6 +263,8 @@ unsafe fn reduce_into(
         };
         // SAFETY: as promised by the caller.
         unsafe { run(&g, fold, &feed, Shared(acc), outputs)? };
+        // SAFETY: `outputs` accumulators, all written.
+        unsafe { begin_at_zero(op, fold, acc, outputs) };
     }
     if own.is_some() {
         let strides = row_major(out.sizes);
@@ -274,6 +278,18 @@ unsafe fn reduce_into(
         unsafe { copy(out, result)? };
     }
     Ok(())
+}
+
+/// Adds the 0 at which sums begin, as PyTorch's do: of nothing but -0 it is 0.
+///
+/// # Safety
+///
+/// There are `n` accumulators.
+unsafe fn begin_at_zero(op: ReduceOp, fold: &Fold, acc: *mut u8, n: usize) {
+    if let (ReduceOp::Sum, true, Some(zero)) = (op, fold.dtype.is_floating(), fold.identity) {
+        // SAFETY: the caller's accumulators, and one number.
+        unsafe { (fold.combine)(acc, acc, (&raw const zero).cast(), n, B_IS_SCALAR) };
+    }
 }
 
 /// Writes `n` copies of an accumulator.
