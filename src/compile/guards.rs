@@ -9,7 +9,9 @@ use crate::modes::functionalize::{InputSlot, Owner};
 use crate::tensor::Tensor;
 use crate::tensor::access::{self, Overlap};
 use std::fmt;
+use std::ops::Range;
 use straightline_passes::ir::graph::TensorMeta;
+use straightline_passes::ir::layout;
 
 /// Everything that capture took for granted.
 #[derive(Debug)]
@@ -21,7 +23,7 @@ pub(super) struct Guards {
     /// How written memory lies to other memory.
     aliases: Vec<AliasGuard>,
     /// Merged memory must be there: an argument, and the bytes from its first element on.
-    reaches: Vec<(usize, std::ops::Range<i64>)>,
+    reaches: Vec<(usize, Range<i64>)>,
     /// The closed-over tensors: their shapes and memory, which may change in place, and who has them.
     closed: Vec<Closed>,
     /// What the function asked.
@@ -36,6 +38,9 @@ struct AliasGuard {
     other: Owner,
     /// In one storage, `other` this many bytes after the argument; otherwise they do not overlap.
     distance: Option<i64>,
+    /// The bytes that the function reaches of the argument's memory, from its first element, where these are not its own: it is
+    /// looked at beside itself, or grows.
+    reach: Option<Range<i64>>,
 }
 
 impl AliasGuard {
@@ -53,16 +58,36 @@ impl AliasGuard {
             return true;
         };
         let shared = a.storage().same(b.storage());
-        match self.distance {
-            Some(d) => shared && position(b) - position(a) == d,
-            None => !shared || access::overlap(a, b) == Overlap::None,
+        match (self.distance, &self.reach) {
+            (Some(d), _) => shared && position(b) - position(a) == d,
+            (None, None) => !shared || access::overlap(a, b) == Overlap::None,
+            (None, Some(reach)) => {
+                let bytes =
+                    layout::reached_bytes(b.dtype().size(), b.sizes(), b.strides(), b.offset());
+                let (begin, end) = (position(a) + reach.start, position(a) + reach.end);
+                !shared || bytes.is_empty() || bytes.end <= begin || end <= bytes.start
+            }
         }
     }
 }
 
-/// The alias guards of a captured function.
-fn alias_guards(inputs: &[&Tensor], leaves: &[LeafUse]) -> Vec<AliasGuard> {
+/// The alias guards of a captured function, `reaches` of whose arguments are more than the arguments.
+fn alias_guards(
+    inputs: &[&Tensor],
+    leaves: &[LeafUse],
+    reaches: &[(usize, Range<i64>)],
+) -> Vec<AliasGuard> {
     let mut out = Vec::new();
+    for (argument, reach) in reaches {
+        for other in leaves.iter().filter(|l| !l.merged) {
+            out.push(AliasGuard {
+                argument: *argument,
+                other: other.owner.clone(),
+                distance: None,
+                reach: Some(reach.clone()),
+            });
+        }
+    }
     for (i, a) in leaves.iter().enumerate() {
         let Owner::Input(argument) = a.owner else {
             continue;
@@ -79,6 +104,7 @@ fn alias_guards(inputs: &[&Tensor], leaves: &[LeafUse]) -> Vec<AliasGuard> {
                 argument,
                 other: b.owner.clone(),
                 distance: None,
+                reach: None,
             };
             let (t, Some(other)) = (inputs[argument], guard.other(inputs)) else {
                 continue;
@@ -158,12 +184,14 @@ impl Guards {
                 Some((*argument, *start..*start + bytes))
             }
         };
+        let reaches: Vec<_> =
+            traced.map_or(Vec::new(), |t| t.slots.iter().filter_map(reaches).collect());
         Guards {
             inputs: inputs.iter().map(|t| InputGuard::of(t)).collect(),
             tls,
             autocast: autocast::fingerprint(tls),
-            aliases: traced.map_or(Vec::new(), |t| alias_guards(inputs, &t.leaves)),
-            reaches: traced.map_or(Vec::new(), |t| t.slots.iter().filter_map(reaches).collect()),
+            aliases: traced.map_or(Vec::new(), |t| alias_guards(inputs, &t.leaves, &reaches)),
+            reaches,
             closed,
             answers: asked.iter().map(|a| Answer::new(a, inputs)).collect(),
             operators: Operators::new(traced.map_or(&Surroundings::default(), |t| &t.surroundings)),
@@ -217,7 +245,7 @@ impl Guards {
 
     /// An argument whose storage does not have the bytes that the function reaches.
     fn unreachable(&self, inputs: &[&Tensor]) -> Option<usize> {
-        let missing = |(i, bytes): &&(usize, std::ops::Range<i64>)| {
+        let missing = |(i, bytes): &&(usize, Range<i64>)| {
             let (t, at) = (inputs[*i], position(inputs[*i]));
             at + bytes.start < 0 || at + bytes.end > t.storage().bytes() as i64
         };
@@ -331,7 +359,13 @@ impl fmt::Display for Guards {
                 Owner::Merged(_) => continue,
             };
             match g.distance {
-                None => writeln!(f, "  input {} does not overlap {other}", g.argument)?,
+                None => {
+                    let what = match g.reach {
+                        Some(_) => "what is reached beside ",
+                        None => "",
+                    };
+                    writeln!(f, "  {what}input {} does not overlap {other}", g.argument)?;
+                }
                 Some(d) => writeln!(f, "  input {} has {other} {d} bytes further on", g.argument)?,
             }
         }

@@ -500,6 +500,9 @@ fn products_with_residuals_are_written_where_they_are_wanted() {
         let rows = randn(&[2, 4, 6]);
         check(move |x| rows.linear(&w2, None)?.add(x), &x);
         let (w3, b3) = (w.clone(), b.clone());
-        check(move |x| x.linear(&w3, Some(&b3))?.gelu()?.add(x)?.add(x), &x);
+        check(
+            move |x| x.linear(&w3, Some(&b3))?.gelu()?.add(x)?.add(x),
+            &x,
+        );
     }
 }

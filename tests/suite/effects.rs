@@ -442,6 +442,38 @@ fn a_write_refused_for_how_operands_lie_is_no_answer_for_others() -> Result<()> 
 }
 
 #[test]
+fn what_grows_within_its_memory_meets_what_lies_there() -> Result<()> {
+    // the second argument begins somewhere in the memory behind the first
+    let apart = || Ok((f(&[0.0; 9]).i(3..4)?, f(&[7.0, 8.0])));
+    let behind = || {
+        let s = f(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
+        Ok((s.i(3..4)?, s.i(5..7)?))
+    };
+    let beyond = || {
+        let s = f(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
+        Ok((s.i(3..4)?, s.i(7..)?))
+    };
+    let grow = |a: &Tensor, b: &Tensor| {
+        aten::resize_(a, &[4], None)?;
+        a.add_(1)?;
+        b.mul(1)
+    };
+    let each: [fn() -> Result<(Tensor, Tensor)>; 3] = [apart, behind, beyond];
+    alternate(grow, &each)?;
+    let out = |a: &Tensor, b: &Tensor| {
+        let four = Tensor::full([4], 2.0)?;
+        aten::add_out(&four, &four, 1.into(), a)?;
+        b.mul(1)
+    };
+    alternate(out, &each)?;
+    let look = |a: &Tensor, b: &Tensor| {
+        b.add_(1)?;
+        aten::as_strided(a, &[4], &[1], None)?.mul(1)
+    };
+    alternate(look, &each)
+}
+
+#[test]
 fn a_view_refused_for_where_memory_ends_is_no_answer_for_others() -> Result<()> {
     let short = || Ok((f(&[1.0, 2.0]), f(&[0.0])));
     let long = || Ok((f(&[1.0, 2.0, 3.0, 4.0]).i(..2)?, f(&[0.0])));
