@@ -10,7 +10,7 @@ use crate::dispatch::{
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::modes::functionalize::{self, InputSlot, Leaf, MergedStorages, Owner};
-use crate::modes::outside;
+use crate::modes::outside::{self, Asked};
 use crate::modes::tracer;
 use crate::tensor::{Held, Tensor, operators};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -278,6 +278,8 @@ fn finish<I: TensorTree, O: TensorTree>(output: &O, inputs: &I) -> Result<Traced
             moved: leaf.wrapper.offset() - leaf.real.offset(),
         })
         .collect();
+    let mut asked = outside::asked();
+    asked.extend(one_tensor(&leaves));
     let sources = functionalize::sources();
     let mut recording = tracer::stop()
         .ok_or_else(|| Error::compile("the function being captured ended its own capture"))?;
@@ -299,7 +301,7 @@ fn finish<I: TensorTree, O: TensorTree>(output: &O, inputs: &I) -> Result<Traced
         reshapes,
         roots,
         surroundings: Surroundings {
-            asked: outside::asked(),
+            asked,
             operators: outside::operators(),
             fallbacks: Vec::new(),
             kept: Vec::new(),
@@ -316,6 +318,22 @@ fn finish<I: TensorTree, O: TensorTree>(output: &O, inputs: &I) -> Result<Traced
             })
             .collect(),
     })
+}
+
+/// That a leaf whose shape changes is no other leaf, whose shape would change with it.
+fn one_tensor(leaves: &[Leaf]) -> Vec<Asked> {
+    let outside = || leaves.iter().filter(|leaf| !leaf.made_inside);
+    let mut all = Vec::new();
+    for reshaped in outside().filter(|leaf| leaf.wrapper.is_reshaped()) {
+        for other in outside().filter(|other| !std::ptr::eq(*other, reshaped)) {
+            all.push(Asked::Same {
+                a: reshaped.owner.clone(),
+                b: other.owner.clone(),
+                yes: false,
+            });
+        }
+    }
+    all
 }
 
 /// The leaves to copy new values into, each written place once: a leaf that lies in another one of

@@ -10,6 +10,7 @@ use super::options::{CompileEvent, CompileOptions};
 use super::settle;
 use super::stages::{Executable, Traced};
 use super::tree::TensorTree;
+use super::turn::{PATIENCE, Turn, TurnGuard};
 use crate::dispatch::{DispatchError, TlsKeySets, check_captured, record_function, record_lazily};
 use crate::error::{Error, ErrorKind, Result};
 use crate::modes::{fake, interception, tracer};
@@ -55,9 +56,10 @@ struct Inner<I, O> {
     /// How many of them will not serve again: an operator has other registrations, a closed-over
     /// tensor was replaced.
     retired: AtomicUsize,
-    /// Taken while a variant is made; holds the events.
-    slow: Mutex<Vec<CompileEvent>>,
-    /// The calls whose function left tensors in outside state, once. Taken by who has `slow`.
+    /// Who makes a variant.
+    turn: Turn,
+    events: Mutex<Vec<CompileEvent>>,
+    /// The calls whose function left tensors in outside state, once. Taken by whose turn it is.
     performed: Mutex<Vec<(Guards, I)>>,
 }
 
@@ -143,7 +145,8 @@ impl<I, O> Compiled<I, O> {
             head: AtomicPtr::new(std::ptr::null_mut()),
             count: AtomicUsize::new(0),
             retired: AtomicUsize::new(0),
-            slow: Mutex::new(Vec::new()),
+            turn: Turn::default(),
+            events: Mutex::new(Vec::new()),
             performed: Mutex::new(Vec::new()),
         }))
     }
@@ -198,7 +201,7 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
 
     /// What has happened so far, oldest first (the last 256 events).
     pub fn events(&self) -> Vec<CompileEvent> {
-        self.0.lock().clone()
+        self.0.events().clone()
     }
 
     /// Guards, kernels, fusion decisions, pass timings and the e-graph report of every variant,
@@ -264,8 +267,24 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
             .find(|v| v.guards.hold(leaves, tls) && same_structure(v))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<CompileEvent>> {
-        self.slow.lock().unwrap_or_else(PoisonError::into_inner)
+    fn events(&self) -> MutexGuard<'_, Vec<CompileEvent>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn record(&self, event: CompileEvent) {
+        let mut events = self.events();
+        if events.len() == EVENTS_KEPT {
+            events.remove(0);
+        }
+        events.push(event);
+    }
+
+    /// [`Inner::record`], unless it happened last as well.
+    fn record_once(&self, event: CompileEvent) {
+        let news = self.events().last() != Some(&event);
+        if news {
+            self.record(event);
+        }
     }
 
     #[cold]
@@ -287,32 +306,32 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         let bits = leaves.iter().any(|t| t.has_math_bits());
         let bits = bits.then(|| "the resolving of conjugate and negative arguments".to_string());
         if let Some(by) = bits.or_else(interception) {
-            let event = CompileEvent::Intercepted { by };
-            let mut events = self.lock();
-            if events.last() != Some(&event) {
-                record(&mut events, event);
-            }
-            drop(events);
+            self.record_once(CompileEvent::Intercepted { by });
             return (self.function)(inputs);
         }
-        let mut events = self.lock();
+        let Some(turn) = self.turn.take(PATIENCE) else {
+            let event = CompileEvent::Awaited { waited: PATIENCE };
+            tracing::warn!("{event}");
+            self.record_once(event);
+            return (self.function)(inputs);
+        };
         if let Some(variant) = self.find(inputs, leaves, wrapped, tls) {
-            drop(events);
+            drop(turn);
             return self.replay(variant, inputs, leaves);
         }
         let misses = self.misses(inputs, leaves, tls);
-        self.retire_outdated(&mut events);
+        self.retire_outdated();
         // one that turns out to serve still needs no place
         let doubtful = self
             .variants_from_newest()
             .any(|v| v.is_doubtful(inputs, leaves, tls));
         let built = match self.is_full() && !doubtful {
             true => Built::Full,
-            false => self.build(inputs, leaves, wrapped, &misses, &mut events)?,
+            false => self.build(inputs, leaves, wrapped, &misses, &turn)?,
         };
         match built {
             Built::Variant(variant) => {
-                drop(events);
+                drop(turn);
                 self.replay(variant, inputs, leaves)
             }
             Built::Done(output) => Ok(output),
@@ -322,15 +341,15 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
                     misses,
                 };
                 tracing::warn!("{event}");
-                record(&mut events, event);
-                drop(events);
+                self.record(event);
+                drop(turn);
                 (self.function)(inputs)
             }
         }
     }
 
     /// Notes the variants whose operators have other registrations now.
-    fn retire_outdated(&self, events: &mut Vec<CompileEvent>) {
+    fn retire_outdated(&self) {
         for v in self.variants_from_newest() {
             if let Some(op) = v.guards.outdated()
                 && self.retire(v)
@@ -340,7 +359,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
                     operator: op.name().to_string(),
                 };
                 tracing::debug!("{event}");
-                record(events, event);
+                self.record(event);
             }
         }
     }
@@ -425,7 +444,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         leaves: &[&Tensor],
         wrapped: bool,
         misses: &[GuardMiss],
-        events: &mut Vec<CompileEvent>,
+        _turn: &TurnGuard<'_>,
     ) -> Result<Built<'_, I, O>> {
         devices::check_inputs(leaves)?;
         let begin = Instant::now();
@@ -443,7 +462,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
                     reason: e.to_string(),
                 };
                 tracing::warn!("{event}");
-                record(events, event);
+                self.record(event);
                 // a cache that is filled once is captured well the next time; state that each call replaces is not
                 let tls = TlsKeySets::current();
                 if self.was_performed(inputs, leaves, tls, &input) && !self.is_full() {
@@ -475,7 +494,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
                     took: begin.elapsed(),
                 };
                 tracing::debug!("{event}");
-                record(events, event);
+                self.record(event);
                 Variant {
                     number,
                     guards: Guards::new(leaves, captured.tls, Some(&captured.traced)),
@@ -493,7 +512,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
                     reason: e.to_string(),
                 };
                 tracing::warn!("{event}");
-                record(events, event);
+                self.record(event);
                 Variant::eager(number, leaves, input, wrapped)
             }
             Err(e) => return Err(e),
@@ -514,7 +533,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
                 ))
     }
 
-    /// Adds a variant; the caller holds the lock.
+    /// Adds a variant; it is the caller's turn.
     fn publish(&self, mut variant: Variant<I, O>) -> &Variant<I, O> {
         variant.next = self.head.load(Ordering::Relaxed);
         let variant = Box::into_raw(Box::new(variant));
@@ -523,13 +542,6 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         // SAFETY: just made from a Box; variants live as long as `self`.
         unsafe { &*variant }
     }
-}
-
-fn record(events: &mut Vec<CompileEvent>, event: CompileEvent) {
-    if events.len() == EVENTS_KEPT {
-        events.remove(0);
-    }
-    events.push(event);
 }
 
 impl<I, O> std::fmt::Debug for Compiled<I, O> {

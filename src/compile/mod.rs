@@ -43,6 +43,7 @@ mod surroundings;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod turn;
 
 pub use arguments::{Arguments, TensorFunction};
 pub use compiled::Compiled;

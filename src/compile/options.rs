@@ -81,6 +81,12 @@ pub enum CompileEvent {
         /// What it was: ``dispatch mode `CallLogger` ``.
         by: String,
     },
+    /// Another thread was capturing the function, and the call ran eagerly rather than wait longer: that thread might be
+    /// waiting for this one. Recorded once for calls in a row.
+    Awaited {
+        /// How long the call had waited.
+        waited: Duration,
+    },
 }
 
 impl fmt::Display for CompileEvent {
@@ -116,6 +122,13 @@ impl fmt::Display for CompileEvent {
             }
             CompileEvent::Intercepted { by } => {
                 write!(f, "ran eagerly: {by} is active on this thread")
+            }
+            CompileEvent::Awaited { waited } => {
+                write!(
+                    f,
+                    "ran eagerly: after {:.1} s another thread was capturing the function still",
+                    waited.as_secs_f64()
+                )
             }
         }
     }

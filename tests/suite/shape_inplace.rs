@@ -142,3 +142,46 @@ fn a_compiled_function_that_grows_an_argument_sees_what_memory_there_is() -> Res
     }
     Ok(())
 }
+
+#[test]
+fn a_tensor_that_changes_its_shape_is_not_given_twice_unseen() {
+    let (sizes, values) = (
+        |t: &Tensor| t.sizes().to_vec(),
+        |t: &Tensor| t.to_vec::<f32>().unwrap(),
+    );
+    let turn = |a: &Tensor, b: &Tensor| {
+        aten::t_(a)?;
+        b.add(1)
+    };
+    let compiled = compile(turn);
+    let fresh = || {
+        Tensor::arange(6)
+            .unwrap()
+            .to(DType::F32)
+            .unwrap()
+            .view([2, 3])
+            .unwrap()
+    };
+    compiled.call((&fresh(), &fresh())).unwrap();
+    let both = fresh();
+    // what is refused when it comes first is refused later
+    let e = compiled.call((&both, &both)).unwrap_err();
+    assert!(e.to_string().contains("twice"), "{e}");
+    assert_eq!(
+        (sizes(&both), values(&both)),
+        (vec![2, 3], values(&fresh()))
+    );
+    compiled.call((&fresh(), &fresh())).unwrap();
+    assert_eq!(compiled.variants(), 1);
+    // a closed-over one
+    let kept = fresh();
+    let w = kept.clone();
+    let closed = compile(move |a: &Tensor| {
+        aten::t_(a)?;
+        w.add(1)
+    });
+    closed.call(&fresh()).unwrap();
+    if let Ok(got) = closed.call(&kept) {
+        assert_eq!((sizes(&kept), sizes(&got)), (vec![3, 2], vec![3, 2]));
+    }
+}

@@ -4,7 +4,8 @@ use std::sync::{Barrier, OnceLock};
 use std::time::Duration;
 use straightline::dispatch::{DispatchKey, Library, TypedOp};
 use straightline::{
-    BusyReason, Error, ErrorKind, Result, Tensor, borrows_wait, compile, try_borrows,
+    BusyReason, CompileEvent, Compiled, Error, ErrorKind, Result, Tensor, borrows_wait, compile,
+    try_borrows,
 };
 
 const CALLS: usize = 500;
@@ -195,4 +196,32 @@ fn those_who_do_not_want_to_wait_say_so() {
     let _scope = borrows_wait(Duration::from_secs(60));
     let first = x.narrow(0, 0, 1).unwrap().to_vec::<f64>().unwrap();
     assert_eq!(first, [40.0], "refused {busy} times");
+}
+
+#[test]
+fn a_function_that_joins_a_thread_which_calls_it_comes_to_an_end() {
+    static ITSELF: OnceLock<Compiled<Tensor, Tensor>> = OnceLock::new();
+    let count = |sizes: i64| Tensor::ones([sizes]).unwrap();
+    let f = ITSELF.get_or_init(|| {
+        compile(move |x: &Tensor| {
+            if x.numel() == 2 {
+                return x.add(1);
+            }
+            let call = move || ITSELF.get().unwrap().call(count(2)).unwrap().numel();
+            let n = std::thread::scope(|s| s.spawn(call).join().unwrap());
+            // events are at hand meanwhile
+            assert!(ITSELF.get().unwrap().events().len() <= 1);
+            x.mul(n as i64)
+        })
+    });
+    assert_eq!(f.call(count(3)).unwrap().to_vec::<f32>().unwrap(), [2.0; 3]);
+    assert_eq!(f.call(count(2)).unwrap().to_vec::<f32>().unwrap(), [2.0; 2]);
+    let awaited = |e: &CompileEvent| matches!(e, CompileEvent::Awaited { .. });
+    assert_eq!(
+        (
+            f.variants(),
+            f.events().iter().filter(|e| awaited(e)).count()
+        ),
+        (2, 1)
+    );
 }
