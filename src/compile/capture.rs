@@ -300,6 +300,7 @@ fn finish<I: TensorTree, O: TensorTree>(output: &O, inputs: &I) -> Result<Traced
         mutations,
         reshapes,
         roots,
+        given: false,
         surroundings: Surroundings {
             asked,
             operators: outside::operators(),

@@ -4,15 +4,17 @@ use super::externs::to_value;
 use super::stages::Traced;
 use super::{replay, results};
 use crate::dispatch::{
-    DispatchKey, DispatchKeySet, ExcludeGuard, OperatorHandle, Stack, Value, operator,
+    DispatchError, DispatchKey, DispatchKeySet, ExcludeGuard, OperatorHandle, Stack, Value,
+    operator,
 };
-use crate::error::{Error, Result};
-use crate::modes::ABOVE_PYTHON;
+use crate::error::{Error, ErrorKind, Result};
+use crate::modes::{ABOVE_PYTHON, tracer};
 use crate::ops::aten;
 use crate::tensor::Tensor;
 use std::collections::{HashMap, HashSet};
 use straightline_passes::ir::effects::Effects;
 use straightline_passes::ir::graph::{Graph, NodeId, NodeKind, SourceLine, TensorMeta, ValueRef};
+use straightline_passes::schedule::node_label;
 
 /// For the time of the calls of a graph: autocast and what else is above has been seen to in the capture. What values have
 /// lazily is not: a graph has conjugates and negatives as values of their own, and tensors have them as bits.
@@ -136,6 +138,56 @@ impl<'a> Interpreter<'a> {
         })?;
         Ok(stack.iter().flat_map(|v| v.tensors().cloned()).collect())
     }
+}
+
+/// Whether every call of a graph that nobody captured has the results that the graph says, as far as operators tell without data.
+pub(super) fn check_shapes(graph: &Graph) -> Result<()> {
+    let calls = graph.topological().into_iter();
+    for id in calls.filter(|id| is_call(graph, *id)) {
+        let (name, args) = graph
+            .call_args(id)
+            .ok_or_else(|| Error::compile("no call"))?;
+        let Some((op, schema)) = operator(&name).ok().and_then(|op| Some((op, op.schema()?)))
+        else {
+            continue;
+        };
+        let mut operand = |v: &ValueRef| tracer::of_type(graph.meta(*v));
+        let stack: Stack = (args.iter().zip(&schema.args))
+            .map(|(a, s)| to_value(a, &s.ty, &mut operand))
+            .collect();
+        let made = match tracer::run_meta(op, &stack) {
+            Ok((made, _)) => made,
+            Err(e) if says_nothing(&e) => continue,
+            Err(e) => {
+                return Err(e.with_call(name.to_string(), stack.iter().flat_map(Value::tensors)));
+            }
+        };
+        let made: Vec<&Tensor> = made.iter().flat_map(Value::tensors).collect();
+        let said = &graph.node(id).results;
+        let same = |(m, t): (&TensorMeta, &&Tensor)| {
+            m.dtype == t.dtype() && m.sizes.as_slice() == t.sizes()
+        };
+        if made.len() != said.len() || !said.iter().zip(&made).all(same) {
+            let shown = |dtype, sizes: &[i64]| format!("{dtype}{sizes:?}");
+            let said: Vec<_> = said.iter().map(|m| shown(m.dtype, &m.sizes)).collect();
+            let made: Vec<_> = made.iter().map(|t| shown(t.dtype(), t.sizes())).collect();
+            return Err(Error::compile(format!(
+                "{} makes {}, the graph says {}",
+                node_label(graph, id),
+                made.join(", "),
+                said.join(", ")
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Whether an operator failed for want of data, or has no kernel that tells shapes.
+fn says_nothing(e: &Error) -> bool {
+    matches!(
+        e.kind(),
+        ErrorKind::DataDependent { .. } | ErrorKind::Dispatch(DispatchError::NoMetaKernel { .. })
+    )
 }
 
 fn is_call(graph: &Graph, id: NodeId) -> bool {

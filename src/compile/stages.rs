@@ -4,6 +4,7 @@
 //! and the schedule, [`Executable`] the machine code.
 
 use super::externs;
+use super::interpret;
 use super::options::CompileOptions;
 use super::surroundings::closed_over;
 use crate::dispatch::{DispatchKey, OperatorHandle, record_function};
@@ -145,6 +146,8 @@ pub struct Traced {
     pub(super) leaves: Vec<LeafUse>,
     /// What else it met.
     pub(super) surroundings: Surroundings,
+    /// Whether the graph comes from outside, and what it says of shapes from nobody who knows.
+    pub(super) given: bool,
 }
 
 impl Traced {
@@ -185,6 +188,8 @@ impl Traced {
     /// assert!(loops.contains("relu"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// Lowering it first compares what it says of results with what the operators' Meta kernels say.
     pub fn from_graph(graph: Graph) -> Traced {
         let inputs = graph.inputs().iter();
         Traced {
@@ -199,6 +204,7 @@ impl Traced {
             leaves: Vec::new(),
             surroundings: Surroundings::default(),
             roots: graph.outputs().to_vec(),
+            given: true,
             graph,
         }
     }
@@ -226,6 +232,9 @@ impl Traced {
     /// Rewrites the graph and schedules it.
     pub fn lower_with(&self, options: &CompileOptions) -> Result<Lowered> {
         let _pin = self.surroundings.pin();
+        if self.given {
+            interpret::check_shapes(&self.graph)?;
+        }
         let begin = Instant::now();
         let options = RewriteOptions {
             fast_math: options.fast_math,

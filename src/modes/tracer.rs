@@ -25,7 +25,7 @@ use straightline_passes::ir::graph::{
     Arg, EagerCall, Graph, Provenance, SourceLine, TensorMeta, ValueRef,
 };
 use straightline_passes::ir::schema::FunctionSchema;
-use straightline_passes::ir::{Device, Dims, Scalar};
+use straightline_passes::ir::{Device, Dims, Scalar, layout};
 
 /// The graph that this thread is capturing.
 pub(crate) struct Recording {
@@ -248,6 +248,14 @@ pub(crate) fn to_meta(t: &Tensor) -> Tensor {
         return Tensor::irregular(sizes, t.numel(), t.dtype(), Device::META, keys, ());
     }
     meta_in(t, Storage::without_data(t.storage().bytes()))
+}
+
+/// A tensor of this type on Meta.
+pub(crate) fn of_type(m: &TensorMeta) -> Tensor {
+    let bytes = layout::storage_bytes(m.dtype.size(), &m.sizes, &m.strides, 0);
+    let storage = Storage::without_data(bytes);
+    let (sizes, strides) = (m.sizes.clone(), m.strides.clone());
+    Tensor::build(storage, m.dtype, Device::META, sizes, strides, 0)
 }
 
 /// [`to_meta`] of a tensor that has a size in storage, in this one.

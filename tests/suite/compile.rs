@@ -488,6 +488,39 @@ fn products_with_residuals_are_written_where_they_are_wanted() {
         }
     };
     check(heads, &randn(&[2, 4, 6]));
+    // one consumer, which copies the product in another order or into a part of something
+    let x = randn(&[2, 4, 6]);
+    type Use = fn(&Tensor, Tensor) -> Result<Tensor>;
+    let uses: [Use; 5] = [
+        |_, y| y.transpose(0, 1)?.contiguous()?.mul(2),
+        |_, y| y.transpose(1, 2)?.contiguous()?.mul(2),
+        |_, y| y.permute([2, 0, 1])?.contiguous()?.view([6, 8])?.mul(2),
+        |_, y| {
+            let cache = Tensor::zeros([2, 6, 6])?;
+            cache.slice(1, 1, 5, 1)?.copy_(y)?;
+            Ok(cache)
+        },
+        |x, y| {
+            x.transpose(0, 1)?.copy_(y.transpose(0, 1)?)?;
+            x.mul(2)
+        },
+    ];
+    for consume in uses {
+        for bias in [None, Some(&b)] {
+            let (w, bias) = (w.clone(), bias.cloned());
+            let f = move |x: &Tensor| {
+                let x = x.copied()?;
+                let y = x.linear(&w, bias.as_ref())?;
+                consume(&x, y.gelu()?)?.add(consume(&x, y.relu()?)?)
+            };
+            check(f, &x);
+        }
+        let w = w.clone();
+        check(
+            move |x| consume(&x.copied()?, x.linear(&w, None)?.relu()?),
+            &x,
+        );
+    }
     // what is added lies otherwise in memory than the product, and so does the result
     for x in [
         randn(&[4, 2, 6]).transpose(0, 1).unwrap(),

@@ -2,7 +2,7 @@
 
 use straightline::dispatch::{DispatchKey, all_operators, operator};
 use straightline::{
-    DType, Device, DeviceType, Error, ErrorKind, Graph, Result, Tensor, compile, tensor,
+    DType, Device, DeviceType, Error, ErrorKind, Graph, Result, Tensor, Traced, compile, tensor,
 };
 
 /// PyTorch 2.15's classes of these calls.
@@ -470,4 +470,44 @@ fn a_quotient_does_not_fit_into_truth_values() -> Result<()> {
         assert!(e.to_string().contains(said), "{e}");
     }
     Ok(())
+}
+
+#[test]
+fn a_graph_by_hand_is_compared_with_what_operators_make() {
+    let lowered = |body: &str| {
+        let text = format!("graph(%x0: f32[4,4]) {{\n{body}\n}}");
+        Traced::from_graph(Graph::parse(&text).expect("it parses")).lower()
+    };
+    for (body, said) in [
+        (
+            "  %2: f32[4] = aten::select.int(%x0, dim=0, index=0)
+  %3: f32[] = aten::zero(%2)
+  %5: f32[4,4] = aten::select_scatter(%x0, %3, dim=0, index=0)
+  return %5",
+            "aten::zero makes f32[4], the graph says f32[]",
+        ),
+        (
+            "  %1: i64[4,4] = aten::relu(%x0)\n  return %1",
+            "aten::relu makes f32[4, 4], the graph says i64[4, 4]",
+        ),
+        (
+            "  %1: f32[4] = aten::select.int(%x0, dim=0, index=9)\n  return %1",
+            "out of range",
+        ),
+        (
+            "  %1: f32[4,4] = aten::select_scatter(%x0, %x0, dim=0, index=0)\n  return %1",
+            "select_scatter",
+        ),
+    ] {
+        let e = lowered(body).expect_err(body);
+        assert!(e.to_string().contains(said), "{e}\n{body}");
+    }
+    let copy = "graph(%x: f32[2,3], %y: f32[3,2,3]) {
+  %1: f32[2,3] = aten::copy(%x, %y, non_blocking=false)\n  return %1\n}";
+    assert!(
+        Traced::from_graph(Graph::parse(copy).unwrap())
+            .lower()
+            .is_err()
+    );
+    lowered("  %1: f32[4,4] = aten::relu(%x0)\n  return %1").expect("a sound graph");
 }

@@ -99,8 +99,8 @@ pub enum ScheduleError {
     Violation(#[from] ScheduleViolation),
 }
 
-/// `%7 = aten::add.Tensor`.
-pub(crate) fn node_label(graph: &Graph, id: NodeId) -> String {
+/// How errors name a node: `%7 = aten::add.Tensor`.
+pub fn node_label(graph: &Graph, id: NodeId) -> String {
     let node = graph.node(id);
     let name = match &node.name {
         Some(n) => format!("%{n}"),
