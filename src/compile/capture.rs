@@ -323,10 +323,15 @@ fn finish<I: TensorTree, O: TensorTree>(output: &O, inputs: &I) -> Result<Traced
 
 /// That a leaf whose shape changes is no other leaf, whose shape would change with it.
 fn one_tensor(leaves: &[Leaf]) -> Vec<Asked> {
-    let outside = || leaves.iter().filter(|leaf| !leaf.made_inside);
+    let merged = |leaf: &Leaf| matches!(leaf.owner, Owner::Merged(_));
+    let outside = || {
+        leaves
+            .iter()
+            .filter(|leaf| !leaf.made_inside && !merged(leaf))
+    };
     let mut all = Vec::new();
     for reshaped in outside().filter(|leaf| leaf.wrapper.is_reshaped()) {
-        for other in outside().filter(|other| !std::ptr::eq(*other, reshaped)) {
+        for other in outside().filter(|other| !other.real.same_handle(&reshaped.real)) {
             all.push(Asked::Same {
                 a: reshaped.owner.clone(),
                 b: other.owner.clone(),

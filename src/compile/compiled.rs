@@ -378,7 +378,8 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
     fn is_full(&self) -> bool {
         let all = self.count.load(Ordering::Relaxed);
         let serving = all - self.retired.load(Ordering::Relaxed);
-        serving >= self.options.max_variants || all >= RETIRED_FACTOR * self.options.max_variants
+        let most = self.options.max_variants;
+        serving >= most || all >= most.saturating_mul(RETIRED_FACTOR)
     }
 
     fn capture(&self, inputs: &I) -> Result<Outcome<O>> {

@@ -79,7 +79,12 @@ fn alias_guards(
 ) -> Vec<AliasGuard> {
     let mut out = Vec::new();
     for (argument, reach) in reaches {
-        for other in leaves.iter().filter(|l| !l.merged) {
+        let itself = |l: &LeafUse| match l.owner {
+            Owner::Input(i) => i == *argument,
+            Owner::Merged(_) => true,
+            Owner::Tensor(_) => false,
+        };
+        for other in leaves.iter().filter(|l| !l.merged && !itself(l)) {
             out.push(AliasGuard {
                 argument: *argument,
                 other: other.owner.clone(),

@@ -19,7 +19,9 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct CompileOptions {
     /// At most this many variants (sets of guards with their code) are kept; calls that match none
-    /// of them run eagerly from then on, and [`CompileEvent::VariantLimit`] is recorded.
+    /// of them run eagerly from then on, and [`CompileEvent::VariantLimit`] is recorded. Variants that no call can use any more (an
+    /// operator was registered anew, a closed-over tensor replaced) do not count, up to eight times as many: pass what is replaced
+    /// often as an argument.
     pub max_variants: usize,
     /// Functions that cannot be captured ([`ErrorKind::DataDependent`](crate::ErrorKind::DataDependent),
     /// [`NotCaptured`](crate::ErrorKind::NotCaptured), [`Opaque`](crate::ErrorKind::Opaque),

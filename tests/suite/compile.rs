@@ -521,6 +521,20 @@ fn products_with_residuals_are_written_where_they_are_wanted() {
             &x,
         );
     }
+    // a copy of as many elements, which are not all of the product's
+    let w1 = w.clone();
+    let column = move |x: &Tensor| {
+        let one = x.matmul(&w1)?.slice(-1, 0, 1, 1)?;
+        Tensor::cat(vec![one; 6], -1)?.mul(2)
+    };
+    check(column.clone(), &randn(&[3, 6]));
+    check(column, &x);
+    let w2 = w.clone();
+    let columns = move |x: &Tensor| {
+        let y = x.matmul(&w2)?.relu()?.transpose(1, 2)?.reshape([2, 24])?;
+        y.sum_dim(-1)?.add(y.mul(2)?.sum_dim(-1)?)
+    };
+    check(columns, &x);
     // what is added lies otherwise in memory than the product, and so does the result
     for x in [
         randn(&[4, 2, 6]).transpose(0, 1).unwrap(),

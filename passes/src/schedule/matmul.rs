@@ -180,7 +180,8 @@ fn permuted_copy(
             _ => strides,
         };
     }
-    Some((copy, strides))
+    // one place for each element, and not one for several of which others have none
+    (!layout::may_overlap(p.sizes(v), &strides)).then_some((copy, strides))
 }
 
 fn is_plain(at: &Affine) -> bool {

@@ -154,13 +154,16 @@ fn verify_inst(
                 check(*stride != 0, || "zero stride".to_string())?;
             }
             let (mut lo, mut hi) = index.range(|a| axes[&a]);
+            let mut reached = true;
             for (val, stride) in &index.dynamic {
                 let (from, to) = loaded(s, &body[val.0 as usize].op)
                     .ok_or_else(|| format!("index %{} is not checked", val.0))?;
+                // no index passes the check of a dimension without elements
+                reached &= from <= to;
                 lo += (stride * from).min(stride * to);
                 hi += (stride * from).max(stride * to);
             }
-            check(lo >= 0 && hi < len, || {
+            check(!reached || (lo >= 0 && hi < len), || {
                 format!("index range {lo}..={hi} outside of {len} elements")
             })?;
             if let Op::Update { op, .. } = &inst.op {
