@@ -38,6 +38,7 @@ mod minilm;
 mod natural;
 mod numbers_in_place;
 mod places;
+mod products;
 mod programs;
 mod random_stream;
 mod shape_inplace;

@@ -230,3 +230,37 @@ fn a_kernel_meets_operands_in_rows_where_eager_code_has_rows() {
     let [eager, compiled] = with_own(move |x| rows.call((&written(x)?,)), x);
     assert_eq!(numbers(&compiled.0.unwrap()), numbers(&eager.0.unwrap()));
 }
+
+#[test]
+fn an_expanded_out_of_another_size_is_given_other_memory() {
+    let sum = |x: &Tensor| {
+        let out = Tensor::zeros([1])?.expand([4])?;
+        aten::add_out(x, x, 1.into(), &out)?;
+        Ok(out)
+    };
+    let given = |out: &Tensor| {
+        let x = Tensor::ones([3])?;
+        aten::add_out(&x, &x, 1.into(), out)
+    };
+    for (got, _) in with_own(sum, || Tensor::ones([3]).unwrap()) {
+        assert_eq!(numbers(&got.unwrap()), [2.0; 3]);
+    }
+    let expanded = || Tensor::zeros([1]).unwrap().expand([4]).unwrap();
+    for (got, out) in with_own(given, expanded) {
+        assert_eq!(numbers(&got.unwrap()), [2.0; 3]);
+        assert_eq!((out.sizes(), numbers(&out)), (&[3][..], vec![2.0; 3]));
+    }
+}
+
+#[test]
+fn the_same_memory_in_another_dtype_of_that_size_is_read_first() {
+    // as in PyTorch, where two tensors that begin and end together are one
+    let f = |x: &Tensor| x.add_(aten::view_dtype(x, DType::I32)?)?.mul(1);
+    let bits = 1f32.to_bits() as f32 as f64;
+    for (got, x) in with_own(f, || Tensor::ones([3]).unwrap()) {
+        assert_eq!(
+            (numbers(&got.unwrap()), numbers(&x)),
+            (vec![bits; 3], vec![bits; 3])
+        );
+    }
+}

@@ -502,7 +502,7 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
     if form.runs_original {
         check_written_apart(op, schema, &args)?;
     }
-    check_overlaps(op, schema, &args)
+    check_overlaps(op, schema, &args, &shapes)
         .inspect_err(refused)
         .map_err(|e| named(e, op, &args))?;
     let factory = || is_complex_factory(form.op, &args);

@@ -20,13 +20,22 @@ pub(super) fn check_overlaps(
     op: OperatorHandle,
     schema: &FunctionSchema,
     args: &[Value],
+    shapes: &[Value],
 ) -> Result<()> {
+    // an `out` of another size is given other memory
+    let outs = (schema.args.iter().zip(args)).filter(|(a, _)| a.is_out());
+    let outs = outs.flat_map(|(_, v)| v.tensors());
+    let resized: Vec<&Tensor> = (outs.zip(shapes.iter().flat_map(Value::tensors)))
+        .filter(|(out, shape)| out.sizes() != shape.sizes())
+        .map(|(out, _)| out)
+        .collect();
     let tagged = |tag: &str| op.tags().iter().any(|t| t == tag);
     for (i, v) in args.iter().enumerate() {
         if !schema.args[i].is_write() {
             continue;
         }
-        for t in v.tensors() {
+        let stays = |t: &&Tensor| !resized.iter().any(|r| r.same_handle(t));
+        for t in v.tensors().filter(stays) {
             if !tagged(TAKES_REPEATS) {
                 access::check_no_internal_overlap(t)?;
             }
