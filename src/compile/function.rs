@@ -36,7 +36,8 @@ use std::panic::Location;
 /// as it does eagerly, and the plan is what the function did about it.
 ///
 /// Results have the sizes, strides and dtypes of eager ones and share memory as they do. One that shares
-/// memory with nothing else begins its storage, where an eager `slice_scatter` or `copy` leaves unused room before it.
+/// memory with nothing else begins its storage, where an eager `slice_scatter` or `copy` leaves unused room before it. Sums of
+/// floating-point numbers (`sum`, `softmax`, losses, products) are formed in another order and may differ in the last bits.
 ///
 /// A call that fails has written nothing: arguments and closed-over tensors are as they were, where
 /// eager code would have done what comes before the failing call. What has happened besides, such
@@ -89,7 +90,7 @@ use std::panic::Location;
 /// [`CompileOptions::eager_fallback`] lets such a function run eagerly instead.
 ///
 /// - *Compared* for arguments: dtype, device, sizes, strides, dispatch keys; how those that are
-///   written lie to others in memory; and, if the function asks, [`storage_offset`](Tensor::storage_offset),
+///   written lie to others in memory, and those that a call was refused for; and, if the function asks, [`storage_offset`](Tensor::storage_offset),
 ///   [`shares_storage_with`](Tensor::shares_storage_with), [`is_same`](Tensor::is_same).
 /// - *Compared* for the tensors it closes over and uses: sizes, strides, and in which memory they lie (`set_`, `resize_`).
 /// - *Compared* besides: the thread's dispatch keys, autocast, the [default dtype](crate::default_dtype), the number of threads if it asks, and the
@@ -98,7 +99,9 @@ use std::panic::Location;
 /// - *Refused*: reading data (`to_vec`, `item`, printing, saving), [`version`](Tensor::version), seeding
 ///   generators or asking for their state, drawing from a [generator](crate::Generator) of one's own (the default one is drawn
 ///   from at each call), using a tensor on another thread (`std::thread::spawn`), setting the number of threads, leaving the
-///   thread's settings changed, and going on after an operator that fails in capture alone.
+///   thread's settings changed, and going on after an operator that fails in capture alone. Of writes: those to memory whose
+///   elements overlap (an expanded tensor), those by one of two arguments that see one memory as numbers of two sizes, and an
+///   `out` that grows and shares its memory.
 ///
 /// Of state that the function looks into (a `Mutex<Tensor>`, a `static`) this holds:
 ///

@@ -30,7 +30,7 @@ pub struct CompileOptions {
     /// What such a function did before the refusal it does twice in that call, except that one which only leaves
     /// tensors in outside state runs once.
     pub eager_fallback: bool,
-    /// Allow rewrites that change results in the last bits (and for NaN, infinities, signed zero).
+    /// Allow rewrites that change results by more than the order of sums does, and for NaN, infinities and signed zero.
     pub fast_math: bool,
 }
 

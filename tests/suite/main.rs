@@ -36,6 +36,7 @@ mod lazy_bits;
 mod margins;
 mod minilm;
 mod natural;
+mod nets;
 mod numbers_in_place;
 mod places;
 mod products;

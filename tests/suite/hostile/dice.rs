@@ -6,7 +6,7 @@ use straightline::ops::aten;
 use straightline::{DType, Result, Scalar, Tensor};
 
 /// A generator of numbers (SplitMix64) that depends on nothing but its seed.
-pub(super) struct Dice(pub(super) u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
     pub(super) fn next(&mut self) -> u64 {
@@ -17,7 +17,7 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    pub(super) fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         (self.next() % n.max(1) as u64) as usize
     }
 

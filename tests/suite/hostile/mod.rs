@@ -17,7 +17,7 @@ mod dice;
 mod geometry;
 
 use super::conformance::case::Case;
-use dice::Dice;
+pub(crate) use dice::Dice;
 use flate2::read::GzDecoder;
 use geometry::{Geometry, Layout, Surroundings};
 use std::cell::RefCell;
