@@ -542,3 +542,17 @@ fn a_thread_that_hides_backends_gets_the_errors_of_eager_code() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn a_name_that_ends_in_an_underscore_writes_what_its_schema_says() -> Result<()> {
+    let mut lib = Library::new("effects_underscore")?;
+    lib.def("self_(Tensor x) -> Tensor")?;
+    lib.impl_at("self_", DispatchKey::CPU, |x: &Tensor| x.add(1))?;
+    lib.impl_at("self_", DispatchKey::Meta, |x: &Tensor| x.zeros_like())?;
+    let plus = operator("effects_underscore::self_")?.typed::<(&Tensor,), Tensor>()?;
+    let compiled = compile(move |x: &Tensor| plus.call((x,))?.mul(2));
+    for _ in 0..2 {
+        assert_eq!(compiled.call(f(&[1.0, 2.0]))?.to_vec::<f32>()?, [4.0, 6.0]);
+    }
+    Ok(())
+}

@@ -121,7 +121,14 @@ impl OperatorHandle {
         let some = [TensorMeta::contiguous(DType::I64, &[])];
         let count = schema.map_or(1, |s| s.returns.len()).min(1);
         let results = results.unwrap_or(&some[..count]);
-        Effects::of(&self.name().to_string(), args, results)
+        match Effects::of(&self.name().to_string(), args, results) {
+            // a name that ends in `_` and a schema that writes nothing: the schema is what counts
+            Effects::WRITES if schema.is_some() => match results.is_empty() {
+                true => Effects::EFFECT,
+                false => Effects::READS,
+            },
+            effects => effects,
+        }
     }
 
     /// The tags given with the definition.

@@ -329,6 +329,12 @@ fn place_in_value(op: OperatorHandle, args: &mut Stack) -> Result<()> {
     if let [Value::Tensor(of), .., Value::Int(at)] = &mut args[..] {
         let of = wrapped(of)?;
         outside::matters_where(&of);
+        // a negative one is refused as what it is
+        if *at >= 0 && *at < of.offset() {
+            return Err(outside::limit(
+                "a place before the first element of an operand cannot be captured: take a copy of it first (`copied()`)",
+            ));
+        }
         *at -= of.offset();
     }
     Ok(())

@@ -367,7 +367,7 @@ impl Verifier<'_> {
         if !well_named {
             self.report(id, VerifyErrorKind::OperatorName(call.op.clone()));
         }
-        if is_mutating(&call.op) || call.effects.has(Effects::WRITES) {
+        if call.effects.has(Effects::WRITES) {
             self.report(id, VerifyErrorKind::Mutation(call.op.clone()));
         } else if self.graph.node(id).results.is_empty() && !call.effects.is_kept() {
             let kind = VerifyErrorKind::NoEffect(call.op.clone(), call.effects);
