@@ -14,6 +14,7 @@ use crate::tensor::Tensor;
 use std::collections::{HashMap, HashSet};
 use straightline_passes::ir::effects::Effects;
 use straightline_passes::ir::graph::{Graph, NodeId, NodeKind, SourceLine, TensorMeta, ValueRef};
+use straightline_passes::ir::layout;
 use straightline_passes::schedule::node_label;
 
 /// For the time of the calls of a graph: autocast and what else is above has been seen to in the capture. What values have
@@ -142,6 +143,18 @@ impl<'a> Interpreter<'a> {
 
 /// Whether every call of a graph that nobody captured has the results that the graph says, as far as operators tell without data.
 pub(super) fn check_shapes(graph: &Graph) -> Result<()> {
+    for id in graph.topological() {
+        for m in &graph.node(id).results {
+            if !fits(m) {
+                let (node, sizes) = (node_label(graph, id), m.sizes.as_slice());
+                let what = format!(
+                    "{node}: {}{sizes:?} is no tensor that memory can hold",
+                    m.dtype
+                );
+                return Err(Error::compile(what));
+            }
+        }
+    }
     let calls = graph.topological().into_iter();
     for id in calls.filter(|id| is_call(graph, *id)) {
         let (name, args) = graph
@@ -180,6 +193,22 @@ pub(super) fn check_shapes(graph: &Graph) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether a tensor could have this type: every number that is computed of its sizes and strides is one.
+fn fits(m: &TensorMeta) -> bool {
+    const MOST: i64 = 1 << 48;
+    let positive = |all: &[i64]| all.iter().all(|n| (0..MOST).contains(n));
+    let count = m
+        .sizes
+        .iter()
+        .try_fold(1i64, |n, size| n.checked_mul((*size).max(1)));
+    let reach = layout::reach(&m.sizes, &m.strides, 0);
+    positive(&m.sizes)
+        && positive(&m.strides)
+        && m.sizes.len() == m.strides.len()
+        && count.is_some_and(|n| n < MOST)
+        && reach.is_some_and(|r| r.end < MOST)
 }
 
 /// Whether an operator failed for want of data, or has no kernel that tells shapes.

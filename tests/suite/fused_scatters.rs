@@ -1,7 +1,7 @@
 //! Operators that write where indices say are kernels of their own making, together with what computes their operands.
 
 use straightline::ops::aten;
-use straightline::{DType, Result, Scalar, Tensor, compile};
+use straightline::{DType, Result, Scalar, Tensor, compile, tensor};
 
 const DTYPES: [DType; 9] = [
     DType::F32,
@@ -402,4 +402,27 @@ fn of_zeros_of_either_sign_the_one_that_is_there_stays() {
         assert_eq!(bits(&f(&x).unwrap()), bits(&x.0), "{reduce}");
         kernels(1, reduce, &x, f);
     }
+}
+
+#[test]
+fn one_index_for_two_dimensions_is_scattered_by() -> Result<()> {
+    let at = tensor([2i64, 0])?;
+    for sizes in [[3, 3, 3, 3], [3, 3, 4, 3], [4, 3, 3, 5]] {
+        let (x, rows) = (
+            Tensor::randn(sizes)?,
+            Tensor::randn([2, sizes[0], sizes[2]])?,
+        );
+        for accumulate in [false, true] {
+            let (at, rows) = (Some(at.clone()), rows.clone());
+            let put = move |x: &Tensor| {
+                aten::index_put(x, &[None, at.clone(), None, at.clone()], &rows, accumulate)
+            };
+            let compiled = compile(put.clone());
+            for _ in 0..2 {
+                let (got, want) = (compiled.call(&x)?, put(&x)?);
+                assert_eq!(got.to_vec::<f32>()?, want.to_vec::<f32>()?);
+            }
+        }
+    }
+    Ok(())
 }

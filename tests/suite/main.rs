@@ -28,6 +28,7 @@ mod fake;
 mod functionalize;
 mod fused_gathers;
 mod fused_scatters;
+mod graph_texts;
 mod half;
 mod hostile;
 mod kinds;

@@ -84,7 +84,7 @@ fn apart(s: &Schedule, k: &Kernel, mem: Mem) -> Result<(), String> {
                 format!("the grid of a scatter does not run forwards through {mem}")
             })?;
             let mut here = vec![Own::default(); own.len()];
-            for (stride, reach) in moves(s, stage, index)? {
+            for (stride, reach) in moves(s, stage, index, &grid)? {
                 // between which axes of the grid
                 let at = grid.iter().filter(|g| g.0 < stride).count();
                 here[at].step = gcd(stride, here[at].step);
@@ -140,8 +140,28 @@ fn sorted(k: &Kernel, index: &Index) -> Vec<(i64, AxisId, i64)> {
     out
 }
 
+/// An index that stands for several dimensions (`x[:, i, :, i]`) has the sum of their strides: as many parts of it as axes of the
+/// grid lie between.
+fn split(mut stride: i64, last: i64, grid: &[(i64, AxisId, i64)]) -> Vec<i64> {
+    let mut parts = Vec::new();
+    for (step, ..) in grid {
+        let low = stride % step;
+        if low > 0 && low < stride && low.saturating_mul(last) < *step {
+            parts.push(low);
+            stride -= low;
+        }
+    }
+    parts.push(stride);
+    parts
+}
+
 /// What moves an index within a grid point: stride and reach, both positive.
-fn moves(s: &Schedule, stage: &Stage, index: &Index) -> Result<Vec<(i64, i64)>, String> {
+fn moves(
+    s: &Schedule,
+    stage: &Stage,
+    index: &Index,
+    grid: &[(i64, AxisId, i64)],
+) -> Result<Vec<(i64, i64)>, String> {
     let mut out = Vec::new();
     for a in &stage.axes {
         out.push((index.stride(a.id), a.extent - 1));
@@ -150,7 +170,7 @@ fn moves(s: &Schedule, stage: &Stage, index: &Index) -> Result<Vec<(i64, i64)>, 
         let (from, to) = loaded(s, &stage.body[val.0 as usize].op)
             .ok_or_else(|| format!("index %{} is not checked", val.0))?;
         check(from >= 0, || "a listed index is negative".to_string())?;
-        out.push((*stride, to));
+        out.extend(split(*stride, to, grid).into_iter().map(|part| (part, to)));
     }
     out.retain(|(stride, last)| *stride != 0 && *last > 0);
     check(out.iter().all(|m| m.0 > 0), || {
