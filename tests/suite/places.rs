@@ -264,3 +264,32 @@ fn the_same_memory_in_another_dtype_of_that_size_is_read_first() {
         );
     }
 }
+
+#[test]
+fn memory_in_another_order_is_refused_in_another_dtype_too() {
+    type Write = fn(&Tensor, Tensor) -> Result<()>;
+    let writes: [(&str, Write); 4] = [
+        ("add_", |x, y| x.add_(y).map(drop)),
+        ("addcmul_", |x, y| {
+            aten::addcmul_(x, &y, x, 1.into()).map(drop)
+        }),
+        ("clamp_", |x, y| {
+            aten::clamp_tensor_(x, Some(&y), None).map(drop)
+        }),
+        ("copy_", |x, y| x.copy_(y).map(drop)),
+    ];
+    for (name, write) in writes {
+        let f = move |x: &Tensor| {
+            write(x, aten::view_dtype(&x.t()?, DType::I32)?)?;
+            Ok(x.clone())
+        };
+        for (got, x) in with_own(f, || Tensor::ones([2, 2]).unwrap()) {
+            let e = got.expect_err(name);
+            assert!(
+                e.to_string().contains("single memory location"),
+                "{name}: {e}"
+            );
+            assert_eq!(numbers(&x.view(-1).unwrap()), [1.0; 4]);
+        }
+    }
+}

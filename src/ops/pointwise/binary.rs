@@ -138,6 +138,7 @@ pub(super) fn binary_inplace(op: BinaryOp, a: &Tensor, b: &Tensor, dtype: DType)
     check_devices(&[a, b])?;
     check_inplace_shape(a, b)?;
     access::check_no_internal_overlap(a)?;
+    access::check_no_partial_overlap(a, b)?;
     if a.dtype() != dtype || keeps_operand(op, b, dtype) {
         let _whole = access::in_place(a, &[b])?;
         return copy::copy_(a, &binary(op, a, b, dtype)?, false);
