@@ -553,3 +553,68 @@ fn products_with_residuals_are_written_where_they_are_wanted() {
         );
     }
 }
+
+#[test]
+fn sums_begin_at_zero() {
+    // PyTorch's of nothing but -0 is 0, eagerly and so compiled
+    type Sum = fn(&Tensor) -> Result<Tensor>;
+    let sums: [Sum; 7] = [
+        |x| x.sum(),
+        |x| x.sum_dim(0),
+        |x| x.sum_dim(1),
+        |x| x.mean(),
+        |x| x.i((.., ..1))?.sum_dim(1),
+        |x| x.i((0, 0))?.sum(),
+        |x| x.to(DType::F16)?.sum()?.to(DType::F32),
+    ];
+    for dtype in [DType::F32, DType::F64] {
+        let x = Tensor::zeros([2, 3])
+            .unwrap()
+            .neg()
+            .unwrap()
+            .to(dtype)
+            .unwrap();
+        for sum in sums {
+            for got in [sum(&x), compile(sum).call(&x)] {
+                let got: Vec<f64> = got
+                    .unwrap()
+                    .to(DType::F64)
+                    .unwrap()
+                    .view(-1)
+                    .unwrap()
+                    .to_vec()
+                    .unwrap();
+                assert!(got.iter().all(|n| n.to_bits() == 0), "{dtype}: {got:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_number_alone_keeps_its_dtype() {
+    let number = Tensor::wrapped_number(2.5).unwrap();
+    for f in [
+        |x: &Tensor| x.neg(),
+        |x: &Tensor| x.sin(),
+        |x: &Tensor| x.copied(),
+    ] {
+        let dtypes = (
+            f(&number).unwrap().dtype(),
+            compile(f).call(&number).unwrap().dtype(),
+        );
+        assert_eq!(dtypes, (DType::F64, DType::F64));
+    }
+}
+
+#[test]
+fn any_number_of_variants_may_be_asked_for() {
+    let options = CompileOptions {
+        max_variants: usize::MAX,
+        ..CompileOptions::default()
+    };
+    let f = compile_with(options, |x: &Tensor| x.relu());
+    for n in 1..4 {
+        f.call(&randn(&[n])).unwrap();
+    }
+    assert_eq!(f.variants(), 3);
+}
