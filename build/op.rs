@@ -1,7 +1,11 @@
 //! What is written for an operator: its wrapper, its registration, its types.
 
-use crate::entry::{Entry, Results, autograd_keys, is_key, kernel_path, kernels};
+use crate::kernels::{autograd_keys, kernel_path, kernels};
 use std::fmt::Write as _;
+use straightline_catalog::Op;
+use straightline_catalog::entry::Entry;
+use straightline_catalog::prims::UnaryOp;
+use straightline_catalog::rules::Results;
 use straightline_catalog::schema::{FunctionSchema, SchemaType};
 
 /// The families of kernels at `CompositeExplicitAutograd` that are made of other operators, or know every tensor. All others
@@ -30,8 +34,9 @@ const OF_OTHERS_ALONE: [&str; 5] = [
 
 /// The families of kernels that write and take what they need by themselves: in one go, or `access::whole` where they are
 /// made of several. The others are held around.
-const HOLD_BY_THEMSELVES: [&str; 7] = [
+const HOLD_BY_THEMSELVES: [&str; 8] = [
     "copy::",
+    "elementary",
     "formula_activation::",
     "formula_arithmetic::",
     "norm::",
@@ -125,9 +130,9 @@ pub(crate) struct Param {
     pub(crate) owned_static: String,
 }
 
-pub(crate) struct Op<'a> {
+pub(crate) struct Declared<'a> {
     pub(crate) entry: &'a Entry,
-    pub(crate) schema: FunctionSchema,
+    pub(crate) schema: &'static FunctionSchema,
     /// The wrapper's name: the base name and the overload in snake case.
     pub(crate) function: String,
     pub(crate) params: Vec<Param>,
@@ -135,10 +140,9 @@ pub(crate) struct Op<'a> {
     pub(crate) kernels: Vec<(String, String)>,
 }
 
-impl<'a> Op<'a> {
-    pub(crate) fn new(entry: &'a Entry) -> Result<Op<'a>, String> {
-        let schema =
-            FunctionSchema::parse(&format!("aten::{}", entry.func)).map_err(|e| e.to_string())?;
+impl<'a> Declared<'a> {
+    pub(crate) fn new(entry: &'a Entry) -> Result<Declared<'a>, String> {
+        let schema = entry.op.schema();
         let mut function = snake(schema.name.base());
         if !schema.name.overload.is_empty() {
             if !function.ends_with('_') {
@@ -185,28 +189,22 @@ impl<'a> Op<'a> {
             many => format!("({})", many.join(", ")),
         };
         let mut kernels = kernels(entry)?;
-        if entry.variant_of.is_some() != entry.variant_at.is_some() {
-            return Err("`variant_of` and `variant_at` go together".into());
-        }
-        for key in entry.variant_at.iter().flat_map(|keys| keys.split(',')) {
-            let key = key.trim();
-            if !is_key(key) {
-                return Err(format!("`{key}` is no dispatch key that kernels can have"));
-            }
-            kernels.push((key.to_string(), "variant".to_string()));
-        }
-        if entry.structured.len() > 2 {
-            return Err(
-                "`structured` names the functional variant and perhaps the in-place one".into(),
-            );
+        for parts in entry.on_parts {
+            let keys: &[&str] = match *parts {
+                "sparse" => &["SparseCPU", "SparseCsrCPU"],
+                "nested" => &["NestedTensorCPU"],
+                other => return Err(format!("`on_parts` is `sparse` or `nested`, not `{other}`")),
+            };
+            let on_parts = |key: &&str| (key.to_string(), "on_parts".to_string());
+            kernels.extend(keys.iter().map(on_parts));
         }
         if entry.structured.is_empty() && kernels.iter().any(|(_, k)| k == "composed_out") {
             return Err("`composed_out` is for `structured` entries".into());
         }
-        for key in autograd_keys(&kernels, &schema) {
+        for key in autograd_keys(&kernels, schema) {
             kernels.push((key.to_string(), "fallthrough".to_string()));
         }
-        Ok(Op {
+        Ok(Declared {
             entry,
             schema,
             function,
@@ -218,12 +216,6 @@ impl<'a> Op<'a> {
 
     pub(crate) fn handle(&self) -> String {
         format!("OP_{}", self.function.to_uppercase())
-    }
-
-    /// The name without its namespace.
-    pub(crate) fn name(&self) -> String {
-        let name = self.schema.name.to_string();
-        name.trim_start_matches("aten::").to_string()
     }
 
     /// The keys that BackendSelect goes to: of the tensors, and of the options.
@@ -306,7 +298,7 @@ impl<'a> Op<'a> {
     }
 
     pub(crate) fn wrapper(&self, out: &mut String) {
-        let Op {
+        let Declared {
             schema,
             function,
             returns,
@@ -315,16 +307,11 @@ impl<'a> Op<'a> {
         let (handle, typed) = (self.handle(), self.typed());
         let (signature, values, given) = (self.signature(), self.values(), self.given());
         let name = &schema.name;
-        let tags = if self.entry.tags.is_empty() {
-            String::new()
-        } else {
-            format!("\n///\n/// Tags: {}.", self.entry.tags.join(", "))
+        let tags = match self.entry.op.info().tags {
+            [] => String::new(),
+            tags => format!("\n///\n/// Tags: {}.", tags.join(", ")),
         };
-        let doc = self
-            .entry
-            .doc
-            .as_ref()
-            .map_or(String::new(), |d| format!("{d}\n///\n/// "));
+        let doc = (self.entry.doc).map_or(String::new(), |d| format!("{d}\n///\n/// "));
         // writing to a String cannot fail
         let _ = write!(
             out,
@@ -346,12 +333,7 @@ impl<'a> Op<'a> {
     }
 
     /// The operator's row in the table that registers them all.
-    pub(crate) fn row(&self, at: (&str, usize), table: &mut Table) {
-        let schema = format!("Some(({:?}, &{:?}))", self.entry.func, self.entry.tags);
-        let structured = match &self.entry.structured[..] {
-            [] => "None".to_string(),
-            of => format!("Some((&{of:?}, {}))", self.out_rules()),
-        };
+    pub(crate) fn row(&self, table: &mut Table) {
         let kernels: Vec<(String, String, String)> = self
             .kernels
             .iter()
@@ -363,17 +345,17 @@ impl<'a> Op<'a> {
                 (key.clone(), self.kernel(key, path), whole)
             })
             .collect();
-        table.push(at, &self.name(), &schema, &structured, &kernels);
+        table.push(self.entry, &kernels);
     }
 
     /// The expression of the kernel at a key.
     fn kernel(&self, key: &str, path: &str) -> String {
         match (path, key) {
             ("fallthrough" | "below_autograd", _) => kernel_path(path),
-            ("composed_out", key) => self.variant(self.entry.structured[0].as_str(), key),
-            ("variant", key) => {
-                self.variant(self.entry.variant_of.as_deref().unwrap_or_default(), key)
-            }
+            ("elementary" | "elementary_", _) => self.elementary(path),
+            ("on_parts", key) => self.on_parts(key),
+            ("composed_out", key) => variant("structured[0]", key),
+            ("variant", key) => variant("variant_of.expect(\"a variant\")", key),
             (_, "BackendSelect") => self.backend_select(),
             (path, "Functionalize") => {
                 let same = |(key, of): &(String, String)| key != "Functionalize" && of == path;
@@ -412,27 +394,28 @@ impl<'a> Op<'a> {
         }
     }
 
-    /// What the entry says of `out`.
-    pub(crate) fn out_rules(&self) -> String {
-        let Entry {
-            out_dtype,
-            out_strides,
-            out_overlap,
-            out_checked,
-            ..
-        } = self.entry;
+    /// The kernel of an elementary function, or of its form in place.
+    fn elementary(&self, path: &str) -> String {
+        let name = self.schema.name.to_string();
+        let functional = Op::named(name.trim_end_matches('_')).and_then(UnaryOp::of);
+        // an operator that is none does not compile
+        let function = functional.map_or("none".to_string(), |f| format!("{f:?}"));
         format!(
-            "variants::OutRules {{ dtype: variants::OutDtype::{out_dtype:?}, \
-             strides: variants::OutStrides::{out_strides:?}, \
-             overlap: variants::OutOverlap::{out_overlap:?}, \
-             checked: variants::OutChecked::{out_checked:?} }}"
+            "{{ fn f(x: &Tensor) -> Result<Tensor> {{ crate::ops::pointwise::{path}(UnaryOp::{function}, x) }} f }}"
         )
     }
 
-    /// A kernel made of the functional variant.
-    pub(crate) fn variant(&self, functional: &str, key: &str) -> String {
-        let rules = self.out_rules();
-        format!("variants::of({functional:?}, {rules}, DispatchKey::{key})")
+    /// The kernel for tensors made of dense ones: that for dense ones, on the parts.
+    fn on_parts(&self, key: &str) -> String {
+        // the one at Meta is no detour for backends from outside
+        let dense = self.kernels.iter().find(|(key, _)| key == "Meta");
+        let dense = dense.map_or(String::new(), |(key, path)| self.kernel(key, path));
+        let map = match key {
+            "SparseCPU" => "sparse::on_values",
+            "SparseCsrCPU" => "sparse::on_csr_values",
+            _ => "nested::on_components",
+        };
+        format!("{{ fn f(x: &Tensor) -> Result<Tensor> {{ crate::ops::{map}(x, {dense}) }} f }}")
     }
 
     /// A kernel at `BackendSelect`: dispatches on the argument `device`.
@@ -469,7 +452,11 @@ impl<'a> Op<'a> {
             .collect();
         // a composite of other operators needs no second way
         if checks.is_empty()
-            || self.entry.dispatch.contains_key("Functionalize")
+            || self
+                .entry
+                .kernels
+                .iter()
+                .any(|(key, _)| *key == "Functionalize")
             || OF_OTHERS.iter().any(|family| kernel.starts_with(family))
             || OF_OTHERS_ALONE.contains(&kernel)
         {
@@ -488,6 +475,11 @@ impl<'a> Op<'a> {
             values.trim_end_matches(", "),
         )
     }
+}
+
+/// A kernel made of the functional variant, which this field of the entry names.
+fn variant(functional: &str, key: &str) -> String {
+    format!("variants::of(entry.{functional}, entry.out, DispatchKey::{key})")
 }
 
 /// Whether the kernels at a key have elements to read.
@@ -509,26 +501,20 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Adds a row.
-    pub(crate) fn push(
-        &mut self,
-        (file, line): (&str, usize),
-        name: &str,
-        schema: &str,
-        structured: &str,
-        kernels: &[(String, String, String)],
-    ) {
+    /// Adds the row of an entry.
+    pub(crate) fn push(&mut self, entry: &Entry, kernels: &[(String, String, String)]) {
         let (out, count) = (&mut self.rows, self.count);
         // writing to a String cannot fail
+        let _ = writeln!(out, "// {}", entry.op);
         let _ = writeln!(
             out,
-            "static ROW_{count}: Registered = Registered {{ at: ({file:?}, {line}), name: {name:?}, \
-             schema: {schema}, structured: {structured}, kernels: &["
+            "static ROW_{count}: Registered = Registered {{ entry: &ENTRIES[{count}], kernels: &["
         );
         for (key, kernel, whole) in kernels {
             let kernel = match kernel.strip_suffix("::fallthrough()") {
-                Some(_) => "Kernel::fallthrough".to_string(),
-                None => format!("|| kernel({kernel}){whole}"),
+                Some(_) => "|_| Kernel::fallthrough()".to_string(),
+                None if kernel.contains("variants::of(") => format!("|entry| {kernel}"),
+                None => format!("|_| kernel({kernel}){whole}"),
             };
             let _ = writeln!(out, "    (DispatchKey::{key}, {kernel}),");
         }

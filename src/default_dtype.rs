@@ -3,7 +3,7 @@
 use crate::dispatch;
 use crate::error::{Error, Result};
 use crate::modes::outside;
-use straightline_passes::ir::{self, DType};
+use straightline_catalog::DType;
 
 /// Sets the floating dtype of what is given none: literals ([`tensor`](crate::tensor())), factories, [`Tensor::full`](crate::Tensor::full)
 /// and [`Tensor::arange`](crate::Tensor::arange) of floating numbers, an integer tensor with a floating number, and
@@ -31,7 +31,7 @@ use straightline_passes::ir::{self, DType};
 #[track_caller]
 pub fn set_default_dtype(dtype: DType) -> Result<()> {
     outside::check("set_default_dtype()", "set it before the call")?;
-    if !ir::set_default_dtype(dtype) {
+    if !straightline_catalog::set_default_dtype(dtype) {
         return Err(Error::type_error(format!(
             "only floating-point types are supported as the default type, and {} is none: set one of float32, float64, float16, bfloat16",
             dtype.torch_name()
@@ -49,5 +49,5 @@ pub fn set_default_dtype(dtype: DType) -> Result<()> {
 #[doc(alias = "get_default_dtype")]
 pub fn default_dtype() -> DType {
     // no question to note: every variant has a guard on it
-    ir::default_dtype()
+    straightline_catalog::default_dtype()
 }

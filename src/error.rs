@@ -5,7 +5,8 @@ use crate::tensor::Tensor;
 use std::borrow::Cow;
 use std::fmt;
 use std::panic::Location;
-use straightline_passes::ir::{DType, Device, Dims};
+use straightline_catalog::meta::ErrorClass;
+use straightline_catalog::{DType, Device, Dims};
 use straightline_runtime::cpu::kernels::KernelError;
 use straightline_runtime::memory::OutOfMemory;
 
@@ -81,6 +82,9 @@ pub enum ErrorKind {
     /// An argument of a kind that the operator does not take (PyTorch's `TypeError`).
     #[error("{0}")]
     Type(String),
+    /// Operands or arguments that the operator does not take, by what can be said without data.
+    #[error(transparent)]
+    Meta(#[from] straightline_catalog::MetaError),
     /// What has no kernel, such as an operator in a dtype (PyTorch's `NotImplementedError`), or is
     /// not there yet; the text says what to do instead.
     #[error("{0}")]
@@ -97,7 +101,7 @@ pub enum ErrorKind {
     Dispatch(#[from] crate::dispatch::DispatchError),
     /// A text that names no device.
     #[error(transparent)]
-    DeviceName(#[from] straightline_passes::ir::device::ParseDeviceError),
+    DeviceName(#[from] straightline_catalog::device::ParseDeviceError),
     /// A backend could not be given its name.
     #[error(transparent)]
     BackendName(#[from] crate::dispatch::RenameBackendError),
@@ -241,6 +245,7 @@ impl Error {
     /// ```
     pub fn python_class(&self) -> &'static str {
         match self.kind() {
+            ErrorKind::Meta(e) if e.class() == ErrorClass::Index => "IndexError",
             ErrorKind::Index(_) | ErrorKind::Kernel(KernelError::IndexOutOfRange { .. }) => {
                 "IndexError"
             }

@@ -57,11 +57,9 @@ pub use compile::{
 pub use default_dtype::{default_dtype, set_default_dtype};
 pub use error::{Error, ErrorKind, Operand, Result};
 pub use modes::{autocast, profiler};
+pub use straightline_catalog::{DType, Device, DeviceType, Layout, MemoryFormat, QScheme, Scalar};
 pub use straightline_derive::TensorTree;
 pub use straightline_passes::ir::graph::Graph;
-pub use straightline_passes::ir::{
-    DType, Device, DeviceType, Layout, MemoryFormat, QScheme, Scalar,
-};
 pub use tensor::functions::{
     arange, cat, einsum, empty, empty_like, eye, full, full_like, linspace, logspace, ones,
     ones_like, rand, rand_like, randint, randn, randn_like, randperm, stack, where_, zeros,

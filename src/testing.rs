@@ -5,7 +5,7 @@ use crate::tensor::Tensor;
 use num_complex::Complex;
 use std::fmt;
 use std::panic::Location;
-use straightline_passes::ir::DType;
+use straightline_catalog::DType;
 
 #[doc(hidden)]
 pub use crate::tensor::watch::gives_back_early;

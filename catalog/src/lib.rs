@@ -1,22 +1,22 @@
-//! The words that everything else is said in: dtypes, scalars, devices, sizes and strides, operator schemas.
+//! What operators are, without data: every operator is declared once, in the files of `ops/`, and everything above asks here.
 //!
-//! The lowest crate: it knows neither graphs nor memory, and the build script of `straightline` reads schemas with it. It
-//! is internal to `straightline`, which re-exports what users need.
+//! [`Op`] names an operator, [`OpInfo`] has what is known of it; an operator from outside ([`Op::define`]) has the same.
+//! The crate knows neither graphs nor memory. It is internal to `straightline`, which re-exports what users need.
 #![forbid(unsafe_code)]
 
-pub mod default_dtype;
-pub mod device;
-pub mod dtype;
-pub mod layout;
-pub mod promote;
-pub mod qscheme;
-pub mod scalar;
-pub mod schema;
+pub mod arguments;
+pub mod entry;
+pub mod meta;
+pub mod op;
+pub mod prims;
+pub mod rules;
+mod similar;
+mod tolerance;
+pub mod view;
 
-pub use default_dtype::{default_dtype, set_default_dtype};
-pub use device::{Device, DeviceType};
-pub use dtype::DType;
-pub use layout::{Dims, Layout, MemoryFormat};
-pub use qscheme::QScheme;
-pub use scalar::Scalar;
-pub use schema::{FunctionSchema, OperatorName};
+pub use arguments::ArgumentError;
+pub use meta::MetaError;
+pub use op::{Facts, Op, OpInfo, Outside, listed_in_modes, modes_of};
+pub use rules::{Kind, Tolerance};
+pub use similar::similar_operators;
+pub use straightline_words::*;

@@ -28,12 +28,15 @@
 //! - `// error: TEXT`: the command fails with a message that contains it;
 //! - `// fires: RULE`, `// quiet: RULE`: the rule changed something, or nothing.
 //!
+//! `// define: SCHEMA`, anywhere in a file, defines an operator from outside for all of its cases.
+//!
 //! Every rule has a case where it fires and one where it does not; the trial `coverage` says which
 //! are missing.
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use straightline_passes::ir::Op;
 use straightline_passes::ir::graph::Graph;
 use straightline_passes::ir::verify::verify;
 use straightline_passes::rewrite::rule::all_rules;
@@ -60,6 +63,13 @@ fn cases(text: &str) -> Result<Vec<Case>, String> {
         let (key, value) = line.trim_start().strip_prefix("//")?.split_once(':')?;
         Some((key.trim().to_string(), value.trim().to_string()))
     };
+    // operators from outside that the file's graphs call
+    for (key, schema) in lines.iter().filter_map(|l| directive(l)) {
+        if key == "define" {
+            let schema = (schema.parse()).map_err(|e| format!("`{schema}`: {e}"))?;
+            Op::define(&schema, &[] as &[&str]);
+        }
+    }
     let starts: Vec<usize> = (0..lines.len())
         .filter(|i| directive(lines[*i]).is_some_and(|d| d.0 == "run"))
         .collect();
@@ -86,6 +96,10 @@ fn cases(text: &str) -> Result<Vec<Case>, String> {
     Ok(out)
 }
 
+fn named(op: &str) -> Result<Op, String> {
+    Op::named(op).ok_or_else(|| format!("there is no operator `{op}`"))
+}
+
 fn options(sets: &str) -> Result<RewriteOptions, String> {
     let mut options = RewriteOptions {
         // a case is about what rules do, not about how busy the machine is
@@ -99,7 +113,7 @@ fn options(sets: &str) -> Result<RewriteOptions, String> {
             "fast_math" => options.fast_math = true,
             "none" => {}
             _ => match word.strip_prefix("keep=") {
-                Some(op) => options.keep.push(op.into()),
+                Some(op) => options.keep.push(named(op)?),
                 None => return Err(format!("`{word}` is no rule set")),
             },
         }

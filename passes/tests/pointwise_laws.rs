@@ -2,7 +2,8 @@
 //! infinities and zeros: the decomposed graph is evaluated on one element in `f64`.
 
 use std::collections::HashMap;
-use straightline_passes::ir::graph::{Arg, Constant, Graph, NodeKind, ValueRef};
+use straightline_passes::ir::Arg;
+use straightline_passes::ir::graph::{Constant, Graph, NodeKind, ValueRef};
 use straightline_passes::rewrite::{RewriteOptions, rewrite};
 
 /// Evaluates a graph of primitives whose values have one element.
@@ -25,7 +26,7 @@ fn evaluate(graph: &Graph, inputs: &[f64]) -> f64 {
                         _ => None,
                     })
                     .collect();
-                values.insert(id.into(), primitive(&op, &a));
+                values.insert(id.into(), primitive(op.name(), &a));
             }
             _ => {}
         }

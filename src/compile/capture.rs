@@ -5,18 +5,15 @@ use super::results;
 use super::settle::{self, Met};
 use super::stages::{LeafUse, Mutation, Reshape, Surroundings, Traced};
 use super::tree::TensorTree;
-use crate::dispatch::{
-    DispatchKey, DispatchKeySet, IncludeGuard, TlsKeySets, fallback_epochs, operator,
-};
+use crate::dispatch::{DispatchKey, DispatchKeySet, IncludeGuard, TlsKeySets, fallback_epochs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::modes::functionalize::{self, InputSlot, Leaf, MergedStorages, Owner};
 use crate::modes::outside::{self, Asked};
 use crate::modes::tracer;
 use crate::tensor::{Held, Tensor, operators};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use straightline_catalog::{DeviceType, MemoryFormat, Op, default_dtype};
 use straightline_passes::ir::graph::{Graph, NodeKind, ValueRef};
-use straightline_passes::ir::schema::FunctionSchema;
-use straightline_passes::ir::{DeviceType, MemoryFormat, default_dtype};
 
 /// What capture gives: the graph with its surroundings, and the structure of the result.
 pub(super) struct Captured<O> {
@@ -93,7 +90,7 @@ fn attempt<I: TensorTree, O: TensorTree>(
 ) -> Result<Result<Outcome<O>, MergedStorages>> {
     let tls = TlsKeySets::current();
     // what registers itself at the first use of an operator is not registered by the function
-    crate::dispatch::operator("aten::add.Tensor")?;
+    crate::dispatch::handle_of(Op::add_Tensor)?;
     tracer::start()?;
     functionalize::begin(merge.clone());
     outside::begin();
@@ -392,18 +389,13 @@ pub(super) fn own_value(inner: &Tensor) -> Result<ValueRef> {
 }
 
 /// A call in the graph that writes to its arguments: there must be none.
-fn mutating_call(graph: &Graph) -> Option<String> {
-    graph
-        .topological()
-        .into_iter()
-        .find_map(|id| match &graph.node(id).kind {
-            NodeKind::Call(call) => operator(&call.op)
-                .ok()
-                .and_then(|op| op.schema())
-                .filter(|s| s.is_mutable())
-                .map(|s| s.name.to_string()),
-            _ => None,
-        })
+fn mutating_call(graph: &Graph) -> Option<Op> {
+    let calls = graph.topological().into_iter();
+    let mut calls = calls.filter_map(|id| match &graph.node(id).kind {
+        NodeKind::Call(call) => Some(call.op),
+        _ => None,
+    });
+    calls.find(|op| op.facts().mutable)
 }
 
 /// The value whose memory a value shares: views lead back to what they view.
@@ -412,7 +404,7 @@ fn root(graph: &Graph, mut v: ValueRef) -> ValueRef {
         let NodeKind::Call(call) = &graph.node(v.node).kind else {
             return v;
         };
-        if !is_view(&call.op) {
+        if !call.op.facts().view {
             return v;
         }
         match graph.operands(v.node).first() {
@@ -420,11 +412,4 @@ fn root(graph: &Graph, mut v: ValueRef) -> ValueRef {
             None => return v,
         }
     }
-}
-
-/// Whether the operator's result is a view, as its schema says. `_unsafe_view` promises none, since
-/// its operand is not used again, and is one all the same.
-fn is_view(op: &str) -> bool {
-    op == "aten::_unsafe_view"
-        || operator(op).is_ok_and(|op| op.schema().is_some_and(FunctionSchema::is_view))
 }

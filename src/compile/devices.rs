@@ -3,7 +3,7 @@
 use super::stages::Traced;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
-use straightline_passes::ir::Device;
+use straightline_catalog::Device;
 use straightline_passes::ir::graph::NodeKind;
 
 fn elsewhere(what: &str, device: Device) -> Error {

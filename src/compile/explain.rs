@@ -5,6 +5,7 @@ use super::options::CompileEvent;
 use super::stages::Executable;
 use std::fmt;
 use std::time::Duration;
+use straightline_catalog::Op;
 use straightline_passes::schedule::loops::{Activation, Extern, FusionDecision, Matmul, Step};
 
 /// One kernel or extern call of a variant.
@@ -44,7 +45,7 @@ pub struct VariantExplanation {
 /// The product and what was folded into it.
 fn matmul_ops(m: &Matmul) -> Vec<String> {
     let batched = m.out.sizes.len() > 2;
-    let mut ops = vec![if batched { "aten::bmm" } else { "aten::mm" }.to_string()];
+    let mut ops = vec![if batched { Op::bmm } else { Op::mm }.to_string()];
     if m.bias.is_some() {
         ops.push("+bias".into());
     }

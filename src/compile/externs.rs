@@ -7,7 +7,7 @@
 //! so on the copies, and what it wrote is a result. A kernel of ours is also offered the
 //! plan's memory for its results; a result that it put elsewhere is copied there.
 
-use crate::dispatch::{DispatchKey, Value, operator};
+use crate::dispatch::{DispatchKey, Value, handle_of};
 use crate::error::{Error, Result};
 use crate::modes::functionalize;
 use crate::ops::copy;
@@ -17,9 +17,9 @@ use crate::tensor::{Tensor, access};
 use std::collections::BTreeSet;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use straightline_passes::ir::graph::Arg;
-use straightline_passes::ir::schema::SchemaType;
-use straightline_passes::ir::{Device, Dims, Scalar, layout};
+use straightline_catalog::schema::SchemaType;
+use straightline_catalog::{Arg, Op};
+use straightline_catalog::{Device, Dims, Scalar, layout};
 use straightline_passes::schedule::loops::{Extern, Schedule, Step};
 use straightline_runtime::cpu::kernels::{self, Strided};
 use straightline_runtime::plan::{ExternCtx, ExternRegistry, View, ViewMut};
@@ -29,17 +29,13 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
     let mut names = BTreeSet::new();
     for step in &schedule.steps {
         if let Step::Extern(Extern::Op { op, .. }) = step {
-            names.insert(op.clone());
+            names.insert(*op);
         }
     }
     let mut registry = ExternRegistry::new();
     for name in names {
-        let op = operator(&name)?;
-        let schema = op.schema().ok_or_else(|| {
-            Error::compile(format!(
-                "`{name}` has no schema, so it cannot be called by a plan"
-            ))
-        })?;
+        let op = handle_of(name)?;
+        let schema = name.schema();
         let derived = functionalize::derived(op);
         let (kernel, keys) = match &derived {
             Some(d) => d.original.first_kernel()?,
@@ -55,13 +51,10 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
         let lend = kernel.is_own() && !aliased && derived.is_none();
         // rewriting keeps values, not their strides, and elements of another size are made of neighbours
         let row_major = matches!(
-            &*name,
-            "aten::view.dtype"
-                | "aten::view_as_complex"
-                | "aten::as_strided"
-                | "aten::as_strided_scatter"
+            name,
+            Op::view_dtype | Op::view_as_complex | Op::as_strided | Op::as_strided_scatter
         );
-        registry.register(name.clone(), move |ctx: &ExternCtx<'_>| {
+        registry.register(name, move |ctx: &ExternCtx<'_>| {
             // dropped last: whatever happens below, nobody has the plan's memory afterwards
             let mut loans = Loans(Vec::new());
             let inputs = ctx

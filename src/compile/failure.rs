@@ -6,9 +6,8 @@
 
 use crate::error::{Error, ErrorKind, Operand};
 use crate::ops::{class_loss, index, index_backward};
-use straightline_passes::ir::graph::{
-    Arg, EagerCall, Graph, NodeId, NodeKind, SourceLine, TensorMeta,
-};
+use straightline_catalog::{Arg, TensorMeta};
+use straightline_passes::ir::graph::{EagerCall, Graph, NodeId, NodeKind, SourceLine};
 use straightline_passes::schedule::loops::{Schedule, Site};
 use straightline_runtime::cpu::kernels::KernelError;
 use straightline_runtime::plan::{Panicked, PlanError};
@@ -111,12 +110,11 @@ fn of_site(e: Error, site: &Site) -> Error {
 
 /// What the eager kernel of an operator makes of an index that is out of range.
 fn index_error(call: &EagerCall, e: KernelError) -> Error {
-    let name = call.op.rsplit("::").next().unwrap_or_default();
-    let base = name.split('.').next().unwrap_or_default();
+    let base = call.op.base();
     let base = base.strip_suffix('_').unwrap_or(base);
     let rank = call.operands.first().map_or(0, |m| m.sizes.len());
     let dim = || {
-        let at = call.names.iter().position(|n| &**n == "dim")?;
+        let at = call.op.schema().arg_index("dim")?;
         let dim = call.args.get(at).and_then(Arg::as_int)?;
         usize::try_from(dim.rem_euclid(rank.max(1) as i64)).ok()
     };

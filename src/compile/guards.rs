@@ -10,8 +10,8 @@ use crate::tensor::Tensor;
 use crate::tensor::access::{self, Overlap};
 use std::fmt;
 use std::ops::Range;
-use straightline_passes::ir::graph::TensorMeta;
-use straightline_passes::ir::layout;
+use straightline_catalog::TensorMeta;
+use straightline_catalog::layout;
 
 /// Everything that capture took for granted.
 #[derive(Debug)]

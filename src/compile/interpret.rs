@@ -5,16 +5,16 @@ use super::stages::Traced;
 use super::{replay, results};
 use crate::dispatch::{
     DispatchError, DispatchKey, DispatchKeySet, ExcludeGuard, OperatorHandle, Stack, Value,
-    operator,
+    handle_of,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::modes::{ABOVE_PYTHON, tracer};
 use crate::ops::aten;
 use crate::tensor::Tensor;
 use std::collections::{HashMap, HashSet};
-use straightline_passes::ir::effects::Effects;
-use straightline_passes::ir::graph::{Graph, NodeId, NodeKind, SourceLine, TensorMeta, ValueRef};
-use straightline_passes::ir::layout;
+use straightline_catalog::schema::OperatorName;
+use straightline_catalog::{Effects, Op, TensorMeta, layout};
+use straightline_passes::ir::graph::{Graph, NodeId, NodeKind, SourceLine, ValueRef};
 use straightline_passes::schedule::node_label;
 
 /// For the time of the calls of a graph: autocast and what else is above has been seen to in the capture. What values have
@@ -112,19 +112,16 @@ impl<'a> Interpreter<'a> {
         let (graph, known) = (self.graph, &self.known);
         let (name, args) = (graph.call_args(id)).ok_or_else(|| Error::compile("no call"))?;
         let op = match self.views {
-            true => operator(&name)?,
-            false => copy_form(&name).map_or_else(|| operator(&name), Ok)?,
+            true => handle_of(name)?,
+            false => copy_form(name).map_or_else(|| handle_of(name), Ok)?,
         };
-        let schema =
-            (op.schema()).ok_or_else(|| Error::compile(format!("`{name}` has no schema")))?;
+        let schema = name.schema();
         let mut operand = |v: &ValueRef| known[v].clone();
         let mut stack: Stack = (args.iter().zip(&schema.args))
             .map(|(a, s)| to_value(a, &s.ty, &mut operand))
             .collect();
-        if let (
-            "aten::as_strided" | "aten::as_strided_scatter",
-            [Value::Tensor(t), .., Value::Int(at)],
-        ) = (&*name, &mut stack[..])
+        if let (Op::as_strided | Op::as_strided_scatter, [Value::Tensor(t), .., Value::Int(at)]) =
+            (name, &mut stack[..])
         {
             // a value of a graph begins where its memory does, a tensor of the caller's anywhere
             *at += t.storage_offset();
@@ -160,12 +157,11 @@ pub(super) fn check_shapes(graph: &Graph) -> Result<()> {
         let (name, args) = graph
             .call_args(id)
             .ok_or_else(|| Error::compile("no call"))?;
-        let Some((op, schema)) = operator(&name).ok().and_then(|op| Some((op, op.schema()?)))
-        else {
+        let Ok(op) = handle_of(name) else {
             continue;
         };
         let mut operand = |v: &ValueRef| tracer::of_type(graph.meta(*v));
-        let stack: Stack = (args.iter().zip(&schema.args))
+        let stack: Stack = (args.iter().zip(&name.schema().args))
             .map(|(a, s)| to_value(a, &s.ty, &mut operand))
             .collect();
         let made = match tracer::run_meta(op, &stack) {
@@ -236,18 +232,15 @@ fn ancestors(graph: &Graph, of: impl Iterator<Item = NodeId>) -> HashSet<NodeId>
 }
 
 /// The operator that copies what this view operator shows.
-fn copy_form(name: &str) -> Option<OperatorHandle> {
-    let (base, overload) = match name.split_once('.') {
-        Some((base, overload)) => (base, format!(".{overload}")),
-        None => (name, String::new()),
+fn copy_form(op: Op) -> Option<OperatorHandle> {
+    let of = match op {
+        Op::_unsafe_view => Op::view,
+        op => op,
     };
-    let of = operator(name).ok()?;
-    let view = name == "aten::_unsafe_view" || of.schema().is_some_and(|s| s.is_view());
-    let base = match base {
-        "aten::_unsafe_view" => "aten::view",
-        base => base,
-    };
-    view.then(|| operator(&format!("{base}_copy{overload}")).ok())?
+    let name = &of.schema().name;
+    let copy = OperatorName::new(format!("{}_copy", name.name), &*name.overload);
+    let form = op.facts().view.then(|| Op::named(&copy.to_string()))??;
+    handle_of(form).ok()
 }
 
 fn laid_out(value: &Tensor, meta: &TensorMeta) -> Result<Tensor> {

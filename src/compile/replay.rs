@@ -8,8 +8,8 @@ use crate::tensor::Tensor;
 use crate::tensor::access::{self, Operands};
 use crate::tensor::storage::{ReadGuard, Storage, WriteGuard};
 use smallvec::SmallVec;
-use straightline_passes::ir::graph::TensorMeta;
-use straightline_passes::ir::{Dims, layout};
+use straightline_catalog::TensorMeta;
+use straightline_catalog::{Dims, layout};
 use straightline_passes::schedule::loops::{OutputBinding, ViewSource};
 use straightline_runtime::plan::ArgPtr;
 

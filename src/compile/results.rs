@@ -6,8 +6,9 @@ use crate::error::{Error, Result};
 use crate::modes::functionalize::{self, Leaf, Owner, Place};
 use crate::tensor::{Held, Tensor};
 use std::collections::HashMap;
-use straightline_passes::ir::graph::{TensorMeta, ValueRef};
-use straightline_passes::ir::layout;
+use straightline_catalog::TensorMeta;
+use straightline_catalog::layout;
+use straightline_passes::ir::graph::ValueRef;
 
 /// The source of each result; values that the graph must output are appended to `values`.
 ///

@@ -14,8 +14,9 @@ use crate::modes::outside::Asked;
 use crate::tensor::{Held, Tensor};
 use std::fmt;
 use std::time::{Duration, Instant};
-use straightline_passes::ir::graph::{Graph, TensorMeta, ValueRef};
-use straightline_passes::ir::{DType, default_dtype};
+use straightline_catalog::TensorMeta;
+use straightline_catalog::{DType, default_dtype};
+use straightline_passes::ir::graph::{Graph, ValueRef};
 use straightline_passes::rewrite::{RewriteOptions, RewriteReport, rewrite};
 use straightline_passes::schedule::loops::Schedule;
 use straightline_passes::schedule::{ScheduleOptions, schedule};
@@ -299,7 +300,7 @@ impl Lowered {
     /// that they had: an operand that stands for its copy, a number that stands for its view.
     fn restrided(&self) -> Vec<(usize, TensorMeta)> {
         let metas = |g: &Graph| -> Vec<TensorMeta> {
-            g.outputs().into_iter().map(|v| g.meta(v).clone()).collect()
+            g.outputs().iter().map(|v| g.meta(*v).clone()).collect()
         };
         let (old, new) = (metas(&self.traced.graph), metas(&self.graph));
         let pairs = old.into_iter().zip(new).enumerate();

@@ -9,8 +9,8 @@ use crate::modes::outside::Asked;
 use crate::tensor::access::{self, Overlap};
 use crate::tensor::{Held, Tensor};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use straightline_passes::ir::graph::TensorMeta;
-use straightline_passes::ir::{DType, default_dtype};
+use straightline_catalog::TensorMeta;
+use straightline_catalog::{DType, default_dtype};
 
 /// What was true of a closed-over tensor.
 #[derive(Debug)]

@@ -20,8 +20,8 @@
 use super::keyset::DispatchKeySet;
 use super::value::{Stack, Value};
 use crate::tensor::{Generator, Tensor};
-use straightline_passes::ir::schema::SchemaType;
-use straightline_passes::ir::{DType, Device, Layout, MemoryFormat, QScheme, Scalar};
+use straightline_catalog::schema::SchemaType;
+use straightline_catalog::{DType, Device, Layout, MemoryFormat, QScheme, Scalar};
 
 pub(super) mod sealed {
     /// Keeps [`Arg`](super::Arg) closed: the erased call is sound because each argument type has

@@ -4,7 +4,7 @@
 //! keys, tables and tensors are ready for them. `PrivateUse1` can be given a name of its own.
 
 use super::key::DispatchKey;
-use straightline_passes::ir::device;
+use straightline_catalog::device;
 
 pub use device::RenameBackendError;
 

@@ -12,15 +12,15 @@ use super::wrapped_views::is_reshape;
 use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::schema::FunctionSchema;
-use straightline_passes::ir::{Device, layout};
+use straightline_catalog::schema::FunctionSchema;
+use straightline_catalog::{Device, Op, layout};
 
 /// What the fallback itself is made of: a backend must have these.
-const PRIMITIVES: [&str; 4] = [
-    "aten::_copy_from",
-    "aten::_copy_from_and_resize",
-    "aten::empty.memory_format",
-    "aten::empty_strided",
+const PRIMITIVES: [Op; 4] = [
+    Op::_copy_from,
+    Op::_copy_from_and_resize,
+    Op::empty_memory_format,
+    Op::empty_strided,
 ];
 
 /// What the CPU fallback does with an operator whose result is a view of an argument: memory of two
@@ -102,7 +102,7 @@ pub fn call_on_cpu(op: OperatorHandle, stack: &mut Stack, views: ViewFallback) -
         .into());
     };
     let target = target_device(&stack[base..]);
-    if PRIMITIVES.contains(&name().as_str()) {
+    if PRIMITIVES.iter().any(|primitive| op.is(*primitive)) {
         let device = backend_of(&stack[base..]);
         return Err(DispatchError::CpuFallbackPrimitive { op: name(), device }.into());
     }
@@ -224,7 +224,7 @@ impl Copies {
             return Ok(false);
         }
         let key = DispatchKey::dense(t.device().kind);
-        Ok(super::dispatcher::operator("aten::as_strided")?.registers(key))
+        Ok(super::dispatcher::handle_of(Op::as_strided)?.registers(key))
     }
 
     /// The copy of the whole storage of a tensor.

@@ -13,7 +13,8 @@ use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Once, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use straightline_passes::ir::schema::{FunctionSchema, OperatorName};
+use straightline_catalog::Op;
+use straightline_catalog::schema::{FunctionSchema, OperatorName};
 
 /// The fallback of each slot.
 pub(super) type Fallbacks = [Option<&'static Record>; NUM_RUNTIME_ENTRIES];
@@ -130,6 +131,15 @@ pub fn operator(name: &str) -> Result<OperatorHandle> {
     };
     outside::asks_operator(found.as_ref().ok().copied());
     found
+}
+
+/// The operator that the catalogue, or one from outside, calls so.
+///
+/// # Errors
+///
+/// Its library is gone.
+pub(crate) fn handle_of(op: Op) -> Result<OperatorHandle> {
+    find_or_error(&op.schema().name)
 }
 
 /// Overloads that a name stands for before others, as PyTorch's functions choose by their arguments.
@@ -251,16 +261,16 @@ impl Dispatcher {
         self.write().libraries.remove(namespace);
     }
 
+    /// Defines the operator with this schema, which `named` enters in the catalogue or finds there.
     pub(super) fn define(
         &self,
-        schema: FunctionSchema,
+        schema: &FunctionSchema,
+        named: impl FnOnce() -> Op,
         site: Site,
         inferred: bool,
-        tags: Vec<String>,
     ) -> Result<OperatorHandle> {
         let mut state = self.write();
-        let name = schema.name.clone();
-        let op = state.entry(&name);
+        let op = state.entry(&schema.name);
         let result = (|| {
             if let Some(first) = op.0.definition() {
                 return Err(DispatchError::AlreadyDefined {
@@ -272,9 +282,9 @@ impl Dispatcher {
             }
             // kernels that came before their schema are checked now
             for record in op.0.kernels().values().flatten() {
-                check_schema(&schema, site, record)?;
+                check_schema(schema, site, record)?;
             }
-            let definition = Definition::new(schema, site, inferred, tags);
+            let definition = Definition::new(named(), site, inferred);
             op.0.set_definition(Some(Box::leak(Box::new(definition))));
             Ok(())
         })();
@@ -291,6 +301,9 @@ impl Dispatcher {
         let listeners = self.read().listeners.clone();
         // while the schema can still be read
         listener::tell(&listeners, RegistrationEvent::Removed(op));
+        if let Some(of) = op.op() {
+            of.forget();
+        }
         let mut state = self.write();
         op.0.set_definition(None);
         state.settle(op, None);
@@ -308,7 +321,7 @@ impl Dispatcher {
         let record = Record::new(kernel, site);
         let result = (|| {
             if let Some(d) = op.0.definition() {
-                check_schema(&d.schema, d.site, record)?;
+                check_schema(d.schema, d.site, record)?;
             }
             if let Some(signature) = record.kernel.signature()
                 && let Some((first, first_at)) = op.0.pin(signature, site)

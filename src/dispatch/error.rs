@@ -3,8 +3,8 @@
 use super::key::DispatchKey;
 use super::keyset::DispatchKeySet;
 use std::fmt;
-use straightline_passes::ir::Device;
-use straightline_passes::ir::schema::{SchemaMismatch, SchemaParseError};
+use straightline_catalog::Device;
+use straightline_catalog::schema::{SchemaMismatch, SchemaParseError};
 
 /// A place in the source where something was registered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

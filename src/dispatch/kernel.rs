@@ -12,7 +12,7 @@ use std::any::TypeId;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use straightline_passes::ir::schema::{FunctionSchema, SchemaType};
+use straightline_catalog::schema::{FunctionSchema, SchemaType};
 
 /// A pointer to a trampoline whose real type only the signature knows.
 pub(super) type Erased = unsafe fn();

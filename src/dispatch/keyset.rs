@@ -6,7 +6,7 @@
 use super::key::{BackendComponent, DispatchKey, NUM_FUNCTIONALITIES};
 use std::fmt;
 use std::ops::{BitAnd, BitOr, BitOrAssign, BitXor, Sub};
-use straightline_passes::ir::DeviceType;
+use straightline_catalog::DeviceType;
 
 /// A set of runtime dispatch keys.
 ///

@@ -7,7 +7,8 @@ use super::key::DispatchKey;
 use super::operator::{OperatorHandle, Record};
 use crate::error::Result;
 use std::fmt;
-use straightline_passes::ir::schema::{
+use straightline_catalog::Op;
+use straightline_catalog::schema::{
     Argument, Declaration, FunctionSchema, OperatorName, Return, SchemaType,
 };
 
@@ -323,8 +324,8 @@ impl Library {
             }
             .into());
         }
-        let tags = tags.iter().map(ToString::to_string).collect();
-        let op = dispatcher().define(schema, site, inferred, tags)?;
+        let named = || Op::define(&schema, tags);
+        let op = dispatcher().define(&schema, named, site, inferred)?;
         self.registrations.push(Registration::Definition(op));
         if let Some(kernel) = kernel
             && let Err(e) = self.register(op.name(), None, kernel, site)
@@ -335,6 +336,14 @@ impl Library {
             return Err(e);
         }
         Ok(op)
+    }
+
+    /// Defines an operator of the catalogue.
+    pub(crate) fn declare(&mut self, op: Op) -> Result<OperatorHandle> {
+        let site = self.here();
+        let defined = dispatcher().define(op.schema(), || op, site, false)?;
+        self.registrations.push(Registration::Definition(defined));
+        Ok(defined)
     }
 
     fn register(

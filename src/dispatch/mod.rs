@@ -18,7 +18,6 @@
 //! | `custom_op`, `opcheck` | an operator with all that belongs to it in one go; whether it keeps its word |
 //! | `whole` | kernels of several kernels, which hold their operands from the first to the last |
 //! | `listener` | being told of definitions |
-//! | `similar` | names that may be meant by a wrong one |
 //! | `tls`, `trace` | the thread's key sets and its trace |
 //! | `record` | observers of calls: what a profiler registers |
 //! | `backend`, `cpu_fallback` | names of backends from outside; the operators they lack |
@@ -52,7 +51,6 @@ mod opcheck;
 mod operator;
 mod record;
 mod recursion;
-mod similar;
 mod slots;
 mod table;
 #[cfg(test)]
@@ -72,7 +70,7 @@ pub use custom_op::{
 pub use dispatcher::{
     all_operators, dangling_impls, default_overload, find, find_schema, operator,
 };
-pub(crate) use dispatcher::{fallback_epochs, generation, overloads, plans_look_again};
+pub(crate) use dispatcher::{fallback_epochs, generation, handle_of, overloads, plans_look_again};
 pub use dump::{dump, dump_registrations, dump_table};
 pub use error::{DispatchError, MissingKernel, Site};
 pub use kernel::{Args, IntoKernel, Kernel, WithKeySet};
@@ -91,10 +89,9 @@ pub use record::{
     ThreadObserver, record_function, record_scope, thread_id,
 };
 pub(crate) use recursion::check_captured;
-pub use similar::similar_operators;
 /// The schema language: [`FunctionSchema`](schema::FunctionSchema) is what a schema string says.
-pub use straightline_passes::ir::effects::Effects;
-pub use straightline_passes::ir::schema;
+pub use straightline_catalog::schema;
+pub use straightline_catalog::{Effects, similar_operators};
 pub use table::{Provenance, rule_for};
 pub use tls::{ExcludeGuard, ForceKeySetGuard, IncludeGuard, TlsKeySets, call_count, set_excluded};
 pub(crate) use tls::{Lines, line};

@@ -5,7 +5,7 @@ use super::value::{Stack, Value};
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
-use straightline_passes::ir::schema::SchemaType;
+use straightline_catalog::schema::SchemaType;
 
 /// A type whose values operators take and return (c10's custom classes).
 ///

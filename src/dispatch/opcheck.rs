@@ -13,9 +13,9 @@ use crate::modes::tracer::run_meta;
 use crate::tensor::Tensor;
 use crate::tensor::storage::Storage;
 use std::fmt;
-use straightline_passes::ir::DType;
-use straightline_passes::ir::graph::TensorMeta;
-use straightline_passes::ir::schema::{AliasInfo, FunctionSchema};
+use straightline_catalog::DType;
+use straightline_catalog::TensorMeta;
+use straightline_catalog::schema::{AliasInfo, FunctionSchema};
 
 /// Why a test of [`opcheck`] failed.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
@@ -229,10 +229,7 @@ impl Subject {
 
     /// The operator draws random numbers, so two calls are not alike.
     fn is_random(&self) -> bool {
-        self.op
-            .tags()
-            .iter()
-            .any(|t| t == "nondeterministic_seeded")
+        self.op.tags().contains(&"nondeterministic_seeded")
     }
 }
 

@@ -19,7 +19,7 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use straightline_passes::ir::schema::{FunctionSchema, OperatorName};
+use straightline_catalog::schema::{FunctionSchema, OperatorName};
 
 /// What kind of range is recorded. The numbers are c10's.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -67,21 +67,19 @@ impl RecordScope {
     }
 }
 
-/// Operators that are never observed: too small, or the profiler's own.
-const UNOBSERVED: [&str; 7] = [
-    "aten::size",
-    "aten::is_leaf",
-    "aten::output_nr",
-    "aten::_version",
-    "aten::is_complex",
-    "profiler::_record_function_enter",
-    "profiler::_record_function_exit",
-];
-
-/// Whether calls of an operator are shown to observers.
+/// Whether calls of an operator are shown to observers: not those of the smallest ones, nor the profiler's own.
 pub(super) fn is_observed(name: &OperatorName) -> bool {
-    let enter_new = name.name == "profiler::_record_function_enter_new";
-    !(enter_new || UNOBSERVED.contains(&name.name.as_str()))
+    match (name.namespace(), name.base()) {
+        (Some("aten"), base) => !matches!(
+            base,
+            "size" | "is_leaf" | "output_nr" | "_version" | "is_complex"
+        ),
+        (Some("profiler"), base) => !matches!(
+            base,
+            "_record_function_enter" | "_record_function_enter_new" | "_record_function_exit"
+        ),
+        _ => true,
+    }
 }
 
 enum What {

@@ -4,8 +4,8 @@ use super::keyset::DispatchKeySet;
 use super::object::Object;
 use crate::error::Result;
 use crate::tensor::{Generator, Tensor};
-use straightline_passes::ir::schema::{DefaultValue, SchemaType};
-use straightline_passes::ir::{DType, Device, Layout, MemoryFormat, QScheme, Scalar};
+use straightline_catalog::schema::{DefaultValue, SchemaType};
+use straightline_catalog::{DType, Device, Layout, MemoryFormat, QScheme, Scalar};
 
 /// The arguments of a boxed call, pushed in schema order; a kernel takes the last N and leaves its
 /// returns in their place.

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::tensor::{Tensor, access};
 use smallvec::SmallVec;
 use std::sync::Arc;
-use straightline_passes::ir::schema::FunctionSchema;
+use straightline_catalog::schema::FunctionSchema;
 
 /// What the trampoline of such a kernel reads.
 pub(super) struct Whole {

@@ -10,7 +10,8 @@ use super::value::{Stack, Value};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use std::sync::Arc;
-use straightline_passes::ir::Device;
+use straightline_catalog::Device;
+use straightline_catalog::Op;
 
 /// Registers all view operators of `aten` for a backend whose tensors wrap CPU tensors: the view
 /// is taken of the CPU tensor and wrapped, and shares its memory as views do. The operators that change a shape in place
@@ -61,7 +62,7 @@ pub fn wrapped_views(
         let ours = op.name().namespace() == Some("aten")
             && !op.registers(DispatchKey::CompositeImplicitAutograd)
             // a bit is a key of the tensor, whatever it wraps
-            && !MATH_BITS.contains(&op.name().to_string().as_str());
+            && !MATH_BITS.iter().any(|bit| op.is(*bit));
         let wrapped = wrapped.clone();
         let kernel = match ours {
             true if is_reshape(op) => Kernel::boxed(move |op, _, stack| wrapped.reshape(op, stack)),
@@ -74,11 +75,11 @@ pub fn wrapped_views(
 }
 
 /// The views that carry a bit.
-const MATH_BITS: [&str; 2] = ["aten::_conj", "aten::_neg_view"];
+const MATH_BITS: [Op; 2] = [Op::_conj, Op::_neg_view];
 
 /// Whether an operator changes the shape of its argument in place.
 pub(super) fn is_reshape(op: OperatorHandle) -> bool {
-    op.tags().iter().any(|tag| tag == "inplace_view")
+    op.tags().contains(&"inplace_view")
 }
 
 /// What a backend says of its tensors.

@@ -7,7 +7,7 @@ use crate::dispatch::{DispatchKey, DispatchKeySet, OperatorHandle, Value, operat
 use crate::error::Result;
 use crate::tensor::Tensor;
 use std::fmt;
-use straightline_passes::ir::schema::FunctionSchema;
+use straightline_catalog::schema::FunctionSchema;
 
 /// What a handler makes of a call.
 #[derive(Clone, Debug)]

@@ -23,7 +23,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
-use straightline_passes::ir::schema::{FunctionSchema, SchemaType};
+use straightline_catalog::schema::{FunctionSchema, SchemaType};
 
 /// A handler of every operator call on a thread.
 ///

@@ -16,8 +16,8 @@ use crate::tensor::storage::Storage;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::Arc;
-use straightline_passes::ir::Device;
-use straightline_passes::ir::schema::FunctionSchema;
+use straightline_catalog::Device;
+use straightline_catalog::schema::FunctionSchema;
 
 /// Makes fake tensors: they say that they are on `cpu`, or on a device that this machine does not have, and hold no
 /// data. Operators on them give fake tensors of the right shape, dtype and device, at the cost of the shapes alone; reading
@@ -329,7 +329,8 @@ fn result_device(op: OperatorHandle, schema: &FunctionSchema, args: &[Value]) ->
     let all = || args.iter().flat_map(Value::tensors);
     let name = op.name().to_string();
     // indices may stay on the CPU
-    if name.starts_with("aten::index.") || name.starts_with("aten::index_put") {
+    let base = op.name().base();
+    if base == "index" || base.starts_with("index_put") {
         return Ok(all().next().map_or(Device::CPU, Tensor::device));
     }
     let mut device = None;
@@ -385,7 +386,7 @@ fn kernel(op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> Result
     };
     if let Err(e) = done {
         let lacks = ["data_dependent_output", "dynamic_output_shape"];
-        let tagged = op.tags().iter().any(|tag| lacks.contains(&tag.as_str()));
+        let tagged = op.tags().iter().any(|tag| lacks.contains(tag));
         let known = matches!(e.kind(), ErrorKind::Index(_) | ErrorKind::Shape(_));
         return Err(match tagged && !known {
             true => Error::new(ErrorKind::DataDependent {

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::AddAssign;
 use std::rc::Rc;
-use straightline_passes::ir::layout;
-use straightline_passes::ir::schema::FunctionSchema;
+use straightline_catalog::layout;
+use straightline_catalog::schema::FunctionSchema;
 
 /// What calls of an operator cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -139,14 +139,14 @@ impl DispatchMode for FlopCounter {
             calls: 1,
             flops: match formula {
                 Some(formula) => formula(&call, &values),
-                None => product_flops(&call, &name),
+                None => product_flops(&call),
             },
             ..OpCost::default()
         };
         let results: Vec<&Tensor> = values.iter().flat_map(Value::tensors).collect();
         if !is_view(&call, &results) {
-            cost.element_ops = element_ops(&call, &name, &results);
-            cost.bytes_read = bytes_read(&call, &name);
+            cost.element_ops = element_ops(&call, &results);
+            cost.bytes_read = bytes_read(&call);
             cost.bytes_written = results.iter().map(|t| bytes(t)).sum();
         }
         *self.0.costs.borrow_mut().entry(name).or_default() += cost;
@@ -154,34 +154,24 @@ impl DispatchMode for FlopCounter {
     }
 }
 
-/// The operands of a matrix product, by their names in the schema.
-fn factors(name: &str) -> Option<[&'static str; 2]> {
-    Some(match name {
-        "aten::mm" | "aten::bmm" => ["self", "mat2"],
-        "aten::addmm" => ["mat1", "mat2"],
-        "aten::baddbmm" => ["batch1", "batch2"],
-        _ => return None,
-    })
-}
-
-/// `2 m n k`, times the batch.
-fn product_flops(call: &Call<'_>, name: &str) -> u64 {
-    let operand = |name| call.arg(name).and_then(Value::as_tensor);
-    if name == "aten::_scaled_dot_product_flash_attention_for_cpu" {
+/// `2 m n k`, times the batch, of the operands that the catalogue names.
+fn product_flops(call: &Call<'_>) -> u64 {
+    let names = call.op().op().map_or(&[][..], |op| op.facts().flops);
+    let operands: Option<Vec<&Tensor>> = (names.iter())
+        .map(|name| call.arg(name).and_then(Value::as_tensor))
+        .collect();
+    match operands.as_deref() {
+        Some([a, b]) => {
+            let columns = b.sizes().last().copied().unwrap_or(1);
+            2 * a.numel().unsigned_abs() * columns.unsigned_abs()
+        }
         // the products with keys and with values
-        let sizes = |name| operand(name).map(Tensor::sizes);
-        let (Some(&[b, h, t, d]), Some(&[.., s, _]), Some(&[.., e])) =
-            (sizes("query"), sizes("key"), sizes("value"))
-        else {
-            return 0;
-        };
-        return (2 * b * h * t * s * (d + e)).unsigned_abs();
+        Some([query, key, value]) => match (query.sizes(), key.sizes(), value.sizes()) {
+            (&[b, h, t, d], &[.., s, _], &[.., e]) => (2 * b * h * t * s * (d + e)).unsigned_abs(),
+            _ => 0,
+        },
+        _ => 0,
     }
-    let Some([Some(a), Some(b)]) = factors(name).map(|names| names.map(operand)) else {
-        return 0;
-    };
-    let columns = b.sizes().last().copied().unwrap_or(1);
-    2 * a.numel().unsigned_abs() * columns.unsigned_abs()
 }
 
 /// Whether the call only looks at memory in another way.
@@ -193,17 +183,13 @@ fn is_view(call: &Call<'_>, results: &[&Tensor]) -> bool {
             .all(|r| call.tensors().any(|t| t.shares_storage_with(r)))
 }
 
-fn element_ops(call: &Call<'_>, name: &str, results: &[&Tensor]) -> u64 {
-    let tagged = |tag: &str| call.op().tags().iter().any(|t| t == tag);
+fn element_ops(call: &Call<'_>, results: &[&Tensor]) -> u64 {
+    let tagged = |tag: &str| call.op().tags().contains(&tag);
     let largest = |n: Option<i64>| n.unwrap_or(0).unsigned_abs();
     if tagged("pointwise") {
         return largest(results.iter().map(|t| t.numel()).max());
     }
-    let normalises = matches!(
-        name,
-        "aten::_softmax" | "aten::_log_softmax" | "aten::native_layer_norm"
-    );
-    if tagged("reduction") || normalises {
+    if tagged("reduction") {
         return largest(call.tensors().map(Tensor::numel).max());
     }
     0
@@ -215,10 +201,10 @@ fn bytes(t: &Tensor) -> u64 {
     elements.unsigned_abs() * t.dtype().size() as u64
 }
 
-fn bytes_read(call: &Call<'_>, name: &str) -> u64 {
+fn bytes_read(call: &Call<'_>) -> u64 {
     let mut seen: Vec<&Tensor> = Vec::new();
     for (i, value) in call.args().iter().enumerate() {
-        if i == 0 && overwrites(call.schema(), name) {
+        if i == 0 && overwrites(call.schema()) {
             continue;
         }
         for t in value.tensors() {
@@ -230,11 +216,12 @@ fn bytes_read(call: &Call<'_>, name: &str) -> u64 {
     seen.into_iter().map(bytes).sum()
 }
 
-/// Whether what the first argument holds does not matter.
-fn overwrites(schema: &FunctionSchema, name: &str) -> bool {
-    let fills = ["aten::copy_", "aten::fill_", "aten::zero_"];
-    let shape_only = name.contains("_like") || name.starts_with("aten::new_");
-    shape_only || (schema.is_mutable() && fills.iter().any(|f| name.starts_with(f)))
+/// Whether what the first argument holds does not matter: it is filled, or gives its shape alone.
+fn overwrites(schema: &FunctionSchema) -> bool {
+    match schema.name.base() {
+        "copy_" | "fill_" | "zero_" => true,
+        base => base.ends_with("_like") || base.starts_with("new_"),
+    }
 }
 
 impl fmt::Display for FlopCounter {

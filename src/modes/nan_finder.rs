@@ -12,7 +12,7 @@ use num_complex::Complex;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
-use straightline_passes::ir::DType;
+use straightline_catalog::DType;
 
 /// What was found.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -4,8 +4,7 @@ use crate::dispatch::{DispatchKey, Kernel, Library, RegistrationEvent, on_regist
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// For every operator of `aten`, registers the kernels that `kernels` has for its name (without
-/// the namespace) as soon as it is defined, and takes them back when it goes.
+/// For every operator of `aten`, registers the kernels that `kernels` has for its name as soon as it is defined, and takes them back when it goes.
 pub(super) fn register(
     kernels: impl Fn(&str) -> Vec<(DispatchKey, Kernel)> + Send + Sync + 'static,
 ) {
@@ -15,10 +14,11 @@ pub(super) fn register(
             RegistrationEvent::Defined(op) => (op, true),
             RegistrationEvent::Removed(op) => (op, false),
         };
-        let full = op.name().to_string();
-        let Some(name) = full.strip_prefix("aten::") else {
+        if op.name().namespace() != Some("aten") {
             return;
-        };
+        }
+        let full = op.name().to_string();
+        let name = full.as_str();
         if !defined {
             // the libraries go after the lock
             let gone = held

@@ -3,8 +3,8 @@
 use super::Call;
 use crate::dispatch::Value;
 use crate::tensor::Tensor;
-use straightline_passes::ir::schema::{DefaultValue, SchemaType};
-use straightline_passes::ir::{Layout, MemoryFormat, Scalar};
+use straightline_catalog::schema::{DefaultValue, SchemaType};
+use straightline_catalog::{Layout, MemoryFormat, Scalar};
 
 /// `f32[2,3]`.
 pub(super) fn tensor(t: &Tensor) -> String {

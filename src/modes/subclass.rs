@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::tensor::Tensor;
 use std::any::{Any, TypeId};
 use std::sync::Arc;
-use straightline_passes::ir::{DType, Device};
+use straightline_catalog::{DType, Device};
 
 /// What a wrapper tensor holds, and what operators do when they meet one. [`wrap`] makes the
 /// tensor.

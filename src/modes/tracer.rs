@@ -17,24 +17,19 @@ use crate::tensor::Tensor;
 use crate::tensor::storage::Storage;
 use smallvec::SmallVec;
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use straightline_passes::ir::effects::draws;
-use straightline_passes::ir::graph::{
-    Arg, EagerCall, Graph, Provenance, SourceLine, TensorMeta, ValueRef,
-};
-use straightline_passes::ir::schema::FunctionSchema;
-use straightline_passes::ir::{Device, Dims, Scalar, layout};
+use straightline_catalog::schema::FunctionSchema;
+use straightline_catalog::{Arg, TensorMeta};
+use straightline_catalog::{Device, Dims, Scalar, layout};
+use straightline_passes::ir::graph::{EagerCall, Graph, Provenance, SourceLine, ValueRef};
 
 /// The graph that this thread is capturing.
 pub(crate) struct Recording {
     /// What has been recorded.
     pub(crate) graph: Graph,
-    /// Argument names per operator, shared among the calls.
-    names: HashMap<Arc<str>, Arc<[Arc<str>]>>,
     /// The operator that the user called, while it runs, and the line.
-    outer_op: Option<Arc<str>>,
+    outer_op: Option<OperatorHandle>,
     /// The line that called it.
     line: Option<Line>,
     /// The call that eager code makes in place of the one that is recorded next.
@@ -77,7 +72,6 @@ pub(crate) fn start() -> Result<u64> {
     RECORDING.with_borrow_mut(|r| {
         *r = Some(Recording {
             graph: Graph::new(),
-            names: HashMap::new(),
             outer_op: None,
             line: None,
             eager: None,
@@ -105,7 +99,8 @@ pub(crate) fn in_operator() -> bool {
 
 /// The operator that the captured function called and that is running.
 pub(crate) fn operator_name() -> Option<Arc<str>> {
-    RECORDING.with_borrow(|r| r.as_ref()?.outer_op.clone())
+    let op = RECORDING.with_borrow(|r| r.as_ref()?.outer_op)?;
+    Some(op.name().to_string().into())
 }
 
 /// The line that called it.
@@ -187,7 +182,7 @@ pub(crate) fn kernel() -> Kernel {
 fn enter(op: OperatorHandle) -> bool {
     RECORDING.with_borrow_mut(|r| match r {
         Some(r) if r.outer_op.is_none() => {
-            r.outer_op = Some(op.name().to_string().into());
+            r.outer_op = Some(op);
             r.line = crate::dispatch::line();
             true
         }
@@ -224,20 +219,15 @@ fn eager_call(op: OperatorHandle, args: &[Value]) -> Option<Arc<EagerCall>> {
     let mut operands = Vec::new();
     let args = (args.iter())
         .map(|v| {
-            to_arg(op, v, &mut |t| {
+            to_arg(op.name(), v, &mut |t| {
                 operands.push(t.meta());
                 Ok(operands.len() as u32 - 1)
             })
         })
         .collect::<Result<_>>()
         .ok()?;
-    let schema = op.schema()?;
-    Some(Arc::new(EagerCall {
-        op: op.name().to_string().into(),
-        args,
-        names: schema.args.iter().map(|a| a.name.as_str().into()).collect(),
-        operands,
-    }))
+    let op = op.op()?;
+    Some(Arc::new(EagerCall { op, args, operands }))
 }
 
 /// A tensor with the same shape on the Meta device.
@@ -335,8 +325,12 @@ pub(crate) fn meta_arguments(args: &[Value]) -> (Vec<Value>, Device) {
 /// Puts `meta` in the place of devices; of a factory also where it was left out.
 pub(crate) fn devices_to_meta(schema: &FunctionSchema, args: &mut [Value], factory: bool) {
     for (v, a) in args.iter_mut().zip(&schema.args) {
-        let left_out = a.name == "device" && factory;
-        if left_out || matches!(v, Value::Device(_)) {
+        let given = match &*v {
+            Value::Device(_) => true,
+            Value::String(s) => a.name == "device" && s.parse::<Device>().is_ok(),
+            v => v.is_none() && a.name == "device" && factory,
+        };
+        if given {
             *v = Value::Device(Device::META);
         }
     }
@@ -404,7 +398,7 @@ fn own_generator(op: OperatorHandle) -> Error {
 #[cold]
 fn check_complex(op: OperatorHandle, args: &[Value]) -> Result<()> {
     let name = op.name();
-    if name.namespace() != Some("aten") || draws(&name.to_string()) {
+    if name.namespace() != Some("aten") || op.op().is_some_and(|op| op.facts().draws) {
         return Ok(());
     }
     let one = |t: &Tensor| {
@@ -475,7 +469,7 @@ fn record(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
     }
     let mut graph_args = Vec::with_capacity(args.len());
     for v in &args {
-        graph_args.push(to_arg(op, v, &mut value_of)?);
+        graph_args.push(to_arg(op.name(), v, &mut value_of)?);
     }
     let mut metas: Vec<TensorMeta> = Vec::new();
     for t in results.iter().flat_map(Value::tensors) {
@@ -487,22 +481,17 @@ fn record(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
         false => op,
     };
     let (capture, first) = with_recording(|r| {
-        let name: Arc<str> = op.name().to_string().into();
-        let names = r
-            .names
-            .entry(name.clone())
-            .or_insert_with(|| schema.args.iter().map(|a| a.name.as_str().into()).collect())
-            .clone();
-        let outer_op = r.outer_op.clone().filter(|o| *o != name);
-        let effects = op.effects_of(&graph_args, Some(&metas));
-        let first = r
-            .graph
-            .call_shared(name, names, graph_args, metas.iter().cloned().collect());
-        r.graph.set_effects(first.node, effects);
+        let called = op
+            .op()
+            .ok_or_else(|| Error::compile(format!("`{}` has no schema", op.name())))?;
+        let results = metas.iter().cloned().collect();
+        let graph_args = (called.fitted(graph_args)).map_err(|e| Error::compile(e.to_string()))?;
+        let first = r.graph.complete_call(called, graph_args, results);
         r.graph.node_mut(first.node).provenance = Provenance {
             location: r.line.map(SourceLine::Caller),
-            outer_op,
+            outer_op: r.outer_op.and_then(|op| op.op()).filter(|op| *op != called),
             eager: r.eager.clone(),
+            text: None,
         };
         Ok((r.id, first))
     })?;
@@ -530,9 +519,15 @@ fn record(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
     Ok(())
 }
 
+/// The arguments of a call without its tensors, as far as a graph can have them.
+pub(crate) fn shape_args(args: &[Value]) -> Result<Vec<Arg<()>>> {
+    let arg = |v: &Value| to_arg("a view operator", v, &mut |_| Ok(()));
+    args.iter().map(arg).collect()
+}
+
 /// A value as an argument in a graph, its tensors as `tensor` has them.
 fn to_arg<V>(
-    op: OperatorHandle,
+    op: impl std::fmt::Display,
     v: &Value,
     tensor: &mut dyn FnMut(&Tensor) -> Result<V>,
 ) -> Result<Arg<V>> {
@@ -565,7 +560,7 @@ fn to_arg<V>(
             return Err(Error::compile(format!(
                 "`{}` takes a {} argument, which cannot be captured: call it outside `compile()` \
                  and pass the result in",
-                op.name(),
+                op,
                 v.type_name()
             )));
         }
@@ -593,7 +588,7 @@ impl Recording {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use straightline_passes::ir::DType;
+    use straightline_catalog::DType;
 
     #[test]
     fn meta_arguments_follow_an_explicit_device() {

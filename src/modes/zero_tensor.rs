@@ -3,13 +3,13 @@
 //! A product with one stays one, a sum takes the other operand, views of one are ones; every other
 //! operator gets ordinary zeros, and writing one is an error.
 
-use super::math_bits::{MathBit, ZERO};
+use super::math_bits::MathBit;
 use super::tracer;
-use crate::dispatch::{DispatchKey, IntoKernel, Kernel, Library, Value, operator};
+use crate::dispatch::{DispatchKey, IntoKernel, Kernel, Library, Value, handle_of};
 use crate::error::{Error, Result};
 use crate::ops::{aten, math_bits::IMMUTABLE, shape_inplace, view};
 use crate::tensor::Tensor;
-use straightline_passes::ir::{Device, Scalar};
+use straightline_catalog::{Device, Op, Scalar, modes_of, rules};
 
 const BIT: MathBit = MathBit {
     key: DispatchKey::ZeroTensor,
@@ -25,13 +25,13 @@ fn materialize(t: &Tensor) -> Result<Tensor> {
 }
 
 /// What the operator gives for operands of these shapes, without data, and on which device.
-fn shape_of(op: &str, a: &Tensor, b: &Tensor, rest: &[Value]) -> Result<(Tensor, Device)> {
+fn shape_of(op: Op, a: &Tensor, b: &Tensor, rest: &[Value]) -> Result<(Tensor, Device)> {
     let mut stack = vec![
         Value::Tensor(tracer::to_meta(a)),
         Value::Tensor(tracer::to_meta(b)),
     ];
     stack.extend_from_slice(rest);
-    operator(op)?.redispatch_boxed(DispatchKey::Meta.into(), &mut stack)?;
+    handle_of(op)?.redispatch_boxed(DispatchKey::Meta.into(), &mut stack)?;
     let device = if a.dim() == 0 && a.device().is_cpu() {
         b.device()
     } else {
@@ -48,16 +48,16 @@ fn zeros_like_shape((out, device): &(Tensor, Device)) -> Result<Tensor> {
 }
 
 fn mul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
-    zeros_like_shape(&shape_of("aten::mul.Tensor", a, b, &[])?)
+    zeros_like_shape(&shape_of(Op::mul_Tensor, a, b, &[])?)
 }
 
 fn cross(a: &Tensor, b: &Tensor, dim: i64) -> Result<Tensor> {
     let dim = [Value::from(dim)];
-    zeros_like_shape(&shape_of("aten::linalg_cross", a, b, &dim)?)
+    zeros_like_shape(&shape_of(Op::linalg_cross, a, b, &dim)?)
 }
 
 fn div(a: &Tensor, b: &Tensor) -> Result<Tensor> {
-    let shape = shape_of("aten::div.Tensor", a, b, &[])?;
+    let shape = shape_of(Op::div_Tensor, a, b, &[])?;
     let (out, device) = &shape;
     // as PyTorch has it: 0/0 is NaN where both are known to be zero, and x/0 infinite for all x
     let value = match (a.is_zerotensor(), b.is_zerotensor()) {
@@ -77,7 +77,7 @@ fn div(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 }
 
 fn add(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    sum("aten::add.Tensor", a, b, alpha, alpha)
+    sum(Op::add_Tensor, a, b, alpha, alpha)
 }
 
 fn sub(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {
@@ -87,11 +87,11 @@ fn sub(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {
         Scalar::Float(x) => Scalar::Float(-x),
         Scalar::Complex(re, im) => Scalar::Complex(-re, -im),
     };
-    sum("aten::sub.Tensor", a, b, alpha, negated)
+    sum(Op::sub_Tensor, a, b, alpha, negated)
 }
 
 /// `a + factor * b` where at least one is zero.
-fn sum(op: &str, a: &Tensor, b: &Tensor, alpha: Scalar, factor: Scalar) -> Result<Tensor> {
+fn sum(op: Op, a: &Tensor, b: &Tensor, alpha: Scalar, factor: Scalar) -> Result<Tensor> {
     let shape = shape_of(op, a, b, &[Value::from(alpha)])?;
     let (out, device) = &shape;
     let copy = |t: &Tensor| {
@@ -122,19 +122,19 @@ pub(super) fn register() -> Result<()> {
     Ok(())
 }
 
-/// The kernels that an operator of `aten` gets, by its name.
+/// The kernels that an operator of this name gets.
 pub(super) fn kernels_of(name: &str) -> Vec<(DispatchKey, Kernel)> {
-    let kernel = match name {
-        "mul.Tensor" => mul.into_kernel(),
-        "linalg_cross" => cross.into_kernel(),
-        "div.Tensor" => div.into_kernel(),
-        "add.Tensor" => add.into_kernel(),
-        "sub.Tensor" => sub.into_kernel(),
+    let kernel = match Op::named(name) {
+        Some(Op::mul_Tensor) => mul.into_kernel(),
+        Some(Op::linalg_cross) => cross.into_kernel(),
+        Some(Op::div_Tensor) => div.into_kernel(),
+        Some(Op::add_Tensor) => add.into_kernel(),
+        Some(Op::sub_Tensor) => sub.into_kernel(),
         // what reads no memory needs no memory
-        "view" => view::view.into_kernel(),
-        "as_strided" => view::as_strided.into_kernel(),
-        "_reshape_alias" => shape_inplace::reshape_alias.into_kernel(),
-        _ if ZERO.contains(&name) => Kernel::fallthrough(),
+        Some(Op::view) => view::view.into_kernel(),
+        Some(Op::as_strided) => view::as_strided.into_kernel(),
+        Some(Op::_reshape_alias) => shape_inplace::reshape_alias.into_kernel(),
+        _ if modes_of(name).math_bits.contains(&rules::MathBit::Zero) => Kernel::fallthrough(),
         _ => return Vec::new(),
     };
     vec![(BIT.key, kernel)]

@@ -7,36 +7,9 @@ use super::view;
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, Dims, Scalar};
+use straightline_catalog::{DType, Dims, Scalar};
 
 // ---- views ------------------------------------------------------------------------------------
-
-/// Windows of `size` along a dimension, one each `step`; the window becomes the last dimension.
-pub(crate) fn unfold(t: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
-    let d = wrap_dim(dimension, t.dim())?;
-    // a tensor without dimensions counts as one element along one dimension
-    let n = t.sizes().get(d).copied().unwrap_or(1);
-    if size < 0 {
-        return Err(Error::runtime(format!("size is {size} but must be >= 0")));
-    }
-    if size > n {
-        return Err(Error::runtime(format!(
-            "maximum size for tensor at dimension {d} is {n} but size is {size}"
-        )));
-    }
-    if step <= 0 {
-        return Err(Error::runtime(format!("step is {step} but must be > 0")));
-    }
-    let (mut sizes, mut strides) = (Dims::from_slice(t.sizes()), Dims::from_slice(t.strides()));
-    let stride = strides.get(d).copied().unwrap_or(1);
-    if t.dim() > 0 {
-        sizes[d] = (n - size) / step + 1;
-        strides[d] = step.saturating_mul(stride);
-    }
-    sizes.push(size);
-    strides.push(stride);
-    Ok(t.with_geometry(sizes, strides, t.storage_offset()))
-}
 
 /// The same bytes as elements of another dtype.
 pub(crate) fn view_dtype(t: &Tensor, dtype: DType) -> Result<Tensor> {

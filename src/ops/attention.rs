@@ -5,7 +5,7 @@ use super::copy;
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Dims, layout};
+use straightline_catalog::{DType, Dims, layout};
 use straightline_runtime::cpu::kernels::attention::{Attention, Heads, attention};
 
 /// Whether the mask of an attention of 4-D operands is one that the fused kernel takes.

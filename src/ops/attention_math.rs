@@ -4,7 +4,7 @@ use super::attention::check_flash;
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, Dims, MemoryFormat, Scalar};
+use straightline_catalog::{DType, Dims, MemoryFormat, Scalar};
 
 const ONE: Scalar = Scalar::Int(1);
 

@@ -4,7 +4,7 @@ use super::common::{check_sizes, promote, wrap_dim};
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, Device, Layout, Scalar};
+use straightline_catalog::{DType, Device, Layout, Scalar};
 
 /// Matrices one after another along the diagonal of zeros; a vector is one row.
 pub(crate) fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {

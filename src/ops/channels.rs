@@ -1,7 +1,7 @@
 //! Channels-last memory: PyTorch's rules for which results have it.
 
 use crate::tensor::Tensor;
-use straightline_passes::ir::{Dims, MemoryFormat, layout};
+use straightline_catalog::{Dims, MemoryFormat, layout};
 
 /// The order of dimensions in memory that PyTorch's `suggest_memory_format` finds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,7 +5,7 @@ use super::dense::{dense, slice, slice_mut, with_float};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ops::aten;
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Dims, Scalar, layout};
+use straightline_catalog::{DType, Dims, Scalar, layout};
 use straightline_runtime::cpu::kernels::KernelError;
 use straightline_runtime::cpu::kernels::class_loss::{Incoming, Nll, Reduction};
 

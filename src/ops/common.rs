@@ -4,8 +4,9 @@ use super::channels::{Order, is_channels_last_contiguous};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use smallvec::SmallVec;
-use straightline_passes::ir::promote::{Operand, result_type};
-use straightline_passes::ir::{DType, Device, Dims, Scalar, layout};
+use straightline_catalog::promote::{Operand, result_type};
+use straightline_catalog::view;
+use straightline_catalog::{DType, Device, Dims, Scalar, layout};
 
 fn operand(t: &Tensor) -> Operand {
     Operand {
@@ -43,7 +44,7 @@ pub(crate) fn promote_scalar(t: &Tensor, s: Scalar) -> DType {
 
 /// Operators that compute in floating point turn integers into the default float type.
 pub(crate) fn float_of(dtype: DType) -> DType {
-    straightline_passes::ir::promote::int_to_float(dtype)
+    straightline_catalog::promote::int_to_float(dtype)
 }
 
 /// The sizes that tensors broadcast to.
@@ -140,15 +141,7 @@ pub(crate) fn sorted_strides(sizes: &[i64], operands: &[&Tensor]) -> Dims {
 
 /// A dimension counted from the front, `-rank <= dim < rank`; a 0-dim tensor counts as one-dim.
 pub(crate) fn wrap_dim(dim: i64, rank: usize) -> Result<usize> {
-    let n = rank.max(1) as i64;
-    if dim < -n || dim >= n {
-        return Err(Error::index(format!(
-            "Dimension out of range (expected to be in range of [{}, {}], but got {dim})",
-            -n,
-            n - 1
-        )));
-    }
-    Ok(if dim < 0 { dim + n } else { dim } as usize)
+    Ok(view::wrap_dim(dim, rank)?)
 }
 
 /// Several dimensions, none twice; none given (or an empty list) means all. Sorted.

@@ -4,7 +4,7 @@ use super::common::check_devices;
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, Scalar};
+use straightline_catalog::{DType, Scalar};
 
 /// Whether sizes and all elements are equal; NaN equals nothing. Reads data.
 pub(crate) fn equal(a: &Tensor, b: &Tensor) -> Result<bool> {

@@ -4,7 +4,8 @@ use super::common::{broadcast, check_devices, float_of, laid_out_like, result_st
 use super::{aten, copy, math_bits, matmul, pointwise};
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Dims, Scalar, layout};
+use straightline_catalog::prims::UnaryOp;
+use straightline_catalog::{DType, Dims, Scalar, layout};
 use straightline_runtime::cpu::kernels::complex::{self, Function};
 
 /// Another tensor over the same memory, with elements of another dtype; the bits stay.
@@ -172,7 +173,7 @@ pub(crate) fn sgn(t: &Tensor) -> Result<Tensor> {
     if t.dtype().is_complex() {
         return apply(Function::Sgn, t, t.dtype());
     }
-    pointwise::sign(t)
+    pointwise::elementary(UnaryOp::Sign, t)
 }
 
 pub(crate) fn sgn_(t: &Tensor) -> Result<Tensor> {

@@ -5,7 +5,8 @@ use super::pointwise;
 use super::special::zip_with;
 use crate::error::Result;
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Scalar};
+use straightline_catalog::prims::UnaryOp;
+use straightline_catalog::{DType, Scalar};
 use straightline_runtime::cpu::kernels::complex as kernels;
 
 const ONE: Scalar = Scalar::Int(1);
@@ -13,7 +14,7 @@ const ONE: Scalar = Scalar::Int(1);
 /// `sin(pi x) / (pi x)`, 1 at 0.
 pub(super) fn sinc(x: &Tensor) -> Result<Tensor> {
     let turned = pointwise::mul_scalar(x, Scalar::Float(std::f64::consts::PI))?;
-    let quotient = pointwise::div(&pointwise::sin(&turned)?, &turned)?;
+    let quotient = pointwise::div(&pointwise::elementary(UnaryOp::Sin, &turned)?, &turned)?;
     pointwise::masked_fill(&quotient, &pointwise::eq_scalar(x, Scalar::Int(0))?, ONE)
 }
 
@@ -70,12 +71,15 @@ pub(super) fn tanh_backward(grad: &Tensor, y: &Tensor) -> Result<Tensor> {
 
 /// `exp(-target x)`.
 fn margin(x: &Tensor, target: &Tensor) -> Result<Tensor> {
-    pointwise::exp(&pointwise::mul(&pointwise::neg(target)?, x)?)
+    pointwise::elementary(
+        UnaryOp::Exp,
+        &pointwise::mul(&pointwise::elementary(UnaryOp::Neg, target)?, x)?,
+    )
 }
 
 /// `ln(1 + exp(-target x))`.
 pub(super) fn soft_margin(x: &Tensor, target: &Tensor) -> Result<Tensor> {
-    pointwise::log1p(&margin(x, target)?)
+    pointwise::elementary(UnaryOp::Log1p, &margin(x, target)?)
 }
 
 /// The derivative of [`soft_margin`] times `share` of `grad`.

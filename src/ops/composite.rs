@@ -19,12 +19,12 @@ use super::aten;
 use super::common::check_can_cast;
 use super::structured::{arguments, schema_of, shapes};
 use crate::dispatch::{
-    DispatchKey, DispatchKeySet, OperatorHandle, Stack, Value, hold_arguments, operator,
+    DispatchKey, DispatchKeySet, OperatorHandle, Stack, Value, find_schema, hold_arguments,
 };
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
-use straightline_passes::ir::DType;
-use straightline_passes::ir::schema::SchemaType;
+use straightline_catalog::schema::{OperatorName, SchemaType};
+use straightline_catalog::{DType, Op};
 
 /// Whether only the kernels of its own backend know what is in the tensor.
 #[inline]
@@ -53,19 +53,17 @@ pub(super) fn backend_of(op: OperatorHandle, args: &[Value]) -> DispatchKey {
 /// The operator by others; `None` if there is no such way.
 fn parts(op: OperatorHandle, args: &[Value]) -> Result<Option<Value>> {
     let schema = schema_of(op)?;
-    let name = op.name().to_string();
-    let name = name.trim_start_matches("aten::");
-    let (base, overload) = name.split_once('.').unwrap_or((name, ""));
-    let [Value::Tensor(of), rest @ ..] = args else {
+    let (Some(called), [Value::Tensor(of), rest @ ..]) = (op.op(), args) else {
         return Ok(None);
     };
-    if let Some(result) = super::sparse::composite(name, of, rest) {
+    let (base, overload) = (&*schema.name.name, &*schema.name.overload);
+    if let Some(result) = super::sparse::composite(called, of, rest) {
         return result.map(|t| Some(t.into()));
     }
-    let made = match (name, rest) {
-        ("sum", [dtype]) => aten::sum_dim_int_list(of, None, false, dtype_of(dtype))?,
-        ("mean", [dtype]) => aten::mean_dim(of, None, false, dtype_of(dtype))?,
-        ("unbind.int", [Value::Int(dim)]) if of.is_sparse() => {
+    let made = match (called, rest) {
+        (Op::sum, [dtype]) => aten::sum_dim_int_list(of, None, false, dtype_of(dtype))?,
+        (Op::mean, [dtype]) => aten::mean_dim(of, None, false, dtype_of(dtype))?,
+        (Op::unbind_int, [Value::Int(dim)]) if of.is_sparse() => {
             return Ok(Some(super::sparse::unbind(of, *dim)?.into()));
         }
         _ if schema.is_view() && of.is_quantized() => {
@@ -73,7 +71,7 @@ fn parts(op: OperatorHandle, args: &[Value]) -> Result<Option<Value>> {
         }
         // no strides say where the elements lie
         _ if schema.is_view() && of.kind_without_memory().is_some() => return Ok(None),
-        _ if schema.is_view() || name == "_unsafe_view" => {
+        _ if called.facts().view => {
             let (shapes, _) = shapes(op, args)?;
             let [shape] = &shapes[..] else {
                 return Ok(None);
@@ -132,8 +130,7 @@ pub(super) fn is_for_fallback(other: OperatorHandle, op: OperatorHandle, args: &
 }
 
 fn variant(base: &str, overload: &str) -> Option<OperatorHandle> {
-    let dot = if overload.is_empty() { "" } else { "." };
-    operator(&format!("aten::{base}{dot}{overload}")).ok()
+    find_schema(&OperatorName::new(base, overload))
 }
 
 fn dtype_of(v: &Value) -> Option<DType> {
@@ -156,6 +153,7 @@ fn no_way(op: OperatorHandle, args: &[Value]) -> Error {
         "`{}` has no kernel for these tensors ({keys}) and does not fall apart into operators that \
          their backend may have: register one, `library.impl_at(\"{}\", DispatchKey::{backend}, ..)`{instead}",
         op.name(),
-        op.name().to_string().trim_start_matches("aten::"),
+        op.op()
+            .map_or_else(String::new, |op| op.unqualified().to_string()),
     ))
 }

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::{Tensor, access};
 use smallvec::SmallVec;
-use straightline_passes::ir::{DType, Dims, MemoryFormat, Scalar};
+use straightline_catalog::{DType, Dims, MemoryFormat, Scalar};
 use straightline_runtime::cpu::kernels::conv;
 use straightline_runtime::cpu::kernels::{self};
 

@@ -5,7 +5,7 @@ use super::conv_shape::Convolution;
 use super::copy;
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::Dims;
+use straightline_catalog::Dims;
 use straightline_runtime::cpu::kernels::conv;
 
 /// The gradients of input, weight and bias, those that were asked for.

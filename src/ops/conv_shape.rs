@@ -4,7 +4,7 @@ use super::channels::{Order, is_channels_last_like, suggested};
 use super::common::check_devices;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, Dims};
+use straightline_catalog::{DType, Dims};
 use straightline_runtime::cpu::kernels::KernelError;
 use straightline_runtime::cpu::kernels::conv::Geometry;
 

@@ -5,7 +5,7 @@ use super::common::{check_devices, wrap_dim};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ops::aten;
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Device, Dims, Layout, MemoryFormat, Scalar, layout};
+use straightline_catalog::{DType, Device, Dims, Layout, MemoryFormat, Scalar, layout};
 use straightline_runtime::cpu::kernels::{self, Triangle};
 
 /// Copies element by element into fresh memory of the same sizes, converting.

@@ -6,8 +6,8 @@
 //! tests/data/operators.tsv --coverage src/ops/coverage.tsv` runs PyTorch's vectors at all stages and writes down for
 //! which dtypes all of them pass. `straightline ops --coverage` prints it.
 
-use super::{Tolerance, tolerance};
-use straightline_passes::ir::DType;
+use super::Tolerance;
+use straightline_catalog::DType;
 
 /// An operator that PyTorch programs call, and how far it goes here.
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ fn row(line: &'static str) -> Option<Coverage> {
             .filter_map(|cell| cell.split_once('='))
             .filter_map(|(dtype, letters)| Some((DType::from_name(dtype)?, Stages::parse(letters))))
             .collect(),
-        tolerance: tolerance(operator),
+        tolerance: super::tolerance(operator),
     })
 }
 

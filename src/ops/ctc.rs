@@ -7,7 +7,7 @@ use super::special::unsupported;
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, Scalar};
+use straightline_catalog::{DType, Scalar};
 use straightline_runtime::cpu::kernels::bins as kernels;
 
 /// The negative logarithms of the probabilities, and the parts that they add up from.

@@ -51,11 +51,11 @@ pub(crate) unsafe fn slice_mut<T>(t: &Tensor) -> Result<&mut [T]> {
 macro_rules! with_float {
     ($dtype:expr, $name:expr, $t:ident => $body:expr; half) => {
         match $dtype {
-            straightline_passes::ir::DType::F16 => {
+            straightline_catalog::DType::F16 => {
                 type $t = half::f16;
                 $body
             }
-            straightline_passes::ir::DType::BF16 => {
+            straightline_catalog::DType::BF16 => {
                 type $t = half::bf16;
                 $body
             }
@@ -64,11 +64,11 @@ macro_rules! with_float {
     };
     ($dtype:expr, $name:expr, $t:ident => $body:expr) => {
         match $dtype {
-            straightline_passes::ir::DType::F32 => {
+            straightline_catalog::DType::F32 => {
                 type $t = f32;
                 $body
             }
-            straightline_passes::ir::DType::F64 => {
+            straightline_catalog::DType::F64 => {
                 type $t = f64;
                 $body
             }
@@ -82,11 +82,11 @@ pub(crate) use with_float;
 macro_rules! with_field {
     ($dtype:expr, $name:expr, $t:ident => $body:expr) => {
         match $dtype {
-            straightline_passes::ir::DType::C64 => {
+            straightline_catalog::DType::C64 => {
                 type $t = num_complex::Complex<f32>;
                 $body
             }
-            straightline_passes::ir::DType::C128 => {
+            straightline_catalog::DType::C128 => {
                 type $t = num_complex::Complex<f64>;
                 $body
             }
@@ -97,7 +97,7 @@ macro_rules! with_field {
 pub(crate) use with_field;
 
 /// PyTorch's words for a dtype that a kernel lacks.
-pub(crate) fn no_kernel(name: &str, dtype: straightline_passes::ir::DType) -> crate::Error {
+pub(crate) fn no_kernel(name: &str, dtype: straightline_catalog::DType) -> crate::Error {
     crate::Error::not_implemented(format!("\"{name}\" not implemented for '{dtype}'"))
 }
 

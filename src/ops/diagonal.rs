@@ -5,7 +5,7 @@ use super::copy;
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Dims, MemoryFormat, Scalar, layout};
+use straightline_catalog::{DType, Dims, MemoryFormat, Scalar, layout};
 
 pub(crate) fn diag(t: &Tensor, diagonal: i64) -> Result<Tensor> {
     match t.dim() {

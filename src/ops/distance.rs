@@ -5,7 +5,7 @@ use super::view;
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{Dims, Scalar, layout};
+use straightline_catalog::{Dims, Scalar, layout};
 use straightline_runtime::cpu::kernels::distance as kernels;
 
 const ONE: Scalar = Scalar::Int(1);
@@ -281,7 +281,7 @@ pub(crate) fn pdist(x: &Tensor, p: f64) -> Result<Tensor> {
     }
     check_pdist(p)?;
     aten::_pdist_forward(
-        &aten::contiguous(x, straightline_passes::ir::MemoryFormat::Contiguous)?,
+        &aten::contiguous(x, straightline_catalog::MemoryFormat::Contiguous)?,
         p,
     )
 }

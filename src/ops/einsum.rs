@@ -4,7 +4,7 @@ use super::common::wrap_dim;
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::Dims;
+use straightline_catalog::Dims;
 
 /// Letters, upper case first as PyTorch orders them.
 const LABELS: usize = 52;

@@ -4,7 +4,7 @@ use super::copy;
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::DType;
+use straightline_catalog::DType;
 use straightline_runtime::cpu::kernels::bags::{self, Bags, Mode};
 
 fn check_index(index: &Tensor, name: &str) -> Result<()> {

@@ -5,7 +5,7 @@ use super::copy;
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::{
+use straightline_catalog::{
     DType, Device, Dims, Layout, MemoryFormat, Scalar, default_dtype, layout,
 };
 use straightline_runtime::cpu::kernels;

@@ -5,7 +5,7 @@ use super::{aten, copy};
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
 use smallvec::SmallVec;
-use straightline_passes::ir::{DType, Dims, layout};
+use straightline_catalog::{DType, Dims, layout};
 use straightline_runtime::cpu::kernels::fft::{Transform, fft as transform};
 
 type Axes = SmallVec<[usize; 4]>;

@@ -9,8 +9,8 @@ use super::pointwise::{result, result_with_number, strides_as};
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
 use smallvec::SmallVec;
+use straightline_catalog::{DType, Dims};
 use straightline_passes::formula::{Attribute, Program, Recorder, Val, record};
-use straightline_passes::ir::{DType, Dims};
 use straightline_runtime::cpu::kernels::{self, Strided};
 
 /// A call of an operator that is a formula.

@@ -6,8 +6,8 @@ use super::formula::{Call, floats, numbers};
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::{Tensor, access};
+use straightline_catalog::{DType, Scalar};
 use straightline_passes::formula::{Attribute, Builder, activation as f, backward, clamp};
-use straightline_passes::ir::{DType, Scalar};
 
 /// The type that an operator's numbers must fit: some are kept in the tensor's own, the others in that of the arithmetic.
 fn number_dtype(name: &str, dtype: DType) -> DType {
@@ -411,9 +411,9 @@ fn halves(x: &Tensor, dim: i64) -> Result<(Tensor, Tensor, usize)> {
 }
 
 fn halves_of(x: &Tensor, d: usize) -> (Tensor, Tensor) {
-    let mut sizes = straightline_passes::ir::Dims::from_slice(x.sizes());
+    let mut sizes = straightline_catalog::Dims::from_slice(x.sizes());
     sizes[d] /= 2;
-    let strides = straightline_passes::ir::Dims::from_slice(x.strides());
+    let strides = straightline_catalog::Dims::from_slice(x.strides());
     let offset = x.storage_offset();
     let second = offset + sizes[d] * strides[d];
     (

@@ -6,8 +6,8 @@ use super::{copy, pointwise};
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::{Tensor, access};
+use straightline_catalog::{DType, Scalar};
 use straightline_passes::formula::{Attribute, arithmetic as f, clamp};
-use straightline_passes::ir::{DType, Scalar};
 
 /// Operators of three tensors and a factor, with their in-place forms.
 macro_rules! ternary {

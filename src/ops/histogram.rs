@@ -7,7 +7,7 @@ use super::{reduce, shape_factory, view};
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, Dims, Scalar, layout};
+use straightline_catalog::{DType, Dims, Scalar, layout};
 use straightline_runtime::cpu::kernels::bins::{self as kernels, Segment};
 
 fn refuse<T>(text: impl std::fmt::Display) -> Result<T> {

@@ -4,7 +4,7 @@ use super::common::wrap_dim;
 use super::copy;
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Dims};
+use straightline_catalog::{DType, Dims};
 use straightline_runtime::cpu::kernels::{self, KernelError};
 
 fn check_index_dtype(index: &Tensor, what: &str) -> Result<()> {

@@ -5,7 +5,7 @@ use super::copy;
 use super::scatter::{Reduction, apart, as_vector, divide_by_count};
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Dims, Scalar, layout};
+use straightline_catalog::{DType, Dims, Scalar, layout};
 use straightline_runtime::cpu::kernels::{self, IndexedDim, ScatterOp, Strided};
 
 /// `x` at the indexed slices of dimension `d` takes `values`: slices, or one number for all of them.

@@ -1,11 +1,11 @@
 //! Derivatives of selections: zeros with the gradient at the selected places.
 
-use crate::dispatch::{Value, operator};
+use crate::dispatch::{Value, handle_of};
 use crate::error::{Error, Result};
 use crate::modes::tracer;
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, MemoryFormat, Scalar};
+use straightline_catalog::{DType, MemoryFormat, Op, Scalar};
 
 fn zeros(like: &Tensor, sizes: &[i64]) -> Result<Tensor> {
     aten::zeros(sizes, Some(like.dtype()), None, Some(like.device()), None)
@@ -163,7 +163,7 @@ pub(crate) fn one_hot(x: &Tensor, num_classes: i64) -> Result<Tensor> {
         // a class is read from the list of all of them, which checks it as an index
         let args = [Value::Tensor(x.clone()), Value::Int(num_classes)];
         let sizes = x.sizes().to_vec();
-        x = tracer::in_place_of(operator("aten::one_hot")?, &args, || {
+        x = tracer::in_place_of(handle_of(Op::one_hot)?, &args, || {
             let read = aten::index_select(&all, 0, &aten::reshape(&x, &[-1])?)?;
             aten::reshape(&read, &sizes)
         })?;

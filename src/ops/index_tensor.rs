@@ -2,10 +2,10 @@
 
 use super::common::{needs_data, sorted_strides};
 use super::copy;
-use super::view::view_strides;
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Dims, layout};
+use straightline_catalog::view::view_strides;
+use straightline_catalog::{DType, Dims, layout};
 use straightline_runtime::cpu::kernels::{self, IndexedDim, ScatterOp};
 
 fn is_mask(index: &Tensor) -> bool {

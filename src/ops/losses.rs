@@ -9,8 +9,8 @@ use crate::error::{Error, Result};
 use crate::modes::functionalize;
 use crate::ops::aten;
 use crate::tensor::Tensor;
+use straightline_catalog::{DType, Scalar};
 use straightline_passes::formula::{Attribute, Recorder, Val, loss as f};
-use straightline_passes::ir::{DType, Scalar};
 
 /// PyTorch's numbers for the `reduction` argument.
 const MEAN: i64 = 1;

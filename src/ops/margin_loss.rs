@@ -4,7 +4,7 @@ use super::class_loss::reduction_or_sum;
 use super::dense::{check_kernel, dense, slice, slice_mut, with_float};
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Scalar};
+use straightline_catalog::{DType, Scalar};
 use straightline_runtime::cpu::kernels::KernelError;
 use straightline_runtime::cpu::kernels::class_loss::{
     Incoming, MultiMargin, Reduction, mark_targets, multilabel_margin, multilabel_margin_backward,

@@ -5,7 +5,7 @@ use super::copy;
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, Dims, Scalar, layout};
+use straightline_catalog::{DType, Dims, Scalar, layout};
 
 /// The places that are not zero, in row-major order of the flat tensor.
 fn true_places(x: &Tensor) -> Result<Vec<i64>> {

@@ -11,7 +11,8 @@ use crate::error::{Error, Result};
 use crate::tensor::storage::Storage;
 use crate::tensor::{Tensor, access};
 use std::borrow::Cow;
-use straightline_passes::ir::{
+use straightline_catalog::prims::UnaryOp;
+use straightline_catalog::{
     DType, Device, Dims, Layout, MemoryFormat, Scalar, default_dtype, layout,
 };
 
@@ -168,7 +169,7 @@ fn conjugate_memory(raw: &Tensor) -> Result<()> {
 fn negate_memory(raw: &Tensor) -> Result<()> {
     match is_foreign(raw) {
         true => aten::neg_(raw).map(drop),
-        false => pointwise::neg_(raw).map(drop),
+        false => pointwise::elementary_(UnaryOp::Neg, raw).map(drop),
     }
 }
 
@@ -204,7 +205,7 @@ pub(crate) fn neg_(t: &Tensor) -> Result<Tensor> {
         negate_memory(&t.without_math_bits())?;
         return Ok(t.clone());
     }
-    pointwise::neg_(t)
+    pointwise::elementary_(UnaryOp::Neg, t)
 }
 
 /// [`pointwise::add_scalar`], which `ZeroTensor` lets pass.

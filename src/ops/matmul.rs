@@ -4,8 +4,8 @@ use super::common::check_devices;
 use super::math_bits::plain;
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::promote::reads_product;
-use straightline_passes::ir::{DType, Dims, Scalar};
+use straightline_catalog::promote::reads_product;
+use straightline_catalog::{DType, Dims, Scalar};
 use straightline_runtime::cpu::kernels::matmul::{self, MatMut, MatRef, MatmulError, Scaling};
 
 impl From<MatmulError> for Error {
@@ -304,7 +304,7 @@ pub(crate) fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 fn batched_matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let (lead_a, mat_a) = a.sizes().split_at(a.dim() - 2);
     let (lead_b, mat_b) = b.sizes().split_at(b.dim() - 2);
-    let lead = straightline_passes::ir::layout::broadcast(lead_a, lead_b).ok_or_else(|| {
+    let lead = straightline_catalog::layout::broadcast(lead_a, lead_b).ok_or_else(|| {
         Error::shape(format!(
             "the leading (batch) dimensions {lead_a:?} and {lead_b:?} do not broadcast"
         ))

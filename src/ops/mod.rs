@@ -131,7 +131,6 @@ pub(crate) mod spatial;
 mod special;
 mod special_integer;
 mod structured;
-mod tolerance;
 mod transformer;
 mod types;
 pub(crate) mod variants;
@@ -139,7 +138,21 @@ pub(crate) mod view;
 mod view_copy;
 
 pub use coverage::{Coverage, Stages, coverage};
-pub use tolerance::{Tolerance, tolerance};
+use straightline_catalog::Op;
+pub use straightline_catalog::Tolerance;
+
+/// How near to PyTorch's result that of one of our operators is, by its full name; `None` for names that are not in the
+/// catalogue.
+///
+/// ```
+/// use straightline::ops::{Tolerance, tolerance};
+/// assert_eq!(tolerance("aten::exp"), Some(Tolerance::Pointwise));
+/// assert_eq!(tolerance("aten::no_such_operator"), None);
+/// ```
+pub fn tolerance(operator: &str) -> Option<Tolerance> {
+    let op = Op::named(operator).filter(|op| op.is_known())?;
+    Some(op.facts().tolerance)
+}
 
 /// Defines the operators and registers their kernels; called once, by the dispatcher itself.
 pub(crate) fn register() -> crate::Result<()> {
@@ -192,11 +205,13 @@ pub mod aten {
     use crate::error::{Error, Result};
     use crate::tensor::{Generator, Tensor};
     use std::panic::Location;
+    use straightline_catalog::entry::ENTRIES;
+    use straightline_catalog::prims::UnaryOp;
     #[allow(
         unused_imports,
         reason = "which of them the generated code names depends on the schemas"
     )]
-    use straightline_passes::ir::{DType, Device, Layout, MemoryFormat, QScheme, Scalar};
+    use straightline_catalog::{DType, Device, Layout, MemoryFormat, QScheme, Scalar};
 
     include!(concat!(env!("OUT_DIR"), "/aten.rs"));
 

@@ -6,7 +6,7 @@ use super::scatter::as_vector;
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Dims, Scalar, layout};
+use straightline_catalog::{DType, Dims, Scalar, layout};
 use straightline_runtime::cpu::kernels::{self, RowStatistics};
 
 fn softmax_kernel(x: &Tensor, dim: i64, log: bool) -> Result<Tensor> {
@@ -212,7 +212,7 @@ fn backward_of_rows(
 ) -> Result<Tensor> {
     let (dtype, wide) = (grad.dtype(), grad.dtype().opmath());
     let row_major = |t: &Tensor| {
-        let t = aten::contiguous(t, straightline_passes::ir::MemoryFormat::Contiguous)?;
+        let t = aten::contiguous(t, straightline_catalog::MemoryFormat::Contiguous)?;
         aten::to_dtype(&t, wide, false, false, None)
     };
     let result = f(&row_major(grad)?, &row_major(out)?)?;

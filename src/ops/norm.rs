@@ -6,7 +6,7 @@ use super::copy;
 use super::norm_memory::{Dense, Output, check_float, numbers, parameter_dtype, tensor_of};
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::DType;
+use straightline_catalog::DType;
 use straightline_runtime::cpu::kernels::norm::{self, Channels};
 
 /// What a batch norm gives: the result, the statistics for the backward, those that the running ones move to.
@@ -301,7 +301,7 @@ pub(crate) fn batch_norm_with_update(
         momentum,
         eps,
     )?;
-    let bytes = Some(straightline_passes::ir::DType::U8);
+    let bytes = Some(straightline_catalog::DType::U8);
     let reserve = aten::empty_memory_format(&[0], bytes, None, Some(x.device()), None, None)?;
     Ok((y, mean, invstd, reserve))
 }

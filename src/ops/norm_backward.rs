@@ -7,7 +7,7 @@ use super::norm::{check_channels, check_count, check_groups, invstd, weight_chan
 use super::norm_memory::{Dense, Output, check_float, numbers, parameter_dtype, tensor_of};
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::layout;
+use straightline_catalog::layout;
 use straightline_runtime::cpu::kernels::norm::{self, Channels, LayerGradient};
 
 fn masks(mask: &[bool]) -> Result<[bool; 3]> {

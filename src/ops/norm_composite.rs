@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::modes::functionalize::share_memory;
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, Dims, MemoryFormat, Scalar, layout};
+use straightline_catalog::{DType, Dims, MemoryFormat, Scalar, layout};
 
 /// How capture takes a batch norm apart that writes its running statistics.
 #[allow(clippy::too_many_arguments)] // the schema's own

@@ -4,7 +4,7 @@ use super::channels::Order;
 use super::copy;
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Device, Dims, layout};
+use straightline_catalog::{DType, Device, Dims, layout};
 use straightline_runtime::cpu::kernels::norm::Channels;
 
 /// Refuses dtypes that PyTorch has no kernel for.

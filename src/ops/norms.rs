@@ -4,7 +4,7 @@ use super::common::{wrap_dim, wrap_dims};
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, Scalar};
+use straightline_catalog::{DType, Scalar};
 
 fn cast(t: &Tensor, dtype: DType) -> Result<Tensor> {
     aten::to_dtype(t, dtype, false, false, None)
@@ -360,7 +360,7 @@ pub(crate) fn renorm(x: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result
     )?;
     let factor = cast(&factor, x.dtype())?;
     aten::mul_tensor(
-        &aten::contiguous(x, straightline_passes::ir::MemoryFormat::Contiguous)?,
+        &aten::contiguous(x, straightline_catalog::MemoryFormat::Contiguous)?,
         &factor,
     )
 }

@@ -4,7 +4,7 @@ use super::common::{broadcast, float_of, promote};
 use super::special::{number, unsupported, zip};
 use crate::error::Result;
 use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, Scalar};
+use straightline_catalog::{DType, Scalar};
 use straightline_runtime::cpu::math::special as math;
 
 /// `f(x, n)` in `f32` or `f64`.

@@ -4,8 +4,8 @@ use super::{copy, matmul, view};
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::promote::reads_product;
-use straightline_passes::ir::{DType, Dims, Scalar};
+use straightline_catalog::promote::reads_product;
+use straightline_catalog::{DType, Dims, Scalar};
 use straightline_runtime::cpu::kernels::matmul::{self as kernels, MatMut, MatRef, Scaling};
 
 const ONE: Scalar = Scalar::Int(1);

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::{Generator, Tensor, access};
 use smallvec::SmallVec;
-use straightline_passes::ir::{DType, Device, Dims, Layout, MemoryFormat, Scalar};
+use straightline_catalog::{DType, Device, Dims, Layout, MemoryFormat, Scalar};
 use straightline_runtime::cpu::kernels::random_distributions::{self as dist, Distribution};
 use straightline_runtime::cpu::kernels::{KernelError, Strided, random, random_normal};
 use straightline_runtime::rng::Stream;

@@ -2,11 +2,11 @@
 
 use super::common::check_room;
 use super::{aten, copy, pointwise, random};
-use crate::dispatch::{Kernel, operator};
+use crate::dispatch::{Kernel, handle_of};
 use crate::error::{Error, Result};
 use crate::modes::functionalize;
 use crate::tensor::{Generator, Tensor};
-use straightline_passes::ir::{DType, Dims, MemoryFormat, Scalar};
+use straightline_catalog::{DType, Dims, MemoryFormat, Op, Scalar};
 use straightline_runtime::cpu::kernels::random_distributions::with_replacement;
 
 const SINGLE: &str = "probability tensor contains either `inf`, `nan` or element < 0";
@@ -110,7 +110,7 @@ fn race(
         let rows = aten::contiguous(weights, MemoryFormat::Contiguous)?;
         return aten::multinomial(&rows, samples, replacement, generator);
     }
-    let op = operator("aten::multinomial")?;
+    let op = handle_of(Op::multinomial)?;
     let args = [weights.into(), samples.into(), replacement.into()];
     let finite = || {
         let within = aten::logical_and(

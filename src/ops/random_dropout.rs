@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, Dims, Scalar};
+use straightline_catalog::{DType, Dims, Scalar};
 
 pub(crate) fn native_dropout(x: &Tensor, p: f64, train: Option<bool>) -> Result<(Tensor, Tensor)> {
     if x.numel() == 0 {

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::{Generator, Tensor};
-use straightline_passes::ir::{DType, Device, Layout, MemoryFormat, default_dtype};
+use straightline_catalog::{DType, Device, Layout, MemoryFormat, default_dtype};
 
 /// What a factory fills its tensor with.
 #[derive(Clone, Copy)]

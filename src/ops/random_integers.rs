@@ -5,7 +5,7 @@ use super::random::fill_random;
 use crate::error::{Error, Result};
 use crate::tensor::{Generator, Tensor};
 use half::{bf16, f16};
-use straightline_passes::ir::{DType, Device, Layout};
+use straightline_catalog::{DType, Device, Layout};
 use straightline_runtime::cpu::kernels::random::{self, Integers};
 use straightline_runtime::cpu::kernels::random_distributions::permutation;
 

@@ -6,7 +6,7 @@ use super::pointwise;
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::{Generator, Tensor};
-use straightline_passes::ir::{DType, MemoryFormat, Scalar};
+use straightline_catalog::{DType, MemoryFormat, Scalar};
 use straightline_runtime::cpu::kernels::random_distributions::slopes;
 
 pub(crate) fn rrelu(

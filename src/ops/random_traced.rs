@@ -3,13 +3,13 @@
 //! A fill takes its numbers in the order of the tensor's memory, and memory in a graph is what the plan makes of it. So capture says the
 //! order in views: the functional operator fills row-major memory, whose dimensions are then put back in their places.
 
-use crate::dispatch::{Kernel, operator};
+use crate::dispatch::{Kernel, handle_of};
 use crate::error::Result;
 use crate::modes::functionalize;
 use crate::ops::aten;
 use crate::tensor::{Generator, Tensor};
 use smallvec::SmallVec;
-use straightline_passes::ir::{DType, Device, Dims, MemoryFormat, Scalar, layout};
+use straightline_catalog::{DType, Device, Dims, MemoryFormat, Op, Scalar, layout};
 
 /// The dimensions from the one with the largest steps in memory to the one with the smallest.
 fn memory_order(t: &Tensor) -> SmallVec<[i64; 6]> {
@@ -92,23 +92,23 @@ fn has_gaps(t: &Tensor) -> bool {
 
 /// The captured functional forms: where the order of memory is not that of the dimensions, by the captured in-place form.
 macro_rules! in_order {
-    ($($name:ident $in_place:literal;)*) => {$(
+    ($($name:ident $in_place:ident;)*) => {$(
         pub(crate) fn $name() -> Kernel {
-            functionalize::drawn_in_order(|| operator(concat!("aten::", $in_place)))
+            functionalize::drawn_in_order(|| handle_of(Op::$in_place))
         }
     )*};
 }
 in_order! {
-    uniform "uniform_";
-    normal_functional "normal_";
-    random "random_";
-    random_from "random_.from";
-    random_to "random_.to";
-    exponential "exponential_";
-    geometric "geometric_";
-    log_normal "log_normal_";
-    cauchy "cauchy_";
-    bernoulli_tensor "bernoulli_.Tensor";
+    uniform uniform_;
+    normal_functional normal_;
+    random random_;
+    random_from random__from;
+    random_to random__to;
+    exponential exponential_;
+    geometric geometric_;
+    log_normal log_normal_;
+    cauchy cauchy_;
+    bernoulli_tensor bernoulli__Tensor;
 }
 
 /// Normal numbers are drawn otherwise where the tensor is not row-major, and so they must in a graph.

@@ -4,7 +4,7 @@ use super::common::{check_can_cast, float_of};
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::Scalar;
+use straightline_catalog::Scalar;
 
 const ONE: Scalar = Scalar::Int(1);
 

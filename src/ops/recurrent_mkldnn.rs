@@ -6,7 +6,7 @@
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, MemoryFormat, Scalar};
+use straightline_catalog::{DType, MemoryFormat, Scalar};
 
 const ONE: Scalar = Scalar::Int(1);
 

@@ -5,7 +5,8 @@ use super::copy;
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
 use smallvec::SmallVec;
-use straightline_passes::ir::{DType, Dims, Scalar, layout};
+use straightline_catalog::prims::UnaryOp;
+use straightline_catalog::{DType, Dims, Scalar, layout};
 use straightline_passes::schedule::loops::ReduceOp;
 use straightline_runtime::cpu::kernels;
 
@@ -387,7 +388,8 @@ pub(crate) fn std_correction(
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<Tensor> {
-    let std = super::pointwise::sqrt(&variance(x, dims, correction, keepdim)?)?;
+    let std =
+        super::pointwise::elementary(UnaryOp::Sqrt, &variance(x, dims, correction, keepdim)?)?;
     match x.dtype().is_complex() {
         true => Ok(std),
         false => copy::to_dtype(&std, x.dtype()),

@@ -6,7 +6,7 @@ use super::search::vector;
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, Dims, layout};
+use straightline_catalog::{DType, Dims, layout};
 
 /// `repeats[i]` times `i`, for each place `i`.
 pub(crate) fn repeat_interleave(repeats: &Tensor, output_size: Option<i64>) -> Result<Tensor> {
@@ -111,7 +111,7 @@ pub(crate) fn repeat_interleave_self_int(
     let spread = aten::expand(&aten::unsqueeze(&x, d as i64 + 1)?, &sizes, false)?;
     let spread = aten::clone(
         &spread,
-        Some(straightline_passes::ir::MemoryFormat::Contiguous),
+        Some(straightline_catalog::MemoryFormat::Contiguous),
     )?;
     sizes.remove(d + 1);
     sizes[d] *= repeats;

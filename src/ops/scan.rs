@@ -5,7 +5,7 @@ use super::copy;
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Scalar};
+use straightline_catalog::{DType, Scalar};
 use straightline_passes::schedule::loops::ReduceOp;
 use straightline_runtime::cpu::kernels;
 

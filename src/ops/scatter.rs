@@ -5,7 +5,7 @@ use super::copy;
 use super::index::out_of_bounds;
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Dims, Scalar};
+use straightline_catalog::{DType, Dims, Scalar};
 use straightline_runtime::cpu::kernels::{self, ScatterOp};
 
 /// A 0-dim tensor as a vector of one element.

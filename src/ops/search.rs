@@ -5,7 +5,7 @@ use super::copy;
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Dims, Scalar};
+use straightline_catalog::{DType, Dims, Scalar};
 use straightline_runtime::cpu::kernels::{self, Search};
 
 /// A row-major copy, or the tensor itself.

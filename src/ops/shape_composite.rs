@@ -6,7 +6,8 @@ use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::{Tensor, access};
 use smallvec::SmallVec;
-use straightline_passes::ir::{DType, Device, Dims, Layout, MemoryFormat, Scalar};
+use straightline_catalog::view::infer_sizes;
+use straightline_catalog::{DType, Device, Dims, Layout, MemoryFormat, Scalar};
 use straightline_runtime::cpu::kernels;
 
 // ---- at least so many dimensions --------------------------------------------------------------
@@ -281,7 +282,7 @@ pub(crate) fn unflatten(t: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
         return Err(Error::runtime("unflatten: sizes must be non-empty"));
     }
     let size = t.sizes()[d];
-    let inferred = super::view::infer_size(sizes, size).map_err(|_| {
+    let inferred = infer_sizes(sizes, size).map_err(|_| {
         Error::runtime(format!(
             "unflatten: Provided sizes {sizes:?} don't multiply up to the size of dim {d} ({size}) in the input tensor"
         ))

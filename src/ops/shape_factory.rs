@@ -6,7 +6,7 @@ use super::factory::{computed_on, on_device};
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, Device, Dims, Layout, Scalar, default_dtype};
+use straightline_catalog::{DType, Device, Dims, Layout, Scalar, default_dtype};
 
 pub(crate) fn empty_permuted(
     size: &[i64],

@@ -9,7 +9,7 @@ use super::composite::is_foreign;
 use super::{copy, view};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
-use straightline_passes::ir::{MemoryFormat, layout};
+use straightline_catalog::{MemoryFormat, layout};
 
 /// Gives `t` the place of its view `v`.
 fn adopt(t: &Tensor, v: &Tensor) -> Result<Tensor> {

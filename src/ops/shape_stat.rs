@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::Scalar;
+use straightline_catalog::Scalar;
 
 fn correction(unbiased: bool) -> Option<Scalar> {
     Some(Scalar::Int(i64::from(unbiased)))

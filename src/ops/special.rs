@@ -5,7 +5,7 @@ use super::{complex_functions, copy, pointwise};
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Dims, Scalar, layout};
+use straightline_catalog::{DType, Dims, Scalar, layout};
 use straightline_runtime::cpu::kernels::special as kernels;
 use straightline_runtime::cpu::math::special as math;
 
@@ -348,29 +348,6 @@ pub(crate) fn ldexp(x: &Tensor, power: &Tensor) -> Result<Tensor> {
 pub(crate) fn ldexp_(x: &Tensor, power: &Tensor) -> Result<Tensor> {
     aten::mul_tensor_(x, &aten::pow_scalar(Scalar::Float(2.0), power)?)
 }
-
-/// Other names of operators, under `special_`.
-macro_rules! names {
-    ($($name:ident = $of:ident),* $(,)?) => {$(
-        pub(crate) fn $name(x: &Tensor) -> Result<Tensor> {
-            aten::$of(x)
-        }
-    )*};
-}
-names!(
-    special_i0 = i0,
-    special_erfinv = erfinv,
-    special_digamma = digamma,
-    special_psi = digamma,
-    special_gammaln = lgamma,
-    special_sinc = sinc,
-    special_expit = sigmoid,
-    special_exp2 = exp2,
-    special_expm1 = expm1,
-    special_log1p = log1p,
-    special_erf = erf,
-    special_erfc = erfc,
-);
 
 pub(crate) fn special_gammainc(a: &Tensor, x: &Tensor) -> Result<Tensor> {
     aten::igamma(a, x)

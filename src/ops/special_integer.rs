@@ -5,7 +5,7 @@ use super::pointwise;
 use super::special::{in_place, unsupported, zip, zip_with};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
-use straightline_passes::ir::DType;
+use straightline_catalog::DType;
 use straightline_runtime::cpu::kernels::special as kernels;
 use straightline_runtime::cpu::math::special as math;
 

@@ -12,33 +12,31 @@
 
 use super::aten;
 use super::composite::{backend_of, decompose, is_for_fallback};
-use super::variants::{self, OutRules};
+use super::variants;
 use crate::dispatch::{
     DispatchError, DispatchKey as K, Kernel, Library, OperatorHandle, Stack, Value, hold_arguments,
-    operator,
 };
 use crate::error::Result;
 use crate::modes::tracer;
 use crate::tensor::Tensor;
 use std::sync::OnceLock;
-use straightline_passes::ir::Device;
-use straightline_passes::ir::schema::FunctionSchema;
+use straightline_catalog::Device;
+use straightline_catalog::Op;
+use straightline_catalog::entry::Entry;
+use straightline_catalog::schema::FunctionSchema;
 
-/// Registers the kernels that tie `out` to the variants `of`: functional, and perhaps in-place.
-pub(crate) fn register(
-    library: &mut Library,
-    out: &'static str,
-    of: &[&'static str],
-    rules: OutRules,
-) -> Result<()> {
-    if let [functional, inplace @ ..] = of {
+/// Registers the kernels that tie an entry's `out` to the variants that it names: functional, and perhaps in-place.
+pub(crate) fn register(library: &mut Library, entry: &Entry) -> Result<()> {
+    if let [functional, inplace @ ..] = entry.structured {
+        let out = entry.op;
         for key in [K::CPU, K::Meta] {
-            library.impl_at(out, key, variants::of(functional, rules, key))?;
+            let kernel = variants::of(*functional, entry.out, key);
+            library.impl_at(out.unqualified(), key, kernel)?;
         }
         let composite = K::CompositeExplicitAutogradNonFunctional;
-        library.impl_at(functional, composite, through_out(out))?;
-        for name in inplace {
-            library.impl_at(name, composite, in_place_through_out(out))?;
+        library.impl_at(functional.unqualified(), composite, through_out(out))?;
+        for op in inplace {
+            library.impl_at(op.unqualified(), composite, in_place_through_out(out))?;
         }
     }
     Ok(())
@@ -46,14 +44,14 @@ pub(crate) fn register(
 
 /// An operator of `aten`, looked up at its first use: the variants register in any order.
 pub(super) struct Variant {
-    name: &'static str,
+    op: Op,
     found: OnceLock<OperatorHandle>,
 }
 
 impl Variant {
-    pub(super) const fn new(name: &'static str) -> Variant {
+    pub(super) const fn new(op: Op) -> Variant {
         Variant {
-            name,
+            op,
             found: OnceLock::new(),
         }
     }
@@ -62,7 +60,7 @@ impl Variant {
         match self.found.get() {
             Some(op) => Ok(*op),
             None => {
-                let op = operator(&format!("aten::{}", self.name))?;
+                let op = crate::dispatch::handle_of(self.op)?;
                 Ok(*self.found.get_or_init(|| op))
             }
         }
@@ -116,7 +114,7 @@ fn is_circular(op: OperatorHandle, out: OperatorHandle, args: &[Value]) -> bool 
 }
 
 /// The functional variant for every backend that has `out`.
-fn through_out(out: &'static str) -> Kernel {
+fn through_out(out: Op) -> Kernel {
     let out = Variant::new(out);
     Kernel::boxed(move |op, _, stack| {
         let mut args = arguments(op, stack)?;
@@ -137,7 +135,7 @@ fn through_out(out: &'static str) -> Kernel {
 }
 
 /// The in-place variant for every backend that has `out`.
-fn in_place_through_out(out: &'static str) -> Kernel {
+fn in_place_through_out(out: Op) -> Kernel {
     let out = Variant::new(out);
     Kernel::boxed(move |op, _, stack| {
         let mut args = arguments(op, stack)?;

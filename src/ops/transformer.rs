@@ -4,7 +4,7 @@ use super::attention_math::bool_mask;
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, MemoryFormat, Scalar};
+use straightline_catalog::{DType, MemoryFormat, Scalar};
 
 const ONE: Scalar = Scalar::Int(1);
 

@@ -3,7 +3,7 @@
 use super::common::promote;
 use crate::error::Result;
 use crate::tensor::Tensor;
-use straightline_passes::ir::DType;
+use straightline_catalog::DType;
 
 pub(crate) fn result_type(tensor: &Tensor, other: &Tensor) -> Result<DType> {
     promote(&[tensor, other])

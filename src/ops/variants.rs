@@ -13,65 +13,10 @@ use crate::dispatch::{DispatchKey, Kernel, OperatorHandle, Value, hold_arguments
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use crate::tensor::access::{self, Overlap, overlap};
-use straightline_passes::ir::schema::FunctionSchema;
-use straightline_passes::ir::{DType, layout};
-
-/// Which dtype an `out` may have.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum OutDtype {
-    /// Any that the result may be converted to.
-    Castable,
-    /// That of the result.
-    Exact,
-    /// Any: without an argument `dtype`, the result is computed in it.
-    Chosen,
-    /// `bool` or `uint8`: the result is a truth value.
-    Truth,
-    /// Any that the result may be converted to; another one is a `TypeError`, as of `cat`.
-    Joined,
-    /// Any at all: PyTorch computes the result apart and copies it.
-    Copied,
-}
-
-/// The strides of an `out` that has the result's sizes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum OutStrides {
-    /// It keeps its own.
-    Kept,
-    /// PyTorch's kernel gives it those of the result all the same, if that has this many dimensions.
-    ResultFrom4d,
-    /// The same, with more dimensions.
-    ResultFrom5d,
-    /// It keeps its own; but a composite that resizes one gives it the result's, as kernels do.
-    WhenResized,
-}
-
-/// Whether an `out` may share memory with an operand.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum OutOverlap {
-    /// PyTorch does not look.
-    Allowed,
-    /// The operator reads its operands elsewhere than where it writes its result, and PyTorch refuses.
-    Refused,
-}
-
-/// When the dtype of an `out` is looked at.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum OutChecked {
-    /// When there is a result.
-    Last,
-    /// Before the kernel says that it is not implemented for a dtype.
-    First,
-}
-
-/// What an entry says of the `out` of its operator.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct OutRules {
-    pub(crate) dtype: OutDtype,
-    pub(crate) strides: OutStrides,
-    pub(crate) overlap: OutOverlap,
-    pub(crate) checked: OutChecked,
-}
+use straightline_catalog::Op;
+use straightline_catalog::rules::{OutChecked, OutDtype, OutOverlap, OutRules, OutStrides};
+use straightline_catalog::schema::FunctionSchema;
+use straightline_catalog::{DType, layout};
 
 /// How results get into the tensors that are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -114,7 +59,7 @@ pub(crate) fn makes_no_values(functional: OperatorHandle) -> bool {
 }
 
 /// The kernel of a variant that writes.
-pub(crate) fn of(functional: &'static str, rules: OutRules, key: DispatchKey) -> Kernel {
+pub(crate) fn of(functional: Op, rules: OutRules, key: DispatchKey) -> Kernel {
     let dtype = rules.dtype;
     let functional = Variant::new(functional);
     let way = match key {
@@ -128,7 +73,7 @@ pub(crate) fn of(functional: &'static str, rules: OutRules, key: DispatchKey) ->
             DispatchKey::Meta => None,
             _ => Some(hold_arguments(schema, &args)?),
         };
-        let named = |(a, v): (&straightline_passes::ir::schema::Argument, &Value)| {
+        let named = |(a, v): (&straightline_catalog::schema::Argument, &Value)| {
             a.name == "dtype" && !v.is_none()
         };
         let rules = match rules.dtype {

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, MemoryFormat};
+use straightline_catalog::{DType, MemoryFormat};
 
 fn copied(view: &Tensor) -> Result<Tensor> {
     aten::clone(view, Some(MemoryFormat::Contiguous))

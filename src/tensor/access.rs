@@ -6,7 +6,7 @@ use super::storage::{self, ReadGuard, ReservedGuard, Storage, WriteGuard};
 use super::waiting::Held;
 use crate::error::{Error, Result};
 use smallvec::SmallVec;
-use straightline_passes::ir::{Dims, layout};
+use straightline_catalog::{Dims, layout};
 use straightline_runtime::cpu::kernels::Strided;
 
 impl Tensor {

@@ -8,7 +8,7 @@ use super::Tensor;
 use crate::modes::outside;
 use num_complex::Complex;
 use std::fmt;
-use straightline_passes::ir::{DType, Scalar, default_dtype};
+use straightline_catalog::{DType, Scalar, default_dtype};
 
 const PRECISION: usize = 4;
 const THRESHOLD: i64 = 1000;

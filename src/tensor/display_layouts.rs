@@ -4,7 +4,7 @@ use super::Tensor;
 use super::display::{LINE_WIDTH, goes_without_saying, list};
 use crate::ops::{nested, quantized, sparse};
 use std::fmt::Write as _;
-use straightline_passes::ir::DType;
+use straightline_catalog::DType;
 
 /// The elements of a part, or why they can not be read.
 fn body(t: &Tensor, indent: usize) -> String {

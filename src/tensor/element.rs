@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 use num_complex::Complex;
-use straightline_passes::ir::DType;
+use straightline_catalog::DType;
 
 mod sealed {
     pub trait Sealed {}

@@ -4,7 +4,7 @@ use super::{Element, Ints, Tensor, access};
 use crate::error::{Error, Result};
 use crate::modes::outside::{self, Line};
 use num_complex::Complex;
-use straightline_passes::ir::{DType, Device, Scalar, layout};
+use straightline_catalog::{DType, Device, Scalar, layout};
 
 impl Tensor {
     /// A CPU tensor with a copy of the elements, row-major. One of the sizes may be -1: what is left to it.
@@ -29,7 +29,7 @@ impl Tensor {
 
     fn from_elements<T: Element>(data: &[T], sizes: &[i64]) -> Result<Tensor> {
         if sizes.contains(&-1) {
-            let sizes = crate::ops::view::infer_size(sizes, data.len() as i64)?;
+            let sizes = straightline_catalog::view::infer_sizes(sizes, data.len() as i64)?;
             return Tensor::from_elements(data, &sizes);
         }
         if sizes.iter().any(|s| *s < 0) {

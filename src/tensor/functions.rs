@@ -3,7 +3,7 @@
 
 use super::{Int, Other, Tensor, Tensors};
 use crate::error::Result;
-use straightline_passes::ir::Scalar;
+use straightline_catalog::Scalar;
 
 pub use super::options::functions::*;
 

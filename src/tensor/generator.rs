@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::modes::outside;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use straightline_passes::ir::DType;
+use straightline_catalog::DType;
 use straightline_runtime::rng::Stream;
 
 /// A random number generator. Cloning shares the state.

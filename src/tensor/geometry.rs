@@ -20,7 +20,7 @@ use super::{Tensor, TensorImpl};
 use crate::error::{Error, ErrorKind, Result};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-use straightline_passes::ir::{Dims, layout};
+use straightline_catalog::{Dims, layout};
 
 /// What an accessor finds in place of the tensor's first geometry.
 pub(super) struct Geometry {

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::ops::aten;
 use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 use std::panic::Location;
-use straightline_passes::ir::DType;
+use straightline_catalog::DType;
 
 /// One index among those of [`Tensor::i`]; written as a number, a range, a tensor and so on, it becomes one of these.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! Lists of integers as Rust writes them: what sizes, dimensions and shifts are given as.
 
-use straightline_passes::ir::Dims;
+use straightline_catalog::Dims;
 
 mod sealed {
     pub trait Sealed {}

@@ -5,7 +5,7 @@ use crate::dispatch::DispatchKey;
 use crate::error::{Error, ErrorKind};
 use crate::modes::functionalize::{is_wrapper, used_elsewhere};
 use crate::modes::{subclass, tracer};
-use straightline_passes::ir::{DType, Layout};
+use straightline_catalog::{DType, Layout};
 
 impl Tensor {
     /// How the elements are laid out.

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use half::{bf16, f16};
 use num_complex::Complex;
 use std::ops::Range;
-use straightline_passes::ir::{DType, Scalar};
+use straightline_catalog::{DType, Scalar};
 
 /// A CPU tensor of a number, or of nested arrays, slices or `Vec`s of numbers: [`Tensor::literal`] for short.
 ///

@@ -10,7 +10,7 @@ use crate::dispatch::{DispatchKey, DispatchKeySet};
 use crate::error::Result;
 use crate::modes::functionalize;
 use crate::ops::aten;
-use straightline_passes::ir::MemoryFormat;
+use straightline_catalog::MemoryFormat;
 
 /// The keys that are bits.
 const BITS: DispatchKeySet = DispatchKeySet::of(&[

@@ -93,8 +93,8 @@ use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use storage::Storage;
-use straightline_passes::ir::graph::TensorMeta;
-use straightline_passes::ir::{DType, Device, DeviceType, Dims, layout};
+use straightline_catalog::TensorMeta;
+use straightline_catalog::{DType, Device, DeviceType, Dims, layout};
 
 /// An n-dimensional array of one dtype on one device.
 ///

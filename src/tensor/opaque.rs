@@ -10,7 +10,7 @@ use crate::dispatch::DispatchKeySet;
 use crate::error::{Error, Result};
 use std::any::Any;
 use std::sync::Arc;
-use straightline_passes::ir::{DType, Device, Dims, layout};
+use straightline_catalog::{DType, Device, Dims, layout};
 
 /// Makes tensors that carry a payload instead of memory; [`Tensor::opaque`] starts one.
 ///

@@ -15,7 +15,7 @@ use std::ops::{
     Add, AddAssign, BitAnd, BitAndAssign, BitOr, BitOrAssign, BitXor, BitXorAssign, Div, DivAssign,
     Mul, MulAssign, Neg, Not, Rem, RemAssign, Shl, ShlAssign, Shr, ShrAssign, Sub, SubAssign,
 };
-use straightline_passes::ir::Scalar;
+use straightline_catalog::Scalar;
 
 /// What a failing sign unwinds with while a function is captured.
 struct Failed(Error);
@@ -135,7 +135,7 @@ mod before {
     use crate::error::Result;
     use crate::ops::aten;
     use crate::tensor::Tensor;
-    use straightline_passes::ir::Scalar;
+    use straightline_catalog::Scalar;
 
     macro_rules! commutative {
         ($($sign:ident $word:ident),*) => {$(

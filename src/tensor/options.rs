@@ -3,7 +3,7 @@
 use super::{Generator, Ints, Literal, Progression, Tensor};
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use straightline_passes::ir::{DType, Device, Scalar};
+use straightline_catalog::{DType, Device, Scalar};
 
 /// What a new tensor is to be, where the defaults will not do: its dtype, its device, and the generator that random
 /// numbers are drawn from.

@@ -4,7 +4,7 @@ use super::Tensor;
 use crate::error::Result;
 use half::{bf16, f16};
 use num_complex::Complex;
-use straightline_passes::ir::Scalar;
+use straightline_catalog::Scalar;
 
 /// The second operand of an operator: a tensor or a number.
 ///

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use half::{bf16, f16};
 use num_complex::Complex;
 use std::panic::Location;
-use straightline_passes::ir::Scalar;
+use straightline_catalog::Scalar;
 
 /// What [`Tensor::item`] gives: a number of Rust's, or a [`Scalar`] of whichever kind the tensor has.
 ///

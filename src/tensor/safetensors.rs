@@ -6,7 +6,7 @@ use crate::modes::outside;
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use std::collections::BTreeMap;
 use std::path::Path;
-use straightline_passes::ir::{DType, Device};
+use straightline_catalog::{DType, Device};
 
 fn dtype_from(d: Dtype) -> Option<DType> {
     Some(match d {

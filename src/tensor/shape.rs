@@ -13,7 +13,7 @@ use crate::tensor::storage::Storage;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32};
-use straightline_passes::ir::{DType, Device, DeviceType};
+use straightline_catalog::{DType, Device, DeviceType};
 use straightline_runtime::memory::{give_cell, take_cell};
 
 /// Dimensions that are held without a heap allocation.

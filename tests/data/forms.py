@@ -2,7 +2,7 @@
 
     python forms.py FORMS.yaml FORMS.jsonl.gz ERRORS.jsonl.gz CASES.jsonl.gz...
 
-FORMS.yaml is src/ops/native_functions/forms.yaml: an entry for each such form in dispatch_tables.txt.gz that no other file there
+FORMS.yaml is catalog/ops/forms.yaml: an entry for each such form in dispatch_tables.txt.gz that no other file there
 declares. Schemas and keys are PyTorch's. What an `out` may be is found by asking PyTorch: recorded calls of the functional form
 (CASES) are made again into an `out` of every dtype, of other strides, and over an operand. The same calls are kept in FORMS.jsonl.gz
 and ERRORS.jsonl.gz, in the format of the conformance cases.
@@ -26,7 +26,7 @@ from vectors import DTYPES, NAME, Unknown, copied, record, value
 warnings.filterwarnings("ignore")
 torch.set_num_threads(1)
 HERE = pathlib.Path(__file__).parent
-SOURCES = HERE.parent.parent / "src/ops/native_functions"
+SOURCES = HERE.parent.parent / "catalog/ops"
 OPTIONS = {"dtype", "layout", "device", "pin_memory"}
 target, out_path, err_path = sys.argv[1:4]
 PER = 3

@@ -288,7 +288,16 @@ fn together(
     let c = compile(f);
     let lowered = c.trace(x).unwrap().lower().unwrap();
     let plan = lowered.schedule();
-    let all: Vec<String> = plan.kernels().map(|k| k.ops.join(" ")).collect();
+    let all: Vec<String> = plan
+        .kernels()
+        .map(|k| {
+            k.ops
+                .iter()
+                .map(|op| op.name())
+                .collect::<Vec<_>>()
+                .join(" ")
+        })
+        .collect();
     all.join(", ")
 }
 

@@ -100,7 +100,7 @@ pub(super) fn dot(schedule: &Schedule) -> String {
         if let Step::Kernel(k) = step {
             for op in &k.ops {
                 text.push('\n');
-                text.push_str(op);
+                text.push_str(op.name());
             }
         }
         line(format!("s{i} [label={}]", quoted(&text)));
@@ -130,7 +130,7 @@ fn kernel(k: &Kernel, bodies: bool) -> Value {
         "grid": axes(&k.grid),
         "vectorize": format!("{:?}", k.vectorize).to_lowercase(),
         "work_per_point": k.work_per_point,
-        "ops": list(&k.ops, |op| json!(&**op)),
+        "ops": list(&k.ops, |op| json!(op.name())),
         "scratch": list(&k.scratch, |s| json!({"dtype": s.dtype.name(), "len": s.len})),
     });
     if bodies {
@@ -174,7 +174,7 @@ fn step(step: &Step, bodies: bool) -> Value {
             outputs,
             ..
         }) => json!({
-            "extern": &**op,
+            "extern": op.name(),
             "inputs": list(inputs, view),
             "outputs": list(outputs, view),
         }),

@@ -53,7 +53,7 @@ pub(crate) fn record(
     runtime.sync_if_much()?;
     let count = op.schema().map_or(stack.len(), |s| s.args.len());
     let base = stack.len().saturating_sub(count);
-    let shapes = if op.tags().iter().any(|t| NOT_RECORDED.contains(&t.as_str())) {
+    let shapes = if op.tags().iter().any(|t| NOT_RECORDED.contains(t)) {
         None
     } else {
         shapes_of(op, &stack[base..])?

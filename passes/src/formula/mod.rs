@@ -31,8 +31,8 @@ mod tests;
 
 pub use program::{Attribute, Inst, Op, Program, Recorder, Val, record};
 
+use crate::ir::prims::{BinaryOp, CompareOp, UnaryOp};
 use crate::ir::{DType, Scalar};
-use crate::schedule::loops::{BinaryOp, CompareOp, UnaryOp};
 
 /// What a formula reads its call through, and builds its result with.
 ///

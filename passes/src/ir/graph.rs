@@ -4,8 +4,7 @@
 //! position at its target and the result index at its source. Every result has a [`TensorMeta`].
 //! Sizes and strides are static: a guard at the compiled function's door keeps them true.
 
-use super::effects::Effects;
-use super::{DType, Device, Dims, Layout, MemoryFormat, Scalar, layout};
+use super::{Arg, ArgumentError, Effects, Op, Scalar, TensorMeta};
 use petgraph::stable_graph::{NodeIndex, StableDiGraph};
 use petgraph::visit::EdgeRef;
 use petgraph::{Direction, algo};
@@ -16,46 +15,6 @@ use std::sync::Arc;
 
 /// Identifies a node; stays valid while other nodes are removed.
 pub type NodeId = NodeIndex<u32>;
-
-/// What is known of a tensor without its data.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct TensorMeta {
-    /// Element type.
-    pub dtype: DType,
-    /// Size of each dimension.
-    pub sizes: Dims,
-    /// Stride of each dimension, in elements.
-    pub strides: Dims,
-    /// Where the tensor lives.
-    pub device: Device,
-}
-
-impl TensorMeta {
-    /// A row-major CPU tensor.
-    pub fn contiguous(dtype: DType, sizes: &[i64]) -> TensorMeta {
-        TensorMeta {
-            dtype,
-            sizes: Dims::from_slice(sizes),
-            strides: layout::contiguous_strides(sizes),
-            device: Device::CPU,
-        }
-    }
-
-    /// The number of elements.
-    pub fn numel(&self) -> i64 {
-        layout::numel(&self.sizes)
-    }
-
-    /// The bytes of a storage that such a tensor begins.
-    pub fn storage_bytes(&self) -> usize {
-        layout::storage_bytes(self.dtype.size(), &self.sizes, &self.strides, 0)
-    }
-
-    /// Whether the strides are row-major.
-    pub fn is_contiguous(&self) -> bool {
-        layout::is_contiguous(&self.sizes, &self.strides)
-    }
-}
 
 /// One result of one node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -72,109 +31,13 @@ impl From<NodeId> for ValueRef {
     }
 }
 
-/// An argument of a call, in schema order (positional ones, then keyword-only ones).
-///
-/// `V` is what a tensor argument is: an operand position inside a [`Call`] stored in a graph, a
-/// [`ValueRef`] when one builds or reads a call.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Arg<V> {
-    /// `None`.
-    None,
-    /// A tensor.
-    Tensor(V),
-    /// `Tensor[]` and `Tensor?[]`.
-    Tensors(Vec<Option<V>>),
-    /// A number: `int`, `float`, `bool` and `Scalar` arguments alike.
-    Scalar(Scalar),
-    /// `int[]`.
-    Ints(Vec<i64>),
-    /// `float[]`.
-    Floats(Vec<f64>),
-    /// `bool[]`.
-    Bools(Vec<bool>),
-    /// `str`.
-    Str(String),
-    /// `ScalarType`.
-    DType(DType),
-    /// `Device`.
-    Device(Device),
-    /// `Layout`.
-    Layout(Layout),
-    /// `MemoryFormat`.
-    MemoryFormat(MemoryFormat),
-}
-
-impl<V> Arg<V> {
-    /// The same argument with each tensor replaced.
-    pub fn map<W>(&self, mut f: impl FnMut(&V) -> W) -> Arg<W> {
-        match self {
-            Arg::None => Arg::None,
-            Arg::Tensor(v) => Arg::Tensor(f(v)),
-            Arg::Tensors(vs) => Arg::Tensors(vs.iter().map(|v| v.as_ref().map(&mut f)).collect()),
-            Arg::Scalar(s) => Arg::Scalar(*s),
-            Arg::Ints(v) => Arg::Ints(v.clone()),
-            Arg::Floats(v) => Arg::Floats(v.clone()),
-            Arg::Bools(v) => Arg::Bools(v.clone()),
-            Arg::Str(s) => Arg::Str(s.clone()),
-            Arg::DType(d) => Arg::DType(*d),
-            Arg::Device(d) => Arg::Device(*d),
-            Arg::Layout(l) => Arg::Layout(*l),
-            Arg::MemoryFormat(m) => Arg::MemoryFormat(*m),
-        }
-    }
-
-    /// The integer, where this is one.
-    pub fn as_int(&self) -> Option<i64> {
-        match self {
-            Arg::Scalar(s @ (Scalar::Int(_) | Scalar::Bool(_))) => Some(s.as_i64()),
-            _ => None,
-        }
-    }
-
-    /// The number, where this is one.
-    pub fn as_scalar(&self) -> Option<Scalar> {
-        match self {
-            Arg::Scalar(s) => Some(*s),
-            _ => None,
-        }
-    }
-
-    /// The integers, where this is a list of them (or a single one).
-    pub fn as_ints(&self) -> Option<Vec<i64>> {
-        match self {
-            Arg::Ints(v) => Some(v.clone()),
-            Arg::Scalar(Scalar::Int(i)) => Some(vec![*i]),
-            _ => None,
-        }
-    }
-
-    /// The truth value, where this is a boolean.
-    pub fn as_bool(&self) -> Option<bool> {
-        match self {
-            Arg::Scalar(Scalar::Bool(b)) => Some(*b),
-            _ => None,
-        }
-    }
-
-    /// The tensor, where this is one.
-    pub fn as_tensor(&self) -> Option<&V> {
-        match self {
-            Arg::Tensor(v) => Some(v),
-            _ => None,
-        }
-    }
-}
-
 /// A call of an operator.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Call {
-    /// Qualified operator name with overload, `aten::add.Tensor`.
-    pub op: Arc<str>,
-    /// Every argument of the schema in order; tensors are operand positions (edges).
+    /// The operator.
+    pub op: Op,
+    /// Every argument of the schema in order; tensors are operand positions.
     pub args: Vec<Arg<u32>>,
-    /// The names of the schema's arguments, parallel to `args`: the printer writes
-    /// `name=value` for those that are not tensors.
-    pub names: Arc<[Arc<str>]>,
     /// What it does besides giving results.
     pub effects: Effects,
 }
@@ -208,13 +71,27 @@ impl fmt::Display for SourceLine {
 #[derive(Clone, PartialEq, Debug)]
 pub struct EagerCall {
     /// The operator.
-    pub op: Arc<str>,
+    pub op: Op,
     /// Its arguments; tensors index `operands`.
     pub args: Vec<Arg<u32>>,
-    /// The names of the arguments.
-    pub names: Arc<[Arc<str>]>,
     /// Its tensors.
     pub operands: Vec<TensorMeta>,
+}
+
+/// A place in the text of a graph.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TextPlace {
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+}
+
+/// `line 3, column 5`.
+impl fmt::Display for TextPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}", self.line, self.column)
+    }
 }
 
 /// Where a node came from.
@@ -223,9 +100,11 @@ pub struct Provenance {
     /// The user's source line, where known.
     pub location: Option<SourceLine>,
     /// The operator that the user called, `aten::linear`, where it differs from the node's own.
-    pub outer_op: Option<Arc<str>>,
+    pub outer_op: Option<Op>,
     /// The call that eager code makes in this place, where it differs from the node's own.
     pub eager: Option<Arc<EagerCall>>,
+    /// Where the node stands in the text that the graph was read from.
+    pub text: Option<TextPlace>,
 }
 
 /// A constant tensor of equal elements, or a small literal one.
@@ -252,11 +131,16 @@ pub enum NodeKind {
     Output,
 }
 
+/// The operands of a node by position.
+pub type Operands = SmallVec<[ValueRef; 3]>;
+
 /// A node with the shapes of its results.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Node {
     /// What the node is.
     pub kind: NodeKind,
+    /// The values that it reads; the graph's edges say the same from the other end.
+    pub(super) operands: Operands,
     /// One entry per result; none for the output node.
     pub results: SmallVec<[TensorMeta; 1]>,
     /// A name for printing; unnamed nodes are numbered.
@@ -277,15 +161,15 @@ pub struct Edge {
 /// A captured program.
 ///
 /// ```
-/// use straightline_passes::ir::{DType, Scalar, graph::{Arg, Graph, TensorMeta}};
+/// use straightline_passes::ir::{Arg, DType, Op, TensorMeta, graph::Graph};
 /// let meta = TensorMeta::contiguous(DType::F32, &[2, 3]);
 /// let mut g = Graph::new();
 /// let x = g.input("x", meta.clone());
-/// let y = g.call("aten::mul.Tensor", &["self", "other"],
-///     vec![Arg::Tensor(x), Arg::Tensor(x)], vec![meta]);
+/// let y = g.call(Op::mul_Tensor, vec![Arg::Tensor(x), Arg::Tensor(x)], [meta])?;
 /// g.set_outputs(&[y]);
-/// assert_eq!(g.operands(y.node).as_slice(), &[x, x]);
-/// assert_eq!(g.outputs(), vec![y]);
+/// assert_eq!(g.operands(y.node), [x, x]);
+/// assert_eq!(g.outputs(), [y]);
+/// # Ok::<(), straightline_passes::ir::ArgumentError>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
@@ -304,6 +188,7 @@ impl Graph {
     fn add(&mut self, kind: NodeKind, results: SmallVec<[TensorMeta; 1]>) -> NodeId {
         self.g.add_node(Node {
             kind,
+            operands: Operands::new(),
             results,
             name: None,
             provenance: Provenance::default(),
@@ -332,28 +217,31 @@ impl Graph {
             .into()
     }
 
-    /// Adds a call and returns its first result; the others are `ValueRef { node, index }`. What it
-    /// does besides ([`Effects`]) is what its name says; [`Graph::set_effects`] knows better.
+    /// Adds a call and returns its first result; the others are `ValueRef { node, index }`. Arguments that are left out at
+    /// the end have their defaults. What the call does besides ([`Effects`]) is what the operator does;
+    /// [`Graph::set_effects`] knows better.
+    ///
+    /// # Errors
+    ///
+    /// An argument without a default is left out, or there are too many.
     pub fn call(
         &mut self,
-        op: &str,
-        names: &[&str],
+        op: Op,
         args: Vec<Arg<ValueRef>>,
-        results: Vec<TensorMeta>,
-    ) -> ValueRef {
-        let names: Arc<[Arc<str>]> = names.iter().map(|n| Arc::from(*n)).collect();
-        self.call_shared(op.into(), names, args, results.into())
+        results: impl IntoIterator<Item = TensorMeta>,
+    ) -> Result<ValueRef, ArgumentError> {
+        let results = results.into_iter().collect();
+        Ok(self.complete_call(op, op.completed(args)?, results))
     }
 
-    /// [`Graph::call`] for callers that already share the strings.
-    pub fn call_shared(
+    /// [`Graph::call`] with all arguments.
+    pub fn complete_call(
         &mut self,
-        op: Arc<str>,
-        names: Arc<[Arc<str>]>,
+        op: Op,
         args: Vec<Arg<ValueRef>>,
         results: SmallVec<[TensorMeta; 1]>,
     ) -> ValueRef {
-        let mut operands: Vec<ValueRef> = Vec::new();
+        let mut operands = Operands::new();
         let args: Vec<Arg<u32>> = args
             .iter()
             .map(|a| {
@@ -363,15 +251,9 @@ impl Graph {
                 })
             })
             .collect();
-        let effects = Effects::of(&op, &args, &results);
-        let call = Call {
-            op,
-            args,
-            names,
-            effects,
-        };
-        let id = self.add(NodeKind::Call(call), results);
-        self.connect(id, &operands);
+        let effects = op.effects(&args, &results);
+        let id = self.add(NodeKind::Call(Call { op, args, effects }), results);
+        self.connect(id, operands);
         id.into()
     }
 
@@ -399,15 +281,15 @@ impl Graph {
         Some(node.provenance.eager.clone().unwrap_or_else(|| {
             let operands = self.operands(id);
             Arc::new(EagerCall {
-                op: call.op.clone(),
+                op: call.op,
                 args: call.args.clone(),
-                names: call.names.clone(),
                 operands: operands.iter().map(|v| self.meta(*v).clone()).collect(),
             })
         }))
     }
 
-    fn connect(&mut self, id: NodeId, operands: &[ValueRef]) {
+    /// Gives a node its operands; the edges follow them.
+    fn connect(&mut self, id: NodeId, operands: Operands) {
         for (i, v) in operands.iter().enumerate() {
             let edge = Edge {
                 operand: i as u32,
@@ -415,16 +297,18 @@ impl Graph {
             };
             self.g.add_edge(v.node, id, edge);
         }
+        self.g[id].operands = operands;
     }
 
     /// Sets the results of the function, replacing earlier ones.
-    pub fn set_outputs(&mut self, values: &[ValueRef]) {
+    pub fn set_outputs(&mut self, values: &[ValueRef]) -> NodeId {
         if let Some(old) = self.output.take() {
             self.g.remove_node(old);
         }
         let id = self.add(NodeKind::Output, SmallVec::new());
-        self.connect(id, values);
+        self.connect(id, values.into());
         self.output = Some(id);
+        id
     }
 
     /// The inputs in order.
@@ -438,9 +322,8 @@ impl Graph {
     }
 
     /// The results of the function in order.
-    pub fn outputs(&self) -> Vec<ValueRef> {
-        self.output
-            .map_or_else(Vec::new, |o| self.operands(o).into_vec())
+    pub fn outputs(&self) -> &[ValueRef] {
+        self.output.map_or(&[], |o| self.operands(o))
     }
 
     /// A node.
@@ -464,34 +347,18 @@ impl Graph {
     }
 
     /// The operands of a node by position.
-    pub fn operands(&self, id: NodeId) -> SmallVec<[ValueRef; 4]> {
-        let mut edges: SmallVec<[(u32, ValueRef); 4]> = self
-            .g
-            .edges_directed(id, Direction::Incoming)
-            .map(|e| {
-                let v = ValueRef {
-                    node: e.source(),
-                    index: e.weight().result,
-                };
-                (e.weight().operand, v)
-            })
-            .collect();
-        edges.sort_unstable_by_key(|e| e.0);
-        edges.into_iter().map(|e| e.1).collect()
+    pub fn operands(&self, id: NodeId) -> &[ValueRef] {
+        &self.g[id].operands
     }
 
     /// The call's arguments with tensors as values, or `None` where the node is no call.
-    pub fn call_args(&self, id: NodeId) -> Option<(Arc<str>, Vec<Arg<ValueRef>>)> {
-        let NodeKind::Call(call) = &self.g[id].kind else {
+    pub fn call_args(&self, id: NodeId) -> Option<(Op, Vec<Arg<ValueRef>>)> {
+        let node = &self.g[id];
+        let NodeKind::Call(call) = &node.kind else {
             return None;
         };
-        let operands = self.operands(id);
-        let args = call
-            .args
-            .iter()
-            .map(|a| a.map(|i| operands[*i as usize]))
-            .collect();
-        Some((call.op.clone(), args))
+        let value = |a: &Arg<u32>| a.map(|i| node.operands[*i as usize]);
+        Some((call.op, call.args.iter().map(value).collect()))
     }
 
     /// The uses of a node's results: `(user, operand position, result index)`, in no fixed order.

@@ -1,6 +1,5 @@
-//! The graph, over the vocabulary of `straightline-catalog`.
+//! The graph, over the words of `straightline-catalog`.
 
-pub mod effects;
 pub mod graph;
 pub mod text;
 pub mod verify;

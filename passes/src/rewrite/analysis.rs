@@ -3,7 +3,7 @@
 
 use super::language::{Interner, Term};
 use crate::ir::Scalar;
-use crate::ir::graph::TensorMeta;
+use crate::ir::TensorMeta;
 use egg::{Analysis, DidMerge, EGraph, Id};
 use std::sync::Arc;
 

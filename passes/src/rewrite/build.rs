@@ -4,23 +4,17 @@
 
 use super::language::{Children, Term};
 use super::site::Site;
-use crate::ir::effects::Effects;
-use crate::ir::graph::{Arg, Constant, TensorMeta};
+use crate::ir::graph::Constant;
 use crate::ir::layout::{self, broadcast, contiguous_strides};
 use crate::ir::verify::shapes::reduced;
-use crate::ir::{DType, Dims, Scalar};
+use crate::ir::view::ViewMap;
+use crate::ir::{Arg, TensorMeta};
+use crate::ir::{DType, MetaError, Op, Scalar};
 use egg::Id;
-use std::sync::Arc;
 
 impl Site<'_> {
     /// Adds a call. Tensor arguments are values of the e-graph.
-    pub fn call_op(
-        &mut self,
-        op: &str,
-        names: &[&str],
-        args: &[Arg<Id>],
-        results: &[TensorMeta],
-    ) -> Id {
+    pub fn call_op(&mut self, op: Op, args: &[Arg<Id>], results: &[TensorMeta]) -> Id {
         let mut children = Children::new();
         let args: Vec<Arg<u32>> = (args.iter())
             .map(|a| {
@@ -30,18 +24,13 @@ impl Site<'_> {
                 })
             })
             .collect();
-        let effects = Effects::of(op, &args, results);
-        let shared = || {
-            let names: Arc<[Arc<str>]> = names.iter().map(|n| Arc::from(*n)).collect();
-            (Arc::from(op), names)
-        };
-        let call =
-            (self.egraph.analysis.interner).intern_call(op, args, results, (0, effects), shared);
+        let how = (0, op.effects(&args, results));
+        let call = (self.egraph.analysis.interner).intern_call(op, args, results, how);
         self.egraph.add(Term::Call(call, children))
     }
 
-    fn one(&mut self, op: &str, names: &[&str], args: &[Arg<Id>], meta: TensorMeta) -> Id {
-        self.call_op(op, names, args, &[meta])
+    fn one(&mut self, op: Op, args: &[Arg<Id>], meta: TensorMeta) -> Id {
+        self.call_op(op, args, &[meta])
     }
 
     /// The type of a pointwise result: sizes broadcast, strides those of the first operand that
@@ -89,44 +78,34 @@ impl Site<'_> {
     }
 
     /// An operator of one tensor with a result of its dtype, `aten::exp`.
-    pub fn unary(&mut self, op: &str, x: Id) -> Id {
+    pub fn unary(&mut self, op: Op, x: Id) -> Id {
         let meta = self.pointwise_meta(&[x], self.dtype(x));
-        self.one(op, &["self"], &[Arg::Tensor(x)], meta)
+        self.one(op, &[Arg::Tensor(x)], meta)
     }
 
     /// An operator of one tensor with a `bool` result, `aten::isnan`.
-    pub fn test(&mut self, op: &str, x: Id) -> Id {
+    pub fn test(&mut self, op: Op, x: Id) -> Id {
         let meta = self.pointwise_meta(&[x], DType::Bool);
-        self.one(op, &["self"], &[Arg::Tensor(x)], meta)
+        self.one(op, &[Arg::Tensor(x)], meta)
     }
 
     /// `aten::mul.Tensor`, `aten::maximum` ...: two tensors, dtypes promoted.
-    pub fn binary(&mut self, op: &str, a: Id, b: Id) -> Id {
+    pub fn binary(&mut self, op: Op, a: Id, b: Id) -> Id {
         let meta = self.pointwise_meta(&[a, b], DType::promote(self.dtype(a), self.dtype(b)));
-        self.one(
-            op,
-            &["self", "other"],
-            &[Arg::Tensor(a), Arg::Tensor(b)],
-            meta,
-        )
+        self.one(op, &[Arg::Tensor(a), Arg::Tensor(b)], meta)
     }
 
     /// A comparison or a logical operator of two tensors.
-    pub fn compare(&mut self, op: &str, a: Id, b: Id) -> Id {
+    pub fn compare(&mut self, op: Op, a: Id, b: Id) -> Id {
         let meta = self.pointwise_meta(&[a, b], DType::Bool);
-        self.one(
-            op,
-            &["self", "other"],
-            &[Arg::Tensor(a), Arg::Tensor(b)],
-            meta,
-        )
+        self.one(op, &[Arg::Tensor(a), Arg::Tensor(b)], meta)
     }
 
     /// A comparison with a number, `aten::gt.Scalar`.
-    pub fn compare_scalar(&mut self, op: &str, a: Id, b: impl Into<Scalar>) -> Id {
+    pub fn compare_scalar(&mut self, op: Op, a: Id, b: impl Into<Scalar>) -> Id {
         let meta = self.pointwise_meta(&[a], DType::Bool);
         let b = self.number(a, b);
-        self.one(op, &["self", "other"], &[Arg::Tensor(a), b], meta)
+        self.one(op, &[Arg::Tensor(a), b], meta)
     }
 
     /// A number in the kind that the tensor beside it stores, so that it promotes nothing.
@@ -138,63 +117,62 @@ impl Site<'_> {
         })
     }
 
-    fn alpha(&mut self, op: &str, a: Id, b: Arg<Id>, dtype: DType) -> Id {
+    fn alpha(&mut self, op: Op, a: Id, b: Arg<Id>, dtype: DType) -> Id {
         let operands: &[Id] = match &b {
             Arg::Tensor(b) => &[a, *b],
             _ => &[a],
         };
         let meta = self.pointwise_meta(operands, dtype);
         let args = [Arg::Tensor(a), b, Arg::Scalar(Scalar::Int(1))];
-        self.one(op, &["self", "other", "alpha"], &args, meta)
+        self.one(op, &args, meta)
     }
 
     /// `a + b`.
     pub fn add(&mut self, a: Id, b: Id) -> Id {
         let dtype = DType::promote(self.dtype(a), self.dtype(b));
-        self.alpha("aten::add.Tensor", a, Arg::Tensor(b), dtype)
+        self.alpha(Op::add_Tensor, a, Arg::Tensor(b), dtype)
     }
 
     /// `a - b`.
     pub fn sub(&mut self, a: Id, b: Id) -> Id {
         let dtype = DType::promote(self.dtype(a), self.dtype(b));
-        self.alpha("aten::sub.Tensor", a, Arg::Tensor(b), dtype)
+        self.alpha(Op::sub_Tensor, a, Arg::Tensor(b), dtype)
     }
 
     /// `a * b`.
     pub fn mul(&mut self, a: Id, b: Id) -> Id {
-        self.binary("aten::mul.Tensor", a, b)
+        self.binary(Op::mul_Tensor, a, b)
     }
 
     /// `a / b`, of floats.
     pub fn div(&mut self, a: Id, b: Id) -> Id {
-        self.binary("aten::div.Tensor", a, b)
+        self.binary(Op::div_Tensor, a, b)
     }
 
     /// `a / b` rounded to a whole number: `floor` or `trunc`.
     pub fn div_rounded(&mut self, a: Id, b: Id, mode: &str) -> Id {
         let meta = self.pointwise_meta(&[a, b], DType::promote(self.dtype(a), self.dtype(b)));
         let args = [Arg::Tensor(a), Arg::Tensor(b), Arg::Str(mode.into())];
-        let names = ["self", "other", "rounding_mode"];
-        self.one("aten::div.Tensor_mode", &names, &args, meta)
+        self.one(Op::div_Tensor_mode, &args, meta)
     }
 
     /// `aten::gelu`, exact (`none`) or approximate (`tanh`).
     pub fn gelu(&mut self, x: Id, approximate: &str) -> Id {
         let meta = self.pointwise_meta(&[x], self.dtype(x));
         let args = [Arg::Tensor(x), Arg::Str(approximate.into())];
-        self.one("aten::gelu", &["self", "approximate"], &args, meta)
+        self.one(Op::gelu, &args, meta)
     }
 
     /// `a + number`.
     pub fn add_scalar(&mut self, a: Id, b: impl Into<Scalar>) -> Id {
         let b = self.number(a, b);
-        self.alpha("aten::add.Scalar", a, b, self.dtype(a))
+        self.alpha(Op::add_Scalar, a, b, self.dtype(a))
     }
 
     /// `a - number`.
     pub fn sub_scalar(&mut self, a: Id, b: impl Into<Scalar>) -> Id {
         let b = self.number(a, b);
-        self.alpha("aten::sub.Scalar", a, b, self.dtype(a))
+        self.alpha(Op::sub_Scalar, a, b, self.dtype(a))
     }
 
     /// `a * number`; `a` itself where the number is 1.
@@ -205,7 +183,7 @@ impl Site<'_> {
         }
         let meta = self.pointwise_meta(&[a], self.dtype(a));
         let args = [Arg::Tensor(a), self.number(a, b)];
-        self.one("aten::mul.Scalar", &["self", "other"], &args, meta)
+        self.one(Op::mul_Scalar, &args, meta)
     }
 
     /// `a / number`, of floats; `a` itself where the number is 1.
@@ -216,7 +194,7 @@ impl Site<'_> {
         }
         let meta = self.pointwise_meta(&[a], self.dtype(a));
         let args = [Arg::Tensor(a), self.number(a, b)];
-        self.one("aten::div.Scalar", &["self", "other"], &args, meta)
+        self.one(Op::div_Scalar, &args, meta)
     }
 
     /// `condition ? a : b`, elementwise; `a` and `b` of one dtype.
@@ -229,12 +207,7 @@ impl Site<'_> {
             meta.strides = values.strides;
         }
         let args = [condition, a, b].map(Arg::Tensor);
-        self.one(
-            "aten::where.self",
-            &["condition", "self", "other"],
-            &args,
-            meta,
-        )
+        self.one(Op::where_self, &args, meta)
     }
 
     /// The value in another dtype; itself where it has it already.
@@ -244,7 +217,7 @@ impl Site<'_> {
         }
         let meta = self.pointwise_meta(&[x], dtype);
         let args = [Arg::Tensor(x), Arg::DType(dtype)];
-        self.one("prims::convert_element_type", &["a", "dtype"], &args, meta)
+        self.one(Op::prims_convert_element_type, &args, meta)
     }
 
     /// An operand in the type in which the call computes: its result's dtype, `f32` for half
@@ -255,7 +228,7 @@ impl Site<'_> {
     }
 
     /// A reduction with the arguments `dim` and `keepdim`, `aten::amax`.
-    pub fn reduce(&mut self, op: &str, x: Id, dims: &[usize], keepdim: bool) -> Id {
+    pub fn reduce(&mut self, op: Op, x: Id, dims: &[usize], keepdim: bool) -> Id {
         let m = self.meta(x);
         if dims.is_empty() {
             // an empty list of dimensions means all of them; of a tensor without any, itself
@@ -264,7 +237,7 @@ impl Site<'_> {
         let meta = self.fresh(m.dtype, &reduced(&m.sizes, dims, keepdim));
         let dims = Arg::Ints(dims.iter().map(|d| *d as i64).collect());
         let args = [Arg::Tensor(x), dims, Arg::Scalar(keepdim.into())];
-        self.one(op, &["self", "dim", "keepdim"], &args, meta)
+        self.one(op, &args, meta)
     }
 
     /// The sum over dimensions, in the dtype of the operand.
@@ -273,12 +246,11 @@ impl Site<'_> {
         let meta = self.fresh(m.dtype, &reduced(&m.sizes, dims, keepdim));
         let dims = Arg::Ints(dims.iter().map(|d| *d as i64).collect());
         let args = [Arg::Tensor(x), dims, Arg::Scalar(keepdim.into()), Arg::None];
-        let names = ["self", "dim", "keepdim", "dtype"];
-        self.one("aten::sum.dim_IntList", &names, &args, meta)
+        self.one(Op::sum_dim_IntList, &args, meta)
     }
 
     /// Marks the rule as not applicable; the value returned is not used.
-    fn unfit(&self, x: Id) -> Id {
+    pub(crate) fn unfit(&self, x: Id) -> Id {
         self.misfit.set(true);
         x
     }
@@ -293,7 +265,7 @@ impl Site<'_> {
         }
         let meta = self.fresh(self.dtype(a), &[*m, *n]);
         let args = [Arg::Tensor(a), Arg::Tensor(b)];
-        self.one("aten::mm", &["self", "mat2"], &args, meta)
+        self.one(Op::mm, &args, meta)
     }
 
     /// `aten::bmm`.
@@ -306,7 +278,7 @@ impl Site<'_> {
         }
         let meta = self.fresh(self.dtype(a), &[*g, *m, *n]);
         let args = [Arg::Tensor(a), Arg::Tensor(b)];
-        self.one("aten::bmm", &["self", "mat2"], &args, meta)
+        self.one(Op::bmm, &args, meta)
     }
 
     /// The same elements in other sizes: a view where the operand is row-major, else a reshape.
@@ -318,121 +290,125 @@ impl Site<'_> {
         if self.meta(x).sizes[..] == *sizes || !same_count {
             return x;
         }
-        let (op, name) = if self.meta(x).is_contiguous() {
-            ("aten::view", "size")
-        } else {
-            ("aten::reshape", "shape")
+        let op = match self.meta(x).is_contiguous() {
+            true => Op::view,
+            false => Op::reshape,
         };
         let meta = self.fresh(self.dtype(x), sizes);
         let args = [Arg::Tensor(x), Arg::Ints(sizes.to_vec())];
-        self.one(op, &["self", name], &args, meta)
+        self.one(op, &args, meta)
+    }
+
+    /// A view of a value, by the operator that says so in the fewest words; the value itself where it is no other.
+    pub fn viewed(&mut self, x: Id, map: &ViewMap) -> Id {
+        let m = self.meta(x).clone();
+        if map.is_identity(&m.sizes) {
+            return x;
+        }
+        let Ok((sizes, strides, _)) = map.strides(&m.sizes, &m.strides, 0) else {
+            return self.unfit(x);
+        };
+        let int = |i: i64| Arg::Scalar(Scalar::Int(i));
+        let dim = |d: &usize| int(*d as i64);
+        let dims = |d: &[usize]| Arg::Ints(d.iter().map(|d| *d as i64).collect());
+        let (op, arguments) = match map {
+            ViewMap::Identity => return x,
+            ViewMap::Permute(order) => (Op::permute, vec![dims(order)]),
+            ViewMap::Slice {
+                dim: d,
+                start,
+                len,
+                step,
+            } => {
+                let end = (start + 1).saturating_add((len - 1).saturating_mul(*step));
+                let end = end.min(m.sizes[*d]).max(*start);
+                (
+                    Op::slice_Tensor,
+                    vec![dim(d), int(*start), int(end), int(*step)],
+                )
+            }
+            ViewMap::Select { dim: d, index } => (Op::select_int, vec![dim(d), int(*index)]),
+            ViewMap::Expand(to) => {
+                let implicit = Arg::Scalar(false.into());
+                (Op::expand, vec![Arg::Ints(to.to_vec()), implicit])
+            }
+            ViewMap::Unsqueeze(d) => (Op::unsqueeze, vec![dim(d)]),
+            ViewMap::Squeeze(gone) => match &gone[..] {
+                [d] => (Op::squeeze_dim, vec![dim(d)]),
+                gone => (Op::squeeze_dims, vec![dims(gone)]),
+            },
+            ViewMap::Diagonal { offset, dim1, dim2 } => {
+                (Op::diagonal, vec![int(*offset), dim(dim1), dim(dim2)])
+            }
+            ViewMap::Unfold { dim: d, size, step } => {
+                (Op::unfold, vec![dim(d), int(*size), int(*step)])
+            }
+            ViewMap::Reshape(to) => (Op::view, vec![Arg::Ints(to.to_vec())]),
+        };
+        let args: Vec<Arg<Id>> = std::iter::once(Arg::Tensor(x)).chain(arguments).collect();
+        let meta = TensorMeta {
+            sizes,
+            strides,
+            ..m
+        };
+        self.one(op, &args, meta)
+    }
+
+    /// The view that a map is, where there is one.
+    fn viewed_as(&mut self, x: Id, map: Result<ViewMap, MetaError>) -> Id {
+        match map {
+            Ok(map) => self.viewed(x, &map),
+            Err(_) => self.unfit(x),
+        }
     }
 
     /// A dimension of size 1 before `dim`.
     pub fn unsqueeze(&mut self, x: Id, dim: usize) -> Id {
-        let mut meta = self.meta(x).clone();
-        if dim > meta.sizes.len() {
-            return self.unfit(x);
-        }
-        let stride = if dim < meta.sizes.len() {
-            meta.sizes[dim] * meta.strides[dim]
-        } else {
-            1
-        };
-        meta.sizes.insert(dim, 1);
-        meta.strides.insert(dim, stride);
-        let args = [Arg::Tensor(x), Arg::Scalar((dim as i64).into())];
-        self.one("aten::unsqueeze", &["self", "dim"], &args, meta)
+        let map = ViewMap::unsqueeze(&self.meta(x).sizes, dim as i64);
+        self.viewed_as(x, map)
     }
 
     /// Without the dimension `dim`, whose size is 1.
     pub fn squeeze(&mut self, x: Id, dim: usize) -> Id {
-        let mut meta = self.meta(x).clone();
-        if meta.sizes.get(dim) != Some(&1) {
+        if self.meta(x).sizes.get(dim) != Some(&1) {
             return self.unfit(x);
         }
-        meta.sizes.remove(dim);
-        meta.strides.remove(dim);
-        let args = [Arg::Tensor(x), Arg::Scalar((dim as i64).into())];
-        self.one("aten::squeeze.dim", &["self", "dim"], &args, meta)
+        self.viewed(x, &ViewMap::Squeeze([dim][..].into()))
     }
 
     /// The dimensions in another order.
     pub fn permute(&mut self, x: Id, dims: &[usize]) -> Id {
-        let m = self.meta(x);
-        if m.sizes.len() != dims.len() || dims.iter().any(|d| *d >= dims.len()) {
-            return self.unfit(x);
-        }
-        let meta = TensorMeta {
-            sizes: dims.iter().map(|d| m.sizes[*d]).collect(),
-            strides: dims.iter().map(|d| m.strides[*d]).collect(),
-            ..m.clone()
-        };
-        let dims = Arg::Ints(dims.iter().map(|d| *d as i64).collect());
-        self.one(
-            "aten::permute",
-            &["self", "dims"],
-            &[Arg::Tensor(x), dims],
-            meta,
-        )
+        let dims: Vec<i64> = dims.iter().map(|d| *d as i64).collect();
+        let map = ViewMap::permute(&self.meta(x).sizes, &dims);
+        self.viewed_as(x, map)
     }
 
     /// Repeated to larger sizes without a copy.
     pub fn expand(&mut self, x: Id, sizes: &[i64]) -> Id {
-        let m = self.meta(x);
-        if m.sizes[..] == *sizes {
-            return x;
-        }
-        if broadcast(&m.sizes, sizes).is_none_or(|b| b[..] != *sizes) {
-            return self.unfit(x);
-        }
-        let meta = TensorMeta {
-            sizes: Dims::from_slice(sizes),
-            strides: layout::broadcast_strides(&m.sizes, &m.strides, sizes),
-            ..m.clone()
-        };
-        let args = [
-            Arg::Tensor(x),
-            Arg::Ints(sizes.to_vec()),
-            Arg::Scalar(false.into()),
-        ];
-        self.one("aten::expand", &["self", "size", "implicit"], &args, meta)
+        let map = ViewMap::expand(&self.meta(x).sizes, sizes);
+        self.viewed_as(x, map)
     }
 
     /// `start..end` of a dimension.
     pub fn slice(&mut self, x: Id, dim: usize, start: i64, end: i64) -> Id {
-        let mut meta = self.meta(x).clone();
-        if meta
-            .sizes
-            .get(dim)
-            .is_none_or(|n| start < 0 || end < start || *n < end)
-        {
+        let within = |n: &i64| 0 <= start && start <= end && end <= *n;
+        if !self.meta(x).sizes.get(dim).is_some_and(within) {
             return self.unfit(x);
         }
-        meta.sizes[dim] = end - start;
-        let int = |i: i64| Arg::Scalar(Scalar::Int(i));
-        let args = [
-            Arg::Tensor(x),
-            int(dim as i64),
-            int(start),
-            int(end),
-            int(1),
-        ];
-        let names = ["self", "dim", "start", "end", "step"];
-        self.one("aten::slice.Tensor", &names, &args, meta)
+        let (len, step) = (end - start, 1);
+        let map = ViewMap::Slice {
+            dim,
+            start,
+            len,
+            step,
+        };
+        self.viewed(x, &map)
     }
 
     /// The element `index` of a dimension.
     pub fn select_index(&mut self, x: Id, dim: usize, index: i64) -> Id {
-        let mut meta = self.meta(x).clone();
-        if dim >= meta.sizes.len() {
-            return self.unfit(x);
-        }
-        meta.sizes.remove(dim);
-        meta.strides.remove(dim);
-        let int = |i: i64| Arg::Scalar(Scalar::Int(i));
-        let args = [Arg::Tensor(x), int(dim as i64), int(index)];
-        self.one("aten::select.int", &["self", "dim", "index"], &args, meta)
+        let map = ViewMap::select(&self.meta(x).sizes, dim as i64, index);
+        self.viewed_as(x, map)
     }
 
     /// The concatenation along a dimension.
@@ -442,7 +418,7 @@ impl Site<'_> {
         let meta = self.fresh(self.dtype(parts[0]), &sizes);
         let list = Arg::Tensors(parts.iter().map(|p| Some(*p)).collect());
         let args = [list, Arg::Scalar((dim as i64).into())];
-        self.one("aten::cat", &["tensors", "dim"], &args, meta)
+        self.one(Op::cat, &args, meta)
     }
 
     /// `aten::gather`.
@@ -460,12 +436,7 @@ impl Site<'_> {
             Arg::Tensor(index),
             Arg::Scalar(false.into()),
         ];
-        self.one(
-            "aten::gather",
-            &["self", "dim", "index", "sparse_grad"],
-            &args,
-            meta,
-        )
+        self.one(Op::gather, &args, meta)
     }
 
     /// The value with the strides of `want`, as the last operator that made it can give them.
@@ -484,28 +455,22 @@ impl Site<'_> {
         let restrided = self.egraph[id].nodes.iter().find_map(|term| match term {
             Term::Call(c, children) => {
                 let call = self.egraph.analysis.interner.call(*c);
-                (call.tag == 0 && super::cost::allocates(&call.op) && call.results.len() == 1)
+                (call.tag == 0 && super::cost::allocates(call.op) && call.results.len() == 1)
                     .then(|| (call.clone(), children.clone()))
             }
             _ => None,
         });
         if let Some((call, children)) = restrided {
-            let names = || (call.op.clone(), call.names.clone());
             let interner = &mut self.egraph.analysis.interner;
             let want = std::slice::from_ref(want);
             let how = (0, call.effects);
-            let new = interner.intern_call(&call.op, call.args.clone(), want, how, names);
+            let new = interner.intern_call(call.op, call.args.clone(), want, how);
             return Some(self.egraph.add(Term::Call(new, children)));
         }
         if let Some(value) = self.splat(id) {
             return Some(self.constant_of(value, want.clone()));
         }
         let args = [Arg::Tensor(id), Arg::None];
-        Some(self.one(
-            "aten::clone",
-            &["self", "memory_format"],
-            &args,
-            want.clone(),
-        ))
+        Some(self.one(Op::clone, &args, want.clone()))
     }
 }

@@ -3,7 +3,8 @@
 use super::analysis::{self, Facts, Origin};
 use super::extract::Choice;
 use super::language::{Interner, Term};
-use crate::ir::graph::{Graph, Node, NodeId, NodeKind, Provenance, TensorMeta, ValueRef};
+use crate::ir::TensorMeta;
+use crate::ir::graph::{Graph, Node, NodeId, NodeKind, Provenance, ValueRef};
 use egg::{EGraph, Id};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -62,10 +63,9 @@ pub(super) fn build(graph: &Graph) -> (analysis::Graph, Roots) {
                     false => id.index() as u32 + 1,
                 };
                 let how = (tag, call.effects);
-                let names = || (call.op.clone(), call.names.clone());
                 let interner = &mut egraph.analysis.interner;
                 let args = call.args.clone();
-                let info = interner.intern_call(&call.op, args, &node.results, how, names);
+                let info = interner.intern_call(call.op, args, &node.results, how);
                 Term::Call(info, children)
             }
         };
@@ -85,8 +85,8 @@ pub(super) fn build(graph: &Graph) -> (analysis::Graph, Roots) {
             });
         }
     }
-    let outputs = (graph.outputs().into_iter())
-        .map(|v| value(&mut egraph, &classes, v))
+    let outputs = (graph.outputs().iter())
+        .map(|v| value(&mut egraph, &classes, *v))
         .collect();
     egraph.rebuild();
     let roots = Roots {
@@ -241,8 +241,7 @@ impl Emitter<'_> {
                     .map(|a| a.map(|i| self.classes[&self.egraph.find(children[*i as usize])]))
                     .collect();
                 let results = call.results.iter().cloned().collect();
-                let (op, names) = (call.op.clone(), call.names.clone());
-                let v = (self.graph).call_shared(op, names, args, results);
+                let v = self.graph.complete_call(call.op, args, results);
                 self.graph.set_effects(v.node, call.effects);
                 v
             }
@@ -282,7 +281,7 @@ fn provenance(old: &Node, term: &Term, interner: &Interner) -> Provenance {
         && p.outer_op.is_none()
         && was.op != interner.call(*now).op
     {
-        p.outer_op = Some(was.op.clone());
+        p.outer_op = Some(was.op);
     }
     p
 }

@@ -46,7 +46,7 @@ pub(super) fn extract(egraph: &Graph, composite: impl Fn(&CallInfo) -> bool) -> 
             if composite(call) {
                 cost::COMPOSITE
             } else {
-                cost::op_cost(&call.op)
+                cost::op_cost(call.op)
             }
         }
         // so that an operator with a number is preferred to one with a constant tensor

@@ -3,23 +3,24 @@
 
 use super::rule::rules;
 use super::site::Site;
+use crate::ir::Op;
 use crate::ir::Scalar;
 use egg::Id;
 
 rules! { FastMath:
-    "add_zero", "x + 0 = x", ["aten::add.Tensor", "aten::add.Scalar"] => One(add_zero);
-    "mul_zero", "x * 0 = 0", ["aten::mul.Tensor", "aten::mul.Scalar"] => One(mul_zero);
-    "sub_self", "x - x = 0", ["aten::sub.Tensor"] => One(sub_self);
-    "exp_log", "exp(log x) = x", ["aten::exp"] => One(exp_log);
-    "log_exp", "log(exp x) = x", ["aten::log"] => One(log_exp);
-    "mul_chain", "(x * a) * b = x * (a b)", ["aten::mul.Scalar"] => One(mul_chain);
-    "add_chain", "(x + a) + b = x + (a + b)", ["aten::add.Scalar"] => One(add_chain);
-    "div_constant", "x / c = x * (1 / c)", ["aten::div.Scalar"] => One(div_constant);
-    "factor", "a x + b x = (a + b) x", ["aten::add.Tensor"] => One(factor);
+    "add_zero", "x + 0 = x", [Op::add_Tensor, Op::add_Scalar] => One(add_zero);
+    "mul_zero", "x * 0 = 0", [Op::mul_Tensor, Op::mul_Scalar] => One(mul_zero);
+    "sub_self", "x - x = 0", [Op::sub_Tensor] => One(sub_self);
+    "exp_log", "exp(log x) = x", [Op::exp] => One(exp_log);
+    "log_exp", "log(exp x) = x", [Op::log] => One(log_exp);
+    "mul_chain", "(x * a) * b = x * (a b)", [Op::mul_Scalar] => One(mul_chain);
+    "add_chain", "(x + a) + b = x + (a + b)", [Op::add_Scalar] => One(add_chain);
+    "div_constant", "x / c = x * (1 / c)", [Op::div_Scalar] => One(div_constant);
+    "factor", "a x + b x = (a + b) x", [Op::add_Tensor] => One(factor);
     "pow_half", "x^0.5 = sqrt x, x^-0.5 = 1 / sqrt x, x^-1 = 1 / x, x^3 = x x x",
-        ["aten::pow.Tensor_Scalar"] => One(pow_half);
-    "rsqrt", "1 / sqrt x = rsqrt x", ["aten::reciprocal"] => One(rsqrt);
-    "div_sqrt", "x / sqrt y = x * rsqrt y", ["aten::div.Tensor"] => One(div_sqrt);
+        [Op::pow_Tensor_Scalar] => One(pow_half);
+    "rsqrt", "1 / sqrt x = rsqrt x", [Op::reciprocal] => One(rsqrt);
+    "div_sqrt", "x / sqrt y = x * rsqrt y", [Op::div_Tensor] => One(div_sqrt);
 }
 
 fn floating(s: &Site<'_>) -> Option<()> {
@@ -51,22 +52,22 @@ fn sub_self(s: &mut Site<'_>) -> Option<Id> {
     Some(s.constant_of(Scalar::Int(0), meta))
 }
 
-fn inverse(s: &Site<'_>, of: &str) -> Option<Id> {
+fn inverse(s: &Site<'_>, of: Op) -> Option<Id> {
     let x = s.producer(s.tensor(0)?, &[of])?.tensor(0)?;
     s.exactly(x)
 }
 
 fn exp_log(s: &mut Site<'_>) -> Option<Id> {
-    inverse(s, "aten::log")
+    inverse(s, Op::log)
 }
 
 fn log_exp(s: &mut Site<'_>) -> Option<Id> {
-    inverse(s, "aten::exp")
+    inverse(s, Op::exp)
 }
 
 /// The tensor and the number of a call that the operand is, for an operator with a number; all of
 /// the result's dtype.
-fn inner_scalar(s: &Site<'_>, op: &str) -> Option<(Id, f64)> {
+fn inner_scalar(s: &Site<'_>, op: Op) -> Option<(Id, f64)> {
     floating(s)?;
     let inner = s.producer(s.tensor(0)?, &[op])?;
     let x = inner.tensor(0)?;
@@ -78,13 +79,13 @@ fn inner_scalar(s: &Site<'_>, op: &str) -> Option<(Id, f64)> {
 }
 
 fn mul_chain(s: &mut Site<'_>) -> Option<Id> {
-    let (x, a) = inner_scalar(s, "aten::mul.Scalar")?;
+    let (x, a) = inner_scalar(s, Op::mul_Scalar)?;
     let b = s.scalar("other")?.as_f64();
     (a * b != 1.0).then(|| s.mul_scalar(x, a * b))
 }
 
 fn add_chain(s: &mut Site<'_>) -> Option<Id> {
-    let (x, a) = inner_scalar(s, "aten::add.Scalar")?;
+    let (x, a) = inner_scalar(s, Op::add_Scalar)?;
     let b = s.scalar("other")?.as_f64() * s.float("alpha", 1.0);
     Some(s.add_scalar(x, a + b))
 }
@@ -104,8 +105,8 @@ fn factor(s: &mut Site<'_>) -> Option<Id> {
     if s.float("alpha", 1.0) != 1.0 {
         return None;
     }
-    let a = s.producer(s.tensor(0)?, &["aten::mul.Tensor"])?;
-    let b = s.producer(s.tensor(1)?, &["aten::mul.Tensor"])?;
+    let a = s.producer(s.tensor(0)?, &[Op::mul_Tensor])?;
+    let b = s.producer(s.tensor(1)?, &[Op::mul_Tensor])?;
     for (i, j) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
         let (x, y) = (a.tensor(i)?, b.tensor(j)?);
         let (p, q) = (a.tensor(1 - i)?, b.tensor(1 - j)?);
@@ -131,9 +132,9 @@ fn pow_half(s: &mut Site<'_>) -> Option<Id> {
         return Some(s.mul(square, x));
     }
     let op = match exponent {
-        0.5 => "aten::sqrt",
-        -0.5 => "aten::rsqrt",
-        -1.0 => "aten::reciprocal",
+        0.5 => Op::sqrt,
+        -0.5 => Op::rsqrt,
+        -1.0 => Op::reciprocal,
         _ => return None,
     };
     Some(s.unary(op, x))
@@ -141,17 +142,17 @@ fn pow_half(s: &mut Site<'_>) -> Option<Id> {
 
 fn rsqrt(s: &mut Site<'_>) -> Option<Id> {
     floating(s)?;
-    let x = s.producer(s.tensor(0)?, &["aten::sqrt"])?.tensor(0)?;
-    Some(s.unary("aten::rsqrt", x))
+    let x = s.producer(s.tensor(0)?, &[Op::sqrt])?.tensor(0)?;
+    Some(s.unary(Op::rsqrt, x))
 }
 
 fn div_sqrt(s: &mut Site<'_>) -> Option<Id> {
     floating(s)?;
     let x = s.tensor(0)?;
-    let y = s.producer(s.tensor(1)?, &["aten::sqrt"])?.tensor(0)?;
+    let y = s.producer(s.tensor(1)?, &[Op::sqrt])?.tensor(0)?;
     if s.dtype(x) != s.out().dtype || s.dtype(y) != s.out().dtype {
         return None;
     }
-    let r = s.unary("aten::rsqrt", y);
+    let r = s.unary(Op::rsqrt, y);
     Some(s.mul(x, r))
 }

@@ -7,9 +7,10 @@
 //! ([`Effects::is_mergeable`]), carries a tag of its own and never merges.
 
 use super::rule::{self, Rule};
-use crate::ir::effects::Effects;
-use crate::ir::graph::{Arg, Constant, TensorMeta};
-use crate::ir::{Scalar, layout};
+use crate::ir::Effects;
+use crate::ir::graph::Constant;
+use crate::ir::{Arg, TensorMeta};
+use crate::ir::{Op, Scalar, layout};
 use egg::{Id, Language};
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -72,17 +73,15 @@ impl Language for Term {
 /// Everything of a call but its operands.
 #[derive(Clone, Debug)]
 pub(super) struct CallInfo {
-    /// Qualified operator name.
-    pub op: Arc<str>,
+    /// The operator.
+    pub op: Op,
     /// Arguments; tensors are positions among the children.
     pub args: Vec<Arg<u32>>,
-    /// Argument names. Not part of the identity: the operator determines them.
-    pub names: Arc<[Arc<str>]>,
     /// Types of the results.
     pub results: Arc<[TensorMeta]>,
     /// Not 0 for a call that must not merge with an equal one.
     pub tag: u32,
-    /// What it does besides giving results. Not part of the identity, as the names.
+    /// What it does besides giving results. Not part of the identity.
     pub effects: Effects,
     /// The rules that look at this operator.
     pub rules: &'static [&'static Rule],
@@ -128,14 +127,13 @@ impl Interner {
         &self.constants[id as usize]
     }
 
-    /// Interns a call. `names` is asked for the names' shared form only where the call is new.
+    /// Interns a call.
     pub(super) fn intern_call(
         &mut self,
-        op: &str,
+        op: Op,
         args: Vec<Arg<u32>>,
         results: &[TensorMeta],
         (tag, effects): (u32, Effects),
-        names: impl FnOnce() -> (Arc<str>, Arc<[Arc<str>]>),
     ) -> u32 {
         let mut h = DefaultHasher::new();
         (op, results, tag, args.len()).hash(&mut h);
@@ -146,18 +144,16 @@ impl Interner {
             let same_args = || {
                 c.args.len() == args.len() && c.args.iter().zip(&args).all(|(a, b)| same_arg(a, b))
             };
-            if *c.op == *op && c.tag == tag && c.results[..] == *results && same_args() {
+            if c.op == op && c.tag == tag && c.results[..] == *results && same_args() {
                 return id;
             }
         }
         let id = self.calls.len() as u32;
         candidates.push(id);
-        let (op, names) = names();
         self.calls.push(Arc::new(CallInfo {
-            rules: rule::rules_for(&op),
+            rules: rule::rules_for(op),
             op,
             args,
-            names,
             results: results.into(),
             tag,
             effects,

@@ -56,9 +56,9 @@ mod tests;
 pub use report::{RewriteReport, StopReason};
 pub use site::{Producer, Site};
 
+use crate::ir::Op;
 use crate::ir::graph::Graph;
 use crate::ir::verify::{VerifyErrors, verify};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Which rules apply, and how long.
@@ -72,7 +72,7 @@ pub struct RewriteOptions {
     /// concerned.
     pub fast_math: bool,
     /// Composites that the target has a kernel for and that stay whole.
-    pub keep: Vec<Arc<str>>,
+    pub keep: Vec<Op>,
     /// No simplification once the e-graph has this many e-nodes.
     pub node_limit: usize,
     /// No simplification after this many rounds.

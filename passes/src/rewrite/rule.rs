@@ -6,6 +6,7 @@
 
 use super::site::Site;
 use super::{decompose, fast_math, simplify};
+use crate::ir::Op;
 use egg::Id;
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -52,7 +53,7 @@ pub struct Rule {
     /// One line of English: what equals what.
     pub law: &'static str,
     /// The operators it looks at.
-    pub ops: &'static [&'static str],
+    pub ops: &'static [Op],
     /// The family it belongs to.
     pub set: RuleSet,
     /// What it does.
@@ -67,7 +68,7 @@ impl std::fmt::Debug for Rule {
 
 /// A table of rules of one set.
 macro_rules! rules {
-    ($set:ident: $($name:literal, $law:literal, [$($op:literal),* $(,)?] => $kind:ident($apply:expr);)*) => {
+    ($set:ident: $($name:literal, $law:literal, [$($op:expr),* $(,)?] => $kind:ident($apply:expr);)*) => {
         pub(in crate::rewrite) const RULES: &[$crate::rewrite::rule::Rule] = &[$(
             $crate::rewrite::rule::Rule {
                 name: $name,
@@ -88,8 +89,8 @@ pub fn all_rules() -> impl Iterator<Item = &'static Rule> {
 }
 
 /// The rules that look at an operator.
-pub fn rules_for(op: &str) -> &'static [&'static Rule] {
-    static INDEX: OnceLock<HashMap<&'static str, Vec<&'static Rule>>> = OnceLock::new();
+pub fn rules_for(op: Op) -> &'static [&'static Rule] {
+    static INDEX: OnceLock<HashMap<Op, Vec<&'static Rule>>> = OnceLock::new();
     let index = INDEX.get_or_init(|| {
         let mut index: HashMap<_, Vec<_>> = HashMap::new();
         for rule in all_rules() {
@@ -99,5 +100,5 @@ pub fn rules_for(op: &str) -> &'static [&'static Rule] {
         }
         index
     });
-    index.get(op).map_or(&[], Vec::as_slice)
+    index.get(&op).map_or(&[], Vec::as_slice)
 }

@@ -12,7 +12,7 @@ use super::report::StopReason;
 use super::rule::{Apply, Rule, RuleSet};
 use super::site::Site;
 use crate::ir::Scalar;
-use crate::ir::graph::TensorMeta;
+use crate::ir::TensorMeta;
 use egg::Id;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -125,7 +125,7 @@ fn enabled(options: &RewriteOptions, rule: &Rule, call: &CallInfo) -> bool {
 pub(super) fn is_composite(options: &RewriteOptions, call: &CallInfo) -> bool {
     options.decompose
         && call.rules.iter().any(|r| r.set == RuleSet::Decompose)
-        && !options.keep.iter().any(|k| **k == *call.op)
+        && !options.keep.contains(&call.op)
 }
 
 /// Applies one rule to one call; whether anything changed. Classes that grew are added to

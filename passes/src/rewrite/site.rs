@@ -4,9 +4,9 @@
 
 use super::analysis::Graph;
 use super::language::{CallInfo, Children, Term};
-use crate::ir::graph::{Arg, TensorMeta};
-use crate::ir::verify::shapes::wrap_dim;
-use crate::ir::{DType, Scalar};
+use crate::ir::view::{ViewMap, wrap_dim};
+use crate::ir::{Arg, TensorMeta};
+use crate::ir::{DType, Op, Scalar};
 use egg::Id;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -41,6 +41,11 @@ impl Producer {
     pub fn arg(&self, name: &str) -> Option<&Arg<u32>> {
         arg_named(&self.call, name)
     }
+
+    /// The view that the call is of a source of these sizes, if it is one.
+    pub fn view_of(&self, sizes: &[i64]) -> Option<ViewMap> {
+        ViewMap::of(self.call.op, &self.call.args, sizes)?.ok()
+    }
 }
 
 fn tensor_at(call: &CallInfo, children: &[Id], position: usize) -> Option<Id> {
@@ -51,14 +56,14 @@ fn tensor_at(call: &CallInfo, children: &[Id], position: usize) -> Option<Id> {
 }
 
 fn arg_named<'c>(call: &'c CallInfo, name: &str) -> Option<&'c Arg<u32>> {
-    let i = call.names.iter().position(|n| &**n == name)?;
+    let i = call.op.schema().arg_index(name)?;
     call.args.get(i).filter(|a| **a != Arg::None)
 }
 
 impl Site<'_> {
     /// The operator.
-    pub fn op(&self) -> &str {
-        &self.call.op
+    pub fn op(&self) -> Op {
+        self.call.op
     }
 
     /// The type of the call's first result.
@@ -90,6 +95,12 @@ impl Site<'_> {
     /// An argument that is no tensor, by its name; `None` where it is absent or `none`.
     pub fn arg(&self, name: &str) -> Option<&Arg<u32>> {
         arg_named(&self.call, name)
+    }
+
+    /// The view that the call is, if it is one.
+    pub fn view(&self) -> Option<ViewMap> {
+        let sizes = &self.meta(self.tensor(0)?).sizes;
+        ViewMap::of(self.op(), &self.call.args, sizes)?.ok()
     }
 
     /// A number.
@@ -128,7 +139,7 @@ impl Site<'_> {
 
     /// A dimension argument of a tensor of `rank`, counted from 0.
     pub fn dim(&self, name: &str, rank: usize) -> Option<usize> {
-        wrap_dim(self.int(name)?, rank)
+        wrap_dim(self.int(name)?, rank).ok()
     }
 
     /// Dimensions to reduce, counted from 0 and sorted; all where the argument is absent or empty.
@@ -138,7 +149,7 @@ impl Site<'_> {
             return Some((0..rank).collect());
         }
         let mut dims: Vec<usize> = (given.into_iter())
-            .map(|d| wrap_dim(d, rank))
+            .map(|d| wrap_dim(d, rank).ok())
             .collect::<Option<_>>()?;
         dims.sort_unstable();
         dims.dedup();
@@ -180,11 +191,11 @@ impl Site<'_> {
     }
 
     /// A call of one of `ops` among the forms of a value.
-    pub fn producer(&self, id: Id, ops: &[&str]) -> Option<Producer> {
+    pub fn producer(&self, id: Id, ops: &[Op]) -> Option<Producer> {
         self.egraph[id].nodes.iter().find_map(|term| match term {
             Term::Call(c, children) => {
                 let call = self.egraph.analysis.interner.call(*c);
-                ops.contains(&&*call.op).then(|| Producer {
+                ops.contains(&call.op).then(|| Producer {
                     call: call.clone(),
                     children: children.clone(),
                 })

@@ -3,6 +3,11 @@
 use super::*;
 use crate::ir::graph::NodeKind;
 
+/// Defines an operator from outside.
+fn define(schema: &str) {
+    Op::define(&schema.parse().unwrap(), &[] as &[&str]);
+}
+
 fn run(text: &str, options: &RewriteOptions) -> (String, RewriteReport) {
     let graph = Graph::parse(text).unwrap_or_else(|e| panic!("{e}"));
     let (graph, report) = rewrite(&graph, options).unwrap_or_else(|e| panic!("{e}"));
@@ -19,6 +24,7 @@ fn unhurried() -> RewriteOptions {
 
 #[test]
 fn a_graph_without_rules_comes_back() {
+    define("mine::odd(Tensor?[] list, float k, str s) -> Tensor");
     let text = "\
 graph(%x: f32[2,64], %unused: f32[3], param %w: f32[600,64]) {
   %0: f32[] = constant 2.5
@@ -54,28 +60,32 @@ fn equal_calls_merge_and_dead_ones_go() {
 
 #[test]
 fn random_and_unknown_calls_never_merge_and_keep_their_order() {
-    let text = "\
-graph(%x: f32[2]) {
-  %0: f32[2] = aten::rand_like(%x, dtype=none)
-  %1: f32[2] = aten::rand_like(%x, dtype=none)
+    define("mine::side(Tensor x) -> Tensor");
+    let rand = "aten::rand_like(%x, dtype=none, layout=none, device=none, pin_memory=none, memory_format=none)";
+    let text = format!(
+        "\
+graph(%x: f32[2]) {{
+  %0: f32[2] = {rand}
+  %1: f32[2] = {rand}
   %2: f32[2] = mine::side(%x)
   %3: f32[2] = mine::side(%x)
   %4: f32[2] = aten::sub.Tensor(%1, %0, alpha=1)
   return %4, %3, %2
-}
-";
-    assert_eq!(run(text, &RewriteOptions::default()).0, text);
+}}
+"
+    );
+    assert_eq!(run(&text, &RewriteOptions::default()).0, text);
 }
 
 #[test]
 fn a_draw_that_nobody_uses_stays_in_its_place() {
     let text = "\
 graph(%x: f32[2]) {
-  %0: f32[2] = aten::uniform(%x, from=0.0, to=1.0)
+  %0: f32[2] = aten::uniform(%x, from=0.0, to=1.0, generator=none)
   %1: f32[2] = aten::exp(%x)
-  %2: f32[2] = aten::bernoulli(%1)
-  %3: f32[2] = aten::uniform(%x, from=0.0, to=1.0)
-  %4: f32[2] = aten::random(%x)
+  %2: f32[2] = aten::bernoulli(%1, generator=none)
+  %3: f32[2] = aten::uniform(%x, from=0.0, to=1.0, generator=none)
+  %4: f32[2] = aten::random(%x, generator=none)
   return %3
 }
 ";
@@ -101,9 +111,9 @@ fn names_and_provenance_go_to_what_replaces_a_node() {
         if matches!(node.kind, NodeKind::Call(_)) {
             let from = &node.provenance;
             assert_eq!(from.location, Some("src/main.rs:7:3".into()));
-            assert_eq!(from.outer_op.as_deref(), Some("aten::_softmax"));
+            assert_eq!(from.outer_op, Some(Op::_softmax));
             // what an error would name
-            assert_eq!(&*out.eager_call(id).unwrap().op, "aten::_softmax");
+            assert_eq!(out.eager_call(id).unwrap().op, Op::_softmax);
         }
     }
 }
@@ -112,7 +122,7 @@ fn names_and_provenance_go_to_what_replaces_a_node() {
 fn kept_composites_stay() {
     let text = "graph(%x: f32[2]) {\n  %0: f32[2] = aten::mish(%x)\n  return %0\n}\n";
     let options = RewriteOptions {
-        keep: vec!["aten::mish".into()],
+        keep: vec![Op::mish],
         ..RewriteOptions::default()
     };
     assert_eq!(run(text, &options).0, text);
@@ -198,8 +208,8 @@ fn rule_names_are_unique_and_laws_are_one_line() {
 /// must not panic.
 #[test]
 fn no_call_however_odd_panics() {
-    use crate::ir::graph::{Arg, TensorMeta};
-    use crate::ir::{DType, Scalar};
+    use crate::ir::schema::SchemaType as T;
+    use crate::ir::{Arg, DType, Device, Layout, MemoryFormat, Scalar, TensorMeta};
     let mut state = 1u64;
     let mut random = move |n: u64| {
         state = state
@@ -210,36 +220,6 @@ fn no_call_however_odd_panics() {
     let dims = [0i64, 1, 2, 3, 3, 4];
     let dtypes = [DType::F32, DType::F32, DType::F16, DType::I64, DType::Bool];
     let ints = [0i64, 1, -1, 2, 3, -2, i64::MAX, i64::MIN, 6];
-    let names = [
-        "dim",
-        "keepdim",
-        "alpha",
-        "beta",
-        "size",
-        "dims",
-        "dim0",
-        "dim1",
-        "start",
-        "end",
-        "step",
-        "other",
-        "value",
-        "min",
-        "max",
-        "normalized_shape",
-        "N",
-        "C",
-        "HxW",
-        "group",
-        "eps",
-        "training",
-        "correction",
-        "reduction",
-        "exponent",
-        "fill_value",
-        "index",
-        "weight",
-    ];
     let options = RewriteOptions {
         fast_math: true,
         ..RewriteOptions::default()
@@ -268,30 +248,31 @@ fn no_call_however_odd_panics() {
                     results[0] = common.clone();
                 }
                 let mut args = Vec::new();
-                let mut used: Vec<&str> = Vec::new();
-                for _ in 0..random(6) {
-                    args.push(match random(8) {
-                        0 => Arg::None,
-                        1 => Arg::Tensors(vec![Some(inputs[0]), Some(inputs[random(5) as usize])]),
-                        _ => Arg::Tensor(inputs[random(5) as usize]),
+                for of in &op.schema().args {
+                    let mut list = || (0..random(4)).map(|_| ints[random(9) as usize]).collect();
+                    let (list, int) = (Arg::Ints(list()), ints[random(9) as usize]);
+                    args.push(match (of.ty.unwrap_optional(), random(20)) {
+                        (_, 0) => Arg::Scalar(Scalar::Int(int)),
+                        (_, 1) => Arg::None,
+                        _ if of.ty != *of.ty.unwrap_optional() && int < 0 => Arg::None,
+                        (T::Tensor, _) => Arg::Tensor(inputs[random(5) as usize]),
+                        (T::List(of, _), _) if *of.unwrap_optional() == T::Tensor => {
+                            Arg::Tensors(vec![Some(inputs[0]), Some(inputs[random(5) as usize])])
+                        }
+                        (T::List(..), _) => list,
+                        (T::Bool, _) => Arg::Scalar(Scalar::Bool(int > 0)),
+                        (T::Float, _) => Arg::Scalar(Scalar::Float(int as f64)),
+                        (T::Scalar, n) if n % 2 == 0 => Arg::Scalar(Scalar::Float(int as f64)),
+                        (T::Str, _) => Arg::Str("tanh".to_string()),
+                        (T::ScalarType, n) => Arg::DType(dtypes[n as usize % 5]),
+                        (T::Device, _) => Arg::Device(Device::CPU),
+                        (T::Layout, _) => Arg::Layout(Layout::Strided),
+                        (T::MemoryFormat, _) => Arg::MemoryFormat(MemoryFormat::Contiguous),
+                        _ => Arg::Scalar(Scalar::Int(int)),
                     });
-                    used.push("");
                 }
-                for name in names {
-                    if random(2) == 0 {
-                        args.push(match random(4) {
-                            0 => Arg::Ints(
-                                (0..random(4)).map(|_| ints[random(9) as usize]).collect(),
-                            ),
-                            1 => Arg::Scalar(Scalar::Bool(random(2) == 0)),
-                            2 => Arg::Scalar(Scalar::Float(ints[random(9) as usize] as f64)),
-                            _ => Arg::Scalar(Scalar::Int(ints[random(9) as usize])),
-                        });
-                        used.push(name);
-                    }
-                }
-                let y = g.call(op, &used, args.clone(), results.clone());
-                let z = g.call(op, &used, args, results);
+                let y = g.complete_call(*op, args.clone(), results.clone().into());
+                let z = g.complete_call(*op, args, results.into());
                 if count > 0 {
                     g.set_outputs(&[y, z]);
                 } else {

@@ -7,7 +7,7 @@
 use super::loops::{BinaryOp, ReduceOp};
 use super::program::{Bounds, Def, Place, Program, V};
 use crate::ir::DType;
-use crate::ir::effects::Effects;
+use crate::ir::Effects;
 use crate::ir::graph::Graph;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;

@@ -266,7 +266,7 @@ impl Schedule {
             let _ = match step {
                 Step::Kernel(k) => {
                     let grid: Vec<String> = k.grid.iter().map(|a| a.extent.to_string()).collect();
-                    let ops: Vec<&str> = k.ops.iter().map(|o| &**o).collect();
+                    let ops: Vec<&str> = k.ops.iter().map(|o| o.name()).collect();
                     writeln!(
                         out,
                         "{i}: kernel {} grid [{}] stages {} work {}: {}",

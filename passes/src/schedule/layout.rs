@@ -1,48 +1,8 @@
 //! Strides of views.
 
-use super::program::{Affine, Def, Program, V};
-use crate::ir::{Dims, layout};
-use smallvec::SmallVec;
-
-/// The strides under which a `(sizes, strides)` tensor reads as `target`, a shape of as many
-/// elements, or `None` where that needs a copy.
-pub(crate) fn view_strides(sizes: &[i64], strides: &[i64], target: &[i64]) -> Option<Dims> {
-    if layout::numel(sizes) == 0 {
-        return Some(layout::contiguous_strides(target));
-    }
-    let mut out = Dims::from_elem(1, target.len());
-    let mut next = target.len();
-    // dimensions of one element lie anywhere
-    let dims: SmallVec<[(i64, i64); 5]> = sizes
-        .iter()
-        .zip(strides)
-        .filter(|(size, _)| **size != 1)
-        .map(|(size, stride)| (*size, *stride))
-        .collect();
-    // walk runs of dimensions that lie in one piece of memory, from the innermost out
-    let mut d = dims.len();
-    while d > 0 {
-        d -= 1;
-        let (mut run, mut stride) = dims[d];
-        let mut reach = run * stride;
-        while d > 0 && dims[d - 1].1 == reach {
-            d -= 1;
-            run *= dims[d].0;
-            reach *= dims[d].0;
-        }
-        let mut covered = 1;
-        while next > 0 && (covered < run || target[next - 1] == 1) {
-            next -= 1;
-            out[next] = stride;
-            covered *= target[next];
-            stride *= target[next];
-        }
-        if covered != run {
-            return None;
-        }
-    }
-    Some(out)
-}
+use super::program::{Def, Program, V};
+use crate::ir::Dims;
+use crate::ir::view::{Affine, view_strides};
 
 /// A strided look at stored elements.
 #[derive(Clone, PartialEq, Debug)]

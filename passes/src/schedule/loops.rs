@@ -30,7 +30,9 @@
 //! each operation. [`Op::Cast`] converts as PyTorch does (float to integer truncates, anything to
 //! `bool` is `!= 0`).
 
-use crate::ir::graph::{Arg, EagerCall, SourceLine, TensorMeta};
+use crate::ir::graph::{EagerCall, SourceLine};
+pub use crate::ir::prims::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
+use crate::ir::{Arg, TensorMeta};
 use crate::ir::{DType, Dims, Scalar};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -116,140 +118,6 @@ pub enum Mem {
     /// The i-th scratch row of the kernel: private to one worker, valid within one grid point
     /// (for [`Vectorize::Grid`]: one element per lane and index).
     Scratch(u32),
-}
-
-/// Operations on one value. Float ones follow IEEE and PyTorch (NaN propagates).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[allow(missing_docs)] // PyTorch's operator names
-pub enum UnaryOp {
-    Neg,
-    Abs,
-    Sign,
-    Sqrt,
-    Rsqrt,
-    Reciprocal,
-    Exp,
-    Exp2,
-    Expm1,
-    Log,
-    Log2,
-    Log10,
-    Log1p,
-    Sin,
-    Cos,
-    Tan,
-    Asin,
-    Acos,
-    Atan,
-    Sinh,
-    Cosh,
-    Asinh,
-    Acosh,
-    Atanh,
-    Tanh,
-    Sigmoid,
-    Erf,
-    Erfc,
-    Floor,
-    Ceil,
-    /// Half to even.
-    Round,
-    Trunc,
-    /// Floats only; result `bool`.
-    IsNan,
-    /// Floats only; result `bool`.
-    IsInf,
-    /// `x == 0`; result `bool`.
-    LogicalNot,
-    /// Integers: bits; `bool`: logical.
-    BitwiseNot,
-    Relu,
-    /// `0.5 x (1 + erf(x / sqrt 2))`.
-    GeluErf,
-    /// The tanh approximation.
-    GeluTanh,
-    Silu,
-}
-
-/// Operations on two values of one dtype; the result has that dtype.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[allow(missing_docs)] // PyTorch's operator names
-pub enum BinaryOp {
-    Add,
-    Sub,
-    Mul,
-    /// Floats: IEEE division. Integers never get here (true division casts to float first).
-    Div,
-    /// `div(rounding_mode="floor")`; integer division by zero is reported by the kernel.
-    FloorDiv,
-    /// `div(rounding_mode="trunc")`.
-    TruncDiv,
-    /// Sign of the dividend (C `fmod`).
-    Fmod,
-    /// Sign of the divisor (Python `%`).
-    Remainder,
-    Pow,
-    Atan2,
-    /// NaN propagates.
-    Maximum,
-    /// NaN propagates.
-    Minimum,
-    BitwiseAnd,
-    BitwiseOr,
-    BitwiseXor,
-    /// `bool` operands.
-    LogicalAnd,
-    /// `bool` operands.
-    LogicalOr,
-    /// `bool` operands.
-    LogicalXor,
-    /// By a negative amount, or by one no less than the number of bits: 0.
-    ShiftLeft,
-    /// By a negative amount, or by one no less than the number of bits: 0, or -1 of a negative number.
-    ShiftRight,
-}
-
-impl BinaryOp {
-    /// Whether integers can not be divided by zero with it.
-    pub fn is_division(self) -> bool {
-        use BinaryOp::{FloorDiv, Fmod, Remainder, TruncDiv};
-        matches!(self, FloorDiv | TruncDiv | Fmod | Remainder)
-    }
-
-    /// Whether of half types it takes a number as the type of arithmetic has it, without rounding it first, as PyTorch's
-    /// kernels of products and quotients do.
-    pub fn keeps_number(self) -> bool {
-        use BinaryOp::{Div, FloorDiv, Mul, TruncDiv};
-        matches!(self, Mul | Div | FloorDiv | TruncDiv)
-    }
-}
-
-/// Comparisons; operands of one dtype, result `bool`. Ordered, but `Ne` is true for NaN.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[allow(missing_docs)] // the usual six
-pub enum CompareOp {
-    Eq,
-    Ne,
-    Lt,
-    Le,
-    Gt,
-    Ge,
-}
-
-/// Reductions.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[allow(missing_docs)] // PyTorch's names
-pub enum ReduceOp {
-    Sum,
-    Prod,
-    /// NaN propagates; the identity is the smallest value of the dtype.
-    Max,
-    /// NaN propagates.
-    Min,
-    /// `bool`.
-    Any,
-    /// `bool`.
-    All,
 }
 
 /// An instruction's operation.
@@ -407,7 +275,7 @@ pub struct Kernel {
     /// grid among threads is decided on it.
     pub work_per_point: u64,
     /// The graph operators that were fused into it, in order (`aten::mul.Tensor`).
-    pub ops: Vec<Arc<str>>,
+    pub ops: Vec<crate::ir::Op>,
 }
 
 impl Kernel {
@@ -475,7 +343,7 @@ pub enum Extern {
     /// Any other operator, by name, with its arguments; tensors index `inputs`.
     Op {
         /// `aten::sort`.
-        op: Arc<str>,
+        op: crate::ir::Op,
         /// Schema arguments.
         args: Vec<Arg<u32>>,
         /// Tensor operands.

@@ -1,8 +1,10 @@
 //! Matrix products: what is folded into them, and their operands as strided views.
 
-use super::layout::{resolve, view_strides};
+use super::layout::resolve;
 use super::loops::{Activation, BinaryOp, BufferView, Matmul, UnaryOp};
-use super::program::{Affine, Def, Program, Source, V};
+use super::program::{Def, Program, Source, V};
+use crate::ir::view::Affine;
+use crate::ir::view::view_strides;
 use crate::ir::{DType, Dims, layout};
 
 fn activation(op: UnaryOp) -> Option<Activation> {

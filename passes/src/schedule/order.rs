@@ -253,7 +253,7 @@ pub(crate) fn finish(e: Emitted) -> Kernel {
         .iter()
         .map(|s| {
             let points: i64 = s.axes.iter().map(|a| extent_in(&s.axes, a.id)).product();
-            s.body.iter().map(|i| cost(&i.op)).sum::<u64>() * points as u64
+            s.body.iter().map(|i| u64::from(cost(&i.op))).sum::<u64>() * points as u64
         })
         .sum();
     Kernel {

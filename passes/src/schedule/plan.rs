@@ -2,7 +2,7 @@
 
 use super::emit::Emitted;
 use super::fuse::{Demands, Fused, demanded, fuse};
-use super::layout::{resolve, view_strides};
+use super::layout::resolve;
 use super::loops::*;
 use super::lower::lower;
 use super::memory::{Block, place};
@@ -11,24 +11,24 @@ use super::results::bind_results;
 use super::verify::verify_schedule;
 use super::{ScheduleError, ScheduleOptions, checks, matmul, node_label, order};
 use crate::ir::graph::{Graph, NodeId, NodeKind, ValueRef};
-use crate::ir::{Dims, layout};
+use crate::ir::view::view_strides;
+use crate::ir::{self, Dims, layout};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
 
 /// Plans the computation of a functional graph with static shapes.
 ///
 /// ```
-/// use straightline_passes::ir::{DType, graph::{Arg, Graph, TensorMeta}};
+/// use straightline_passes::ir::{Arg, DType, Op, TensorMeta, graph::Graph};
 /// use straightline_passes::schedule::{ScheduleOptions, schedule};
 /// let meta = TensorMeta::contiguous(DType::F32, &[8, 16]);
 /// let mut g = Graph::new();
 /// let x = g.input("x", meta.clone());
-/// let y = g.call("aten::exp", &["self"], vec![Arg::Tensor(x)], vec![meta.clone()]);
-/// let z = g.call("aten::mul.Tensor", &["self", "other"],
-///     vec![Arg::Tensor(x), Arg::Tensor(y)], vec![meta]);
+/// let y = g.call(Op::exp, vec![Arg::Tensor(x)], [meta.clone()])?;
+/// let z = g.call(Op::mul_Tensor, vec![Arg::Tensor(x), Arg::Tensor(y)], [meta])?;
 /// g.set_outputs(&[z]);
 /// let plan = schedule(&g, &ScheduleOptions::default()).unwrap();
 /// assert_eq!(plan.kernels().count(), 1);
+/// # Ok::<(), straightline_passes::ir::ArgumentError>(())
 /// ```
 pub fn schedule(graph: &Graph, options: &ScheduleOptions) -> Result<Schedule, ScheduleError> {
     let lowered = lower(graph)?;
@@ -286,10 +286,10 @@ impl Planner<'_> {
                 nodes.push(n);
             }
         }
-        let ops: Vec<Arc<str>> = nodes
+        let ops: Vec<ir::Op> = nodes
             .into_iter()
             .filter_map(|n| match &self.graph.node(n).kind {
-                NodeKind::Call(c) => Some(c.op.clone()),
+                NodeKind::Call(c) => Some(c.op),
                 _ => None,
             })
             .collect();
@@ -422,7 +422,7 @@ impl Planner<'_> {
                         step_of_value.insert(*r, at);
                     }
                     Step::Extern(Extern::Op {
-                        op: call.op.clone(),
+                        op: call.op,
                         args: call.args.clone(),
                         inputs: call.inputs.iter().map(|v| self.operand(*v)).collect(),
                         outputs: (call.results.iter().take(call.metas.len()))
@@ -538,13 +538,11 @@ impl Planner<'_> {
 }
 
 /// `add_gelu`, `sum_mul_5more`.
-fn kernel_name(ops: &[Arc<str>]) -> String {
+fn kernel_name(ops: &[ir::Op]) -> String {
     let mut names: Vec<&str> = Vec::new();
     for op in ops {
-        let name = op.rsplit("::").next().unwrap_or(op);
-        let name = name.split('.').next().unwrap_or(name);
-        if names.last() != Some(&name) {
-            names.push(name);
+        if names.last() != Some(&op.base()) {
+            names.push(op.base());
         }
     }
     match names.len() {

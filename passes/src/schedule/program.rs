@@ -5,8 +5,10 @@
 //! symbolic index: views become index arithmetic and producers are inlined on the way.
 
 use super::loops::{Activation, BinaryOp, CompareOp, ReduceOp, UnaryOp};
-use crate::ir::graph::{Arg, NodeId, TensorMeta};
-use crate::ir::{DType, Dims, Scalar, layout};
+use crate::ir::graph::NodeId;
+use crate::ir::view::Affine;
+use crate::ir::{Arg, TensorMeta};
+use crate::ir::{DType, Dims, Op, Scalar, layout};
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 
@@ -17,31 +19,6 @@ pub(crate) struct V(pub(crate) u32);
 impl V {
     pub(crate) fn i(self) -> usize {
         self.0 as usize
-    }
-}
-
-/// An index along one dimension of a view's source: affine in the positions along the view's
-/// dimensions.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Affine {
-    pub(crate) base: i64,
-    /// (dimension of the view, coefficient)
-    pub(crate) terms: SmallVec<[(usize, i64); 1]>,
-}
-
-impl Affine {
-    pub(crate) fn at(base: i64) -> Affine {
-        Affine {
-            base,
-            terms: SmallVec::new(),
-        }
-    }
-
-    pub(crate) fn dim(dim: usize) -> Affine {
-        Affine {
-            base: 0,
-            terms: smallvec![(dim, 1)],
-        }
     }
 }
 
@@ -278,7 +255,7 @@ pub(crate) struct Value {
 /// A call that the runtime carries out by name.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct OpaqueCall {
-    pub(crate) op: Arc<str>,
+    pub(crate) op: Op,
     pub(crate) args: Vec<Arg<u32>>,
     pub(crate) inputs: Vec<V>,
     /// What must be there before the call is made, without being read: a result of the ordered call before it, for

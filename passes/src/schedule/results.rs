@@ -2,8 +2,11 @@
 
 use super::layout::resolve;
 use super::loops::{OutputBinding, ViewSource};
-use super::program::{Affine, Def, OpaqueCall, Program, Source, V};
-use crate::ir::graph::{Arg, Graph, TensorMeta, ValueRef};
+use super::program::{Def, OpaqueCall, Program, Source, V};
+use crate::ir::Op;
+use crate::ir::graph::{Graph, ValueRef};
+use crate::ir::view::Affine;
+use crate::ir::{Arg, TensorMeta};
 use crate::ir::{Dims, layout};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -26,8 +29,8 @@ fn same_layout(sizes: &[i64], a: &[i64], b: &[i64]) -> bool {
 pub(crate) fn bind_results(graph: &Graph, p: &mut Program, map: &HashMap<ValueRef, V>) -> Results {
     let outputs: Vec<(V, TensorMeta)> = graph
         .outputs()
-        .into_iter()
-        .map(|r| (map[&r], graph.meta(r).clone()))
+        .iter()
+        .map(|r| (map[r], graph.meta(*r).clone()))
         .collect();
     let mut r = Results {
         outputs: Vec::new(),
@@ -117,7 +120,7 @@ fn copied(p: &mut Program, v: V, meta: &TensorMeta) -> V {
     let call = p.calls.len() as u32;
     let copy = p.push(dtype, &sizes, Def::Extern { call, index: 0 });
     p.calls.push(OpaqueCall {
-        op: "aten::clone".into(),
+        op: Op::clone,
         args: vec![Arg::Tensor(0), Arg::None],
         inputs: vec![v],
         after: Vec::new(),

@@ -6,7 +6,7 @@ use crate::cpu::jit::{EXTERN_FAILED, ExternCall, RunContext};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use straightline_passes::ir::graph::Arg;
+use straightline_passes::ir::{Arg, Op};
 use straightline_passes::ir::{DType, Dims};
 use straightline_passes::schedule::loops::{BufferKind, BufferView, Extern, Schedule, Step};
 
@@ -40,7 +40,7 @@ pub struct ViewMut<'a> {
 #[derive(Debug)]
 pub struct ExternCtx<'a> {
     /// The operator.
-    pub op: &'a str,
+    pub op: Op,
     /// The schema's arguments in order; tensors index `inputs`.
     pub args: &'a [Arg<u32>],
     /// Tensor operands.
@@ -52,10 +52,10 @@ pub struct ExternCtx<'a> {
 /// A runtime kernel: fills the outputs, or says why it cannot.
 pub type ExternFn = Arc<dyn Fn(&ExternCtx<'_>) -> Result<(), ExternError> + Send + Sync>;
 
-/// Runtime kernels by operator name (`aten::sort`, `aten::sort.stable`).
+/// Runtime kernels by operator.
 #[derive(Clone, Default)]
 pub struct ExternRegistry {
-    kernels: HashMap<Arc<str>, ExternFn>,
+    kernels: HashMap<Op, ExternFn>,
 }
 
 impl std::fmt::Debug for ExternRegistry {
@@ -70,18 +70,18 @@ impl ExternRegistry {
         Self::default()
     }
 
-    /// Adds a kernel, in place of one of that name.
+    /// Adds a kernel, in place of one of that operator.
     pub fn register(
         &mut self,
-        op: impl Into<Arc<str>>,
+        op: Op,
         kernel: impl Fn(&ExternCtx<'_>) -> Result<(), ExternError> + Send + Sync + 'static,
     ) {
-        self.kernels.insert(op.into(), Arc::new(kernel));
+        self.kernels.insert(op, Arc::new(kernel));
     }
 
     /// The kernel of an operator.
-    pub fn get(&self, op: &str) -> Option<&ExternFn> {
-        self.kernels.get(op)
+    pub fn get(&self, op: Op) -> Option<&ExternFn> {
+        self.kernels.get(&op)
     }
 }
 
@@ -162,7 +162,7 @@ pub(super) struct ExternStep {
 enum Work {
     Matmul(Box<MatmulStep>),
     Op {
-        op: Arc<str>,
+        op: Op,
         kernel: ExternFn,
         args: Vec<Arg<u32>>,
         inputs: Vec<Located>,
@@ -192,7 +192,7 @@ pub(super) fn resolve(
                 site,
             } => {
                 let kernel = registry
-                    .get(op)
+                    .get(*op)
                     .ok_or_else(|| PlanError::UnsupportedOperator {
                         op: op.to_string(),
                         step,
@@ -201,7 +201,7 @@ pub(super) fn resolve(
                     views.iter().map(|v| Located::new(schedule, v)).collect()
                 };
                 Work::Op {
-                    op: op.clone(),
+                    op: *op,
                     kernel: kernel.clone(),
                     args: args.clone(),
                     inputs: locate(inputs),
@@ -254,7 +254,7 @@ impl ExternStep {
                     })
                     .collect();
                 kernel(&ExternCtx {
-                    op,
+                    op: *op,
                     args,
                     inputs: &inputs,
                     outputs: &outputs,
@@ -286,7 +286,7 @@ extern "C" fn run_step(descriptor: *const u8, context: *const RunContext) {
         Err(payload) => {
             let (op, site) = match &step.work {
                 Work::Matmul(_) => ("matmul", None),
-                Work::Op { op, site, .. } => (&**op, *site),
+                Work::Op { op, site, .. } => (op.name(), *site),
             };
             let message = crate::panic_text(&*payload).to_string();
             PlanError::Extern {

@@ -2,8 +2,7 @@
 
 use super::*;
 use smallvec::smallvec;
-use straightline_passes::ir::graph::Arg;
-use straightline_passes::ir::{DType, Dims, Scalar};
+use straightline_passes::ir::{self, Arg, DType, Dims, Scalar};
 use straightline_passes::schedule::loops::*;
 
 fn buffer(kind: BufferKind, len: usize) -> Buffer {
@@ -257,6 +256,12 @@ fn sizes_that_do_not_fit_are_an_error() {
     );
 }
 
+/// An operator from outside of this name.
+fn named(op: &str) -> ir::Op {
+    let schema = format!("{op}(Tensor x, int by) -> Tensor");
+    ir::Op::define(&schema.parse().expect("a schema"), &["pure"])
+}
+
 fn extern_schedule(op: &str) -> Schedule {
     Schedule {
         buffers: vec![
@@ -267,7 +272,7 @@ fn extern_schedule(op: &str) -> Schedule {
         steps: vec![
             scale(0, 1, 4, 1.0),
             Step::Extern(Extern::Op {
-                op: op.into(),
+                op: named(op),
                 args: vec![Arg::Tensor(0), Arg::Scalar(Scalar::Int(10))],
                 inputs: vec![view(1, &[4], &[1])],
                 outputs: vec![view(2, &[4], &[1])],
@@ -281,7 +286,7 @@ fn extern_schedule(op: &str) -> Schedule {
 
 fn registry() -> Arc<ExternRegistry> {
     let mut r = ExternRegistry::new();
-    r.register("test::add", |cx: &ExternCtx<'_>| {
+    r.register(named("test::add"), |cx: &ExternCtx<'_>| {
         let by = cx.args[1].as_int().ok_or("no number")? as f32;
         for i in 0..cx.outputs[0].sizes[0] as usize {
             // SAFETY: the views have four contiguous elements.
@@ -292,10 +297,12 @@ fn registry() -> Arc<ExternRegistry> {
         }
         Ok(())
     });
-    r.register("test::fail", |_: &ExternCtx<'_>| {
+    r.register(named("test::fail"), |_: &ExternCtx<'_>| {
         Err("it does not work".into())
     });
-    r.register("test::panic", |_: &ExternCtx<'_>| panic!("out of luck"));
+    r.register(named("test::panic"), |_: &ExternCtx<'_>| {
+        panic!("out of luck")
+    });
     Arc::new(r)
 }
 

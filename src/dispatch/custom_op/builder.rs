@@ -9,9 +9,9 @@ use crate::dispatch::key::DispatchKey as K;
 use crate::dispatch::library::Library;
 use crate::error::Result;
 use std::sync::Arc;
-use straightline_passes::ir::DeviceType;
-use straightline_passes::ir::effects::Effects;
-use straightline_passes::ir::schema::{FunctionSchema, OperatorName, SchemaType};
+use straightline_catalog::DeviceType;
+use straightline_catalog::effects::Effects;
+use straightline_catalog::schema::{FunctionSchema, OperatorName, SchemaType};
 
 /// The settings of a custom operator; [`custom_op`] starts one and [`CustomOpBuilder::register`] ends it.
 #[must_use = "`register` makes the operator"]

@@ -6,7 +6,7 @@ use crate::dispatch::kernel::Kernel;
 use crate::dispatch::operator::OperatorHandle;
 use crate::dispatch::value::{Stack, Value};
 use crate::error::Result;
-use straightline_passes::ir::schema::FunctionSchema;
+use straightline_catalog::schema::FunctionSchema;
 
 /// Without a fake function: an operator that returns nothing, or only arguments that it writes, has no
 /// shapes to compute.

@@ -1,7 +1,7 @@
 //! What a custom operator refuses.
 
 use crate::dispatch::error::DispatchError;
-use straightline_passes::ir::{DType, Device};
+use straightline_catalog::{DType, Device};
 
 /// What a custom operator refuses.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]

@@ -28,8 +28,8 @@ use checks::{guarded, trivial_fake};
 use error::refuse;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
-use straightline_passes::ir::schema::{FunctionSchema, SchemaType};
-use straightline_passes::ir::{DType, Device, DeviceType};
+use straightline_catalog::schema::{FunctionSchema, SchemaType};
+use straightline_catalog::{DType, Device, DeviceType};
 
 /// What kernels of a custom operator look up when they run.
 #[derive(Default)]

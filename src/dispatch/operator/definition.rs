@@ -1,14 +1,15 @@
 //! A schema as it was registered, and what calls want to know of it.
 
 use crate::dispatch::error::Site;
-use straightline_passes::ir::schema::{FunctionSchema, SchemaType};
+use straightline_catalog::Op;
+use straightline_catalog::schema::{FunctionSchema, SchemaType};
 
 /// A schema as it was registered.
 pub(in crate::dispatch) struct Definition {
-    pub(in crate::dispatch) schema: FunctionSchema,
+    pub(in crate::dispatch) op: Op,
+    pub(in crate::dispatch) schema: &'static FunctionSchema,
     pub(in crate::dispatch) site: Site,
     pub(in crate::dispatch) inferred: bool,
-    pub(in crate::dispatch) tags: Vec<String>,
     /// Returns that are an argument which the operator writes: `(return, argument)`.
     pub(super) echoes: Vec<(usize, usize)>,
     /// Bit `i`: the `i`-th argument from the end takes part in dispatch.
@@ -16,12 +17,8 @@ pub(in crate::dispatch) struct Definition {
 }
 
 impl Definition {
-    pub(in crate::dispatch) fn new(
-        schema: FunctionSchema,
-        site: Site,
-        inferred: bool,
-        tags: Vec<String>,
-    ) -> Definition {
+    pub(in crate::dispatch) fn new(op: Op, site: Site, inferred: bool) -> Definition {
+        let schema = op.schema();
         let relevant = schema
             .args
             .iter()
@@ -36,10 +33,10 @@ impl Definition {
             .filter_map(|r| Some((r, schema.aliased_argument(r)?)))
             .collect();
         Definition {
+            op,
             schema,
             site,
             inferred,
-            tags,
             echoes,
             relevant,
         }

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use straightline_passes::ir::schema::OperatorName;
+use straightline_catalog::schema::OperatorName;
 
 /// The kernels of an operator, newest first at each key.
 pub(in crate::dispatch) type Kernels = BTreeMap<DispatchKey, Vec<&'static Record>>;

@@ -29,14 +29,11 @@ use crate::modes::outside;
 use entry::Table;
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::BitOr;
 use std::panic::Location;
 use std::ptr;
 use std::sync::{Arc, PoisonError};
-use straightline_passes::ir::DType;
-use straightline_passes::ir::effects::Effects;
-use straightline_passes::ir::graph::{Arg, TensorMeta};
-use straightline_passes::ir::schema::{FunctionSchema, OperatorName};
+use straightline_catalog::schema::{FunctionSchema, OperatorName};
+use straightline_catalog::{Arg, DType, Effects, Op, TensorMeta, similar_operators};
 
 /// An operator. Copies are cheap and compare equal when they name the same operator.
 ///
@@ -77,16 +74,27 @@ impl OperatorHandle {
 
     /// The schema, unless the operator was only implemented and never defined.
     pub fn schema(self) -> Option<&'static FunctionSchema> {
-        self.0.definition().map(|d| &d.schema)
+        self.0.definition().map(|d| d.schema)
+    }
+
+    /// The operator in the catalogue, which knows those from outside as well; none of one that was only implemented and
+    /// never defined.
+    pub(crate) fn op(self) -> Option<Op> {
+        self.0.definition().map(|d| d.op)
+    }
+
+    /// Whether this is that operator of the catalogue.
+    pub(crate) fn is(self, op: Op) -> bool {
+        self.op() == Some(op)
     }
 
     /// What a call of the operator does besides giving its results, for dead-code elimination, rewriting and scheduling.
     ///
     /// Tags that name [`Effects`] say so - `pure`, `reads`, `random`, `effect`, `may_fail` - as does PyTorch's
     /// `nondeterministic_seeded`, which is `random`. Without such a tag an operator writes if its schema says so; one
-    /// in `aten` or `prims` does what [`Effects::of`] knows of its name; any other one has an effect if it has no
-    /// results, and is else taken to read something besides its operands: its calls keep their order and are not
-    /// merged, and one that nobody uses is dropped.
+    /// of PyTorch's does what the catalogue says of it; any other one has an effect if it has no results, and is else
+    /// taken to read something besides its operands: its calls keep their order and are not merged, and one that
+    /// nobody uses is dropped.
     ///
     /// ```
     /// use straightline::dispatch::{Effects, Library};
@@ -106,34 +114,18 @@ impl OperatorHandle {
 
     /// [`Self::effects`] of a call with these arguments and results.
     pub(crate) fn effects_of<V>(self, args: &[Arg<V>], results: Option<&[TensorMeta]>) -> Effects {
-        let named = self.tags().iter().filter_map(|tag| match tag.as_str() {
-            "nondeterministic_seeded" => Some(Effects::RANDOM),
-            tag => Effects::from_name(tag),
-        });
-        if let Some(tagged) = named.reduce(BitOr::bitor) {
-            return tagged;
-        }
-        let schema = self.schema();
-        if schema.is_some_and(FunctionSchema::is_mutable) {
-            return Effects::WRITES;
-        }
+        let Some(op) = self.op() else {
+            return Effects::READS;
+        };
         // of a call that nobody made, whether there are results is known and not which
         let some = [TensorMeta::contiguous(DType::I64, &[])];
-        let count = schema.map_or(1, |s| s.returns.len()).min(1);
-        let results = results.unwrap_or(&some[..count]);
-        match Effects::of(&self.name().to_string(), args, results) {
-            // a name that ends in `_` and a schema that writes nothing: the schema is what counts
-            Effects::WRITES if schema.is_some() => match results.is_empty() {
-                true => Effects::EFFECT,
-                false => Effects::READS,
-            },
-            effects => effects,
-        }
+        let count = op.schema().returns.len().min(1);
+        op.effects(args, results.unwrap_or(&some[..count]))
     }
 
     /// The tags given with the definition.
-    pub fn tags(self) -> &'static [String] {
-        self.0.definition().map_or(&[], |d| &d.tags)
+    pub fn tags(self) -> &'static [&'static str] {
+        self.op().map_or(&[], |op| op.info().tags)
     }
 
     /// Whether a kernel is registered at exactly this key.
@@ -486,7 +478,7 @@ pub(super) fn not_found(name: &OperatorName, implemented: bool) -> DispatchError
         similar: if implemented {
             Vec::new()
         } else {
-            super::similar_operators(&name.to_string())
+            similar_operators(&name.to_string())
         },
     }
 }

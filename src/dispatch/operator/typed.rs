@@ -20,7 +20,7 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use straightline_passes::ir::schema::OperatorName;
+use straightline_catalog::schema::OperatorName;
 
 /// An operator with its types: calls go straight to the kernel, without boxing.
 ///

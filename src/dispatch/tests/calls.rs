@@ -405,7 +405,7 @@ fn a_kernel_for_one_key_of_an_operator() {
 
 #[test]
 fn defaults_become_values() {
-    let schema: straightline_passes::ir::FunctionSchema =
+    let schema: straightline_catalog::FunctionSchema =
         "f(int[2] k=1, ScalarType? d=float, Device v=\"cpu\", float[] w=[1, 2], Tensor? t=None, int[2]? q=3) -> ()"
             .parse()
             .unwrap();

@@ -11,7 +11,7 @@ use super::*;
 use crate::tensor::Tensor;
 use crate::tensor::storage::Storage;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use straightline_passes::ir::{DType, Device, Dims, Scalar};
+use straightline_catalog::{DType, Device, Dims, Scalar};
 
 /// Held by tests that add fallbacks or look at whole tables.
 fn turn() -> MutexGuard<'static, ()> {

@@ -5,7 +5,7 @@ use crate::modes::tracer;
 use crate::tensor::Tensor;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use straightline_passes::ir::DType;
+use straightline_catalog::DType;
 
 /// A cast, with the tensor it was made of. The tensor is held, so that its identity stays its own;
 /// who else gave it up is forgotten when the next cast comes in.

@@ -8,11 +8,9 @@
 //! | file | what |
 //! |---|---|
 //! | `policy` | what is cast to what: one kernel for each policy |
-//! | `lists` | PyTorch's lists of operators |
 //! | `cache` | casts of parameters, kept until the outermost autocast ends |
 
 mod cache;
-mod lists;
 mod policy;
 #[cfg(test)]
 mod tests;
@@ -29,7 +27,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::sync::LazyLock;
-use straightline_passes::ir::{DType, Device, DeviceType};
+use straightline_catalog::{DType, Device, DeviceType};
 
 /// The autocast keys are neighbours: as many as there are.
 const KEYS: usize = 10;
@@ -286,6 +284,7 @@ pub(super) fn kernels_of(name: &str) -> Vec<(DispatchKey, Kernel)> {
         }
         by_name
     });
+    let name = name.split_once("::").map_or(name, |(_, name)| name);
     let listed = BY_NAME.get(name).into_iter().flatten();
     listed
         .map(|&(key, device, policy)| (key, policy::kernel(key, device, policy)))

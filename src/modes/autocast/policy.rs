@@ -1,13 +1,13 @@
 //! The policies: which arguments an operator gets under autocast.
 
-use super::lists::*;
 use super::{cache, dtype_at, key_of};
-use crate::dispatch::{DispatchKey, ExcludeGuard, Kernel, OperatorHandle, Stack, Value, operator};
+use crate::dispatch::{DispatchKey, ExcludeGuard, Kernel, OperatorHandle, Stack, Value, handle_of};
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::schema::SchemaType;
-use straightline_passes::ir::{DType, DeviceType};
+use straightline_catalog::rules::{Autocast, AutocastList, Modes};
+use straightline_catalog::schema::SchemaType;
+use straightline_catalog::{DType, DeviceType, Op, listed_in_modes};
 
 /// What autocast does to the arguments of an operator.
 ///
@@ -39,42 +39,35 @@ pub enum Policy {
 /// assert!(cpu.contains(&("mm", Policy::LowerPrecision)));
 /// ```
 pub fn autocast_operators(device: DeviceType) -> Vec<(&'static str, Policy)> {
-    let mut all = Vec::new();
-    let mut add = |names: &[&'static str], policy| all.extend(names.iter().map(|n| (*n, policy)));
-    match device {
-        DeviceType::Cpu => {
-            add(CPU_LOWER, Policy::LowerPrecision);
-            add(CPU_FP32, Policy::Fp32);
-            add(CPU_PROMOTE, Policy::Promote);
-        }
-        DeviceType::Cuda
-        | DeviceType::Xpu
-        | DeviceType::Mtia
-        | DeviceType::Maia
-        | DeviceType::Mps => {
-            add(GPU_LOWER, Policy::LowerPrecision);
-            add(GPU_FP32, Policy::Fp32);
-            add(GPU_SET_DTYPE, Policy::Fp32SetOptDtype);
-            let append: Vec<&str> = GPU_APPEND_DTYPE.iter().map(|(from, _)| *from).collect();
-            add(&append, Policy::Fp32AppendDtype);
-            add(GPU_PROMOTE, Policy::Promote);
-            add(GPU_BANNED, Policy::Banned);
-            match device {
-                DeviceType::Cuda => {
-                    add(CUDA_LOWER, Policy::LowerPrecision);
-                    add(CUDA_FP32, Policy::Fp32);
-                }
-                DeviceType::Mps => {
-                    add(MPS_LOWER, Policy::LowerPrecision);
-                    add(MPS_FP32, Policy::Fp32);
-                    all.retain(|(name, _)| !MPS_WITHOUT.contains(name));
-                }
-                _ => {}
-            }
-        }
-        _ => {}
-    }
-    all
+    let listed = listed_in_modes().filter_map(|(name, modes)| {
+        let name = name.split_once("::").map_or(name, |(_, name)| name);
+        Some((name, policy_of(modes, device)?))
+    });
+    listed.collect()
+}
+
+/// What the lists say of an operator on a device.
+fn policy_of(modes: Modes, device: DeviceType) -> Option<Policy> {
+    let on = |list| {
+        let found = modes.autocast.iter().find(|(of, _)| *of == list);
+        found.map(|(_, policy)| *policy)
+    };
+    let said = match device {
+        DeviceType::Cpu => on(AutocastList::Cpu),
+        DeviceType::Cuda => on(AutocastList::Cuda).or(on(AutocastList::Gpu)),
+        DeviceType::Mps => on(AutocastList::Mps).or(on(AutocastList::Gpu)),
+        DeviceType::Xpu | DeviceType::Mtia | DeviceType::Maia => on(AutocastList::Gpu),
+        _ => None,
+    };
+    Some(match said? {
+        Autocast::None => return None,
+        Autocast::Lower => Policy::LowerPrecision,
+        Autocast::Fp32 => Policy::Fp32,
+        Autocast::SetDtype => Policy::Fp32SetOptDtype,
+        Autocast::AppendDtype => Policy::Fp32AppendDtype,
+        Autocast::Promote => Policy::Promote,
+        Autocast::Banned => Policy::Banned,
+    })
 }
 
 /// The kernel that an operator of yours needs at a device's autocast key to follow a policy.
@@ -223,20 +216,20 @@ fn append_dtype(
     base: usize,
     device: DeviceType,
 ) -> Result<OperatorHandle> {
-    let name = op.name().to_string();
-    let to = GPU_APPEND_DTYPE
-        .iter()
-        .find(|(from, _)| name.strip_prefix("aten::") == Some(from))
-        .map(|(_, to)| format!("aten::{to}"))
-        .ok_or_else(|| {
-            Error::not_implemented(format!(
-                "autocast knows no overload of `{name}` that takes a result dtype: use another policy"
-            ))
-        })?;
+    let to = match op.op() {
+        Some(Op::norm_Scalar) => Op::norm_ScalarOpt_dtype,
+        Some(Op::norm_ScalarOpt_dim) => Op::norm_ScalarOpt_dim_dtype,
+        _ => {
+            return Err(Error::not_implemented(format!(
+                "autocast knows no overload of `{}` that takes a result dtype: use another policy",
+                op.name()
+            )));
+        }
+    };
     let dtype = match stack.get(base) {
         Some(Value::Tensor(t)) if !is_eligible(t, device) => t.dtype(),
         _ => DType::F32,
     };
     stack.push(Value::DType(dtype));
-    operator(&to)
+    handle_of(to)
 }

@@ -2,7 +2,7 @@ use super::*;
 use crate::dispatch::{Library, all_operators, capture, operator};
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::schema::OperatorName;
+use straightline_catalog::schema::OperatorName;
 
 fn cpu(dtype: Option<DType>) -> Autocast {
     autocast(DeviceType::Cpu, dtype).unwrap()

@@ -15,7 +15,7 @@ use crate::modes::outside;
 use crate::ops::copy;
 use crate::tensor::Tensor;
 use std::sync::{Arc, Mutex, Once};
-use straightline_passes::ir::schema::{FunctionSchema, OperatorName, Return, SchemaType};
+use straightline_catalog::schema::{FunctionSchema, OperatorName, Return, SchemaType};
 
 /// What stands after the name of the original.
 const SUFFIX: &str = "_auto_functionalized";
@@ -115,10 +115,9 @@ fn define(op: OperatorHandle, schema: &FunctionSchema, results: &[Target]) -> Re
     }
     let functional = functional_schema(schema, results);
     let mut library = Library::fragment(functional.name.namespace().unwrap_or_default())?;
-    let tags: Vec<&str> = op.tags().iter().map(String::as_str).collect();
     let derived = Derived {
         original: op,
-        op: library.def_with_tags(&functional.to_string(), &tags)?,
+        op: library.def_with_tags(&functional.to_string(), op.tags())?,
         results: results.into(),
     };
     let mut base = functional.name.base().to_string();

@@ -10,7 +10,7 @@ use super::derived;
 use crate::dispatch::{self, OperatorHandle};
 use crate::error::Result;
 use crate::modes::outside;
-use straightline_passes::ir::schema::{Argument, FunctionSchema, OperatorName};
+use straightline_catalog::schema::{Argument, FunctionSchema, OperatorName};
 
 /// Where a result of the functional variant goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

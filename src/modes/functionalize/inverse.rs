@@ -3,46 +3,46 @@
 use super::kernels::retry_with_storage;
 use super::leaves;
 use super::storage::{FunctionalStorage, Layout, Update, ViewStep};
-use crate::dispatch::{Value, operator};
+use crate::dispatch::{OperatorHandle, Value, handle_of};
 use crate::error::{Error, Result};
-use crate::modes::outside;
+use crate::modes::{outside, tracer};
 use crate::ops::aten;
-use crate::ops::view::view_strides;
 use crate::tensor::Tensor;
 use std::ops::Range;
-use straightline_passes::ir::{MemoryFormat, layout};
+use straightline_catalog::view::{self, Inverse, ViewMap, view_strides};
+use straightline_catalog::{MemoryFormat, Op, layout};
 
-/// One result of a view operator with several, as a view of its own: the step that is replayed.
-///
-/// `layouts` are those of all results.
-pub(super) fn single(step: ViewStep, layouts: &[Layout]) -> Result<ViewStep> {
-    let name = step.op.name().to_string();
-    let (op, rest) = match name.as_str() {
-        "aten::split.Tensor" | "aten::split_with_sizes" => {
-            let dim = int(step.args.get(2)).unwrap_or(0);
-            let rank = layouts[step.output].sizes.len() as i64;
-            let at = dim.rem_euclid(rank.max(1)) as usize;
-            let size = |l: &Layout| l.sizes.get(at).copied().unwrap_or(0);
-            let start: i64 = layouts[..step.output].iter().map(size).sum();
-            let end = start + size(&layouts[step.output]);
-            let range = [dim, start, end, 1].map(Value::Int);
-            ("aten::slice.Tensor", range.to_vec())
-        }
-        "aten::unbind.int" => {
-            let dim = int(step.args.get(1)).unwrap_or(0);
-            let index = [dim, step.output as i64].map(Value::Int);
-            ("aten::select.int", index.to_vec())
-        }
-        _ => return Ok(step),
+/// The results of a view operator with several, each as a view of its own: the steps that are replayed. `None` of an
+/// operator with one.
+pub(super) fn parts(
+    op: OperatorHandle,
+    args: &[Value],
+    sizes: &[i64],
+) -> Result<Option<Vec<ViewStep>>> {
+    let Some(op) = op.op() else {
+        return Ok(None);
     };
-    let mut args = vec![Value::None];
-    args.extend(rest);
-    Ok(ViewStep {
-        op: operator(op)?,
-        args,
-        viewed: 0,
-        output: 0,
-    })
+    let Some(parts) = view::parts_of(op, &tracer::shape_args(args)?, sizes) else {
+        return Ok(None);
+    };
+    let steps = parts?.into_iter().map(|part| {
+        let (op, rest) = match part {
+            ViewMap::Select { dim, index } => (Op::select_int, vec![dim as i64, index]),
+            ViewMap::Slice {
+                dim, start, len, ..
+            } => (Op::slice_Tensor, vec![dim as i64, start, start + len, 1]),
+            _ => return Err(Error::compile("parts of a tensor that are no slices")),
+        };
+        let mut args = vec![Value::None];
+        args.extend(rest.into_iter().map(Value::Int));
+        Ok(ViewStep {
+            op: handle_of(op)?,
+            args,
+            viewed: 0,
+            output: 0,
+        })
+    });
+    steps.collect::<Result<_>>().map(Some)
 }
 
 /// The value of a storage's base after an update.
@@ -51,9 +51,7 @@ pub(super) fn updated_base(
     base: &Tensor,
     update: &Update,
 ) -> Result<Tensor> {
-    let names: Vec<String> = (update.chain.iter())
-        .map(|s| s.op.name().to_string())
-        .collect();
+    let ops: Vec<Option<Op>> = update.chain.iter().map(|s| s.op.op()).collect();
     if update.new.numel() == 0 {
         return Ok(base.clone());
     }
@@ -69,31 +67,40 @@ pub(super) fn updated_base(
     // a written part of what a view repeats lies in one place, and the inverse cannot know which
     let invertible = |i: usize| {
         let (of, view) = (&values[i], &values[i + 1]);
-        match &*names[i] {
-            "aten::expand" => of.numel() == view.numel(),
-            "aten::as_strided" => !layout::may_overlap(view.sizes(), view.strides()),
-            name => has_inverse(name),
-        }
+        Ok(match ops[i] {
+            Some(Op::as_strided) => !layout::may_overlap(view.sizes(), view.strides()),
+            Some(op) if of_elements(op) => true,
+            Some(op) => {
+                match ViewMap::of(op, &tracer::shape_args(&update.chain[i].args)?, of.sizes()) {
+                    Some(map) => map?.inverse(of.sizes()) != Inverse::None,
+                    None => false,
+                }
+            }
+            None => false,
+        })
     };
-    if !(0..names.len()).all(invertible) {
+    let invertible = (0..ops.len())
+        .map(invertible)
+        .collect::<Result<Vec<bool>>>()?;
+    if invertible.contains(&false) {
         // where the elements lie is all that one needs to know
         check_in_base(storage, &update.layout)?;
         let l = &update.layout;
         let at = l.offset - storage.layout.offset;
         // and what the elements are beside their memory
-        let odd = |op: &str| names.iter().filter(|n| n.as_str() == op).count() % 2 == 1;
+        let odd = |op: Op| ops.iter().filter(|o| **o == Some(op)).count() % 2 == 1;
         let mut new = update.new.clone();
-        if odd("aten::_neg_view") {
+        if odd(Op::_neg_view) {
             new = aten::neg(&new)?;
         }
-        if odd("aten::_conj") && l.dtype.is_complex() {
+        if odd(Op::_conj) && l.dtype.is_complex() {
             new = aten::_conj_physical(&new)?;
         }
         return aten::as_strided_scatter(base, &new, &l.sizes, &l.strides, Some(at));
     }
     let mut value = update.new.clone();
-    for ((step, name), base) in update.chain.iter().zip(&names).zip(&values).rev() {
-        value = inverse_view(name, &step.args, base, &value)?;
+    for (step, base) in update.chain.iter().zip(&values).rev() {
+        value = inverse_view(step.op, &step.args, base, &value)?;
     }
     Ok(value)
 }
@@ -124,85 +131,74 @@ pub(super) fn check_in_base(storage: &FunctionalStorage, layout: &Layout) -> Res
     }
 }
 
-/// Whether [`inverse_view`] knows the operator.
-fn has_inverse(op: &str) -> bool {
+/// Whether a view says what its elements are, and not where they lie.
+fn of_elements(op: Op) -> bool {
     matches!(
         op,
-        "aten::alias"
-            | "aten::detach"
-            | "aten::lift_fresh"
-            | "aten::view"
-            | "aten::view.dtype"
-            | "aten::view_as_real"
-            | "aten::view_as_complex"
-            | "aten::_conj"
-            | "aten::_neg_view"
-            | "aten::squeeze"
-            | "aten::squeeze.dim"
-            | "aten::squeeze.dims"
-            | "aten::unsqueeze"
-            | "aten::t"
-            | "aten::transpose.int"
-            | "aten::permute"
-            | "aten::slice.Tensor"
-            | "aten::select.int"
-            | "aten::diagonal"
-            | "aten::as_strided"
-            | "aten::expand"
+        Op::view_dtype | Op::view_as_real | Op::view_as_complex | Op::_conj | Op::_neg_view
     )
 }
 
 /// The value of `base` after its view by `op(.., base, ..)` has become `new`.
-fn inverse_view(op: &str, args: &[Value], base: &Tensor, new: &Tensor) -> Result<Tensor> {
+fn inverse_view(
+    handle: OperatorHandle,
+    args: &[Value],
+    base: &Tensor,
+    new: &Tensor,
+) -> Result<Tensor> {
     // nothing has been written
     if base.numel() == 0 {
         return Ok(base.clone());
     }
-    match (op, &args[1..]) {
-        ("aten::alias" | "aten::detach" | "aten::lift_fresh", _) => Ok(new.clone()),
+    let refused = || {
+        Error::compile(format!(
+            "the view operator `{}` was called with arguments that its schema does not have",
+            handle.name()
+        ))
+    };
+    let (op, given) = (handle.op().ok_or_else(refused)?, &args[1..]);
+    match (op, given) {
         // elements of another size are parts of one, or have parts: these must be neighbours
-        ("aten::view.dtype", _) if new.dtype().size() != base.dtype().size() => {
-            aten::view_dtype(&row_major(new)?, base.dtype())
+        (Op::view_dtype, _) if new.dtype().size() != base.dtype().size() => {
+            return aten::view_dtype(&row_major(new)?, base.dtype());
         }
-        ("aten::view.dtype", _) => aten::view_dtype(new, base.dtype()),
-        ("aten::view_as_real", _) => aten::view_as_complex(&row_major(new)?),
-        ("aten::view_as_complex", _) => aten::view_as_real(new),
-        ("aten::_conj", _) => aten::_conj_physical(new),
-        ("aten::_neg_view", _) => aten::neg(new),
-        ("aten::squeeze.dim", [Value::Int(dim)]) if base.dim() == new.dim() + 1 => {
+        (Op::view_dtype, _) => return aten::view_dtype(new, base.dtype()),
+        (Op::view_as_real, _) => return aten::view_as_complex(&row_major(new)?),
+        (Op::view_as_complex, _) => return aten::view_as_real(new),
+        (Op::_conj, _) => return aten::_conj_physical(new),
+        (Op::_neg_view, _) => return aten::neg(new),
+        (Op::as_strided, [Value::IntList(size), Value::IntList(stride), offset]) => {
+            return aten::as_strided_scatter(base, new, size, stride, int(Some(offset)));
+        }
+        _ => {}
+    }
+    let map = ViewMap::of(op, &tracer::shape_args(args)?, base.sizes()).ok_or_else(refused)??;
+    // what is written again is written in the words of the view
+    match (map.inverse(base.sizes()), op, given) {
+        (Inverse::Same, ..) => Ok(new.clone()),
+        (Inverse::Permute(_), Op::t, _) => aten::t(new),
+        (Inverse::Permute(_), Op::transpose_int, [Value::Int(a), Value::Int(b)]) => {
+            aten::transpose_int(new, *a, *b)
+        }
+        (Inverse::Permute(order), ..) => {
+            let order: Vec<i64> = order.iter().map(|d| *d as i64).collect();
+            aten::permute(new, &order)
+        }
+        (Inverse::Reshape, Op::unsqueeze, [Value::Int(dim)]) => aten::squeeze_dim(new, *dim),
+        (Inverse::Reshape, Op::squeeze_dim, [Value::Int(dim)]) if base.dim() == new.dim() + 1 => {
             aten::unsqueeze(new, *dim)
         }
-        ("aten::unsqueeze", [Value::Int(dim)]) => aten::squeeze_dim(new, *dim),
-        ("aten::view" | "aten::squeeze" | "aten::squeeze.dim" | "aten::squeeze.dims", _) => {
-            in_sizes(new, base.sizes())
-        }
-        ("aten::t", _) => aten::t(new),
-        ("aten::transpose.int", [Value::Int(a), Value::Int(b)]) => aten::transpose_int(new, *a, *b),
-        ("aten::permute", [Value::IntList(dims)]) => {
-            let rank = dims.len() as i64;
-            let mut back = vec![0; dims.len()];
-            for (to, from) in dims.iter().enumerate() {
-                back[from.rem_euclid(rank) as usize] = to as i64;
-            }
-            aten::permute(new, &back)
-        }
-        ("aten::slice.Tensor", [Value::Int(dim), start, end, Value::Int(step)]) => {
+        (Inverse::Reshape, ..) => in_sizes(new, base.sizes()),
+        (Inverse::Slice { .. }, _, [Value::Int(dim), start, end, Value::Int(step)]) => {
             aten::slice_scatter(base, new, *dim, int(Some(start)), int(Some(end)), *step)
         }
-        ("aten::select.int", [Value::Int(dim), Value::Int(index)]) => {
+        (Inverse::Select { .. }, _, [Value::Int(dim), Value::Int(index)]) => {
             aten::select_scatter(base, new, *dim, *index)
         }
-        ("aten::diagonal", [Value::Int(offset), Value::Int(a), Value::Int(b)]) => {
+        (Inverse::Diagonal { .. }, _, [Value::Int(offset), Value::Int(a), Value::Int(b)]) => {
             aten::diagonal_scatter(base, new, *offset, *a, *b)
         }
-        ("aten::as_strided", [Value::IntList(size), Value::IntList(stride), offset]) => {
-            aten::as_strided_scatter(base, new, size, stride, int(Some(offset)))
-        }
-        // what is written repeats nothing: dimensions of one were added or kept
-        ("aten::expand", _) => in_sizes(new, base.sizes()),
-        _ => Err(Error::compile(format!(
-            "the view operator `{op}` was called with arguments that its schema does not have"
-        ))),
+        _ => Err(refused()),
     }
 }
 

@@ -17,9 +17,10 @@ use crate::ops::aten;
 use crate::ops::variants::makes_no_values;
 use crate::tensor::{Tensor, access};
 use std::sync::Arc;
+use straightline_catalog::Op;
+use straightline_catalog::promote::{Operand, result_type};
+use straightline_catalog::schema::FunctionSchema;
 use straightline_passes::ir;
-use straightline_passes::ir::promote::{Operand, result_type};
-use straightline_passes::ir::schema::FunctionSchema;
 
 /// The fallback kernel at the `Functionalize` key.
 pub(crate) fn kernel() -> Kernel {
@@ -225,15 +226,15 @@ fn taken_apart_at(op: OperatorHandle) -> Option<DispatchKey> {
 /// Whether the call makes or converts complex numbers by other operators. Of real numbers these operators have a loop form, of
 /// complex ones only their kernels.
 fn is_complex_factory(op: OperatorHandle, args: &[Value]) -> bool {
-    const MADE_OF_OTHERS: [&str; 8] = [
-        "aten::full",
-        "aten::zeros",
-        "aten::ones",
-        "aten::full_like",
-        "aten::zeros_like",
-        "aten::ones_like",
-        "aten::scalar_tensor",
-        "aten::_to_copy",
+    const MADE_OF_OTHERS: [Op; 8] = [
+        Op::full,
+        Op::zeros,
+        Op::ones,
+        Op::full_like,
+        Op::zeros_like,
+        Op::ones_like,
+        Op::scalar_tensor,
+        Op::_to_copy,
     ];
     let complex = |v: &Value| match v {
         Value::Complex(..) => true,
@@ -241,7 +242,7 @@ fn is_complex_factory(op: OperatorHandle, args: &[Value]) -> bool {
         v => v.tensors().any(|t| t.dtype().is_complex()),
     };
     op.name().overload.is_empty()
-        && MADE_OF_OTHERS.contains(&op.name().name.as_str())
+        && op.op().is_some_and(|op| MADE_OF_OTHERS.contains(&op))
         && args.iter().any(complex)
 }
 
@@ -298,17 +299,14 @@ fn numbers_as_they_count(args: &[Value], values: &mut [Value]) -> Result<()> {
 /// Where in its memory a result begins, in elements. Operators that copy all the memory of their operand leave as much room
 /// before the result as there is before the operand, which a function sees that asks for a place in the result's memory.
 fn begins_as_operand(op: OperatorHandle, args: &[Value]) -> Result<i64> {
-    const COPIES_MEMORY: [&str; 4] = [
-        "aten::copy",
-        "aten::slice_scatter",
-        "aten::select_scatter",
-        "aten::diagonal_scatter",
+    const COPIES_MEMORY: [Op; 4] = [
+        Op::copy,
+        Op::slice_scatter,
+        Op::select_scatter,
+        Op::diagonal_scatter,
     ];
-    let name = op.name();
     match args.first() {
-        Some(Value::Tensor(of))
-            if name.overload.is_empty() && COPIES_MEMORY.contains(&name.name.as_str()) =>
-        {
+        Some(Value::Tensor(of)) if op.op().is_some_and(|op| COPIES_MEMORY.contains(&op)) => {
             let of = wrapped(of)?;
             // memory with repeated elements is not copied as it lies
             if Layout::of(&of).overlaps_itself() {
@@ -323,7 +321,7 @@ fn begins_as_operand(op: OperatorHandle, args: &[Value]) -> Result<i64> {
 
 /// A place in the storage of the argument becomes one in its value, which begins where its storage does.
 fn place_in_value(op: OperatorHandle, args: &mut Stack) -> Result<()> {
-    if op.name().name != "aten::as_strided_scatter" {
+    if !op.is(Op::as_strided_scatter) {
         return Ok(());
     }
     if let [Value::Tensor(of), .., Value::Int(at)] = &mut args[..] {
@@ -354,7 +352,7 @@ fn view(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resul
     };
     let source = wrapped(of)?;
     let w = wrapper_of(&source).expect("`wrapped` gives wrappers");
-    if op.name().name == "aten::as_strided" && args.last().is_some_and(|offset| !offset.is_none()) {
+    if op.is(Op::as_strided) && args.last().is_some_and(|offset| !offset.is_none()) {
         // a place in the storage, which does not go along with the argument
         outside::matters_where(&source);
     }
@@ -367,7 +365,7 @@ fn view(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resul
         // several elements become one, which has to begin where such a one may
         outside::matters_where_by(&source, elements as i64);
     }
-    if op.name().to_string() == "aten::as_strided" {
+    if op.is(Op::as_strided) {
         let layout = shapes
             .iter()
             .flat_map(Value::tensors)
@@ -389,16 +387,20 @@ fn view(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resul
     };
     let mut at = 0;
     let layouts: Vec<Layout> = shape.tensors().map(Layout::of).collect();
+    let mut parts = inverse::parts(op, &given, source.sizes())?.map(Vec::into_iter);
     let result = value.map_tensors(|value| {
         let layout = layouts.get(at).ok_or_else(|| no_view(op))?;
-        let step = ViewStep {
-            op,
-            args: given.clone(),
-            viewed,
-            output: at,
-        };
+        let step = parts
+            .as_mut()
+            .and_then(Iterator::next)
+            .unwrap_or_else(|| ViewStep {
+                op,
+                args: given.clone(),
+                viewed,
+                output: at,
+            });
         let mut chain = w.chain.clone();
-        chain.push(Arc::new(inverse::single(step, &layouts)?));
+        chain.push(Arc::new(step));
         at += 1;
         Ok(build(
             w.storage.clone(),
@@ -422,9 +424,9 @@ fn no_view(op: OperatorHandle) -> Error {
 /// Notes what a view was refused for and another call may have otherwise: where its memory begins and ends.
 #[cold]
 fn refused_view(op: OperatorHandle, source: &Tensor, args: &[Value]) {
-    match (op.name().to_string().as_str(), args) {
-        ("aten::view.dtype" | "aten::view_as_complex", _) => outside::matters_where(source),
-        ("aten::as_strided", [_, Value::IntList(sizes), Value::IntList(strides), offset]) => {
+    match (op.op(), args) {
+        (Some(Op::view_dtype | Op::view_as_complex), _) => outside::matters_where(source),
+        (Some(Op::as_strided), [_, Value::IntList(sizes), Value::IntList(strides), offset]) => {
             let mut wants = Layout::of(source);
             if sizes.len() == strides.len() {
                 (wants.sizes, wants.strides) = (sizes[..].into(), strides[..].into());
@@ -445,10 +447,10 @@ pub(super) fn as_strided(source: &Tensor, layout: &Layout) -> Result<Tensor> {
     let step = as_strided_step(&w.storage, &layout.sizes, &layout.strides, layout.offset)?;
     // what the source's elements are beside their memory is so of other elements as well
     let mut chain = vec![Arc::new(step)];
-    for op in ["aten::_conj", "aten::_neg_view"] {
+    for op in [Op::_conj, Op::_neg_view] {
         let steps = w.chain.iter().filter(|s| s.is(op));
         let held = steps.clone().count() % 2 == 1;
-        if held && (op != "aten::_conj" || layout.dtype.is_complex()) {
+        if held && (op != Op::_conj || layout.dtype.is_complex()) {
             chain.extend(steps.take(1).cloned());
         }
     }
@@ -468,16 +470,16 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
             *v = v.map_tensors(wrapped)?;
         }
     }
-    if let ([Value::Tensor(to), Value::Tensor(from), ..], "aten::copy_") =
-        (&args[..], op.name().to_string().as_str())
+    if let [Value::Tensor(to), Value::Tensor(from), ..] = &args[..]
+        && op.is(Op::copy_)
         && to.same_handle(from)
     {
         // onto itself: nothing is written, whatever the strides
         stack.push(args.swap_remove(0));
         return Ok(());
     }
-    if let ([Value::Tensor(to), Value::Tensor(from), ..], "aten::copy_") =
-        (&args[..], op.name().to_string().as_str())
+    if let [Value::Tensor(to), Value::Tensor(from), ..] = &args[..]
+        && op.is(Op::copy_)
         && bits(from).neg
         && from.dtype() != to.dtype()
     {
@@ -613,8 +615,7 @@ fn own_value(t: &Tensor) -> Result<Tensor> {
 /// Of a tensor that `fill_` or `zero_` writes and a dimension of stride 0 repeats: its elements, each once.
 fn filled_once(op: OperatorHandle, args: &[Value]) -> Result<Option<Tensor>> {
     // with a tensor, it is a copy, which refuses such tensors
-    let name = op.name().to_string();
-    let fills = matches!(name.as_str(), "aten::fill_.Scalar" | "aten::zero_");
+    let fills = op.is(Op::fill__Scalar) || op.is(Op::zero_);
     let Some(Value::Tensor(t)) = args.first().filter(|_| fills) else {
         return Ok(None);
     };

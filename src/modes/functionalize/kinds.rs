@@ -10,28 +10,28 @@ use crate::error::Result;
 use crate::modes::{ABOVE_PYTHON, outside};
 use crate::ops::{aten, kinds, nested, quantized, sparse};
 use crate::tensor::Tensor;
-use straightline_passes::ir::schema::FunctionSchema;
-use straightline_passes::ir::{DType, Scalar};
+use straightline_catalog::schema::FunctionSchema;
+use straightline_catalog::{DType, Op, Scalar};
 
 /// What needs no more than the parts as they are.
-const OF_STRUCTURE: [&str; 17] = [
-    "aten::values",
-    "aten::_values",
-    "aten::indices",
-    "aten::_indices",
-    "aten::crow_indices",
-    "aten::col_indices",
-    "aten::is_coalesced",
-    "aten::_nnz",
-    "aten::sparse_dim",
-    "aten::dense_dim",
-    "aten::q_scale",
-    "aten::q_zero_point",
-    "aten::q_per_channel_scales",
-    "aten::q_per_channel_zero_points",
-    "aten::q_per_channel_axis",
-    "aten::qscheme",
-    "aten::_nested_tensor_size",
+const OF_STRUCTURE: [Op; 17] = [
+    Op::values,
+    Op::_values,
+    Op::indices,
+    Op::_indices,
+    Op::crow_indices,
+    Op::col_indices,
+    Op::is_coalesced,
+    Op::_nnz,
+    Op::sparse_dim,
+    Op::dense_dim,
+    Op::q_scale,
+    Op::q_zero_point,
+    Op::q_per_channel_scales,
+    Op::q_per_channel_zero_points,
+    Op::q_per_channel_axis,
+    Op::qscheme,
+    Op::_nested_tensor_size,
 ];
 
 /// Whether a call has an operand of another kind.
@@ -53,14 +53,15 @@ pub(super) fn call(
     let first = stack[from..].first().and_then(Value::as_tensor).cloned();
     if let Some(t) = first.filter(kinds::has_parts) {
         let rest = &stack[from + 1..];
-        let made = match (&*name, rest) {
-            ("aten::values", _) if t.is_nested() => Some(vec![buffer(&t)?.into()]),
-            ("aten::unbind.int", [dim, ..]) if t.is_nested() && is_first(dim, &t) => {
+        let Some(called) = op.op() else {
+            return Err(crate::Error::compile(format!("`{name}` has no schema")));
+        };
+        let made = match (called, rest) {
+            (Op::values, _) if t.is_nested() => Some(vec![buffer(&t)?.into()]),
+            (Op::unbind_int, [dim, ..]) if t.is_nested() && is_first(dim, &t) => {
                 Some(vec![Value::TensorList(nested::components(&t)?.to_vec())])
             }
-            ("aten::select.int", [dim, Value::Int(at), ..])
-                if t.is_nested() && is_first(dim, &t) =>
-            {
+            (Op::select_int, [dim, Value::Int(at), ..]) if t.is_nested() && is_first(dim, &t) => {
                 let components = nested::components(&t)?;
                 let at = if *at < 0 {
                     *at + components.len() as i64
@@ -70,20 +71,20 @@ pub(super) fn call(
                 let found = usize::try_from(at).ok().and_then(|at| components.get(at));
                 found.map(|t| vec![Value::Tensor(t.clone())])
             }
-            ("aten::to_padded_tensor", [padding, sizes, ..]) if t.is_nested() => {
+            (Op::to_padded_tensor, [padding, sizes, ..]) if t.is_nested() => {
                 let sizes = match sizes {
                     Value::IntList(sizes) => Some(sizes.clone()),
                     _ => None,
                 };
                 padded(&t, padding.as_scalar(), sizes)?.map(|t| vec![t.into()])
             }
-            ("aten::dequantize.self", _) => Some(vec![dequantized(&t)?.into()]),
-            ("aten::int_repr", _) => {
+            (Op::dequantize_self, _) => Some(vec![dequantized(&t)?.into()]),
+            (Op::int_repr, _) => {
                 let ints = kinds::parts(&t).and_then(|parts| parts.first().copied().cloned());
                 ints.map(|ints| Ok::<_, crate::Error>(vec![aten::clone(&ints, None)?.into()]))
                     .transpose()?
             }
-            ("aten::_to_dense", [Value::None, ..]) if t.is_sparse() => {
+            (Op::_to_dense, [Value::None, ..]) if t.is_sparse() => {
                 dense(&t)?.map(|t| vec![t.into()])
             }
             _ => None,
@@ -93,7 +94,7 @@ pub(super) fn call(
             stack.extend(results);
             return Ok(());
         }
-        if OF_STRUCTURE.contains(&&*name) {
+        if OF_STRUCTURE.contains(&called) {
             let _guard = below();
             let _above = ExcludeGuard::new(ABOVE_PYTHON);
             return op.redispatch_boxed(keys - ABOVE_PYTHON, stack);

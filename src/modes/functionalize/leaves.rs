@@ -7,7 +7,7 @@
 
 use super::storage::{FunctionalStorage, Layout, ViewStep};
 use super::wrapper::{build, has_grown, is_written, wrapper_of};
-use crate::dispatch::{Value, operator};
+use crate::dispatch::{Value, handle_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::modes::{outside, tracer};
 use crate::tensor::storage::Storage;
@@ -16,8 +16,9 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
-use straightline_passes::ir::Dims;
-use straightline_passes::ir::graph::TensorMeta;
+use straightline_catalog::Dims;
+use straightline_catalog::Op;
+use straightline_catalog::TensorMeta;
 
 /// A tensor from outside, as the caller of a compiled function finds it again.
 #[derive(Clone, Debug)]
@@ -322,7 +323,7 @@ pub(super) fn as_strided_step(
     offset: i64,
 ) -> Result<ViewStep> {
     Ok(ViewStep {
-        op: operator("aten::as_strided")?,
+        op: handle_of(Op::as_strided)?,
         args: vec![
             Value::None,
             Value::IntList(sizes.to_vec()),

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::modes::outside;
 use crate::tensor::Tensor;
 use crate::tensor::access::{self, Overlap};
-use straightline_passes::ir::schema::{Argument, FunctionSchema};
+use straightline_catalog::schema::{Argument, FunctionSchema};
 
 /// The tag of operators in place that take a tensor whose elements are one in memory along a dimension: the last value stays.
 const TAKES_REPEATS: &str = "takes_repeats";
@@ -29,7 +29,7 @@ pub(super) fn check_overlaps(
         .filter(|(out, shape)| out.sizes() != shape.sizes())
         .map(|(out, _)| out)
         .collect();
-    let tagged = |tag: &str| op.tags().iter().any(|t| t == tag);
+    let tagged = |tag: &str| op.tags().contains(&tag);
     for (i, v) in args.iter().enumerate() {
         if !schema.args[i].is_write() {
             continue;

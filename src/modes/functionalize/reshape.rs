@@ -9,20 +9,20 @@ use super::wrapper::{
     Behind, behind, bits, in_dtype, is_wrapper, replace, take_memory, take_place, wrapped,
     wrapper_of,
 };
-use crate::dispatch::{OperatorHandle, Stack, Value, operator};
+use crate::dispatch::{OperatorHandle, Stack, Value, handle_of};
 use crate::error::{Error, Result};
 use crate::modes::{outside, tracer};
 use crate::ops::aten;
 use crate::tensor::Tensor;
 use std::sync::Arc;
-use straightline_passes::ir::schema::FunctionSchema;
-use straightline_passes::ir::{Dims, layout};
+use straightline_catalog::schema::FunctionSchema;
+use straightline_catalog::{Dims, Op, layout};
 
 /// How an operator changes the shape of its first argument.
 #[derive(Clone, Copy)]
 pub(super) enum Change {
     /// To that of this view.
-    View(&'static str),
+    View(Op),
     /// To what the operator says, perhaps beyond the memory.
     Resize,
     /// Not at all.
@@ -33,21 +33,17 @@ pub(super) enum Change {
 
 /// What the operator does, if it is one of these.
 pub(super) fn change(op: OperatorHandle) -> Option<Change> {
-    let name = op.name();
-    if !name.name.ends_with('_') {
-        return None;
-    }
-    Some(match (name.name.as_str(), name.overload.as_str()) {
-        ("aten::t_", "") => Change::View("aten::t"),
-        ("aten::transpose_", "") => Change::View("aten::transpose.int"),
-        ("aten::squeeze_", "") => Change::View("aten::squeeze"),
-        ("aten::squeeze_", "dim") => Change::View("aten::squeeze.dim"),
-        ("aten::squeeze_", "dims") => Change::View("aten::squeeze.dims"),
-        ("aten::unsqueeze_", "") => Change::View("aten::unsqueeze"),
-        ("aten::as_strided_", "") => Change::View("aten::as_strided"),
-        ("aten::resize_" | "aten::resize_as_", "") => Change::Resize,
-        ("aten::detach_", "") => Change::Nothing,
-        ("aten::set_", _) => Change::Other,
+    Some(match op.op()? {
+        Op::t_ => Change::View(Op::t),
+        Op::transpose_ => Change::View(Op::transpose_int),
+        Op::squeeze_ => Change::View(Op::squeeze),
+        Op::squeeze__dim => Change::View(Op::squeeze_dim),
+        Op::squeeze__dims => Change::View(Op::squeeze_dims),
+        Op::unsqueeze_ => Change::View(Op::unsqueeze),
+        Op::as_strided_ => Change::View(Op::as_strided),
+        Op::resize_ | Op::resize_as_ => Change::Resize,
+        Op::detach_ => Change::Nothing,
+        op if op.base() == "set_" => Change::Other,
         _ => return None,
     })
 }
@@ -69,12 +65,12 @@ pub(super) fn reshape(
     check_wrapper(op, &t)?;
     match change {
         Change::Nothing => {}
-        Change::View(view) => {
+        Change::View(form) => {
             let mut inner = args;
-            operator(view)?.call_boxed(&mut inner)?;
+            handle_of(form)?.call_boxed(&mut inner)?;
             match inner.pop() {
                 Some(Value::Tensor(v)) => take_place(&t, &v)?,
-                _ => return Err(Error::compile(format!("`{view}` did not return a view"))),
+                _ => return Err(Error::compile(format!("`{form}` did not return a view"))),
             }
         }
         Change::Resize => {

@@ -7,7 +7,7 @@ use crate::ops::aten;
 use crate::tensor::Tensor;
 use crate::tensor::storage::Storage;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use straightline_passes::ir::{DType, Dims, layout};
+use straightline_catalog::{DType, Dims, Op, layout};
 
 /// Where the elements of a tensor lie in its storage, in elements of its dtype.
 #[derive(Clone, PartialEq, Debug)]
@@ -61,13 +61,8 @@ pub(super) struct ViewStep {
 
 impl ViewStep {
     /// Whether it is `op`.
-    pub(super) fn is(&self, op: &str) -> bool {
-        let name = self.op.name();
-        op.strip_prefix(&*name.name)
-            .is_some_and(|rest| match rest.strip_prefix('.') {
-                Some(overload) => overload == name.overload,
-                None => rest.is_empty() && name.overload.is_empty(),
-            })
+    pub(super) fn is(&self, op: Op) -> bool {
+        self.op.is(op)
     }
 
     /// The view of `value`.

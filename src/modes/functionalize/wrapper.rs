@@ -11,8 +11,8 @@ use crate::tensor::Tensor;
 use crate::tensor::storage::Storage;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use straightline_passes::ir::graph::TensorMeta;
-use straightline_passes::ir::{DType, layout};
+use straightline_catalog::TensorMeta;
+use straightline_catalog::{DType, Op, layout};
 
 /// What a wrapper carries.
 struct Wrapper {
@@ -272,10 +272,10 @@ pub(crate) struct Bits {
 impl Bits {
     fn of(chain: &[Arc<ViewStep>]) -> Bits {
         // twice is not at all
-        let odd = |op: &str| chain.iter().filter(|step| step.is(op)).count() % 2 == 1;
+        let odd = |op: Op| chain.iter().filter(|step| step.is(op)).count() % 2 == 1;
         Bits {
-            conj: odd("aten::_conj"),
-            neg: odd("aten::_neg_view"),
+            conj: odd(Op::_conj),
+            neg: odd(Op::_neg_view),
         }
     }
 

@@ -4,11 +4,8 @@
 //! bit on, any other operator gets arguments that are resolved, and a written argument gets the
 //! result copied back, through its bit.
 
-mod lists;
 #[cfg(test)]
 mod tests;
-
-pub(super) use lists::ZERO;
 
 use crate::dispatch::{
     DispatchKey, DispatchKeySet, Kernel, Library, OperatorHandle, Stack, Value, hold_arguments,
@@ -16,7 +13,8 @@ use crate::dispatch::{
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::schema::FunctionSchema;
+use straightline_catalog::schema::FunctionSchema;
+use straightline_catalog::{modes_of, rules};
 
 /// One of the keys.
 #[derive(Clone, Copy)]
@@ -167,15 +165,13 @@ pub(super) fn register() -> Result<()> {
     Ok(())
 }
 
-/// The kernels that an operator of `aten` gets, by its name.
+/// The kernels that an operator of this name gets: it falls through where it passes bits on, or understands them.
 pub(super) fn kernels_of(name: &str) -> Vec<(DispatchKey, Kernel)> {
-    let both = lists::BOTH.contains(&name);
-    let mut keys = Vec::new();
-    if both || lists::CONJUGATE.contains(&name) {
-        keys.push((DispatchKey::Conjugate, Kernel::fallthrough()));
-    }
-    if both || lists::NEGATIVE.contains(&name) {
-        keys.push((DispatchKey::Negative, Kernel::fallthrough()));
-    }
-    keys
+    let key = |bit: &rules::MathBit| match bit {
+        rules::MathBit::Conjugate => Some(DispatchKey::Conjugate),
+        rules::MathBit::Negative => Some(DispatchKey::Negative),
+        rules::MathBit::Zero => None,
+    };
+    let keys = modes_of(name).math_bits.iter().filter_map(key);
+    keys.map(|key| (key, Kernel::fallthrough())).collect()
 }

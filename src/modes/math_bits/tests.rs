@@ -4,7 +4,7 @@ use crate::dispatch::{DispatchKey, Library, all_operators, operator};
 use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::DType;
+use straightline_catalog::DType;
 
 fn x() -> Tensor {
     Tensor::from_slice(&[0f32, 1.0, 2.0, 3.0], &[2, 2]).unwrap()
@@ -311,7 +311,7 @@ mod zero {
     use crate::error::Result;
     use crate::ops::aten;
     use crate::tensor::Tensor;
-    use straightline_passes::ir::{DType, Device};
+    use straightline_catalog::{DType, Device};
 
     fn z(sizes: &[i64]) -> Tensor {
         aten::_efficientzerotensor(sizes, None, None, None, None).unwrap()

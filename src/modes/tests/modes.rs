@@ -8,7 +8,7 @@ use crate::error::ErrorKind;
 use crate::modes::{ModeError, reentrant_dispatch, register_rule};
 use crate::ops::aten;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use straightline_passes::ir::{DType, Device, Scalar};
+use straightline_catalog::{DType, Device, Scalar};
 
 #[test]
 fn composites_arrive_as_pytorch_decomposes_them() {

@@ -4,7 +4,7 @@
 use super::*;
 use crate::dispatch::Value;
 use crate::ops::aten;
-use straightline_passes::ir::{DType, Scalar};
+use straightline_catalog::{DType, Scalar};
 
 type Program = fn(&Tensor, &Tensor, &Tensor) -> Result<()>;
 

@@ -5,7 +5,7 @@ use crate::dispatch::{DispatchKey, Value};
 use crate::error::ErrorKind;
 use crate::modes::{ModeError, TensorSubclass, register_rule, subclass};
 use std::sync::{Arc, Mutex};
-use straightline_passes::ir::{DType, Device};
+use straightline_catalog::{DType, Device};
 
 pub(super) type Lines = Arc<Mutex<Vec<String>>>;
 

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::ops::common::wrap_dim;
 use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, MemoryFormat, Scalar};
+use straightline_catalog::{DType, MemoryFormat, Scalar};
 
 pub(crate) fn cholesky(a: &Tensor, upper: bool) -> Result<Tensor> {
     Ok(aten::linalg_cholesky_ex(a, upper, true)?.0)

@@ -11,7 +11,7 @@ use crate::ops::copy;
 use crate::ops::dense::{check_field, slice, slice_mut, with_field};
 use crate::ops::view;
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Scalar};
+use straightline_catalog::{DType, Scalar};
 use straightline_runtime::cpu::kernels::linalg::{self as kernels, Field, Form};
 
 fn at_least_two(t: &Tensor, what: &str) -> Result<()> {

@@ -9,7 +9,7 @@ use crate::ops::dense::{check_field, slice, slice_mut};
 use crate::ops::view;
 use crate::tensor::Tensor;
 use num_complex::Complex;
-use straightline_passes::ir::DType;
+use straightline_catalog::DType;
 use straightline_runtime::cpu::kernels::linalg::Field;
 
 /// What a driver of [`lstsq`] delivers beside the solution.

@@ -11,7 +11,7 @@ use super::dense::{check_field, slice, slice_mut, with_field};
 use super::view;
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Dims, Scalar, layout};
+use straightline_catalog::{DType, Dims, Scalar, layout};
 use straightline_runtime::cpu::kernels::linalg as kernels;
 use straightline_runtime::cpu::kernels::linalg::{Field, Form};
 use straightline_runtime::cpu::kernels::real::Real;

@@ -12,7 +12,7 @@ use crate::ops::dense::{check_field, slice, slice_mut, with_field};
 use crate::ops::view;
 use crate::tensor::Tensor;
 use num_complex::Complex;
-use straightline_passes::ir::{DType, Scalar};
+use straightline_catalog::{DType, Scalar};
 use straightline_runtime::cpu::kernels::linalg::{self as kernels, Field, Part};
 
 fn check_square(a: &Tensor, name: &str) -> Result<usize> {

@@ -20,7 +20,7 @@ use super::{aten, common, copy, view};
 use crate::dispatch::DispatchKey;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, Device, Dims, Layout, MemoryFormat, default_dtype};
+use straightline_catalog::{DType, Device, Dims, Layout, MemoryFormat, default_dtype};
 
 /// The payload of a nested tensor.
 pub(crate) struct Nested {
@@ -93,7 +93,7 @@ fn packed(list: &[Tensor], dtype: DType, device: Device) -> Result<Vec<Tensor>> 
     let mut at = 0;
     list.iter()
         .map(|t| {
-            let strides = straightline_passes::ir::layout::contiguous_strides(t.sizes());
+            let strides = straightline_catalog::layout::contiguous_strides(t.sizes());
             let part = buffer.with_geometry(Dims::from_slice(t.sizes()), strides, at);
             at += t.numel();
             copy::copy_(&part, t, false)?;

@@ -4,28 +4,12 @@ use super::{build, components, map};
 use crate::error::{Error, Result};
 use crate::ops::pointwise;
 use crate::tensor::Tensor;
-use straightline_passes::ir::Scalar;
+use straightline_catalog::Scalar;
 
-macro_rules! unary {
-    ($($name:ident),* $(,)?) => {$(
-        pub(crate) fn $name(t: &Tensor) -> Result<Tensor> {
-            map(t, pointwise::$name)
-        }
-    )*};
+/// A function of each component.
+pub(crate) fn on_components(t: &Tensor, f: fn(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
+    map(t, f)
 }
-unary!(
-    abs,
-    cos,
-    isinf,
-    isnan,
-    logical_not,
-    neg,
-    relu,
-    silu,
-    sin,
-    sqrt,
-    tanh
-);
 
 pub(crate) fn gelu(t: &Tensor, approximate: &str) -> Result<Tensor> {
     map(t, |p| pointwise::gelu(p, approximate))

@@ -7,7 +7,7 @@ use crate::ops::common::{
 };
 use crate::ops::copy;
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Dims, Scalar};
+use straightline_catalog::{DType, Dims, Scalar};
 use straightline_passes::schedule::loops::BinaryOp;
 use straightline_runtime::cpu::kernels;
 

@@ -27,7 +27,7 @@ use super::common::{result_strides, result_strides_with_number};
 use super::copy;
 use crate::error::Result;
 use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, Dims, Scalar, layout};
+use straightline_catalog::{DType, Dims, Scalar, layout};
 use straightline_runtime::cpu::kernels::Strided;
 
 /// A number in memory, as a kernel operand that is broadcast to any shape.

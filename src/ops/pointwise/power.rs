@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::ops::common::{check_can_cast, check_fits, promote, promote_scalar, restrided};
 use crate::ops::copy;
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Dims, Scalar, layout};
+use straightline_catalog::{DType, Dims, Scalar, layout};
 use straightline_passes::schedule::loops::{BinaryOp, UnaryOp};
 
 fn check_pow(dtype: DType, negative_exponent: bool) -> Result<DType> {

@@ -8,7 +8,7 @@ use crate::ops::common::{
 };
 use crate::ops::{aten, copy};
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Scalar};
+use straightline_catalog::{DType, Scalar};
 use straightline_passes::schedule::loops::{BinaryOp, CompareOp};
 use straightline_runtime::cpu::kernels;
 

@@ -7,8 +7,8 @@ use crate::ops::common::{
 };
 use crate::ops::copy;
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Dims};
-use straightline_passes::schedule::loops::{CompareOp, UnaryOp};
+use straightline_catalog::prims::{Class, CompareOp, UnaryOp};
+use straightline_catalog::{DType, Dims};
 use straightline_runtime::cpu::kernels;
 
 pub(super) fn unary_into(op: UnaryOp, out: &Tensor, x: &Tensor) -> Result<()> {
@@ -54,48 +54,34 @@ fn unary_inplace(op: UnaryOp, x: &Tensor, dtype: DType) -> Result<Tensor> {
     Ok(x.clone())
 }
 
-/// Functions that compute in floating point: integers become `f32`.
-macro_rules! float_functions {
-    ($($name:ident $inplace:ident $op:ident),* $(,)?) => {$(
-        pub(crate) fn $name(x: &Tensor) -> Result<Tensor> {
-            unary(UnaryOp::$op, x, float_of(x.dtype()))
-        }
-        pub(crate) fn $inplace(x: &Tensor) -> Result<Tensor> {
-            unary_inplace(UnaryOp::$op, x, float_of(x.dtype()))
-        }
-    )*};
+/// An elementary function: in floating point where it is one of floats, so that integers become `f32`, else in the
+/// operand's dtype.
+pub(crate) fn elementary(f: UnaryOp, x: &Tensor) -> Result<Tensor> {
+    unary(f, x, elementary_dtype(f, x)?)
 }
-float_functions!(
-    sqrt sqrt_ Sqrt, rsqrt rsqrt_ Rsqrt, reciprocal reciprocal_ Reciprocal, exp exp_ Exp,
-    exp2 exp2_ Exp2, expm1 expm1_ Expm1, log log_ Log, log2 log2_ Log2, log10 log10_ Log10,
-    log1p log1p_ Log1p, sin sin_ Sin, cos cos_ Cos, tan tan_ Tan, asin asin_ Asin,
-    acos acos_ Acos, atan atan_ Atan, sinh sinh_ Sinh, cosh cosh_ Cosh, asinh asinh_ Asinh,
-    acosh acosh_ Acosh, atanh atanh_ Atanh, tanh tanh_ Tanh, sigmoid sigmoid_ Sigmoid,
-    erf erf_ Erf, erfc erfc_ Erfc,
-);
 
-/// Functions that keep the dtype; some refuse `bool`.
-macro_rules! same_type_functions {
-    ($($name:ident $inplace:ident $op:ident $bool_ok:expr),* $(,)?) => {$(
-        pub(crate) fn $name(x: &Tensor) -> Result<Tensor> {
-            check_bool($bool_ok, x, stringify!($name))?;
-            unary(UnaryOp::$op, x, x.dtype())
-        }
-        pub(crate) fn $inplace(x: &Tensor) -> Result<Tensor> {
-            check_bool($bool_ok, x, stringify!($name))?;
-            unary_inplace(UnaryOp::$op, x, x.dtype())
-        }
-    )*};
+/// [`elementary`], in place.
+pub(crate) fn elementary_(f: UnaryOp, x: &Tensor) -> Result<Tensor> {
+    unary_inplace(f, x, elementary_dtype(f, x)?)
 }
-same_type_functions!(
-    neg neg_ Neg false, sign sign_ Sign true, floor floor_ Floor false,
-    ceil ceil_ Ceil false, round round_ Round false, trunc trunc_ Trunc false,
-    relu relu_ Relu false, bitwise_not bitwise_not_ BitwiseNot true,
-);
+
+fn elementary_dtype(f: UnaryOp, x: &Tensor) -> Result<DType> {
+    match f.class() {
+        Class::Float => Ok(float_of(x.dtype())),
+        Class::Number if f != UnaryOp::Sign => {
+            check_bool(x, f.name())?;
+            Ok(x.dtype())
+        }
+        Class::Bits if x.dtype().is_floating() || x.dtype().is_complex() => Err(
+            Error::not_implemented(format!("`{}` is for integer and bool tensors", f.name())),
+        ),
+        _ => Ok(x.dtype()),
+    }
+}
 
 /// Of complex numbers the absolute value is real.
 pub(crate) fn abs(x: &Tensor) -> Result<Tensor> {
-    check_bool(false, x, "abs")?;
+    check_bool(x, "abs")?;
     if !x.dtype().is_complex() {
         return unary(UnaryOp::Abs, x, x.dtype());
     }
@@ -110,20 +96,15 @@ pub(crate) fn abs_(x: &Tensor) -> Result<Tensor> {
             "In-place abs is not supported for complex tensors.",
         ));
     }
-    check_bool(false, x, "abs")?;
+    check_bool(x, "abs")?;
     unary_inplace(UnaryOp::Abs, x, x.dtype())
 }
 
-fn check_bool(ok: bool, x: &Tensor, name: &str) -> Result<()> {
-    if !ok && x.dtype() == DType::Bool {
+fn check_bool(x: &Tensor, name: &str) -> Result<()> {
+    if x.dtype() == DType::Bool {
         return Err(Error::not_implemented(format!(
             "`{name}` on a bool tensor is not supported: use `logical_not`, or convert first"
         )));
-    }
-    if name == "bitwise_not" && (x.dtype().is_floating() || x.dtype().is_complex()) {
-        return Err(Error::not_implemented(
-            "`bitwise_not` is for integer and bool tensors".to_string(),
-        ));
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::ops::copy;
 use crate::tensor::{Tensor, access};
 use std::sync::Arc;
-use straightline_passes::ir::{DType, Dims};
+use straightline_catalog::{DType, Dims};
 use straightline_runtime::cpu::kernels::quantized::{self as kernels, Affine, PackedWeights};
 
 /// The weights and bias of a linear layer, prepared (PyTorch's `LinearPackedParamsBase`).

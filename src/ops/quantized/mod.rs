@@ -31,7 +31,7 @@ use crate::dispatch::DispatchKey;
 use crate::error::{Error, Result};
 use crate::tensor::display_layouts::python_float;
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Device, Layout, MemoryFormat, QScheme};
+use straightline_catalog::{DType, Device, Layout, MemoryFormat, QScheme};
 use straightline_runtime::cpu::kernels::quantized::{self as kernels, Affine, Channels, Quantum};
 
 pub(crate) use library::register;

@@ -7,7 +7,7 @@ use crate::dispatch::{OperatorHandle, Value};
 use crate::error::{Error, Result};
 use crate::ops::{common, copy, view};
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Dims, MemoryFormat, Scalar};
+use straightline_catalog::{DType, Dims, MemoryFormat, Scalar};
 use straightline_runtime::cpu::kernels::quantized::{self as kernels, Quantum};
 
 /// What of two quantized tensors an arithmetic operator takes.

@@ -6,7 +6,7 @@ use super::{Coo, coo, csr, indices_tensor, with_indices, zeros_dense};
 use crate::error::{Error, Result};
 use crate::ops::{aten, copy};
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Device, Dims, Layout, MemoryFormat, Scalar};
+use straightline_catalog::{DType, Device, Dims, Layout, MemoryFormat, Scalar};
 use straightline_runtime::cpu::kernels::sparse;
 
 // ---- the composites that users call ------------------------------------------------------------

@@ -7,7 +7,7 @@ use crate::ops::common::check_sizes;
 use crate::ops::{aten, copy, view};
 use crate::tensor::{Tensor, access};
 use std::sync::atomic::{AtomicBool, Ordering};
-use straightline_passes::ir::{DType, Device, Dims, Layout, MemoryFormat, default_dtype};
+use straightline_catalog::{DType, Device, Dims, Layout, MemoryFormat, default_dtype};
 use straightline_runtime::cpu::kernels::sparse;
 
 /// The payload of a tensor in coordinate form.

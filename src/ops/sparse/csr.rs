@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::ops::common::check_sizes;
 use crate::ops::{aten, copy};
 use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, Device, Layout, MemoryFormat, default_dtype};
+use straightline_catalog::{DType, Device, Layout, MemoryFormat, default_dtype};
 
 /// The payload of a matrix in compressed-row form.
 pub(crate) struct Csr {

@@ -35,7 +35,7 @@ use super::copy;
 use crate::dispatch::{BackendComponent, DispatchKey, DispatchKeySet};
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Device, DeviceType};
+use straightline_catalog::{DType, Device, DeviceType};
 
 /// The keys of a tensor of a functionality on a device: c10's, with autograd and autocast of the backend.
 pub(super) fn keys_on(functionality: DispatchKey, device: DeviceType) -> DispatchKeySet {
@@ -88,9 +88,9 @@ pub(super) fn zeros_dense(dtype: DType, device: Device, sizes: &[i64]) -> Result
 #[cold]
 pub(super) fn wrong_layout<T>(t: &Tensor, op: &str, expected: &str) -> Result<T> {
     let name = match t.layout() {
-        straightline_passes::ir::Layout::Strided => "Strided",
-        straightline_passes::ir::Layout::Sparse => "Sparse",
-        straightline_passes::ir::Layout::SparseCsr => "SparseCsr",
+        straightline_catalog::Layout::Strided => "Strided",
+        straightline_catalog::Layout::Sparse => "Sparse",
+        straightline_catalog::Layout::SparseCsr => "SparseCsr",
         _ => "another layout",
     };
     Err(Error::runtime(format!(

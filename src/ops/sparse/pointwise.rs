@@ -7,27 +7,19 @@ use crate::error::{Error, Result};
 use crate::ops::common::promote;
 use crate::ops::{copy, pointwise, view};
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Dims, Scalar, layout};
+use straightline_catalog::{DType, Dims, Scalar, layout};
 use straightline_runtime::cpu::kernels::sparse;
 
-/// Functions that take 0 to 0: they run on the values. Equal coordinates are summed first.
-macro_rules! zero_preserving {
-    ($($name:ident $csr_name:ident),* $(,)?) => {$(
-        pub(crate) fn $name(t: &Tensor) -> Result<Tensor> {
-            let t = coalesce_coo(t)?;
-            with_values(&t, pointwise::$name(&coo(&t)?.values)?)
-        }
-        pub(crate) fn $csr_name(t: &Tensor) -> Result<Tensor> {
-            csr_with_values(t, pointwise::$name(&csr(t)?.values)?)
-        }
-    )*};
+/// A function that takes 0 to 0, on the values. Equal coordinates are summed first.
+pub(crate) fn on_values(t: &Tensor, f: fn(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
+    let t = coalesce_coo(t)?;
+    with_values(&t, f(&coo(&t)?.values)?)
 }
-zero_preserving!(
-    abs csr_abs, asin csr_asin, asinh csr_asinh, atan csr_atan, atanh csr_atanh, ceil csr_ceil, erf csr_erf,
-    expm1 csr_expm1, floor csr_floor, isinf csr_isinf, isnan csr_isnan, log1p csr_log1p, neg csr_neg,
-    relu csr_relu, round csr_round, sign csr_sign, sin csr_sin, sinh csr_sinh, sqrt csr_sqrt, tan csr_tan,
-    tanh csr_tanh, trunc csr_trunc,
-);
+
+/// [`on_values`] of a tensor in compressed rows.
+pub(crate) fn on_csr_values(t: &Tensor, f: fn(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
+    csr_with_values(t, f(&csr(t)?.values)?)
+}
 
 fn cast(t: &Tensor, dtype: DType) -> Result<Tensor> {
     with_values(t, copy::to_dtype(&coo(t)?.values, dtype)?)

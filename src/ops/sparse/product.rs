@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::ops::common::{wrap_dim, wrap_dims};
 use crate::ops::{copy, pointwise, reduce, view};
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Scalar};
+use straightline_catalog::{DType, Op, Scalar};
 use straightline_runtime::cpu::kernels::sparse::{self, Dense, Rows};
 
 fn check_product(a: &Tensor, b: &Tensor) -> Result<()> {
@@ -275,18 +275,18 @@ fn transpose(x: &Tensor, a: i64, b: i64) -> Result<Tensor> {
 }
 
 /// Operators that `CompositeExplicitAutograd` serves for all layouts, and that are other than for plain memory here.
-pub(crate) fn composite(name: &str, x: &Tensor, rest: &[Value]) -> Option<Result<Tensor>> {
-    match (name, rest) {
-        ("t", []) if x.is_sparse() => Some(t(x)),
-        ("t", []) if x.is_sparse_csr() => Some(csr_t()),
-        ("transpose.int", [Value::Int(a), Value::Int(b)]) if x.is_sparse() => {
+pub(crate) fn composite(op: Op, x: &Tensor, rest: &[Value]) -> Option<Result<Tensor>> {
+    match (op, rest) {
+        (Op::t, []) if x.is_sparse() => Some(t(x)),
+        (Op::t, []) if x.is_sparse_csr() => Some(csr_t()),
+        (Op::transpose_int, [Value::Int(a), Value::Int(b)]) if x.is_sparse() => {
             Some(transpose(x, *a, *b))
         }
-        ("select.int", [Value::Int(dim), Value::Int(index)]) if x.is_sparse() => {
+        (Op::select_int, [Value::Int(dim), Value::Int(index)]) if x.is_sparse() => {
             Some(select::select(x, *dim, *index))
         }
-        ("unsqueeze", [Value::Int(dim)]) if x.is_sparse() => Some(select::unsqueeze(x, *dim)),
-        ("detach" | "alias", []) if x.is_sparse() || x.is_sparse_csr() || x.is_quantized() => {
+        (Op::unsqueeze, [Value::Int(dim)]) if x.is_sparse() => Some(select::unsqueeze(x, *dim)),
+        (Op::detach | Op::alias, []) if x.is_sparse() || x.is_sparse_csr() || x.is_quantized() => {
             // there are no views of such tensors, so it is the tensor
             Some(Ok(x.clone()))
         }

@@ -4,7 +4,7 @@ use super::csr::{build_csr, csr};
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, Scalar};
+use straightline_catalog::{DType, Scalar};
 
 /// The row of each element.
 fn rows_of(crow: &Tensor) -> Result<Tensor> {
@@ -111,7 +111,7 @@ pub(crate) fn mm_reduce(t: &Tensor, other: &Tensor, how: &str) -> Result<(Tensor
 mod tests {
     use crate::Tensor;
     use crate::ops::aten;
-    use straightline_passes::ir::Layout;
+    use straightline_catalog::Layout;
 
     #[test]
     fn products_at_the_places_of_a_matrix() {

@@ -8,7 +8,7 @@ use super::layout::{
 use super::window::{Windows, adaptive_axes, adaptive_outputs};
 use crate::error::Result;
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::DType;
+use straightline_catalog::DType;
 use straightline_runtime::cpu::kernels::spatial::{self, AxisWindows, Divisor};
 
 /// Three-dimensional pools know no half types and no channels-last results.

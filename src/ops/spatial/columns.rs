@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::ops::common::wrap_dim;
 use crate::ops::complex::by_parts;
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, layout};
+use straightline_catalog::{DType, layout};
 use straightline_runtime::cpu::kernels::spatial::{self, Columns, Planes};
 
 /// Checks the arguments and works out the windows on an image of these sizes.

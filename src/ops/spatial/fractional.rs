@@ -8,7 +8,7 @@ use super::layout::{
 use super::max_pool::{scatter, with_indices};
 use crate::error::Result;
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::DType;
+use straightline_catalog::DType;
 use straightline_runtime::cpu::kernels::spatial::{self, AxisWindows};
 
 /// Rounds to the precision of a dtype: the windows' places depend on it.

@@ -5,7 +5,7 @@ use super::layout::{Format, check_floating, check_same_dtype, copy_over, result,
 use crate::error::{Error, Result};
 use crate::ops::{aten, copy};
 use crate::tensor::Tensor;
-use straightline_passes::ir::{DType, MemoryFormat, Scalar};
+use straightline_catalog::{DType, MemoryFormat, Scalar};
 use straightline_runtime::cpu::kernels::spatial::{
     GridMode, GridPadding, GridShape, grid_sample, grid_sample_backward,
 };

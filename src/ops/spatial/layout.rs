@@ -4,7 +4,7 @@ use super::super::copy;
 use super::check;
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Dims, layout};
+use straightline_catalog::{DType, Dims, layout};
 use straightline_runtime::cpu::kernels::spatial::Planes;
 
 /// Row-major, or with the channels innermost.

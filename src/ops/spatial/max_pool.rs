@@ -8,7 +8,7 @@ use super::layout::{
 use super::window::{Windows, adaptive_axes, adaptive_outputs};
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::{DType, Dims};
+use straightline_catalog::{DType, Dims};
 use straightline_runtime::cpu::kernels::spatial::{self, AxisWindows};
 
 /// A result in a memory format, and indices in the same.

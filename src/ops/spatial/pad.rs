@@ -8,7 +8,7 @@ use super::layout::{
 use crate::error::{Error, Result};
 use crate::ops::complex::by_parts;
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::DType;
+use straightline_catalog::DType;
 use straightline_passes::positions::Outside;
 use straightline_runtime::cpu::kernels::spatial::{self, AxisMap};
 

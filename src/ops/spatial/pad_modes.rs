@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ops::common::check_fits;
 use crate::ops::{aten, copy, view};
 use crate::tensor::Tensor;
-use straightline_passes::ir::{Dims, MemoryFormat, Scalar};
+use straightline_catalog::{Dims, MemoryFormat, Scalar};
 
 /// `length` places of dimension `d` from `start` on, which are there: a view that no other operator is called for.
 fn part(t: &Tensor, d: usize, start: i64, length: i64) -> Result<Tensor> {

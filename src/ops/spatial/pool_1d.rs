@@ -5,7 +5,7 @@ use super::layout::{check_floating, check_input};
 use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::MemoryFormat;
+use straightline_catalog::MemoryFormat;
 
 fn check_rank(what: &str, x: &Tensor) -> Result<()> {
     check!(

@@ -4,7 +4,7 @@ use super::check;
 use super::layout::{operand, planes};
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
-use straightline_passes::ir::DType;
+use straightline_catalog::DType;
 use straightline_runtime::cpu::kernels::spatial::resample::AxisScale;
 
 /// The sizes of one call of a resampling operator.

@@ -5,7 +5,7 @@ use super::layout::Format;
 use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::MemoryFormat;
+use straightline_catalog::MemoryFormat;
 
 /// A fresh tensor in the memory format of `like`.
 fn fresh(x: &Tensor, like: &Tensor) -> Result<Tensor> {

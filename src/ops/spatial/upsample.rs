@@ -5,7 +5,7 @@ use super::scales::{Resizing, on_planes, sizes_or_factors};
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_passes::ir::DType;
+use straightline_catalog::DType;
 use straightline_runtime::cpu::kernels::spatial;
 use straightline_runtime::cpu::kernels::spatial::resample::{self, AxisScale, AxisTaps, Filter};
 

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::{Tensor, TensorOptions};
-use straightline_passes::ir::{DType, Device};
+use straightline_catalog::{DType, Device};
 
 macro_rules! casts {
     ($($(#[$doc:meta])* $name:ident $dtype:ident $variant:literal;)*) => {

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::{Int, Ints, Tensor};
-use straightline_passes::ir::Dims;
+use straightline_catalog::Dims;
 
 /// What a convolution can be told: stride, padding, dilation, groups, and for a transposed one the padding of the output.
 /// Each is one number for all dimensions or one for each.

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::{Int, Tensor};
-use straightline_passes::ir::Scalar;
+use straightline_catalog::Scalar;
 
 impl Tensor {
     /// Singular value decomposition: `u`, the singular values, greatest first, and the transposed `v`, with `u @

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::{Int, Ints, Tensor, Tensors};
-use straightline_passes::ir::Scalar;
+use straightline_catalog::Scalar;
 
 impl Tensor {
     /// The same as [`Tensor::transpose`], by NumPy's name. See [`aten::swapaxes`].

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::{Int, Tensor};
-use straightline_passes::ir::Scalar;
+use straightline_catalog::Scalar;
 
 /// `aten::X_like(self, dtype, layout, device, pin_memory, memory_format)` with this tensor's own.
 macro_rules! like {

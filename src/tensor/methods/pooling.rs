@@ -4,7 +4,7 @@ use super::convolution::each;
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::{Ints, Tensor};
-use straightline_passes::ir::Dims;
+use straightline_catalog::Dims;
 
 /// What pooling can be told beside the size of its windows: stride, padding, dilation, whether windows may hang over
 /// the end, and whether a mean counts padding. Each is one number for all dimensions or one for each.

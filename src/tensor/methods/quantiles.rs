@@ -5,7 +5,7 @@ use crate::ops::aten;
 use crate::tensor::literal;
 use crate::tensor::{Int, Ints, Literal, Tensor};
 use std::panic::Location;
-use straightline_passes::ir::{DType, Scalar};
+use straightline_catalog::{DType, Scalar};
 
 /// The positions, among the sorted elements along a dimension, between which parts of them lie, and how far.
 fn ranks(parts: &[f64], of: &Tensor, dim: i64) -> Result<(Tensor, Tensor, Tensor)> {

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::{Int, Tensor};
-use straightline_passes::ir::{DType, QScheme};
+use straightline_catalog::{DType, QScheme};
 
 impl Tensor {
     /// The nearest integers of a scale and a zero point; `dtype` is `QUInt8`, `QInt8` or `QInt32`. See

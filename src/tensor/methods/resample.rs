@@ -4,7 +4,7 @@ use super::convolution::each;
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::{Ints, Tensor};
-use straightline_passes::ir::Dims;
+use straightline_catalog::Dims;
 
 /// What [`Tensor::interpolate_with`] is told: the size of the result or its scale, the mode, and whether the corners of
 /// both lie on each other.

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::{Int, Other, Tensor};
-use straightline_passes::ir::Scalar;
+use straightline_catalog::Scalar;
 
 impl Tensor {
     /// A copy with `src`, a tensor or a number, at the indices along a dimension. See [`aten::scatter_src`] and

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::{Other, Tensor};
-use straightline_passes::ir::Scalar;
+use straightline_catalog::Scalar;
 
 impl Tensor {
     /// `a` where this tensor of `bool` is true and `b` elsewhere, broadcasting; either may be a number. See

@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::ints::Split;
 use crate::tensor::{Int, Ints, Sections, Tensor, Tensors};
-use straightline_passes::ir::{MemoryFormat, Scalar};
+use straightline_catalog::{MemoryFormat, Scalar};
 
 impl Tensor {
     /// The same elements in other sizes, one of which may be -1; never copies. See [`aten::view`].

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::{Ints, Tensor};
-use straightline_passes::ir::Layout;
+use straightline_catalog::Layout;
 
 impl Tensor {
     /// A tensor in coordinate form: element `i` of `values` is at column `i` of `indices`, which has a row for each

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::{Int, Ints, Tensor};
-use straightline_passes::ir::Scalar;
+use straightline_catalog::Scalar;
 
 impl Tensor {
     /// The lower median of all elements. See [`aten::median`].

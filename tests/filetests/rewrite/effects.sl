@@ -57,3 +57,8 @@ graph(%x: f32[2,3], %t: i64[2]) {
 }
 // check: aten::gather
 // not: nll_loss
+// define: my::log(Tensor x) -> ()
+// define: my::unknown(Tensor x) -> Tensor
+// define: my::first(Tensor x) -> Tensor
+// define: my::second(Tensor x) -> Tensor
+// define: my::test(Tensor x) -> ()

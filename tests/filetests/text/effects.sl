@@ -38,3 +38,8 @@ graph(%x: f32[2]) {
   %0: f32[2] = my::inc(%x) !writes
   return %0
 }
+// define: my::log(Tensor x) -> ()
+// define: my::check(Tensor x) -> ()
+// define: my::draw(Tensor x) -> Tensor
+// define: my::same(Tensor x) -> Tensor
+// define: my::inc(Tensor x) -> Tensor

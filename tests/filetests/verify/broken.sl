@@ -33,3 +33,4 @@ graph(%x: f32[2,3]) {
   return %0
 }
 // check: mine::anything
+// define: mine::anything(Tensor x) -> Tensor

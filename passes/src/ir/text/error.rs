@@ -1,6 +1,22 @@
 //! What can be wrong with a graph's text, and where.
 
+use crate::ir::ArgumentError;
 use std::fmt;
+
+fn did_you_mean(similar: &[String]) -> String {
+    match similar {
+        [] => ": define it with a `Library` before the text is read".to_string(),
+        names => format!(": did you mean {}?", names.join(", ")),
+    }
+}
+
+/// The line and the column of a byte, both from 1, columns in characters.
+pub(super) fn place(text: &str, at: usize) -> (usize, usize) {
+    let head = &text[..at.min(text.len())];
+    let line_start = head.rfind('\n').map_or(0, |i| i + 1);
+    let line = head.matches('\n').count() + 1;
+    (line, head[line_start..].chars().count() + 1)
+}
 
 /// What is wrong.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -56,6 +72,17 @@ pub enum ParseErrorKind {
     /// A type with more elements than can be counted.
     #[error("the sizes {0:?} have more elements than fit in 64 bits")]
     TooManyElements(Vec<i64>),
+    /// An operator that does not exist.
+    #[error("there is no operator `{name}`{}", did_you_mean(.similar))]
+    UnknownOperator {
+        /// The name.
+        name: String,
+        /// Operators that may be meant.
+        similar: Vec<String>,
+    },
+    /// An argument that the operator does not take so.
+    #[error(transparent)]
+    Argument(ArgumentError),
     /// A list with elements of several kinds.
     #[error("a list holds either tensors, integers, floats or booleans, not a mixture")]
     MixedList,
@@ -86,14 +113,14 @@ impl ParseError {
     /// An error about the bytes `start..end` of `text`.
     pub(super) fn at(text: &str, start: usize, end: usize, kind: ParseErrorKind) -> ParseError {
         let start = start.min(text.len());
-        let head = &text[..start];
-        let line_start = head.rfind('\n').map_or(0, |i| i + 1);
+        let (line, column) = place(text, start);
+        let line_start = text[..start].rfind('\n').map_or(0, |i| i + 1);
         let line_end = text[start..].find('\n').map_or(text.len(), |i| start + i);
         let end = end.clamp(start, line_end);
         ParseError {
             kind,
-            line: head.matches('\n').count() + 1,
-            column: text[line_start..start].chars().count() + 1,
+            line,
+            column,
             width: text[start..end].chars().count().max(1),
             source_line: text[line_start..line_end].trim_end().to_string(),
         }

@@ -1,9 +1,10 @@
 //! A graph for other programs: Graphviz and JSON.
 
 use super::print::{ValueNames, display_node};
+use crate::ir::Effects;
 use crate::ir::Scalar;
-use crate::ir::effects::Effects;
-use crate::ir::graph::{Arg, Constant, Graph, NodeKind, TensorMeta, ValueRef};
+use crate::ir::graph::{Constant, Graph, NodeKind, ValueRef};
+use crate::ir::{Arg, TensorMeta};
 use std::fmt::Write;
 
 /// Graphviz.
@@ -131,13 +132,13 @@ pub(super) fn json(graph: &Graph) -> String {
         });
         let mut fields = vec![format!("\"results\":{results}")];
         match &node.kind {
-            NodeKind::Call(call) => {
+            NodeKind::Call(_) => {
                 let (op, args) = graph.call_args(id)?;
-                let args = list(args.iter().enumerate(), |(i, a)| {
-                    let name = call.names.get(i).map_or("", |n| &**n);
-                    format!("{{\"name\":{},\"value\":{}}}", string(name), arg(a, &names))
+                let args = list(op.schema().args.iter().zip(&args), |(of, a)| {
+                    let name = string(&of.name);
+                    format!("{{\"name\":{name},\"value\":{}}}", arg(a, &names))
                 });
-                fields.insert(0, format!("\"op\":{}", string(&op)));
+                fields.insert(0, format!("\"op\":{}", string(op.name())));
                 fields.insert(1, format!("\"args\":{args}"));
             }
             NodeKind::Constant(Constant::Splat(s)) => {
@@ -158,7 +159,7 @@ pub(super) fn json(graph: &Graph) -> String {
             fields.push(format!("\"location\":{}", string(&line.to_string())));
         }
         if let Some(op) = &from.outer_op {
-            fields.push(format!("\"outer_op\":{}", string(op)));
+            fields.push(format!("\"outer_op\":{}", string(op.name())));
         }
         Some(format!("{{{}}}", fields.join(",")))
     });
@@ -167,6 +168,6 @@ pub(super) fn json(graph: &Graph) -> String {
         list(graph.inputs(), |n| value((*n).into())),
         list(graph.parameters(), |n| value((*n).into())),
         list(calls, |c| c),
-        list(graph.outputs(), |v| string(names.get(v))),
+        list(graph.outputs(), |v| string(names.get(*v))),
     )
 }

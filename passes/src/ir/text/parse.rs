@@ -2,13 +2,13 @@
 
 use super::error::{ParseError, ParseErrorKind as Kind};
 use super::lex::{Token, tokens};
-use crate::ir::effects::Effects;
-use crate::ir::graph::{Arg, Constant, Graph, TensorMeta, ValueRef};
-use crate::ir::{DType, Device, Dims, Layout, MemoryFormat, Scalar, layout};
+use crate::ir::Effects;
+use crate::ir::graph::{Constant, Graph, NodeId, TextPlace, ValueRef};
+use crate::ir::{Arg, TensorMeta};
+use crate::ir::{DType, Device, Dims, Layout, MemoryFormat, Op, Scalar, layout, similar_operators};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
 
 type Result<T> = std::result::Result<T, ParseError>;
 
@@ -21,8 +21,6 @@ struct Parser<'a> {
     at: usize,
     graph: Graph,
     values: HashMap<Name, ValueRef>,
-    /// Operator and argument names, shared between the calls that use them.
-    strings: HashMap<String, Arc<str>>,
 }
 
 /// Reads a whole text.
@@ -33,7 +31,6 @@ pub(super) fn graph(text: &str) -> Result<Graph> {
         at: 0,
         graph: Graph::new(),
         values: HashMap::new(),
-        strings: HashMap::new(),
     };
     p.word("graph", "`graph`")?;
     p.mark('(', "`(` after `graph`")?;
@@ -118,12 +115,6 @@ impl Parser<'_> {
         }
     }
 
-    fn share(&mut self, s: String) -> Arc<str> {
-        let shared = self.strings.entry(s);
-        let text: Arc<str> = shared.key().as_str().into();
-        shared.or_insert(text).clone()
-    }
-
     fn value_name(&mut self, what: &str) -> Result<Name> {
         match self.next() {
             Token::Value(name, quoted) => Ok((name, quoted)),
@@ -177,7 +168,14 @@ impl Parser<'_> {
         if is_number(&name) {
             self.graph.node_mut(value.node).name = None;
         }
+        self.place(value.node, position);
         self.define(name, position, value)
+    }
+
+    /// Notes where the statement of a node begins.
+    fn place(&mut self, node: NodeId, position: usize) {
+        let (line, column) = super::error::place(self.text, self.tokens[position].1.start);
+        self.graph.node_mut(node).provenance.text = Some(TextPlace { line, column });
     }
 
     fn integer(&mut self, what: &str) -> Result<i64> {
@@ -284,6 +282,7 @@ impl Parser<'_> {
 
     /// `%3: f32[2], %4: i64[2] = aten::max.dim(...)`.
     fn statement(&mut self) -> Result<()> {
+        let start = self.at;
         let mut names: SmallVec<[(Name, usize); 1]> = SmallVec::new();
         let mut metas: SmallVec<[TensorMeta; 1]> = SmallVec::new();
         if matches!(self.peek(), Token::Value(..)) {
@@ -316,6 +315,7 @@ impl Parser<'_> {
             };
             self.define(name, position, value)?;
         }
+        self.place(value.node, start);
         Ok(())
     }
 
@@ -344,6 +344,7 @@ impl Parser<'_> {
     }
 
     fn call(&mut self, results: SmallVec<[TensorMeta; 1]>) -> Result<ValueRef> {
+        let position = self.at;
         let op = match self.peek() {
             Token::Word(w) if w.contains("::") => w.clone(),
             _ if results.len() == 1 => {
@@ -355,23 +356,30 @@ impl Parser<'_> {
                 );
             }
         };
+        let Some(op) = Op::named(&op) else {
+            let similar = similar_operators(&op);
+            return Err(self.error_at(position, Kind::UnknownOperator { name: op, similar }));
+        };
         self.at += 1;
         self.mark('(', "`(` after the operator")?;
-        let mut names: Vec<Arc<str>> = Vec::new();
-        let mut args = Vec::new();
+        let mut given = Vec::new();
+        let mut positions = Vec::new();
         if !self.eat(')') {
             loop {
-                let (name, arg) = self.arg()?;
-                names.push(self.share(name));
-                args.push(arg);
+                positions.push(self.at);
+                given.push(self.arg()?);
                 if self.eat(')') {
                     break;
                 }
                 self.mark(',', "`,` or `)` after an argument")?;
             }
         }
-        let op = self.share(op);
-        let value = self.graph.call_shared(op, names.into(), args, results);
+        let given = given.iter().map(|(n, a)| (n.as_deref(), a.clone()));
+        let args = op.arguments(given.collect()).map_err(|(at, e)| {
+            let at = at.map_or(position, |i| positions[i]);
+            self.error_at(at, Kind::Argument(e))
+        })?;
+        let value = self.graph.complete_call(op, args, results);
         if let Some(effects) = self.effects()? {
             self.graph.set_effects(value.node, effects);
         }
@@ -397,22 +405,18 @@ impl Parser<'_> {
     }
 
     /// `%x`, `[%x, none]` or `name=value`.
-    fn arg(&mut self) -> Result<(String, Arg<ValueRef>)> {
+    fn arg(&mut self) -> Result<(Option<String>, Arg<ValueRef>)> {
         match self.peek() {
-            Token::Value(..) => Ok((String::new(), Arg::Tensor(self.use_value()?))),
+            Token::Value(..) => Ok((None, Arg::Tensor(self.use_value()?))),
             Token::Mark('[') => {
                 self.at += 1;
-                Ok((String::new(), Arg::Tensors(self.tensors()?)))
+                Ok((None, Arg::Tensors(self.tensors()?)))
             }
             Token::Word(name) => {
-                let name = if name == "_" {
-                    String::new()
-                } else {
-                    name.clone()
-                };
+                let name = name.clone();
                 self.at += 1;
                 self.mark('=', "`=` and a value after the argument's name")?;
-                Ok((name, self.arg_value()?))
+                Ok((Some(name), self.arg_value()?))
             }
             _ => Err(self.expected("an argument: `%x`, `[%x, %y]` or `name=value`")),
         }
@@ -519,6 +523,7 @@ impl Parser<'_> {
     }
 
     fn returns(&mut self) -> Result<()> {
+        let start = self.at;
         self.at += 1;
         let mut values = Vec::new();
         if matches!(self.peek(), Token::Value(..)) {
@@ -529,7 +534,8 @@ impl Parser<'_> {
                 }
             }
         }
-        self.graph.set_outputs(&values);
+        let output = self.graph.set_outputs(&values);
+        self.place(output, start);
         Ok(())
     }
 }

@@ -1,9 +1,9 @@
 //! A graph to text.
 
 use super::lex::is_name_char;
-use crate::ir::effects::Effects;
-use crate::ir::graph::{Arg, Constant, Graph, Node, NodeId, NodeKind, TensorMeta, ValueRef};
-use crate::ir::{Scalar, layout};
+use crate::ir::Arg;
+use crate::ir::Scalar;
+use crate::ir::graph::{Constant, Graph, Node, NodeId, NodeKind, ValueRef};
 use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Display, Formatter, Write};
 
@@ -81,24 +81,6 @@ impl ValueNames {
     /// The nodes in the order in which they print.
     pub fn order(&self) -> &[NodeId] {
         &self.order
-    }
-}
-
-impl Display for TensorMeta {
-    /// `f32[2,3]`, with strides in braces unless row-major and `@device` unless the CPU.
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{}[", self.dtype)?;
-        joined(f, self.sizes.iter(), ",")?;
-        f.write_char(']')?;
-        if self.strides != layout::contiguous_strides(&self.sizes) {
-            f.write_char('{')?;
-            joined(f, self.strides.iter(), ",")?;
-            f.write_char('}')?;
-        }
-        if !self.device.is_cpu() {
-            write!(f, " @{}", self.device)?;
-        }
-        Ok(())
     }
 }
 
@@ -227,20 +209,17 @@ impl Display for NodeLine<'_> {
                     let value = operands.get(*i as usize);
                     value.map_or("%?", |v| self.names.get(*v)).to_string()
                 };
-                for (i, arg) in call.args.iter().enumerate() {
+                for (i, (arg, of)) in call.args.iter().zip(&call.op.schema().args).enumerate() {
                     if i > 0 {
                         f.write_str(", ")?;
                     }
                     if !matches!(arg, Arg::Tensor(_) | Arg::Tensors(_)) {
-                        match call.names.get(i) {
-                            Some(n) if !n.is_empty() => write!(f, "{n}=")?,
-                            _ => f.write_str("_=")?,
-                        }
+                        write!(f, "{}=", of.name)?;
                     }
                     fmt_arg(f, arg, &name)?;
                 }
                 f.write_char(')')?;
-                if call.effects != Effects::of(&call.op, &call.args, &self.node().results) {
+                if call.effects != call.op.effects(&call.args, &self.node().results) {
                     for name in call.effects.to_string().split(' ') {
                         write!(f, " !{name}")?;
                     }

@@ -6,7 +6,7 @@
 //! - Each node's operand positions are `0, 1, 2 ...` without gap or repetition, and every operand
 //!   names a result that its node has.
 //! - Each position that a call's arguments mention exists, and each operand is mentioned exactly
-//!   once. `args` and `names` have the same length.
+//!   once.
 //! - There is exactly one output node, it has no results and nobody uses it. Inputs, parameters
 //!   and constants have one result and no operands.
 //! - Every input and parameter is listed once, and no listed one is missing.
@@ -19,10 +19,10 @@
 //!
 //! **Calls**
 //!
-//! - An operator's name is `namespace::name` or `namespace::name.overload`.
-//! - A captured graph is functional: no operator writes to its arguments (a name that ends in `_`,
-//!   as in `aten::add_`, or an `out` overload, or an effect `writes`). In-place updates of inputs
-//!   happen when the plan ends and are no part of the graph.
+//! - A call has all arguments of its operator's schema, of the kinds that it says.
+//! - A captured graph is functional: no operator writes to its arguments (its schema says so, or an
+//!   effect `writes`). In-place updates of inputs happen when the plan ends and are no part of the
+//!   graph.
 //! - A call without results does something that is no result: it has an effect or may fail
 //!   ([`Effects`]), or it would be no call.
 //! - For the operators that [`shapes`] knows, result sizes follow from operand sizes: pointwise
@@ -37,9 +37,10 @@ pub mod shapes;
 #[cfg(test)]
 mod tests;
 
-use super::effects::Effects;
-use super::graph::{Arg, Call, Constant, Graph, NodeId, NodeKind, TensorMeta};
+use super::graph::{Call, Constant, Graph, NodeId, NodeKind, TextPlace};
 use super::text::{ValueNames, display_node};
+use super::{Arg, TensorMeta};
+use super::{ArgumentError, Effects, Op};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -67,9 +68,9 @@ pub enum VerifyErrorKind {
     /// An operand that not exactly one argument mentions.
     #[error("operand {operand} is mentioned {times} times by the arguments, expected once")]
     OperandMentions { operand: u32, times: usize },
-    /// A call with more or fewer names than arguments.
-    #[error("{args} arguments but {names} argument names")]
-    ArgumentNames { args: usize, names: usize },
+    /// Arguments that are not those of the operator.
+    #[error(transparent)]
+    Argument(#[from] ArgumentError),
     /// No output node, or several.
     #[error("a graph has one output node, found {0}")]
     OutputCount(usize),
@@ -98,17 +99,12 @@ pub enum VerifyErrorKind {
     /// A constant of another length than its type.
     #[error("the type has {expected} elements but the constant lists {found}")]
     ElementCount { expected: i64, found: usize },
-    /// An operator without namespace.
-    #[error(
-        "`{0}` is not an operator name: expected `namespace::name` or `namespace::name.overload`"
-    )]
-    OperatorName(Arc<str>),
     /// A call that writes to its arguments.
     #[error("`{0}` writes to its arguments: a captured graph is functional")]
-    Mutation(Arc<str>),
+    Mutation(Op),
     /// A call that does nothing at all.
     #[error("`{0}` has no results, and its effects (`{1}`) say that nothing else comes of it")]
-    NoEffect(Arc<str>, Effects),
+    NoEffect(Op, Effects),
     /// Sizes or dtypes that do not follow from the operands.
     #[error(transparent)]
     Shape(#[from] shapes::ShapeError),
@@ -121,17 +117,22 @@ pub struct VerifyError {
     pub node: Option<NodeId>,
     /// The node as the graph's text writes it.
     pub location: String,
+    /// Where the node stands in the text that the graph was read from.
+    pub text: Option<TextPlace>,
     /// What is wrong.
     pub kind: VerifyErrorKind,
 }
 
 impl fmt::Display for VerifyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.node.is_some() {
-            write!(f, "{}\n  in: {}", self.kind, self.location)
-        } else {
-            write!(f, "{}", self.kind)
+        if let Some(place) = self.text {
+            write!(f, "{place}: ")?;
         }
+        write!(f, "{}", self.kind)?;
+        if self.node.is_some() {
+            write!(f, "\n  in: {}", self.location)?;
+        }
+        Ok(())
     }
 }
 
@@ -161,7 +162,7 @@ impl std::error::Error for VerifyErrors {}
 ///
 /// # Errors
 ///
-/// All that is wrong, in the order of the graph's text.
+/// All that is wrong, in the order of the graph's text, with line and column where it was read from one.
 pub fn verify(graph: &Graph) -> Result<(), VerifyErrors> {
     let mut v = Verifier {
         graph,
@@ -192,18 +193,10 @@ pub fn verify(graph: &Graph) -> Result<(), VerifyErrors> {
     let errors = v.found.into_iter().map(|(node, kind)| VerifyError {
         node,
         location: node.map_or_else(String::new, |id| display_node(graph, &names, id)),
+        text: node.and_then(|id| graph.node(id).provenance.text),
         kind,
     });
     Err(VerifyErrors(errors.collect()))
-}
-
-/// Whether an operator writes to its arguments, by the naming rule of ATen.
-pub fn is_mutating(op: &str) -> bool {
-    let name = op.rsplit("::").next().unwrap_or(op);
-    let (base, overload) = name.split_once('.').unwrap_or((name, ""));
-    // `__and__` and its like end in underscores and change nothing
-    let in_place = base.ends_with('_') && !base.ends_with("__");
-    in_place || overload == "out" || overload.ends_with("_out")
 }
 
 struct Verifier<'a> {
@@ -336,9 +329,8 @@ impl Verifier<'_> {
     }
 
     fn call(&mut self, id: NodeId, call: &Call, operands: usize) {
-        let (args, names) = (call.args.len(), call.names.len());
-        if args != names {
-            self.report(id, VerifyErrorKind::ArgumentNames { args, names });
+        if let Err(e) = call.op.accepts(&call.args) {
+            self.report(id, e.into());
         }
         let mut times = vec![0usize; operands];
         for arg in &call.args {
@@ -362,15 +354,10 @@ impl Verifier<'_> {
                 self.report(id, VerifyErrorKind::OperandMentions { operand, times });
             }
         }
-        let well_named =
-            (call.op.split_once("::")).is_some_and(|(ns, name)| !ns.is_empty() && !name.is_empty());
-        if !well_named {
-            self.report(id, VerifyErrorKind::OperatorName(call.op.clone()));
-        }
         if call.effects.has(Effects::WRITES) {
-            self.report(id, VerifyErrorKind::Mutation(call.op.clone()));
+            self.report(id, VerifyErrorKind::Mutation(call.op));
         } else if self.graph.node(id).results.is_empty() && !call.effects.is_kept() {
-            let kind = VerifyErrorKind::NoEffect(call.op.clone(), call.effects);
+            let kind = VerifyErrorKind::NoEffect(call.op, call.effects);
             self.report(id, kind);
         }
     }

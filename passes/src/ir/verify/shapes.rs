@@ -3,8 +3,10 @@
 //! Calls that a person wrote may leave out arguments at their defaults and the names of tensors,
 //! so arguments are looked up by name, then by their position in the schema.
 
-use crate::ir::graph::{Arg, Call, Graph, NodeId, TensorMeta, ValueRef};
-use crate::ir::{DType, Dims, layout};
+use crate::ir::graph::{Call, Graph, NodeId};
+use crate::ir::view::{ViewMap, wrap_dim};
+use crate::ir::{Arg, TensorMeta};
+use crate::ir::{DType, Dims, Kind, MetaError, Op, layout};
 use smallvec::SmallVec;
 
 /// What does not fit.
@@ -23,15 +25,12 @@ pub enum ShapeError {
     /// Matrices that cannot be multiplied.
     #[error("cannot multiply {a:?} by {b:?}")]
     Matmul { a: Vec<i64>, b: Vec<i64> },
-    /// A view of another number of elements.
-    #[error("a view of {from} elements cannot have {to}")]
-    ViewCount { from: i64, to: i64 },
+    /// Operands or arguments that the operator does not take.
+    #[error(transparent)]
+    Meta(#[from] MetaError),
     /// An operand of another rank than the operator takes.
     #[error("expected an operand of {expected} dimensions, found {found}")]
     Rank { expected: usize, found: usize },
-    /// A dimension out of range.
-    #[error("dimension {dim} does not exist in a tensor of {rank} dimensions")]
-    Dim { dim: i64, rank: usize },
     /// A call without an argument that the operator needs.
     #[error("the argument `{0}` is missing or of another kind")]
     Argument(&'static str),
@@ -48,66 +47,6 @@ pub enum ShapeError {
 }
 
 type Result<T> = std::result::Result<T, ShapeError>;
-
-/// What decides an operator's result sizes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Family {
-    /// All tensor arguments broadcast.
-    Pointwise,
-    /// As [`Family::Pointwise`], with a `bool` result.
-    Predicate,
-    /// Removes the dimensions `dim`, or all of them where there is no such argument.
-    Reduction,
-    /// As [`Family::Reduction`], with `bool` or `i64` as result dtype.
-    IndexReduction(DType),
-    /// As many elements, in the order of the sizes given.
-    View,
-    /// Something else: see the code of [`check`].
-    Other,
-}
-
-/// The family of an operator without its overload.
-pub fn family(op: &str) -> Family {
-    let Some(name) = op.strip_prefix("aten::") else {
-        return match op {
-            "prims::convert_element_type" => Family::Pointwise,
-            _ => Family::Other,
-        };
-    };
-    match name.split_once('.').map_or(name, |(base, _)| base) {
-        "neg" | "abs" | "sign" | "sqrt" | "rsqrt" | "reciprocal" | "exp" | "exp2" | "expm1"
-        | "log" | "log2" | "log10" | "log1p" | "sin" | "cos" | "tan" | "asin" | "acos" | "atan"
-        | "sinh" | "cosh" | "asinh" | "acosh" | "atanh" | "tanh" | "sigmoid" | "erf" | "erfc"
-        | "floor" | "ceil" | "round" | "trunc" | "frac" | "bitwise_not" | "relu" | "relu6"
-        | "silu" | "gelu" | "mish" | "elu" | "selu" | "celu" | "leaky_relu" | "hardtanh"
-        | "hardsigmoid" | "hardswish" | "hardshrink" | "softshrink" | "softplus" | "threshold"
-        | "log_sigmoid" | "square" | "add" | "sub" | "rsub" | "mul" | "div" | "pow" | "atan2"
-        | "fmod" | "remainder" | "maximum" | "minimum" | "fmax" | "fmin" | "bitwise_and"
-        | "bitwise_or" | "bitwise_xor" | "addcmul" | "addcdiv" | "lerp" | "clamp" | "clamp_min"
-        | "clamp_max" | "masked_fill" | "logaddexp" | "xlogy" | "heaviside" | "clone"
-        | "_to_copy" | "alias" | "detach" | "_softmax" | "_log_softmax" | "softmax"
-        | "log_softmax" | "zeros_like" | "ones_like" | "full_like" | "tril" | "triu" | "fill" => {
-            Family::Pointwise
-        }
-        "where" if name == "where.self" => Family::Pointwise,
-        "bitwise_left_shift" | "bitwise_right_shift" => Family::Pointwise,
-        "sgn" | "floor_divide" | "nan_to_num" | "special_xlog1py" => Family::Pointwise,
-        "eq" | "ne" | "lt" | "le" | "gt" | "ge" | "isnan" | "isinf" | "isfinite"
-        | "logical_not" | "logical_and" | "logical_or" | "logical_xor" => Family::Predicate,
-        "sum" | "mean" | "amax" | "amin" | "prod" => Family::Reduction,
-        "var" | "std" if !name.ends_with("mean") => Family::Reduction,
-        "any" | "all" => Family::IndexReduction(DType::Bool),
-        "argmax" | "argmin" => Family::IndexReduction(DType::I64),
-        "view" | "_unsafe_view" | "reshape" if name != "view.dtype" => Family::View,
-        _ => Family::Other,
-    }
-}
-
-/// A dimension counted from 0; a tensor without dimensions has one for this purpose.
-pub fn wrap_dim(dim: i64, rank: usize) -> Option<usize> {
-    let n = rank.max(1) as i64;
-    (-n..n).contains(&dim).then(|| dim.rem_euclid(n) as usize)
-}
 
 /// Sizes after reducing `dims`; none, and an empty list, mean all dimensions.
 pub fn reduced(sizes: &[i64], dims: &[usize], keepdim: bool) -> Dims {
@@ -135,48 +74,39 @@ struct Checked<'a> {
 ///
 /// What does not fit; operators that are not known here always fit.
 pub fn check(graph: &Graph, id: NodeId, call: &Call) -> Result<()> {
-    let family = family(&call.op);
-    let operands: SmallVec<[ValueRef; 4]> = graph.operands(id);
+    let operands = graph.operands(id);
     let c = Checked {
         call,
         operands: operands.iter().map(|v| graph.meta(*v)).collect(),
         results: &graph.node(id).results,
     };
-    match family {
-        Family::Pointwise => c.pointwise(),
-        Family::Predicate => {
+    match call.op.facts().kind {
+        Kind::Pointwise => c.pointwise(),
+        Kind::Test => {
             c.pointwise()?;
             c.dtype(0, DType::Bool)
         }
-        Family::Reduction => c.reduction(),
-        Family::IndexReduction(dtype) => {
+        Kind::Reduction => c.reduction(),
+        Kind::Any => {
             c.reduction()?;
-            // any and all keep u8, as PyTorch does
-            let byte = dtype == DType::Bool && c.results[0].dtype == DType::U8;
-            if byte { Ok(()) } else { c.dtype(0, dtype) }
-        }
-        Family::View => {
-            let (from, to) = (c.operand(0)?.numel(), c.result()?.numel());
-            if from == to {
-                Ok(())
-            } else {
-                Err(ShapeError::ViewCount { from, to })
+            // they keep u8, as PyTorch does
+            match c.results[0].dtype {
+                DType::U8 => Ok(()),
+                _ => c.dtype(0, DType::Bool),
             }
         }
-        Family::Other => c.other(),
+        Kind::Arg => {
+            c.reduction()?;
+            c.dtype(0, DType::I64)
+        }
+        Kind::Reshape | Kind::Other => c.other(),
     }
 }
 
 impl<'a> Checked<'a> {
-    fn arg(&self, name: &'static str, position: usize) -> Option<&'a Arg<u32>> {
-        let by_name = self.call.names.iter().position(|n| &**n == name);
-        match by_name {
-            Some(i) => self.call.args.get(i),
-            // an unnamed argument at the position: a tensor in text form
-            None => (self.call.names.get(position))
-                .filter(|n| n.is_empty())
-                .and_then(|_| self.call.args.get(position)),
-        }
+    fn arg(&self, name: &'static str) -> Option<&'a Arg<u32>> {
+        let i = self.call.op.schema().arg_index(name)?;
+        self.call.args.get(i).filter(|a| **a != Arg::None)
     }
 
     fn operand(&self, i: usize) -> Result<&'a TensorMeta> {
@@ -203,12 +133,12 @@ impl<'a> Checked<'a> {
         }
     }
 
-    fn int(&self, name: &'static str, position: usize) -> Result<i64> {
-        (self.arg(name, position).and_then(Arg::as_int)).ok_or(ShapeError::Argument(name))
+    fn int(&self, name: &'static str) -> Result<i64> {
+        (self.arg(name).and_then(Arg::as_int)).ok_or(ShapeError::Argument(name))
     }
 
     fn dim(&self, dim: i64, rank: usize) -> Result<usize> {
-        wrap_dim(dim, rank).ok_or(ShapeError::Dim { dim, rank })
+        Ok(wrap_dim(dim, rank)?)
     }
 
     fn sizes(&self, index: usize, expected: &[i64]) -> Result<()> {
@@ -249,7 +179,7 @@ impl<'a> Checked<'a> {
     }
 
     fn dims(&self, rank: usize) -> Result<Vec<usize>> {
-        let dims = match self.arg("dim", 1) {
+        let dims = match self.arg("dim") {
             Some(a) => a.as_ints().unwrap_or_default(),
             None => Vec::new(),
         };
@@ -260,7 +190,7 @@ impl<'a> Checked<'a> {
         self.result()?;
         let x = self.operand(0)?;
         let dims = self.dims(x.sizes.len())?;
-        let keepdim = self.arg("keepdim", 2).and_then(Arg::as_bool) == Some(true);
+        let keepdim = self.arg("keepdim").and_then(Arg::as_bool) == Some(true);
         self.sizes(0, &reduced(&x.sizes, &dims, keepdim))
     }
 
@@ -279,15 +209,16 @@ impl<'a> Checked<'a> {
     }
 
     fn other(&self) -> Result<()> {
-        match &*self.call.op {
-            "aten::mm" => self.sizes(0, &Self::matmul(self.ranked(0, 2)?, self.ranked(1, 2)?)?),
-            "aten::bmm" => self.sizes(0, &Self::matmul(self.ranked(0, 3)?, self.ranked(1, 3)?)?),
-            "aten::addmm" | "aten::baddbmm" => {
-                let rank = if &*self.call.op == "aten::addmm" {
-                    2
-                } else {
-                    3
-                };
+        if let Some(x) = self.operands.first()
+            && let Some(map) = ViewMap::of(self.call.op, &self.call.args, &x.sizes)
+        {
+            return self.sizes(0, &map?.sizes(&x.sizes));
+        }
+        match self.call.op {
+            Op::mm => self.sizes(0, &Self::matmul(self.ranked(0, 2)?, self.ranked(1, 2)?)?),
+            Op::bmm => self.sizes(0, &Self::matmul(self.ranked(0, 3)?, self.ranked(1, 3)?)?),
+            Op::addmm | Op::baddbmm => {
+                let rank = if self.call.op == Op::addmm { 2 } else { 3 };
                 let sizes = Self::matmul(self.ranked(1, rank)?, self.ranked(2, rank)?)?;
                 let bias = &self.operand(0)?.sizes;
                 if layout::broadcast(bias, &sizes).as_ref() != Some(&sizes) {
@@ -298,103 +229,25 @@ impl<'a> Checked<'a> {
                 }
                 self.sizes(0, &sizes)
             }
-            "aten::max.dim" | "aten::min.dim" => {
+            Op::max_dim | Op::min_dim => {
                 let x = self.operand(0)?;
-                let dim = self.dim(self.int("dim", 1)?, x.sizes.len())?;
-                let keepdim = self.arg("keepdim", 2).and_then(Arg::as_bool) == Some(true);
+                let dim = self.dim(self.int("dim")?, x.sizes.len())?;
+                let keepdim = self.arg("keepdim").and_then(Arg::as_bool) == Some(true);
                 let sizes = reduced(&x.sizes, &[dim], keepdim);
                 self.sizes(0, &sizes)?;
                 self.sizes(1, &sizes)?;
                 self.dtype(1, DType::I64)
             }
-            "aten::t" => {
-                let mut sizes = self.operand(0)?.sizes.clone();
-                if sizes.len() > 2 {
-                    let (expected, found) = (2, sizes.len());
-                    return Err(ShapeError::Rank { expected, found });
-                }
-                sizes.reverse();
-                self.sizes(0, &sizes)
-            }
-            "aten::transpose.int" => {
-                let mut sizes = self.operand(0)?.sizes.clone();
-                let a = self.dim(self.int("dim0", 1)?, sizes.len())?;
-                let b = self.dim(self.int("dim1", 2)?, sizes.len())?;
-                if !sizes.is_empty() {
-                    sizes.swap(a, b);
-                }
-                self.sizes(0, &sizes)
-            }
-            "aten::permute" => {
-                let x = self.operand(0)?;
-                let rank = x.sizes.len();
-                let dims = (self.arg("dims", 1).and_then(Arg::as_ints))
-                    .ok_or(ShapeError::Argument("dims"))?;
-                let dims: Vec<usize> = (dims.into_iter())
-                    .map(|d| self.dim(d, rank))
-                    .collect::<Result<_>>()?;
-                let mut seen = dims.clone();
-                seen.sort_unstable();
-                if seen != (0..rank).collect::<Vec<_>>() {
-                    return Err(ShapeError::Argument("dims"));
-                }
-                let sizes: Vec<i64> = dims.iter().map(|d| x.sizes[*d]).collect();
-                self.sizes(0, &sizes)
-            }
-            "aten::expand" => {
-                let (x, to) = (self.operand(0)?, self.result()?);
-                if layout::broadcast(&x.sizes, &to.sizes).as_ref() == Some(&to.sizes) {
-                    return Ok(());
-                }
-                Err(ShapeError::Broadcast {
-                    a: x.sizes.to_vec(),
-                    b: to.sizes.to_vec(),
-                })
-            }
-            "aten::select.int" => {
-                let mut sizes = self.operand(0)?.sizes.clone();
-                let (dim, rank) = (self.int("dim", 1)?, sizes.len());
-                if rank == 0 {
-                    return Err(ShapeError::Dim { dim, rank });
-                }
-                sizes.remove(self.dim(dim, rank)?);
-                self.sizes(0, &sizes)
-            }
-            "aten::unsqueeze" => {
-                let mut sizes = self.operand(0)?.sizes.clone();
-                let dim = self.dim(self.int("dim", 1)?, sizes.len() + 1)?;
-                sizes.insert(dim, 1);
-                self.sizes(0, &sizes)
-            }
-            "aten::slice.Tensor" => {
-                let mut sizes = self.operand(0)?.sizes.clone();
-                let dim = self.arg("dim", 1).and_then(Arg::as_int).unwrap_or(0);
-                let rank = sizes.len();
-                if rank == 0 {
-                    return Err(ShapeError::Dim { dim, rank });
-                }
-                let dim = self.dim(dim, rank)?;
-                let int =
-                    |name, i, default| self.arg(name, i).and_then(Arg::as_int).unwrap_or(default);
-                let step = int("step", 4, 1);
-                let range = slice_range(sizes[dim], int("start", 2, 0), int("end", 3, i64::MAX));
-                if step < 1 {
-                    return Err(ShapeError::Argument("step"));
-                }
-                let count = range.end - range.start;
-                sizes[dim] = count / step + i64::from(count % step != 0);
-                self.sizes(0, &sizes)
-            }
-            "aten::cat" => self.cat(),
-            "aten::embedding" => {
+            Op::cat => self.cat(),
+            Op::embedding => {
                 let mut sizes = self.operand(1)?.sizes.clone();
                 sizes.push(self.ranked(0, 2)?.sizes[1]);
                 self.sizes(0, &sizes)
             }
-            "aten::gather" => self.sizes(0, &self.operand(1)?.sizes),
-            "aten::index_select" => {
+            Op::gather => self.sizes(0, &self.operand(1)?.sizes),
+            Op::index_select => {
                 let mut sizes = self.operand(0)?.sizes.clone();
-                let dim = self.dim(self.int("dim", 1)?, sizes.len())?;
+                let dim = self.dim(self.int("dim")?, sizes.len())?;
                 if !sizes.is_empty() {
                     sizes[dim] = self.operand(1)?.numel();
                 }
@@ -405,7 +258,7 @@ impl<'a> Checked<'a> {
     }
 
     fn cat(&self) -> Result<()> {
-        let dim = self.arg("dim", 1).and_then(Arg::as_int).unwrap_or(0);
+        let dim = self.arg("dim").and_then(Arg::as_int).unwrap_or(0);
         // PyTorch skips one-dimensional empty operands whatever the others are
         let is_legacy_empty = |m: &&&TensorMeta| m.sizes[..] == [0];
         let mut parts = self.operands.iter().filter(|m| !is_legacy_empty(m));
@@ -414,7 +267,7 @@ impl<'a> Checked<'a> {
         };
         let mut sizes = first.sizes.clone();
         if sizes.is_empty() {
-            return Err(ShapeError::Dim { dim, rank: 0 });
+            return Err(MetaError::Dim { dim, rank: 0 }.into());
         }
         let dim = self.dim(dim, sizes.len())?;
         for m in parts {
@@ -431,18 +284,4 @@ impl<'a> Checked<'a> {
         }
         self.sizes(0, &sizes)
     }
-}
-
-/// The elements that a slice of a dimension covers: negative bounds count from the end, and both
-/// are clamped into the dimension.
-///
-/// ```
-/// use straightline_passes::ir::verify::shapes::slice_range;
-/// assert_eq!(slice_range(5, -2, i64::MAX), 3..5);
-/// assert_eq!(slice_range(5, 4, 2), 4..4);
-/// ```
-pub fn slice_range(size: i64, start: i64, end: i64) -> std::ops::Range<i64> {
-    let wrap = |i: i64| if i < 0 { i.saturating_add(size) } else { i };
-    let start = wrap(start).clamp(0, size);
-    start..wrap(end).clamp(start, size)
 }

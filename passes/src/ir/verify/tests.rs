@@ -11,12 +11,8 @@ fn meta(sizes: &[i64]) -> TensorMeta {
 fn relu() -> (Graph, ValueRef, ValueRef) {
     let mut g = Graph::new();
     let x = g.input("x", meta(&[2]));
-    let y = g.call(
-        "aten::relu",
-        &["self"],
-        vec![Arg::Tensor(x)],
-        vec![meta(&[2])],
-    );
+    let of = vec![Arg::Tensor(x)];
+    let y = g.call(Op::relu, of, [meta(&[2])]).unwrap();
     g.set_outputs(&[y]);
     (g, x, y)
 }
@@ -114,13 +110,17 @@ fn messages_show_the_node() {
     assert_eq!(
         text,
         "the graph is not well-formed (1 error)\n\
-         - the operand sizes [2, 3] and [4] do not broadcast\n  \
+         - line 1, column 35: the operand sizes [2, 3] and [4] do not broadcast\n  \
          in: %0: f32[2,3] = aten::add.Tensor(%x, %y, alpha=1)"
     );
 }
 
 #[test]
 fn shape_rules() {
+    let schema = "mine::shaped(Tensor a, Tensor b) -> Tensor"
+        .parse()
+        .unwrap();
+    Op::define(&schema, &[] as &[&str]);
     let head = "graph(%x: f32[2,3], %y: f32[3,4], %b: f32[5,2,3], %i: i64[7]) {";
     for (line, ok) in [
         ("%0: f32[2,4] = aten::mm(%x, %y)", true),
@@ -197,9 +197,9 @@ fn shape_rules() {
             false,
         ),
         ("%0: f32[2,3] = aten::relu_(%x)", false),
-        ("%0: f32[2,3] = aten::relu.out(%x)", false),
+        ("%0: f32[2,3] = aten::relu.out(%x, %x)", false),
         ("%0: bool[2,3] = aten::__and__.Tensor(%x, %x)", true),
-        ("%0: i8[9] = mine::anything(%x, %y)", true),
+        ("%0: i8[9] = mine::shaped(%x, %y)", true),
     ] {
         let g = Graph::parse(&format!("{head} {line} return %0 }}")).unwrap();
         assert_eq!(verify(&g).is_ok(), ok, "{line}: {:?}", verify(&g));

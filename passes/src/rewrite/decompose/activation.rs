@@ -2,77 +2,78 @@
 
 use super::pair;
 use crate::formula::{Builder, activation as f, backward};
+use crate::ir::Op;
 use crate::rewrite::rule::{Replacements, rules};
 use crate::rewrite::site::Site;
 use egg::Id;
 
 rules! { Decompose:
     "leaky_relu", "leaky_relu(x) = x where x > 0, else slope x",
-        ["aten::leaky_relu"] => One(|s| f::leaky_relu(s));
+        [Op::leaky_relu] => One(|s| f::leaky_relu(s));
     "prelu", "prelu(x, w) = x where x > 0, else w x",
-        ["aten::_prelu_kernel"] => One(|s| f::prelu(s));
+        [Op::_prelu_kernel] => One(|s| f::prelu(s));
     "elu", "elu(x) = scale x where x > 0, else alpha scale expm1(input_scale x)",
-        ["aten::elu"] => One(|s| f::elu(s));
+        [Op::elu] => One(|s| f::elu(s));
     "selu", "selu is elu with the constants of self-normalising networks",
-        ["aten::selu"] => One(|s| f::selu(s));
+        [Op::selu] => One(|s| f::selu(s));
     "celu", "celu is elu with input_scale = 1 / alpha",
-        ["aten::celu"] => One(|s| f::celu(s));
+        [Op::celu] => One(|s| f::celu(s));
     "softplus", "softplus(x) = log1p(exp(beta x)) / beta, and x where beta x is above the threshold",
-        ["aten::softplus"] => One(|s| f::softplus(s));
+        [Op::softplus] => One(|s| f::softplus(s));
     "hardsigmoid", "hardsigmoid(x) = min(max(x + 3, 0), 6) / 6",
-        ["aten::hardsigmoid"] => One(|s| f::hardsigmoid(s));
+        [Op::hardsigmoid] => One(|s| f::hardsigmoid(s));
     "hardswish", "hardswish(x) = x min(max(x + 3, 0), 6) / 6",
-        ["aten::hardswish"] => One(|s| f::hardswish(s));
+        [Op::hardswish] => One(|s| f::hardswish(s));
     "hardshrink", "hardshrink(x) = 0 where -lambd <= x <= lambd, else x",
-        ["aten::hardshrink"] => One(|s| f::hardshrink(s));
+        [Op::hardshrink] => One(|s| f::hardshrink(s));
     "softshrink", "softshrink(x) = x moved toward 0 by lambd, 0 where it would cross; NaN stays",
-        ["aten::softshrink"] => One(|s| f::softshrink(s));
+        [Op::softshrink] => One(|s| f::softshrink(s));
     "threshold", "threshold(x) = value where x <= threshold, else x",
-        ["aten::threshold"] => One(|s| f::threshold(s));
+        [Op::threshold] => One(|s| f::threshold(s));
     "log_sigmoid", "log_sigmoid(x) = min(x, 0) - log1p(exp(-|x|))",
-        ["aten::log_sigmoid"] => One(|s| f::log_sigmoid(s));
+        [Op::log_sigmoid] => One(|s| f::log_sigmoid(s));
     "log_sigmoid_forward", "log_sigmoid(x) = min(x, 0) - log1p(z) with z = exp(-|x|), which is kept",
-        ["aten::log_sigmoid_forward"] => Many(log_sigmoid_forward);
+        [Op::log_sigmoid_forward] => Many(log_sigmoid_forward);
     "mish", "mish(x) = x tanh(log1p(exp(x)))",
-        ["aten::mish"] => One(|s| f::mish(s));
+        [Op::mish] => One(|s| f::mish(s));
     "glu", "glu(a ++ b) = a sigmoid(b)",
-        ["aten::glu"] => One(glu);
+        [Op::glu] => One(glu);
     "elu_backward", "elu' = scale where x > 0, else alpha scale input_scale exp(input_scale x)",
-        ["aten::elu_backward"] => One(|s| backward::elu(s));
+        [Op::elu_backward] => One(|s| backward::elu(s));
     "leaky_relu_backward", "leaky_relu' = 1 where x > 0, else slope",
-        ["aten::leaky_relu_backward"] => One(|s| backward::leaky_relu(s));
+        [Op::leaky_relu_backward] => One(|s| backward::leaky_relu(s));
     "prelu_backward", "prelu' = 1 where x > 0, else w; and of w: 0 where x > 0, else x",
-        ["aten::_prelu_kernel_backward"] => Many(|s| pair(backward::prelu(s)));
+        [Op::_prelu_kernel_backward] => Many(|s| pair(backward::prelu(s)));
     "hardtanh_backward", "hardtanh' = 0 where x <= lo or x >= hi, else 1",
-        ["aten::hardtanh_backward"] => One(|s| backward::hardtanh(s));
+        [Op::hardtanh_backward] => One(|s| backward::hardtanh(s));
     "hardsigmoid_backward", "hardsigmoid' = 1 / 6 where -3 < x < 3, else 0",
-        ["aten::hardsigmoid_backward"] => One(|s| backward::hardsigmoid(s));
+        [Op::hardsigmoid_backward] => One(|s| backward::hardsigmoid(s));
     "hardswish_backward", "hardswish' = 0 where x <= -3, 1 where x >= 3, x / 3 + 1 / 2 between",
-        ["aten::hardswish_backward"] => One(|s| backward::hardswish(s));
+        [Op::hardswish_backward] => One(|s| backward::hardswish(s));
     "hardshrink_backward", "hardshrink' = 0 where -lambd <= x <= lambd, else 1",
-        ["aten::hardshrink_backward"] => One(|s| backward::hardshrink(s));
+        [Op::hardshrink_backward] => One(|s| backward::hardshrink(s));
     "softshrink_backward", "softshrink' = 0 where -lambd <= x <= lambd, else 1",
-        ["aten::softshrink_backward"] => One(|s| backward::softshrink(s));
+        [Op::softshrink_backward] => One(|s| backward::softshrink(s));
     "softplus_backward", "softplus' = z / (z + 1) with z = exp(beta x), 1 above the threshold",
-        ["aten::softplus_backward"] => One(|s| backward::softplus(s));
+        [Op::softplus_backward] => One(|s| backward::softplus(s));
     "mish_backward", "mish' = t + x sigmoid(x) (1 - t^2) with t = tanh(log1p(exp(x)))",
-        ["aten::mish_backward"] => One(|s| backward::mish(s));
+        [Op::mish_backward] => One(|s| backward::mish(s));
     "threshold_backward", "threshold' = 0 where x <= threshold, else 1",
-        ["aten::threshold_backward"] => One(|s| backward::threshold(s));
+        [Op::threshold_backward] => One(|s| backward::threshold(s));
     "gelu_backward", "gelu' = Phi(x) + x phi(x)",
-        ["aten::gelu_backward"] => One(|s| backward::gelu(s));
+        [Op::gelu_backward] => One(|s| backward::gelu(s));
     "silu_backward", "silu' = s (1 + x (1 - s)) with s = sigmoid(x)",
-        ["aten::silu_backward"] => One(|s| backward::silu(s));
+        [Op::silu_backward] => One(|s| backward::silu(s));
     "sigmoid_backward", "sigmoid' = (1 - y) y",
-        ["aten::sigmoid_backward"] => One(|s| backward::sigmoid(s));
+        [Op::sigmoid_backward] => One(|s| backward::sigmoid(s));
     "tanh_backward", "tanh' = 1 - y^2",
-        ["aten::tanh_backward"] => One(|s| backward::tanh(s));
+        [Op::tanh_backward] => One(|s| backward::tanh(s));
     "log_sigmoid_backward", "log_sigmoid' = z / (1 + z) with z = exp(-|x|), 1 less that where x < 0",
-        ["aten::log_sigmoid_backward"] => One(|s| backward::log_sigmoid(s));
+        [Op::log_sigmoid_backward] => One(|s| backward::log_sigmoid(s));
     "glu_backward", "glu' = sigmoid(b) ++ a (1 - sigmoid(b)) sigmoid(b)",
-        ["aten::glu_backward"] => One(glu_backward);
+        [Op::glu_backward] => One(glu_backward);
     "rrelu_backward", "rrelu' = the noise in training, else that of leaky_relu with the mean slope",
-        ["aten::rrelu_with_noise_backward"] => One(rrelu_backward);
+        [Op::rrelu_with_noise_backward] => One(rrelu_backward);
 }
 
 fn log_sigmoid_forward(s: &mut Site<'_>) -> Option<Replacements> {

@@ -1,6 +1,7 @@
 //! Losses: their elements by formulas, and their reduction.
 
 use crate::formula::loss as f;
+use crate::ir::Op;
 use crate::ir::{DType, Scalar};
 use crate::rewrite::rule::{Replacements, rules};
 use crate::rewrite::site::Site;
@@ -8,28 +9,28 @@ use egg::Id;
 
 rules! { Decompose:
     "mse_loss", "the squared error is (x - t)^2, reduced",
-        ["aten::mse_loss"] => One(|s| { let y = f::mse(s); reduce(s, y) });
+        [Op::mse_loss] => One(|s| { let y = f::mse(s); reduce(s, y) });
     "smooth_l1_loss", "smooth L1 is d^2 / (2 beta) where d = |x - t| < beta, else d - beta / 2, reduced",
-        ["aten::smooth_l1_loss"] => One(|s| { let y = f::smooth_l1(s); reduce(s, y) });
+        [Op::smooth_l1_loss] => One(|s| { let y = f::smooth_l1(s); reduce(s, y) });
     "huber_loss", "Huber is d^2 / 2 where d = |x - t| <= delta, else delta (d - delta / 2), reduced",
-        ["aten::huber_loss"] => One(|s| { let y = f::huber(s); reduce(s, y) });
+        [Op::huber_loss] => One(|s| { let y = f::huber(s); reduce(s, y) });
     "soft_margin_loss", "the soft margin loss is log1p(exp(-t x)), reduced",
-        ["aten::soft_margin_loss"] => One(|s| { let y = f::soft_margin(s); reduce(s, y) });
+        [Op::soft_margin_loss] => One(|s| { let y = f::soft_margin(s); reduce(s, y) });
     "binary_cross_entropy", "binary cross entropy is -(t log x + (1 - t) log(1 - x)) with bounded logarithms, weighted and reduced",
-        ["aten::binary_cross_entropy"] => One(|s| { let y = f::binary_cross_entropy(s); reduce(s, y) });
+        [Op::binary_cross_entropy] => One(|s| { let y = f::binary_cross_entropy(s); reduce(s, y) });
     "mse_loss_backward", "the squared error's derivative is 2 (x - t)",
-        ["aten::mse_loss_backward"] => One(|s| { let n = share(s, 2.0)?; f::mse_backward(s, n) });
+        [Op::mse_loss_backward] => One(|s| { let n = share(s, 2.0)?; f::mse_backward(s, n) });
     "smooth_l1_loss_backward", "smooth L1's derivative is (x - t) / beta, between -1 and 1",
-        ["aten::smooth_l1_loss_backward"] => One(|s| { let n = share(s, 1.0)?; f::smooth_l1_backward(s, n) });
+        [Op::smooth_l1_loss_backward] => One(|s| { let n = share(s, 1.0)?; f::smooth_l1_backward(s, n) });
     "huber_loss_backward", "Huber's derivative is x - t, between -delta and delta",
-        ["aten::huber_loss_backward"] => One(|s| { let n = share(s, 1.0)?; f::huber_backward(s, n) });
+        [Op::huber_loss_backward] => One(|s| { let n = share(s, 1.0)?; f::huber_backward(s, n) });
     "soft_margin_loss_backward", "the soft margin loss's derivative is -t sigmoid(-t x)",
-        ["aten::soft_margin_loss_backward"] => One(|s| { let n = share(s, 1.0)?; f::soft_margin_backward(s, n) });
+        [Op::soft_margin_loss_backward] => One(|s| { let n = share(s, 1.0)?; f::soft_margin_backward(s, n) });
     "binary_cross_entropy_backward", "binary cross entropy's derivative is (x - t) / ((1 - x) x), weighted",
-        ["aten::binary_cross_entropy_backward"]
+        [Op::binary_cross_entropy_backward]
             => One(|s| { let n = share(s, 1.0)?; f::binary_cross_entropy_backward(s, n) });
     "nll_loss", "the negative log likelihood of [rows, classes] gathers each row's target, ignored rows count nothing",
-        ["aten::nll_loss_forward"] => Many(nll_loss);
+        [Op::nll_loss_forward] => Many(nll_loss);
 }
 
 /// PyTorch's numbers for the `reduction` argument.
@@ -74,7 +75,7 @@ fn nll_loss(s: &mut Site<'_>) -> Option<Replacements> {
         return None;
     }
     let ignored = s.int("ignore_index").unwrap_or(-100);
-    let counts = s.compare_scalar("aten::ne.Scalar", target, ignored);
+    let counts = s.compare_scalar(Op::ne_Scalar, target, ignored);
     // an ignored target may lie outside the classes: it reads class 0 and is masked
     let first = s.constant(0, DType::I64);
     let safe = s.select(counts, target, first);
@@ -82,7 +83,7 @@ fn nll_loss(s: &mut Site<'_>) -> Option<Replacements> {
     let picked = s.gather(x, 1, index);
     let picked = s.squeeze(picked, 1);
     let picked = s.lift(picked);
-    let minus = s.unary("aten::neg", picked);
+    let minus = s.unary(Op::neg, picked);
     let zero = s.constant(0.0, s.dtype(minus));
     let loss = s.select(counts, minus, zero);
     let call = s.call.clone();

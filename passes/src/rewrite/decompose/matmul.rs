@@ -4,6 +4,7 @@
 //! Halves are multiplied as f32, scaled and added so, and rounded once, as the kernels of these operators do: a product that
 //! was rounded before would have overflowed where the scaled one does not.
 
+use crate::ir::Op;
 use crate::ir::Scalar;
 use crate::ir::promote::reads_product;
 use crate::rewrite::rule::rules;
@@ -12,17 +13,17 @@ use egg::Id;
 
 rules! { Decompose:
     "addmm", "addmm(b, x, y) = alpha (x @ y) + beta b; b is not read where beta is 0",
-        ["aten::addmm"] => One(addmm);
+        [Op::addmm] => One(addmm);
     "baddbmm", "baddbmm(b, x, y) = alpha bmm(x, y) + beta b",
-        ["aten::baddbmm"] => One(baddbmm);
+        [Op::baddbmm] => One(baddbmm);
     "addbmm", "addbmm(b, x, y) = alpha (the sum of bmm(x, y) over the batch) + beta b",
-        ["aten::addbmm"] => One(addbmm);
+        [Op::addbmm] => One(addbmm);
     "mv", "a matrix times a vector is a matrix times a matrix of one column",
-        ["aten::mv"] => One(mv);
+        [Op::mv] => One(mv);
     "addmv", "addmv(b, x, v) = alpha (x v) + beta b",
-        ["aten::addmv"] => One(addmv);
+        [Op::addmv] => One(addmv);
     "linear", "linear(x, w, b) = x @ w^T + b over the last dimension",
-        ["aten::linear"] => One(linear);
+        [Op::linear] => One(linear);
 }
 
 /// `alpha * product + beta * self`, the tail of the `add*` family.

@@ -1,18 +1,19 @@
 //! Layer, group and batch norm.
 
+use crate::ir::Op;
 use crate::rewrite::rule::{Replacements, rules};
 use crate::rewrite::site::Site;
 use egg::Id;
 
 rules! { Decompose:
     "native_layer_norm", "layer norm is (x - mean) rstd w + b over the last dimensions; mean and rstd keep those as 1",
-        ["aten::native_layer_norm"] => Many(native_layer_norm);
+        [Op::native_layer_norm] => Many(native_layer_norm);
     "layer_norm", "layer norm is (x - mean) rstd w + b over the last dimensions",
-        ["aten::layer_norm"] => One(layer_norm);
+        [Op::layer_norm] => One(layer_norm);
     "native_group_norm", "group norm is a layer norm over each group of channels",
-        ["aten::native_group_norm"] => Many(native_group_norm);
+        [Op::native_group_norm] => Many(native_group_norm);
     "batch_norm_inference", "batch norm with given statistics is x a + (b - mean a) with a = w / sqrt(var + eps)",
-        ["aten::native_batch_norm", "aten::_native_batch_norm_legit_no_training"] => Many(batch_norm_inference);
+        [Op::native_batch_norm, Op::_native_batch_norm_legit_no_training] => Many(batch_norm_inference);
 }
 
 /// Mean and reciprocal standard deviation over dimensions (kept as 1), and `(x - mean) * rstd`.
@@ -25,7 +26,7 @@ fn standardized(s: &mut Site<'_>, x: Id, dims: &[usize], eps: f64) -> (Id, Id, I
     let sum = s.sum(squares, dims, true);
     let variance = s.div_scalar(sum, n as f64);
     let shifted = s.add_scalar(variance, eps);
-    let rstd = s.unary("aten::rsqrt", shifted);
+    let rstd = s.unary(Op::rsqrt, shifted);
     let y = s.mul(centered, rstd);
     (mean, rstd, y)
 }
@@ -118,7 +119,7 @@ fn native_group_norm(s: &mut Site<'_>) -> Option<Replacements> {
             let b = s.reshape(b, &[1, group, per_group]);
             s.sub(b, moved)
         }
-        None => s.unary("aten::neg", moved),
+        None => s.unary(Op::neg, moved),
     };
     let x = s.reshape(x, &[n, group, per_group, inner]);
     let each = |s: &mut Site<'_>, t: Id| {
@@ -145,7 +146,7 @@ fn batch_norm_inference(s: &mut Site<'_>) -> Option<Replacements> {
     let (x, mean, var) = (s.lift(x), s.lift(mean), s.lift(var));
     let eps = s.float("eps", 1e-5);
     let shifted = s.add_scalar(var, eps);
-    let mut a = s.unary("aten::rsqrt", shifted);
+    let mut a = s.unary(Op::rsqrt, shifted);
     if let Some(w) = s.tensor(1) {
         let w = s.lift(w);
         a = s.mul(a, w);
@@ -156,7 +157,7 @@ fn batch_norm_inference(s: &mut Site<'_>) -> Option<Replacements> {
             let b = s.lift(b);
             s.sub(b, scaled_mean)
         }
-        None => s.unary("aten::neg", scaled_mean),
+        None => s.unary(Op::neg, scaled_mean),
     };
     let mut per_channel = vec![1; rank - 1];
     per_channel[0] = s.meta(a).numel();

@@ -1,19 +1,20 @@
 //! Joining and splitting.
 
-use crate::ir::graph::Arg;
+use crate::ir::Arg;
+use crate::ir::Op;
 use crate::rewrite::rule::{Replacements, rules};
 use crate::rewrite::site::Site;
 use egg::Id;
 
 rules! { Decompose:
     "stack", "a stack is a concatenation along a new dimension",
-        ["aten::stack"] => One(stack);
+        [Op::stack] => One(stack);
     "split", "the parts of a split are slices",
-        ["aten::split.Tensor", "aten::split_with_sizes", "aten::chunk"] => Many(split);
+        [Op::split_Tensor, Op::split_with_sizes, Op::chunk] => Many(split);
     "unbind", "the parts of an unbind are selections",
-        ["aten::unbind.int"] => Many(unbind);
+        [Op::unbind_int] => Many(unbind);
     "squeeze", "squeezing everything squeezes each dimension of size 1",
-        ["aten::squeeze"] => One(squeeze);
+        [Op::squeeze] => One(squeeze);
 }
 
 fn stack(s: &mut Site<'_>) -> Option<Id> {
@@ -81,5 +82,5 @@ fn squeeze(s: &mut Site<'_>) -> Option<Id> {
     let dims = (0..sizes.len() as i64).filter(|d| sizes[*d as usize] == 1);
     let args = [Arg::Tensor(x), Arg::Ints(dims.collect())];
     let meta = s.out().clone();
-    Some(s.call_op("aten::squeeze.dims", &["self", "dim"], &args, &[meta]))
+    Some(s.call_op(Op::squeeze_dims, &args, &[meta]))
 }

@@ -1,20 +1,21 @@
 //! The softmax family: shifted by the maximum, so that no exponential overflows.
 
+use crate::ir::Op;
 use crate::rewrite::rule::rules;
 use crate::rewrite::site::Site;
 use egg::Id;
 
 rules! { Decompose:
     "softmax", "softmax(x) = e / sum(e) with e = exp(x - max x)",
-        ["aten::_softmax", "aten::softmax.int"] => One(softmax);
+        [Op::_softmax, Op::softmax_int] => One(softmax);
     "log_softmax", "log_softmax(x) = d - log(sum(exp d)) with d = x - max x",
-        ["aten::_log_softmax", "aten::log_softmax.int"] => One(log_softmax);
+        [Op::_log_softmax, Op::log_softmax_int] => One(log_softmax);
     "logsumexp", "logsumexp(x) = log(sum(exp(x - m))) + m with m = max x, or 0 where that is infinite",
-        ["aten::logsumexp"] => One(logsumexp);
+        [Op::logsumexp] => One(logsumexp);
     "softmax_backward", "the gradient of softmax is y g - y sum(y g)",
-        ["aten::_softmax_backward_data"] => One(softmax_backward);
+        [Op::_softmax_backward_data] => One(softmax_backward);
     "log_softmax_backward", "the gradient of log_softmax is g - exp(y) sum(g)",
-        ["aten::_log_softmax_backward_data"] => One(log_softmax_backward);
+        [Op::_log_softmax_backward_data] => One(log_softmax_backward);
 }
 
 /// `x - max x` in the type of computation, and the dimension as a list (empty for a tensor without
@@ -31,13 +32,13 @@ fn shifted(s: &mut Site<'_>) -> Option<(Id, Vec<usize>)> {
     let rank = s.meta(x).sizes.len();
     let mut dims = vec![s.dim("dim", rank)?];
     dims.truncate(rank);
-    let max = s.reduce("aten::amax", x, &dims, true);
+    let max = s.reduce(Op::amax, x, &dims, true);
     Some((s.sub(x, max), dims))
 }
 
 fn softmax(s: &mut Site<'_>) -> Option<Id> {
     let (d, dims) = shifted(s)?;
-    let e = s.unary("aten::exp", d);
+    let e = s.unary(Op::exp, d);
     let sum = s.sum(e, &dims, true);
     let y = s.div(e, sum);
     let dtype = s.out().dtype;
@@ -46,9 +47,9 @@ fn softmax(s: &mut Site<'_>) -> Option<Id> {
 
 fn log_softmax(s: &mut Site<'_>) -> Option<Id> {
     let (d, dims) = shifted(s)?;
-    let e = s.unary("aten::exp", d);
+    let e = s.unary(Op::exp, d);
     let sum = s.sum(e, &dims, true);
-    let log = s.unary("aten::log", sum);
+    let log = s.unary(Op::log, sum);
     let y = s.sub(d, log);
     let dtype = s.out().dtype;
     Some(s.convert(y, dtype))
@@ -61,14 +62,14 @@ fn logsumexp(s: &mut Site<'_>) -> Option<Id> {
     }
     let x = s.lift(x);
     let dims = s.dims("dim", s.meta(x).sizes.len())?;
-    let max = s.reduce("aten::amax", x, &dims, true);
-    let infinite = s.test("aten::isinf", max);
+    let max = s.reduce(Op::amax, x, &dims, true);
+    let infinite = s.test(Op::isinf, max);
     let zero = s.constant(0.0, s.dtype(max));
     let shift = s.select(infinite, zero, max);
     let d = s.sub(x, shift);
-    let e = s.unary("aten::exp", d);
+    let e = s.unary(Op::exp, d);
     let sum = s.sum(e, &dims, s.bool("keepdim", false));
-    let log = s.unary("aten::log", sum);
+    let log = s.unary(Op::log, sum);
     let shift = s.reshape(shift, &s.out().sizes.clone());
     let y = s.add(log, shift);
     let dtype = s.out().dtype;
@@ -97,7 +98,7 @@ fn softmax_backward(s: &mut Site<'_>) -> Option<Id> {
 fn log_softmax_backward(s: &mut Site<'_>) -> Option<Id> {
     let (g, y, dims) = backward(s)?;
     let sum = s.sum(g, &dims, true);
-    let e = s.unary("aten::exp", y);
+    let e = s.unary(Op::exp, y);
     let share = s.mul(e, sum);
     let dx = s.sub(g, share);
     let dtype = s.out().dtype;

@@ -1,35 +1,36 @@
 //! Means, variances, norms, and reductions over everything.
 
-use crate::ir::graph::Arg;
+use crate::ir::Arg;
+use crate::ir::Op;
 use crate::rewrite::rule::{Replacements, rules};
 use crate::rewrite::site::Site;
 use egg::Id;
 
 rules! { Decompose:
     "mean", "a mean is a sum divided by the number of elements",
-        ["aten::mean", "aten::mean.dim"] => One(mean);
+        [Op::mean, Op::mean_dim] => One(mean);
     "var", "a variance is the sum of squared distances from the mean over (n - correction), in two passes",
-        ["aten::var", "aten::var.dim", "aten::var.correction"] => One(var);
+        [Op::var, Op::var_dim, Op::var_correction] => One(var);
     "std", "a standard deviation is the square root of the variance",
-        ["aten::std", "aten::std.dim", "aten::std.correction"] => One(std);
+        [Op::std, Op::std_dim, Op::std_correction] => One(std);
     "var_mean", "variance and mean share the first pass",
-        ["aten::var_mean", "aten::var_mean.dim", "aten::var_mean.correction"] => Many(var_mean);
+        [Op::var_mean, Op::var_mean_dim, Op::var_mean_correction] => Many(var_mean);
     "std_mean", "standard deviation and mean share the first pass",
-        ["aten::std_mean", "aten::std_mean.dim", "aten::std_mean.correction"] => Many(std_mean);
+        [Op::std_mean, Op::std_mean_dim, Op::std_mean_correction] => Many(std_mean);
     "sum_all", "a sum over everything is a sum over all dimensions",
-        ["aten::sum"] => One(sum_all);
+        [Op::sum] => One(sum_all);
     "max_all", "the greatest element is the maximum over all dimensions",
-        ["aten::max"] => One(max_all);
+        [Op::max] => One(max_all);
     "min_all", "the least element is the minimum over all dimensions",
-        ["aten::min"] => One(min_all);
+        [Op::min] => One(min_all);
     "prod_all", "a product over everything is that of the flattened tensor",
-        ["aten::prod"] => One(prod_all);
+        [Op::prod] => One(prod_all);
     "any_all", "any element of everything is any element of the flattened tensor",
-        ["aten::any"] => One(any_all);
+        [Op::any] => One(any_all);
     "all_all", "all elements of everything are all elements of the flattened tensor",
-        ["aten::all"] => One(all_all);
+        [Op::all] => One(all_all);
     "vector_norm", "the norms of order 1, 2 and infinity are sum |x|, sqrt(sum x^2) and max |x|",
-        ["aten::linalg_vector_norm", "aten::norm.Scalar", "aten::norm.ScalarOpt_dim"] => One(vector_norm);
+        [Op::linalg_vector_norm, Op::norm_Scalar, Op::norm_ScalarOpt_dim] => One(vector_norm);
 }
 
 /// The operand in the type of computation, to which it goes straight: a mean of halves may be a number where elements or
@@ -96,7 +97,7 @@ fn var(s: &mut Site<'_>) -> Option<Id> {
 
 fn std(s: &mut Site<'_>) -> Option<Id> {
     let (var, _) = var_and_mean(s)?;
-    let y = s.unary("aten::sqrt", var);
+    let y = s.unary(Op::sqrt, var);
     rounded(s, y)
 }
 
@@ -118,7 +119,7 @@ fn var_mean(s: &mut Site<'_>) -> Option<Replacements> {
 
 fn std_mean(s: &mut Site<'_>) -> Option<Replacements> {
     let (var, mean) = var_and_mean(s)?;
-    let std = s.unary("aten::sqrt", var);
+    let std = s.unary(Op::sqrt, var);
     with_mean(s, std, mean)
 }
 
@@ -129,7 +130,7 @@ fn sum_all(s: &mut Site<'_>) -> Option<Id> {
     Some(s.sum(x, &dims, false))
 }
 
-fn extremum(s: &mut Site<'_>, op: &str) -> Option<Id> {
+fn extremum(s: &mut Site<'_>, op: Op) -> Option<Id> {
     let x = s.tensor(0)?;
     // `aten::max` is a reduction only without a second tensor
     if s.meta(x).numel() == 0 || s.call.args.len() != 1 {
@@ -140,11 +141,11 @@ fn extremum(s: &mut Site<'_>, op: &str) -> Option<Id> {
 }
 
 fn max_all(s: &mut Site<'_>) -> Option<Id> {
-    extremum(s, "aten::amax")
+    extremum(s, Op::amax)
 }
 
 fn min_all(s: &mut Site<'_>) -> Option<Id> {
-    extremum(s, "aten::amin")
+    extremum(s, Op::amin)
 }
 
 fn flat(s: &mut Site<'_>, x: Id) -> Id {
@@ -162,12 +163,11 @@ fn prod_all(s: &mut Site<'_>) -> Option<Id> {
         Arg::Scalar(false.into()),
         Arg::None,
     ];
-    let names = ["self", "dim", "keepdim", "dtype"];
     let meta = s.out().clone();
-    Some(s.call_op("aten::prod.dim_int", &names, &args, &[meta]))
+    Some(s.call_op(Op::prod_dim_int, &args, &[meta]))
 }
 
-fn truth(s: &mut Site<'_>, op: &str) -> Option<Id> {
+fn truth(s: &mut Site<'_>, op: Op) -> Option<Id> {
     let x = s.tensor(0)?;
     let x = flat(s, x);
     let args = [
@@ -176,15 +176,15 @@ fn truth(s: &mut Site<'_>, op: &str) -> Option<Id> {
         Arg::Scalar(false.into()),
     ];
     let meta = s.out().clone();
-    Some(s.call_op(op, &["self", "dim", "keepdim"], &args, &[meta]))
+    Some(s.call_op(op, &args, &[meta]))
 }
 
 fn any_all(s: &mut Site<'_>) -> Option<Id> {
-    truth(s, "aten::any.dim")
+    truth(s, Op::any_dim)
 }
 
 fn all_all(s: &mut Site<'_>) -> Option<Id> {
-    truth(s, "aten::all.dim")
+    truth(s, Op::all_dim)
 }
 
 fn vector_norm(s: &mut Site<'_>) -> Option<Id> {
@@ -201,17 +201,13 @@ fn vector_norm(s: &mut Site<'_>) -> Option<Id> {
     let y = if order == 2.0 {
         let squares = s.mul(x, x);
         let sum = s.sum(squares, &dims, keepdim);
-        s.unary("aten::sqrt", sum)
+        s.unary(Op::sqrt, sum)
     } else if order == 1.0 {
-        let abs = s.unary("aten::abs", x);
+        let abs = s.unary(Op::abs, x);
         s.sum(abs, &dims, keepdim)
     } else if order.is_infinite() && s.meta(x).numel() != 0 {
-        let abs = s.unary("aten::abs", x);
-        let op = if order > 0.0 {
-            "aten::amax"
-        } else {
-            "aten::amin"
-        };
+        let abs = s.unary(Op::abs, x);
+        let op = if order > 0.0 { Op::amax } else { Op::amin };
         s.reduce(op, abs, &dims, keepdim)
     } else {
         return None;

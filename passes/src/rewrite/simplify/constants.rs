@@ -1,7 +1,9 @@
 //! Arithmetic on known values.
 
-use crate::ir::graph::Arg;
+use crate::ir::Arg;
+use crate::ir::Op;
 use crate::ir::layout::numel;
+use crate::ir::prims::{BinaryOp, CompareOp};
 use crate::ir::{DType, Scalar};
 use crate::rewrite::rule::rules;
 use crate::rewrite::site::Site;
@@ -9,25 +11,25 @@ use egg::Id;
 
 rules! { Simplify:
     "fold_arithmetic", "a sum, difference, product or quotient of known numbers is a known number",
-        ["aten::add.Tensor", "aten::add.Scalar", "aten::sub.Tensor", "aten::sub.Scalar",
-         "aten::mul.Tensor", "aten::mul.Scalar", "aten::div.Tensor", "aten::div.Scalar"]
+        [Op::add_Tensor, Op::add_Scalar, Op::sub_Tensor, Op::sub_Scalar,
+         Op::mul_Tensor, Op::mul_Scalar, Op::div_Tensor, Op::div_Scalar]
         => One(fold_arithmetic);
     "fold_sign", "the negative or the absolute value of a known number is one",
-        ["aten::neg", "aten::abs"] => One(fold_sign);
+        [Op::neg, Op::abs] => One(fold_sign);
     "fold_convert", "a known number in another dtype is a known number",
-        ["prims::convert_element_type", "aten::_to_copy"] => One(fold_convert);
+        [Op::prims_convert_element_type, Op::_to_copy] => One(fold_convert);
     "fold_view", "a view of equal elements has those elements",
-        ["aten::view", "aten::_unsafe_view", "aten::reshape", "aten::expand", "aten::t",
-         "aten::transpose.int", "aten::permute", "aten::unsqueeze", "aten::squeeze",
-         "aten::squeeze.dim", "aten::squeeze.dims", "aten::slice.Tensor", "aten::select.int",
-         "aten::clone", "aten::alias", "aten::detach"] => One(fold_view);
+        [Op::view, Op::_unsafe_view, Op::reshape, Op::expand, Op::t,
+         Op::transpose_int, Op::permute, Op::unsqueeze, Op::squeeze,
+         Op::squeeze_dim, Op::squeeze_dims, Op::slice_Tensor, Op::select_int,
+         Op::clone, Op::alias, Op::detach] => One(fold_view);
     "fold_factory", "a factory of equal elements makes a constant",
-        ["aten::full", "aten::zero", "aten::zeros", "aten::ones", "aten::full_like", "aten::zeros_like",
-         "aten::ones_like", "aten::scalar_tensor", "aten::fill.Scalar"] => One(fold_factory);
+        [Op::full, Op::zero, Op::zeros, Op::ones, Op::full_like, Op::zeros_like,
+         Op::ones_like, Op::scalar_tensor, Op::fill_Scalar] => One(fold_factory);
     "scalar_operand", "an operator with a constant tensor is the operator with its number",
-        ["aten::add.Tensor", "aten::sub.Tensor", "aten::mul.Tensor", "aten::div.Tensor",
-         "aten::eq.Tensor", "aten::ne.Tensor", "aten::lt.Tensor", "aten::le.Tensor",
-         "aten::gt.Tensor", "aten::ge.Tensor"] => One(scalar_operand);
+        [Op::add_Tensor, Op::sub_Tensor, Op::mul_Tensor, Op::div_Tensor,
+         Op::eq_Tensor, Op::ne_Tensor, Op::lt_Tensor, Op::le_Tensor,
+         Op::gt_Tensor, Op::ge_Tensor] => One(scalar_operand);
 }
 
 fn constant(s: &mut Site<'_>, value: Scalar) -> Option<Id> {
@@ -42,31 +44,31 @@ fn fold_arithmetic(s: &mut Site<'_>) -> Option<Id> {
     let b = s.number_operand()?;
     let alpha = s.scalar("alpha").unwrap_or(1.into());
     let dtype = s.out().dtype;
-    let name = s.op().strip_prefix("aten::")?;
-    let (name, _) = name.split_once('.')?;
+    let f = BinaryOp::of(s.op())?;
     let value = if dtype.is_floating() {
         // three roundings, should alpha be another number
         if alpha.as_f64() != 1.0 {
             return None;
         }
         // products and quotients alone take a number as the type of arithmetic has it
-        let of_number = match name {
-            "add" | "sub" => dtype,
-            _ => dtype.opmath(),
+        let of_number = match f.keeps_number() {
+            true => dtype.opmath(),
+            false => dtype,
         };
         let (a, b) = (a.cast(dtype).as_f64(), b.cast(of_number).as_f64());
-        Scalar::Float(match name {
-            "add" => a + b,
-            "sub" => a - b,
-            "mul" => a * b,
-            _ => a / b,
+        Scalar::Float(match f {
+            BinaryOp::Add => a + b,
+            BinaryOp::Sub => a - b,
+            BinaryOp::Mul => a * b,
+            BinaryOp::Div => a / b,
+            _ => return None,
         })
     } else if dtype.is_integral() {
         let b = b.as_i64().wrapping_mul(alpha.as_i64());
-        Scalar::Int(match name {
-            "add" => a.as_i64().wrapping_add(b),
-            "sub" => a.as_i64().wrapping_sub(b),
-            "mul" => a.as_i64().wrapping_mul(b),
+        Scalar::Int(match f {
+            BinaryOp::Add => a.as_i64().wrapping_add(b),
+            BinaryOp::Sub => a.as_i64().wrapping_sub(b),
+            BinaryOp::Mul => a.as_i64().wrapping_mul(b),
             _ => return None,
         })
     } else {
@@ -77,7 +79,7 @@ fn fold_arithmetic(s: &mut Site<'_>) -> Option<Id> {
 
 fn fold_sign(s: &mut Site<'_>) -> Option<Id> {
     let value = s.splat(s.tensor(0)?)?;
-    let negate = s.op() == "aten::neg";
+    let negate = s.op() == Op::neg;
     let value = match value {
         Scalar::Float(x) => Scalar::Float(if negate { -x } else { x.abs() }),
         Scalar::Int(i) if negate => Scalar::Int(i.wrapping_neg()),
@@ -99,10 +101,10 @@ fn fold_view(s: &mut Site<'_>) -> Option<Id> {
 
 fn fold_factory(s: &mut Site<'_>) -> Option<Id> {
     let value = match s.op() {
-        "aten::zero" | "aten::zeros" | "aten::zeros_like" => Scalar::Int(0),
-        "aten::ones" | "aten::ones_like" => Scalar::Int(1),
-        "aten::full" | "aten::full_like" => s.scalar("fill_value")?,
-        "aten::scalar_tensor" => s.scalar("s")?,
+        Op::zero | Op::zeros | Op::zeros_like => Scalar::Int(0),
+        Op::ones | Op::ones_like => Scalar::Int(1),
+        Op::full | Op::full_like => s.scalar("fill_value")?,
+        Op::scalar_tensor => s.scalar("s")?,
         _ => s.scalar("value")?,
     };
     constant(s, value)
@@ -110,16 +112,27 @@ fn fold_factory(s: &mut Site<'_>) -> Option<Id> {
 
 fn scalar_operand(s: &mut Site<'_>) -> Option<Id> {
     let (a, b) = (s.tensor(0)?, s.tensor(1)?);
-    let base = s.op().strip_suffix(".Tensor")?.to_string();
-    let name = &base["aten::".len()..];
+    let arithmetic = BinaryOp::of(s.op());
+    // the operator with a number stands beside the one with a tensor
+    let forms = match arithmetic {
+        Some(f) => f.ops(),
+        None => CompareOp::of(s.op())?.ops(),
+    };
+    let &[_, with_number, ..] = forms else {
+        return None;
+    };
     let alpha = s.scalar("alpha");
-    let commutes = name == "mul" || (name == "add" && s.float("alpha", 1.0) == 1.0);
+    let commutes = match arithmetic {
+        Some(BinaryOp::Mul) => true,
+        Some(BinaryOp::Add) => s.float("alpha", 1.0) == 1.0,
+        _ => false,
+    };
     let (x, value) = match (s.splat(a), s.splat(b)) {
         (None, Some(v)) => (a, v),
         (Some(v), None) if commutes => (b, v),
         _ => return None,
     };
-    let comparison = !matches!(name, "add" | "sub" | "mul" | "div");
+    let comparison = arithmetic.is_none();
     let (m, constant) = (s.meta(x), if x == a { b } else { a });
     let keeps_type = comparison || m.dtype == s.out().dtype;
     // between dtypes the comparison is made in the promoted one
@@ -130,13 +143,8 @@ fn scalar_operand(s: &mut Site<'_>) -> Option<Id> {
         return None;
     }
     let value = value.cast(m.dtype);
-    let op = format!("{base}.Scalar");
     let out = s.out().clone();
     let mut args = vec![Arg::Tensor(x), Arg::Scalar(value)];
-    let mut names = vec!["self", "other"];
-    if matches!(name, "add" | "sub") {
-        args.push(Arg::Scalar(alpha.unwrap_or(1.into())));
-        names.push("alpha");
-    }
-    Some(s.call_op(&op, &names, &args, &[out]))
+    args.extend(alpha.map(Arg::Scalar));
+    Some(s.call_op(with_number, &args, &[out]))
 }

@@ -1,21 +1,22 @@
 //! Changes of dtype, and copies.
 
 use super::identities::widens;
-use crate::ir::graph::Arg;
+use crate::ir::Arg;
+use crate::ir::Op;
 use crate::rewrite::rule::rules;
 use crate::rewrite::site::Site;
 use egg::Id;
 
-const CONVERT: &str = "prims::convert_element_type";
+const CONVERT: Op = Op::prims_convert_element_type;
 
 rules! { Simplify:
     "copy", "a copy, an alias or a conversion to the dtype it has already is the value itself",
-        ["aten::clone", "aten::alias", "aten::detach", "aten::contiguous", "aten::lift_fresh_copy",
-         "aten::_to_copy", "prims::convert_element_type"] => One(copy);
+        [Op::clone, Op::alias, Op::detach, Op::contiguous, Op::lift_fresh_copy,
+         Op::_to_copy, Op::prims_convert_element_type] => One(copy);
     "convert_chain", "a conversion after one that lost nothing converts what was before",
-        ["prims::convert_element_type"] => One(convert_chain);
+        [Op::prims_convert_element_type] => One(convert_chain);
     "to_copy", "a copy to another dtype on the same device is a conversion",
-        ["aten::_to_copy"] => One(to_copy);
+        [Op::_to_copy] => One(to_copy);
 }
 
 fn copy(s: &mut Site<'_>) -> Option<Id> {
@@ -42,5 +43,5 @@ fn to_copy(s: &mut Site<'_>) -> Option<Id> {
         return None;
     }
     let args = [Arg::Tensor(x), Arg::DType(out.dtype)];
-    Some(s.call_op(CONVERT, &["a", "dtype"], &args, &[out]))
+    Some(s.call_op(CONVERT, &args, &[out]))
 }

@@ -1,34 +1,35 @@
 //! Neutral elements, involutions and idempotent operators.
 
+use crate::ir::Op;
 use crate::ir::{DType, Scalar};
 use crate::rewrite::rule::rules;
 use crate::rewrite::site::Site;
 use egg::Id;
 
 rules! { Simplify:
-    "mul_one", "x * 1 = x", ["aten::mul.Tensor", "aten::mul.Scalar"] => One(mul_one);
-    "div_one", "x / 1 = x", ["aten::div.Tensor", "aten::div.Scalar"] => One(div_one);
+    "mul_one", "x * 1 = x", [Op::mul_Tensor, Op::mul_Scalar] => One(mul_one);
+    "div_one", "x / 1 = x", [Op::div_Tensor, Op::div_Scalar] => One(div_one);
     "sub_zero", "x - (+0) = x; x - (-0) would turn -0 to +0",
-        ["aten::sub.Tensor", "aten::sub.Scalar"] => One(sub_zero);
+        [Op::sub_Tensor, Op::sub_Scalar] => One(sub_zero);
     "add_negative_zero", "x + (-0) = x; integers: x + 0 = x",
-        ["aten::add.Tensor", "aten::add.Scalar"] => One(add_negative_zero);
-    "add_neg", "x + (-y) = x - y", ["aten::add.Tensor"] => One(add_neg);
-    "sub_neg", "x - (-y) = x + y", ["aten::sub.Tensor"] => One(sub_neg);
-    "pow_one", "x^1 = x", ["aten::pow.Tensor_Scalar"] => One(pow_one);
-    "pow_two", "x^2 = x * x", ["aten::pow.Tensor_Scalar"] => One(pow_two);
+        [Op::add_Tensor, Op::add_Scalar] => One(add_negative_zero);
+    "add_neg", "x + (-y) = x - y", [Op::add_Tensor] => One(add_neg);
+    "sub_neg", "x - (-y) = x + y", [Op::sub_Tensor] => One(sub_neg);
+    "pow_one", "x^1 = x", [Op::pow_Tensor_Scalar] => One(pow_one);
+    "pow_two", "x^2 = x * x", [Op::pow_Tensor_Scalar] => One(pow_two);
     "involution", "neg(neg x) = x, and so for bitwise_not, and logical_not of bool",
-        ["aten::neg", "aten::bitwise_not", "aten::logical_not"] => One(involution);
+        [Op::neg, Op::bitwise_not, Op::logical_not] => One(involution);
     "idempotent", "f(f x) = f x for abs, relu, sign and the roundings",
-        ["aten::abs", "aten::relu", "aten::sign", "aten::floor", "aten::ceil", "aten::round", "aten::trunc"]
+        [Op::abs, Op::relu, Op::sign, Op::floor, Op::ceil, Op::round, Op::trunc]
         => One(idempotent);
-    "abs_neg", "|-x| = |x| where there are negative numbers", ["aten::abs"] => One(abs_neg);
-    "where_same", "where(c, x, x) = x", ["aten::where.self"] => One(where_same);
+    "abs_neg", "|-x| = |x| where there are negative numbers", [Op::abs] => One(abs_neg);
+    "where_same", "where(c, x, x) = x", [Op::where_self] => One(where_same);
     "where_known", "where(true, x, y) = x and where(false, x, y) = y",
-        ["aten::where.self"] => One(where_known);
+        [Op::where_self] => One(where_known);
     "both_same", "max(x, x) = x, and so for min and the bitwise and, or",
-        ["aten::maximum", "aten::minimum", "aten::bitwise_and.Tensor", "aten::bitwise_or.Tensor"]
+        [Op::maximum, Op::minimum, Op::bitwise_and_Tensor, Op::bitwise_or_Tensor]
         => One(both_same);
-    "dropout_off", "dropout outside training is the identity", ["aten::dropout"] => One(dropout_off);
+    "dropout_off", "dropout outside training is the identity", [Op::dropout] => One(dropout_off);
 }
 
 fn is_one(s: Scalar) -> bool {
@@ -81,7 +82,7 @@ fn negated(s: &Site<'_>, id: Id) -> Option<Id> {
     if s.float("alpha", 1.0) != 1.0 || s.dtype(id) != dtype || s.dtype(s.tensor(0)?) != dtype {
         return None;
     }
-    s.producer(id, &["aten::neg"])?.tensor(0)
+    s.producer(id, &[Op::neg])?.tensor(0)
 }
 
 fn add_neg(s: &mut Site<'_>) -> Option<Id> {
@@ -108,23 +109,23 @@ fn pow_two(s: &mut Site<'_>) -> Option<Id> {
 }
 
 fn involution(s: &mut Site<'_>) -> Option<Id> {
-    let op = s.call.op.clone();
-    let inner = s.producer(s.tensor(0)?, &[&op])?.tensor(0)?;
+    let op = s.op();
+    let inner = s.producer(s.tensor(0)?, &[op])?.tensor(0)?;
     // logical_not of a number forgets the number, which its dtype shows
     s.exactly(inner)
 }
 
 fn idempotent(s: &mut Site<'_>) -> Option<Id> {
-    let op = s.call.op.clone();
+    let op = s.op();
     let inner = s.tensor(0)?;
-    s.producer(inner, &[&op])?;
+    s.producer(inner, &[op])?;
     s.exactly(inner)
 }
 
 fn abs_neg(s: &mut Site<'_>) -> Option<Id> {
-    let x = s.producer(s.tensor(0)?, &["aten::neg"])?.tensor(0)?;
+    let x = s.producer(s.tensor(0)?, &[Op::neg])?.tensor(0)?;
     // -1 of a u8 is 255, and so is what is absolute of it
-    (s.dtype(x) != DType::U8).then(|| s.unary("aten::abs", x))
+    (s.dtype(x) != DType::U8).then(|| s.unary(Op::abs, x))
 }
 
 fn where_same(s: &mut Site<'_>) -> Option<Id> {

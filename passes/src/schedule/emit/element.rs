@@ -1,11 +1,12 @@
 //! One element at a symbolic index, as instructions.
 
 use super::{AxisOrigin, Emitter, MAX_BODY, MAX_DEPTH, MAX_SCRATCH, RowKey};
+use crate::ir::view::view_strides;
 use crate::ir::{DType, Dims, Scalar};
 use crate::schedule::cost::is_expensive;
 use crate::schedule::group::{Item, Stop};
 use crate::schedule::index::{self, Unsplit};
-use crate::schedule::layout::{compose, resolve, view_strides};
+use crate::schedule::layout::{compose, resolve};
 use crate::schedule::loops::*;
 use crate::schedule::program::{Bounds, Def, Program, V};
 use smallvec::SmallVec;

@@ -1,6 +1,7 @@
 //! Tensors made from numbers and positions.
 
 use super::{CallView, Lowerer};
+use crate::ir::Op;
 use crate::ir::{DType, Scalar};
 use crate::schedule::loops::{BinaryOp, CompareOp};
 use crate::schedule::program::{Def, V};
@@ -8,21 +9,21 @@ use crate::schedule::program::{Def, V};
 impl Lowerer<'_> {
     pub(super) fn create(&mut self, c: &CallView) -> Option<V> {
         let number = match c.op {
-            "aten::full" | "aten::full_like" => c.scalar("fill_value", 1)?,
-            "aten::new_full" => c.scalar("fill_value", 2)?,
-            "aten::fill.Scalar" => c.scalar("value", 1)?,
-            "aten::scalar_tensor" => c.scalar("s", 0)?,
-            "aten::zero" | "aten::zeros" | "aten::zeros_like" | "aten::new_zeros" => Scalar::Int(0),
-            "aten::ones" | "aten::ones_like" | "aten::new_ones" => Scalar::Int(1),
-            "aten::arange" => return self.arange(c, Scalar::Int(0), Scalar::Int(1)),
-            "aten::arange.start" => return self.arange(c, c.scalar("start", 0)?, Scalar::Int(1)),
-            "aten::arange.start_step" => {
-                let step = c.scalar("step", 2).unwrap_or(Scalar::Int(1));
-                return self.arange(c, c.scalar("start", 0)?, step);
+            Op::full | Op::full_like => c.scalar("fill_value")?,
+            Op::new_full => c.scalar("fill_value")?,
+            Op::fill_Scalar => c.scalar("value")?,
+            Op::scalar_tensor => c.scalar("s")?,
+            Op::zero | Op::zeros | Op::zeros_like | Op::new_zeros => Scalar::Int(0),
+            Op::ones | Op::ones_like | Op::new_ones => Scalar::Int(1),
+            Op::arange => return self.arange(c, Scalar::Int(0), Scalar::Int(1)),
+            Op::arange_start => return self.arange(c, c.scalar("start")?, Scalar::Int(1)),
+            Op::arange_start_step => {
+                let step = c.scalar("step").unwrap_or(Scalar::Int(1));
+                return self.arange(c, c.scalar("start")?, step);
             }
-            "aten::eye" | "aten::eye.m" => return self.eye(c),
-            "aten::tril" => return self.triangle(c, CompareOp::Le),
-            "aten::triu" => return self.triangle(c, CompareOp::Ge),
+            Op::eye | Op::eye_m => return self.eye(c),
+            Op::tril => return self.triangle(c, CompareOp::Le),
+            Op::triu => return self.triangle(c, CompareOp::Ge),
             _ => return None,
         };
         Some(self.p.constant(number, c.dtype(), c.sizes()))
@@ -64,7 +65,7 @@ impl Lowerer<'_> {
         let sizes = c.sizes();
         let row = sizes.len().checked_sub(2)?;
         // beyond the corners nothing changes, and positions are to be added to it
-        let diagonal = c.int("diagonal", 1).unwrap_or(0);
+        let diagonal = c.int("diagonal").unwrap_or(0);
         let diagonal = diagonal.clamp(-sizes[row], sizes[row + 1]);
         let r = self.p.push(DType::I64, sizes, Def::Position(row));
         let col = self.p.push(DType::I64, sizes, Def::Position(row + 1));

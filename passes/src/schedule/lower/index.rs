@@ -1,16 +1,18 @@
 //! Operators that address elements: gathers, and tensors put together from pieces.
 
-use super::view::slice_range;
 use super::{CallView, Lowerer, wrap_dim};
-use crate::ir::graph::Arg;
+use crate::ir::Arg;
+use crate::ir::Op;
+use crate::ir::view::Affine;
+use crate::ir::view::slice_range;
 use crate::ir::{DType, Dims, Scalar, layout};
-use crate::schedule::program::{Affine, Bounds, Def, Piece, V};
+use crate::schedule::program::{Bounds, Def, Piece, V};
 use std::cmp::Ordering;
 
 impl Lowerer<'_> {
     pub(super) fn index_op(&mut self, c: &CallView) -> Option<V> {
         match c.op {
-            "aten::embedding" => {
+            Op::embedding => {
                 let (weight, ids) = (self.tensor(c, 0)?, self.tensor(c, 1)?);
                 let rank = c.sizes().len();
                 let ids = self.p.cast(ids, DType::I64);
@@ -18,10 +20,10 @@ impl Lowerer<'_> {
                 let dims = vec![None, Some(rank.checked_sub(1)?)];
                 self.gather(c, weight, ids, dims)
             }
-            "aten::index_select" => {
+            Op::index_select => {
                 let x = self.tensor(c, 0)?;
                 let rank = self.p.sizes(x).len();
-                let dim = wrap_dim(c.int("dim", 1)?, rank)?;
+                let dim = wrap_dim(c.int("dim")?, rank)?;
                 let ids = self.tensor(c, 2)?;
                 if rank == 0 || self.p.sizes(ids).len() != 1 {
                     return None;
@@ -31,10 +33,10 @@ impl Lowerer<'_> {
                 let dims = (0..rank).map(|d| (d != dim).then_some(d)).collect();
                 self.gather(c, x, ids, dims)
             }
-            "aten::gather" => {
+            Op::gather => {
                 let x = self.tensor(c, 0)?;
                 let rank = self.p.sizes(x).len();
-                let dim = wrap_dim(c.int("dim", 1)?, rank)?;
+                let dim = wrap_dim(c.int("dim")?, rank)?;
                 let ids = self.tensor(c, 2)?;
                 if rank == 0 {
                     return None;
@@ -43,23 +45,23 @@ impl Lowerer<'_> {
                 let dims = (0..rank).map(|d| (d != dim).then_some(d)).collect();
                 self.gather(c, x, ids, dims)
             }
-            "aten::index.Tensor" | "aten::_unsafe_index.Tensor" => self.index_tensor(c),
-            "aten::cat" => self.cat(c),
-            "aten::slice_scatter" => {
-                let dim = wrap_dim(c.int("dim", 2).unwrap_or(0), c.sizes().len())?;
-                let step = c.int("step", 5).unwrap_or(1);
+            Op::index_Tensor | Op::_unsafe_index_Tensor => self.index_tensor(c),
+            Op::cat => self.cat(c),
+            Op::slice_scatter => {
+                let dim = wrap_dim(c.int("dim").unwrap_or(0), c.sizes().len())?;
+                let step = c.int("step").unwrap_or(1);
                 let size = *c.sizes().get(dim)?;
-                let (start, len) = slice_range(size, c.int("start", 3), c.int("end", 4), step);
+                let (start, len) = slice_range(size, c.int("start"), c.int("end"), step);
                 let (x, src) = (self.tensor(c, 0)?, self.tensor(c, 1)?);
                 if self.p.sizes(src).get(dim) != Some(&len) {
                     return None;
                 }
                 Some(self.scatter(x, src, dim, start, step))
             }
-            "aten::select_scatter" => {
-                let dim = wrap_dim(c.int("dim", 2)?, c.sizes().len())?;
+            Op::select_scatter => {
+                let dim = wrap_dim(c.int("dim")?, c.sizes().len())?;
                 let size = *c.sizes().get(dim)?;
-                let index = c.int("index", 3)?;
+                let index = c.int("index")?;
                 let index = if index < 0 { index + size } else { index };
                 let (x, src) = (self.tensor(c, 0)?, self.tensor(c, 1)?);
                 let src = self.p.keep_dims(src, &[dim]);
@@ -67,9 +69,9 @@ impl Lowerer<'_> {
                     .contains(&index)
                     .then(|| self.scatter(x, src, dim, index, 1))
             }
-            "aten::diagonal_scatter" => self.diagonal_scatter(c),
-            "aten::as_strided_scatter" => self.as_strided_scatter(c),
-            "aten::constant_pad_nd" => self.filled(c).or_else(|| self.pad(c)),
+            Op::diagonal_scatter => self.diagonal_scatter(c),
+            Op::as_strided_scatter => self.as_strided_scatter(c),
+            Op::constant_pad_nd => self.filled(c).or_else(|| self.pad(c)),
             _ => None,
         }
     }
@@ -215,7 +217,7 @@ impl Lowerer<'_> {
             return None;
         };
         let rank = c.sizes().len();
-        let dim = wrap_dim(c.int("dim", 1).unwrap_or(0), rank)?;
+        let dim = wrap_dim(c.int("dim").unwrap_or(0), rank)?;
         let (mut at, mut pieces) = (0, Vec::new());
         for t in list {
             let src = self.get((*t)?);
@@ -279,7 +281,7 @@ impl Lowerer<'_> {
     /// The numbers of elements before and after each dimension, the last one first, where what they make of `x` has the
     /// result's sizes: those of a graph by hand may be others, which is left to the kernel to refuse.
     pub(super) fn padding(&self, c: &CallView, x: V) -> Option<Vec<i64>> {
-        let pad = c.ints("pad", 1)?;
+        let pad = c.ints("pad")?;
         let sizes = self.p.sizes(x);
         let (padded, out) = (pad.len() / 2, c.sizes());
         if pad.len() % 2 != 0 || padded > sizes.len() || sizes.len() != out.len() {
@@ -298,7 +300,7 @@ impl Lowerer<'_> {
     fn pad(&mut self, c: &CallView) -> Option<V> {
         let mut x = self.tensor(c, 0)?;
         let pad = self.padding(c, x)?;
-        let value = c.scalar("value", 2).unwrap_or(Scalar::Int(0));
+        let value = c.scalar("value").unwrap_or(Scalar::Int(0));
         let out = Dims::from_slice(c.sizes());
         let rank = out.len();
         let mut start = Dims::from_elem(0, rank);

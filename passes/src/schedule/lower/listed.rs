@@ -2,10 +2,12 @@
 //! written down while scheduling. Pads, nearest neighbours, what is rolled, what runs backwards.
 
 use super::{CallView, Lowerer, wrap_dim};
-use crate::ir::graph::Arg;
+use crate::ir::Arg;
+use crate::ir::Op;
+use crate::ir::view::Affine;
 use crate::ir::{DType, Dims, Scalar, layout};
 use crate::positions::{AxisRatio, Outside};
-use crate::schedule::program::{Affine, Bounds, Def, Piece, Source, V};
+use crate::schedule::program::{Bounds, Def, Piece, Source, V};
 
 /// Longer lists stay with the runtime's kernels, which copy long runs faster than a list of positions is read.
 const MAX_LIST: i64 = 1 << 16;
@@ -28,19 +30,19 @@ fn innermost(sizes: &[i64]) -> Option<usize> {
 impl Lowerer<'_> {
     pub(super) fn listed_op(&mut self, c: &CallView) -> Option<V> {
         match c.op {
-            "aten::flip" => self.flip(c),
-            "aten::reflection_pad1d" | "aten::reflection_pad2d" | "aten::reflection_pad3d" => {
+            Op::flip => self.flip(c),
+            Op::reflection_pad1d | Op::reflection_pad2d | Op::reflection_pad3d => {
                 self.padded(c, Outside::Mirror)
             }
-            "aten::replication_pad1d" | "aten::replication_pad2d" | "aten::replication_pad3d" => {
+            Op::replication_pad1d | Op::replication_pad2d | Op::replication_pad3d => {
                 self.padded(c, Outside::Edge)
             }
-            "aten::upsample_nearest1d"
-            | "aten::upsample_nearest2d"
-            | "aten::upsample_nearest3d" => self.nearest(c, false),
-            "aten::_upsample_nearest_exact1d"
-            | "aten::_upsample_nearest_exact2d"
-            | "aten::_upsample_nearest_exact3d" => self.nearest(c, true),
+            Op::upsample_nearest1d | Op::upsample_nearest2d | Op::upsample_nearest3d => {
+                self.nearest(c, false)
+            }
+            Op::_upsample_nearest_exact1d
+            | Op::_upsample_nearest_exact2d
+            | Op::_upsample_nearest_exact3d => self.nearest(c, true),
             _ => None,
         }
     }
@@ -49,7 +51,7 @@ impl Lowerer<'_> {
         let x = self.tensor(c, 0)?;
         let sizes = self.p.get(x).sizes.clone();
         let mut map: Vec<Affine> = (0..sizes.len()).map(Affine::dim).collect();
-        for d in c.ints("dims", 1)? {
+        for d in c.ints("dims")? {
             let d = wrap_dim(d, sizes.len())?;
             let Some(at) = map.get_mut(d) else { continue };
             at.base = (sizes[d] - 1).max(0);
@@ -64,7 +66,7 @@ impl Lowerer<'_> {
     fn padded(&mut self, c: &CallView, outside: Outside) -> Option<V> {
         let mut x = self.tensor(c, 0)?;
         let rank = self.p.sizes(x).len();
-        for (k, around) in c.ints("padding", 1)?.chunks(2).enumerate() {
+        for (k, around) in c.ints("padding")?.chunks(2).enumerate() {
             let &[before, after] = around else {
                 return None;
             };
@@ -82,7 +84,7 @@ impl Lowerer<'_> {
     pub(super) fn filled(&mut self, c: &CallView) -> Option<V> {
         let mut x = self.tensor(c, 0)?;
         let pad = self.padding(c, x)?;
-        let number = c.scalar("value", 2).unwrap_or(Scalar::Int(0));
+        let number = c.scalar("value").unwrap_or(Scalar::Int(0));
         let dtype = self.p.dtype(x);
         if self.p.numel(x) == 0 || c.sizes().contains(&0) {
             return Some(self.p.constant(number, dtype, c.sizes()));
@@ -189,7 +191,7 @@ impl Lowerer<'_> {
         let mut x = self.tensor(c, 0)?;
         let single = self.p.dtype(x) != DType::F64;
         let from = self.p.get(x).sizes.clone();
-        let output = c.ints("output_size", 1)?;
+        let output = c.ints("output_size")?;
         let spatial = output.len();
         if from.len() != spatial + 2 {
             return None;
@@ -203,7 +205,7 @@ impl Lowerer<'_> {
             if !(1..=MAX_LIST).contains(&size) {
                 return None;
             }
-            let factor = match c.arg(names[k], 2 + k) {
+            let factor = match c.arg(names[k]) {
                 Some(Arg::Scalar(s)) => Some(s.as_f64()),
                 _ => None,
             };

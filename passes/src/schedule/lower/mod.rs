@@ -15,9 +15,10 @@ mod view;
 
 use super::program::{Def, OpaqueCall, Program, Source, V};
 use super::{ScheduleError, checks};
-use crate::ir::effects::Effects;
-use crate::ir::graph::{Arg, Constant, Graph, NodeId, NodeKind, TensorMeta, ValueRef};
-use crate::ir::{DType, Scalar, layout};
+use crate::ir::Effects;
+use crate::ir::graph::{Constant, Graph, NodeId, NodeKind, ValueRef};
+use crate::ir::{Arg, TensorMeta};
+use crate::ir::{DType, Op, Scalar, layout};
 use smallvec::{SmallVec, smallvec};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,52 +36,40 @@ pub(crate) struct LoweredGraph {
 
 /// A call as the families read it.
 struct CallView<'a> {
-    op: &'a str,
+    op: Op,
     args: &'a [Arg<ValueRef>],
-    names: &'a [Arc<str>],
     results: &'a [TensorMeta],
     effects: Effects,
 }
 
 impl CallView<'_> {
-    /// The argument of this name, else the one at this position.
-    fn arg(&self, name: &str, position: usize) -> Option<&Arg<ValueRef>> {
-        match self.names.iter().position(|n| &**n == name) {
-            Some(i) => self.args.get(i),
-            None => self
-                .args
-                .get(position)
-                .filter(|_| position < self.args.len()),
-        }
+    /// The argument of this name; `None` where the schema has none, or it is not given.
+    fn arg(&self, name: &str) -> Option<&Arg<ValueRef>> {
+        let i = self.op.schema().arg_index(name)?;
+        self.args.get(i).filter(|a| **a != Arg::None)
     }
 
-    /// The keyword argument of this name.
-    fn named(&self, name: &str) -> Option<&Arg<ValueRef>> {
-        let i = self.names.iter().position(|n| &**n == name)?;
-        self.args.get(i)
+    fn scalar(&self, name: &str) -> Option<Scalar> {
+        self.arg(name)?.as_scalar()
     }
 
-    fn scalar(&self, name: &str, position: usize) -> Option<Scalar> {
-        self.arg(name, position)?.as_scalar()
+    fn int(&self, name: &str) -> Option<i64> {
+        self.arg(name)?.as_int()
     }
 
-    fn int(&self, name: &str, position: usize) -> Option<i64> {
-        self.arg(name, position)?.as_int()
+    fn ints(&self, name: &str) -> Option<Vec<i64>> {
+        self.arg(name)?.as_ints()
     }
 
-    fn ints(&self, name: &str, position: usize) -> Option<Vec<i64>> {
-        self.arg(name, position)?.as_ints()
-    }
-
-    fn text(&self, name: &str, position: usize) -> Option<&str> {
-        match self.arg(name, position)? {
+    fn text(&self, name: &str) -> Option<&str> {
+        match self.arg(name)? {
             Arg::Str(s) => Some(s),
             _ => None,
         }
     }
 
-    fn bool(&self, name: &str, position: usize) -> Option<bool> {
-        self.arg(name, position)?.as_bool()
+    fn bool(&self, name: &str) -> Option<bool> {
+        self.arg(name)?.as_bool()
     }
 
     fn sizes(&self) -> &[i64] {
@@ -94,10 +83,7 @@ impl CallView<'_> {
 
 /// A dimension number, negative ones counted from the end.
 fn wrap_dim(dim: i64, rank: usize) -> Option<usize> {
-    let rank = rank.max(1) as i64;
-    (-rank..rank)
-        .contains(&dim)
-        .then(|| dim.rem_euclid(rank) as usize)
+    crate::ir::view::wrap_dim(dim, rank).ok()
 }
 
 struct Lowerer<'g> {
@@ -242,7 +228,7 @@ impl Lowerer<'_> {
     /// without elements where the call has none.
     fn extern_call(
         &mut self,
-        op: &str,
+        op: Op,
         args: Vec<Arg<u32>>,
         inputs: Vec<V>,
         metas: Vec<TensorMeta>,
@@ -257,7 +243,7 @@ impl Lowerer<'_> {
             results.push(self.p.push(DType::Bool, &[0], made));
         }
         self.p.calls.push(OpaqueCall {
-            op: op.into(),
+            op,
             args,
             inputs,
             after: Vec::new(),
@@ -333,15 +319,14 @@ impl Lowerer<'_> {
             NodeKind::Call(call) => {
                 let (_, args) = self.graph.call_args(id).expect("the node is a call");
                 let view = CallView {
-                    op: &call.op,
+                    op: call.op,
                     args: &args,
-                    names: &call.names,
                     results: &node.results,
                     effects: call.effects,
                 };
                 let known = self.p.values.len();
                 match self.call(&view) {
-                    Some(r) if is_alias(view.op) => r,
+                    Some(r) if view.op.facts().view => r,
                     // what is no view has memory of its own, even where it changes nothing
                     Some(r) => r.into_iter().map(|v| self.owned(v, known)).collect(),
                     None if self.sees_storage(&view) => {
@@ -366,35 +351,6 @@ impl Lowerer<'_> {
         }
         Ok(())
     }
-}
-
-/// Operators whose result shares memory with their operand.
-fn is_alias(op: &str) -> bool {
-    let name = op.strip_prefix("aten::").unwrap_or(op);
-    let base = name.split('.').next().unwrap_or(name);
-    matches!(
-        base,
-        "alias"
-            | "detach"
-            | "lift_fresh"
-            | "view"
-            | "_unsafe_view"
-            | "reshape"
-            | "t"
-            | "transpose"
-            | "permute"
-            | "expand"
-            | "slice"
-            | "select"
-            | "squeeze"
-            | "unsqueeze"
-            | "diagonal"
-            | "as_strided"
-            | "unfold"
-            | "split"
-            | "split_with_sizes"
-            | "unbind"
-    )
 }
 
 fn bytes(elements: &[Scalar], dtype: DType) -> Arc<[u8]> {

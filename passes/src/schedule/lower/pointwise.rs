@@ -1,108 +1,46 @@
 //! Elementwise operators: operands are converted to the promoted dtype and broadcast.
 
 use super::{CallView, Lowerer};
-use crate::ir::graph::{Arg, ValueRef};
+use crate::ir::Arg;
+use crate::ir::Op;
+use crate::ir::graph::ValueRef;
+use crate::ir::prims::{BinaryOp, Class, CompareOp, UnaryOp};
 use crate::ir::promote::{Operand, int_to_float, result_type};
 use crate::ir::{DType, Scalar};
-use crate::schedule::loops::{BinaryOp, CompareOp, UnaryOp};
 use crate::schedule::program::{Def, V};
 
-/// Functions that are floating point for every input.
-fn float_unary(name: &str) -> Option<UnaryOp> {
-    use UnaryOp::*;
-    Some(match name {
-        "sqrt" => Sqrt,
-        "rsqrt" => Rsqrt,
-        "reciprocal" => Reciprocal,
-        "exp" => Exp,
-        "exp2" => Exp2,
-        "expm1" => Expm1,
-        "log" => Log,
-        "log2" => Log2,
-        "log10" => Log10,
-        "log1p" => Log1p,
-        "sin" => Sin,
-        "cos" => Cos,
-        "tan" => Tan,
-        "asin" => Asin,
-        "acos" => Acos,
-        "atan" => Atan,
-        "sinh" => Sinh,
-        "cosh" => Cosh,
-        "asinh" => Asinh,
-        "acosh" => Acosh,
-        "atanh" => Atanh,
-        "tanh" => Tanh,
-        "sigmoid" => Sigmoid,
-        "erf" => Erf,
-        "erfc" => Erfc,
-        "silu" => Silu,
-        _ => return None,
-    })
-}
-
-fn compare_op(name: &str) -> Option<CompareOp> {
-    use CompareOp::*;
-    Some(match name {
-        "eq" => Eq,
-        "ne" => Ne,
-        "lt" => Lt,
-        "le" => Le,
-        "gt" => Gt,
-        "ge" => Ge,
-        _ => return None,
-    })
-}
-
 /// `add` and friends of two `bool` operands are logical.
-fn binary_op(name: &str, dtype: DType) -> Option<BinaryOp> {
+fn of_truth(op: BinaryOp) -> BinaryOp {
     use BinaryOp::*;
-    let logical = dtype == DType::Bool;
-    Some(match name {
-        "add" | "maximum" | "bitwise_or" if logical => LogicalOr,
-        "mul" | "minimum" | "bitwise_and" if logical => LogicalAnd,
-        "bitwise_xor" if logical => LogicalXor,
-        "add" => Add,
-        "sub" => Sub,
-        "mul" => Mul,
-        "maximum" => Maximum,
-        "minimum" => Minimum,
-        "fmod" => Fmod,
-        "remainder" => Remainder,
-        "atan2" => Atan2,
-        "bitwise_and" => BitwiseAnd,
-        "bitwise_or" => BitwiseOr,
-        "bitwise_xor" => BitwiseXor,
-        "bitwise_left_shift" => ShiftLeft,
-        "bitwise_right_shift" => ShiftRight,
-        "logical_and" => LogicalAnd,
-        "logical_or" => LogicalOr,
-        "logical_xor" => LogicalXor,
-        _ => return None,
-    })
+    match op {
+        Add | Maximum | BitwiseOr => LogicalOr,
+        Mul | Minimum | BitwiseAnd => LogicalAnd,
+        BitwiseXor => LogicalXor,
+        other => other,
+    }
 }
 
 impl Lowerer<'_> {
     pub(super) fn pointwise(&mut self, c: &CallView) -> Option<V> {
         match c.op {
-            "prims::convert_element_type" | "aten::_to_copy" => {
+            Op::prims_convert_element_type | Op::_to_copy => {
                 let x = self.tensor(c, 0)?;
                 return Some(match self.p.dtype(x) == c.dtype() {
                     true => self.copy(x),
                     false => self.p.cast(x, c.dtype()),
                 });
             }
-            "aten::clone" | "aten::contiguous" => {
+            Op::clone | Op::contiguous => {
                 let x = self.tensor(c, 0)?;
                 return Some(self.copy(x));
             }
-            "aten::copy" | "aten::fill.Tensor" => {
+            Op::copy | Op::fill_Tensor => {
                 let x = self.tensor(c, 1)?;
                 let x = self.p.cast(x, c.dtype());
                 let x = self.p.expand(x, c.sizes());
                 return Some(self.copy(x));
             }
-            "aten::where.self" => {
+            Op::where_self => {
                 let cond = self.operand(c, 0, DType::Bool)?;
                 let a = self.operand(c, 1, c.dtype())?;
                 let b = self.operand(c, 2, c.dtype())?;
@@ -110,22 +48,10 @@ impl Lowerer<'_> {
             }
             _ => {}
         }
-        let name = c.op.strip_prefix("aten::")?;
-        let (base, overload) = name.split_once('.').unwrap_or((name, ""));
-        match overload {
-            "" => self.unary(c, base).or_else(|| {
-                match matches!(
-                    base,
-                    "maximum" | "minimum" | "atan2" | "logical_and" | "logical_or" | "logical_xor"
-                ) {
-                    true => self.binary(c, base),
-                    false => None,
-                }
-            }),
-            "Tensor" | "Scalar" | "Tensor_mode" | "Scalar_mode" | "Tensor_Tensor"
-            | "Tensor_Scalar" | "Scalar_Tensor" => self.binary(c, base),
-            _ => None,
+        if let Some(op) = UnaryOp::of(c.op) {
+            return self.unary(c, op);
         }
+        self.compare(c).or_else(|| self.binary(c))
     }
 
     /// The same elements in memory of their own.
@@ -165,109 +91,90 @@ impl Lowerer<'_> {
         }
     }
 
-    fn unary(&mut self, c: &CallView, name: &str) -> Option<V> {
-        if let Some(op) = float_unary(name) {
-            let x = self.tensor(c, 0)?;
+    fn unary(&mut self, c: &CallView, op: UnaryOp) -> Option<V> {
+        let x = self.tensor(c, 0)?;
+        if op.class() == Class::Float {
             let x = self.p.cast(x, int_to_float(self.p.dtype(x)));
             return Some(self.p.unary(op, x));
         }
-        let x = self.tensor(c, 0)?;
         let dtype = self.p.dtype(x);
         let sizes = self.p.get(x).sizes.clone();
         let float = dtype.is_floating();
-        Some(match name {
-            "neg" => self.p.unary(UnaryOp::Neg, x),
-            "abs" | "sign" if matches!(dtype, DType::Bool) => x,
-            "abs" if dtype == DType::U8 => x,
-            "abs" => self.p.unary(UnaryOp::Abs, x),
-            "sign" => self.p.unary(UnaryOp::Sign, x),
-            "floor" | "ceil" | "round" | "trunc" if !float => x,
-            "floor" => self.p.unary(UnaryOp::Floor, x),
-            "ceil" => self.p.unary(UnaryOp::Ceil, x),
-            "round" => self.p.unary(UnaryOp::Round, x),
-            "trunc" => self.p.unary(UnaryOp::Trunc, x),
-            "isnan" | "isinf" if !float => self.p.constant(false.into(), DType::Bool, &sizes),
-            "isnan" => self.p.unary(UnaryOp::IsNan, x),
-            "isinf" => self.p.unary(UnaryOp::IsInf, x),
-            "logical_not" => self.p.unary(UnaryOp::LogicalNot, x),
-            "bitwise_not" if dtype == DType::Bool => self.p.unary(UnaryOp::LogicalNot, x),
-            "bitwise_not" if !float => self.p.unary(UnaryOp::BitwiseNot, x),
-            "relu" if float => self.p.unary(UnaryOp::Relu, x),
-            "relu" if dtype.is_integral() => {
+        Some(match op {
+            UnaryOp::Abs | UnaryOp::Sign if dtype == DType::Bool => x,
+            UnaryOp::Abs if dtype == DType::U8 => x,
+            UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Round | UnaryOp::Trunc if !float => x,
+            UnaryOp::IsNan | UnaryOp::IsInf if !float => {
+                self.p.constant(false.into(), DType::Bool, &sizes)
+            }
+            UnaryOp::BitwiseNot if dtype == DType::Bool => self.p.unary(UnaryOp::LogicalNot, x),
+            UnaryOp::Relu if dtype.is_integral() => {
                 let zero = self.p.constant(Scalar::Int(0), dtype, &sizes);
                 self.p.binary(BinaryOp::Maximum, x, zero)
             }
-            "gelu" if float => {
-                let op = match c.arg("approximate", 1) {
-                    Some(Arg::Str(s)) if s == "tanh" => UnaryOp::GeluTanh,
-                    _ => UnaryOp::GeluErf,
-                };
-                self.p.unary(op, x)
+            UnaryOp::GeluErf if float && c.text("approximate") == Some("tanh") => {
+                self.p.unary(UnaryOp::GeluTanh, x)
             }
-            _ => return None,
+            UnaryOp::GeluErf | UnaryOp::Relu if !float => return None,
+            UnaryOp::BitwiseNot if float => return None,
+            _ => self.p.unary(op, x),
         })
     }
 
-    fn binary(&mut self, c: &CallView, name: &str) -> Option<V> {
+    fn compare(&mut self, c: &CallView) -> Option<V> {
+        let op = CompareOp::of(c.op)?;
         let common = self.promoted(c.args.get(..2)?)?;
-        if let Some(op) = compare_op(name) {
-            let a = self.operand(c, 0, common)?;
-            let b = self.operand(c, 1, common)?;
-            return Some(self.p.compare(op, a, b));
-        }
-        match name {
-            "logical_and" | "logical_or" | "logical_xor" => {
+        let a = self.operand(c, 0, common)?;
+        let b = self.operand(c, 1, common)?;
+        Some(self.p.compare(op, a, b))
+    }
+
+    fn binary(&mut self, c: &CallView) -> Option<V> {
+        let op = BinaryOp::of(c.op)?;
+        let common = self.promoted(c.args.get(..2)?)?;
+        let truth = common == DType::Bool;
+        match op {
+            BinaryOp::LogicalAnd | BinaryOp::LogicalOr | BinaryOp::LogicalXor => {
                 let a = self.operand(c, 0, DType::Bool)?;
                 let b = self.operand(c, 1, DType::Bool)?;
-                Some(self.p.binary(binary_op(name, DType::Bool)?, a, b))
+                Some(self.p.binary(op, a, b))
             }
-            "div" => {
-                let mode = match c.named("rounding_mode").or_else(|| c.args.get(2)) {
-                    Some(Arg::Str(s)) => Some(s.as_str()),
-                    _ => None,
-                };
-                let (dtype, op) = match mode {
-                    None => (int_to_float(common), BinaryOp::Div),
-                    Some("floor") => (common, BinaryOp::FloorDiv),
-                    Some("trunc") => (common, BinaryOp::TruncDiv),
-                    Some(_) => return None,
-                };
-                self.with_number(c, op, dtype)
-            }
-            "pow" => {
+            BinaryOp::Div => self.with_number(c, op, int_to_float(common)),
+            BinaryOp::FloorDiv => match c.text("rounding_mode") {
+                None => self.with_number(c, BinaryOp::Div, int_to_float(common)),
+                Some("floor") => self.with_number(c, BinaryOp::FloorDiv, common),
+                Some("trunc") => self.with_number(c, BinaryOp::TruncDiv, common),
+                Some(_) => None,
+            },
+            BinaryOp::Pow => {
                 if let Some(v) = self.small_power(c, common) {
                     return Some(v);
                 }
                 let a = self.operand(c, 0, common)?;
                 let b = self.operand(c, 1, common)?;
-                if common == DType::Bool {
+                if truth {
                     // whatever to the power of nothing is one
                     let none = self.p.unary(UnaryOp::LogicalNot, b);
                     return Some(self.p.binary(BinaryOp::LogicalOr, a, none));
                 }
-                Some(self.p.binary(BinaryOp::Pow, a, b))
+                Some(self.p.binary(op, a, b))
             }
-            "atan2" => {
+            BinaryOp::Atan2 => {
                 let dtype = int_to_float(common);
                 let a = self.operand(c, 0, dtype)?;
                 let b = self.operand(c, 1, dtype)?;
-                Some(self.p.binary(BinaryOp::Atan2, a, b))
+                Some(self.p.binary(op, a, b))
             }
-            "add" | "sub" => {
+            BinaryOp::Mul if !truth => self.with_number(c, op, common),
+            _ => {
                 let a = self.operand(c, 0, common)?;
                 let mut b = self.operand(c, 1, common)?;
-                let alpha = c.scalar("alpha", 2).unwrap_or(Scalar::Int(1));
+                let alpha = c.scalar("alpha").unwrap_or(Scalar::Int(1));
                 if alpha.as_f64() != 1.0 {
                     let alpha = self.p.constant(alpha, common, c.sizes());
                     b = self.p.binary(BinaryOp::Mul, b, alpha);
                 }
-                Some(self.p.binary(binary_op(name, common)?, a, b))
-            }
-            "mul" => self.with_number(c, binary_op(name, common)?, common),
-            _ => {
-                let op = binary_op(name, common)?;
-                let a = self.operand(c, 0, common)?;
-                let b = self.operand(c, 1, common)?;
+                let op = if truth { of_truth(op) } else { op };
                 Some(self.p.binary(op, a, b))
             }
         }

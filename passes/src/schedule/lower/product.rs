@@ -2,11 +2,13 @@
 
 use super::{CallView, Lowerer};
 use crate::ir::Dims;
-use crate::schedule::program::{Affine, Def, Product, V};
+use crate::ir::Op;
+use crate::ir::view::Affine;
+use crate::schedule::program::{Def, Product, V};
 
 impl Lowerer<'_> {
     pub(super) fn product(&mut self, c: &CallView) -> Option<V> {
-        if !matches!(c.op, "aten::mm" | "aten::bmm") {
+        if !matches!(c.op, Op::mm | Op::bmm) {
             return None;
         }
         let (a, b) = (self.tensor(c, 0)?, self.tensor(c, 1)?);

@@ -1,6 +1,7 @@
 //! Reductions.
 
 use super::{CallView, Lowered, Lowerer, wrap_dim};
+use crate::ir::Op;
 use crate::ir::promote::{accumulated, int_to_float};
 use crate::ir::{DType, Dims, Scalar};
 use crate::schedule::loops::{BinaryOp, ReduceOp};
@@ -37,12 +38,10 @@ impl Lowerer<'_> {
     pub(super) fn reduction(&mut self, c: &CallView) -> Option<Lowered> {
         let x = self.tensor(c, 0)?;
         let rank = self.p.sizes(x).len();
-        let name = c.op.strip_prefix("aten::")?;
         let every = || -> SmallVec<[usize; 2]> { (0..rank).collect() };
         // `dim=None` and `dim=[]` mean every dimension
-        let dims = |position: usize| -> Option<SmallVec<[usize; 2]>> {
-            let list = c.arg("dim", position).and_then(|a| a.as_ints());
-            let list = list.unwrap_or_default();
+        let dims = || -> Option<SmallVec<[usize; 2]>> {
+            let list = c.ints("dim").unwrap_or_default();
             if list.is_empty() || rank == 0 {
                 return Some(every());
             }
@@ -53,46 +52,34 @@ impl Lowerer<'_> {
             dims.sort_unstable();
             Some(dims)
         };
-        let keep = c.bool("keepdim", 2).unwrap_or(false);
+        let keep = c.bool("keepdim").unwrap_or(false);
         let one = |v: V| -> Option<Lowered> { Some(smallvec![v]) };
-        match name {
-            "sum" | "prod" => {
-                let op = if name == "sum" {
-                    ReduceOp::Sum
-                } else {
-                    ReduceOp::Prod
-                };
-                one(self.accumulate(c, op, x, every(), false)?)
+        match c.op {
+            Op::sum | Op::sum_dim_IntList => {
+                one(self.accumulate(c, ReduceOp::Sum, x, dims()?, keep)?)
             }
-            "sum.dim_IntList" => one(self.accumulate(c, ReduceOp::Sum, x, dims(1)?, keep)?),
-            "prod.dim_int" => one(self.accumulate(c, ReduceOp::Prod, x, dims(1)?, keep)?),
-            "mean" => one(self.mean(c, x, every(), false)?),
-            "mean.dim" => one(self.mean(c, x, dims(1)?, keep)?),
-            "amax" => one(self.reduced(ReduceOp::Max, x, dims(1)?, keep)?),
-            "amin" => one(self.reduced(ReduceOp::Min, x, dims(1)?, keep)?),
-            "max" if c.args.len() == 1 => one(self.reduced(ReduceOp::Max, x, every(), false)?),
-            "min" if c.args.len() == 1 => one(self.reduced(ReduceOp::Min, x, every(), false)?),
-            "any" | "any.dim" | "any.dims" | "all" | "all.dim" | "all.dims" => {
-                let op = if name.starts_with("any") {
-                    ReduceOp::Any
-                } else {
-                    ReduceOp::All
-                };
-                let dims = if name.contains('.') {
-                    dims(1)?
-                } else {
-                    every()
-                };
-                let keep = keep && name.contains('.');
+            Op::prod | Op::prod_dim_int => {
+                one(self.accumulate(c, ReduceOp::Prod, x, dims()?, keep)?)
+            }
+            Op::mean | Op::mean_dim => one(self.mean(c, x, dims()?, keep)?),
+            Op::amax | Op::max => one(self.reduced(ReduceOp::Max, x, dims()?, keep)?),
+            Op::amin | Op::min => one(self.reduced(ReduceOp::Min, x, dims()?, keep)?),
+            Op::any | Op::any_dim | Op::any_dims => {
                 let x = self.p.cast(x, DType::Bool);
-                one(self.reduced(op, x, dims, keep)?)
+                one(self.reduced(ReduceOp::Any, x, dims()?, keep)?)
             }
-            "argmax" | "argmin" => one(self.arg_reduced(name == "argmax", x, dims(1)?, keep)?),
-            "max.dim" | "min.dim" => {
-                let max = name == "max.dim";
+            Op::all | Op::all_dim | Op::all_dims => {
+                let x = self.p.cast(x, DType::Bool);
+                one(self.reduced(ReduceOp::All, x, dims()?, keep)?)
+            }
+            Op::argmax | Op::argmin => {
+                one(self.arg_reduced(c.op == Op::argmax, x, dims()?, keep)?)
+            }
+            Op::max_dim | Op::min_dim => {
+                let max = c.op == Op::max_dim;
                 let op = if max { ReduceOp::Max } else { ReduceOp::Min };
-                let value = self.reduced(op, x, dims(1)?, keep)?;
-                let index = self.arg_reduced(max, x, dims(1)?, keep)?;
+                let value = self.reduced(op, x, dims()?, keep)?;
+                let index = self.arg_reduced(max, x, dims()?, keep)?;
                 Some(smallvec![value, index])
             }
             _ => None,

@@ -6,10 +6,12 @@
 //! atomic about it and the result is the same each time.
 
 use super::{CallView, Lowerer, wrap_dim};
-use crate::ir::graph::Arg;
+use crate::ir::Arg;
+use crate::ir::Op;
+use crate::ir::view::Affine;
 use crate::ir::{DType, Dims, Scalar, layout};
 use crate::schedule::loops::{BinaryOp, CompareOp, ReduceOp};
-use crate::schedule::program::{Affine, Bounds, Def, Place, Scatter, V};
+use crate::schedule::program::{Bounds, Def, Place, Scatter, V};
 use smallvec::{SmallVec, smallvec};
 
 /// Scatters of fewer elements are not worth more than one piece of work.
@@ -81,10 +83,9 @@ fn blocks(row: i64, points: i64, work: i64) -> i64 {
 
 impl<'g> Lowerer<'g> {
     pub(super) fn scatter_op(&mut self, c: &CallView) -> Option<V> {
-        let name = c.op.strip_prefix("aten::")?;
-        match name {
-            "scatter.src" | "scatter.value" | "scatter.reduce" | "scatter.value_reduce" => {
-                let op = match c.arg("reduce", 4) {
+        match c.op {
+            Op::scatter_src | Op::scatter_value | Op::scatter_reduce | Op::scatter_value_reduce => {
+                let op = match c.arg("reduce") {
                     None => None,
                     Some(Arg::Str(s)) if s == "add" => Some(ReduceOp::Sum),
                     Some(Arg::Str(s)) if s == "multiply" => Some(ReduceOp::Prod),
@@ -92,27 +93,27 @@ impl<'g> Lowerer<'g> {
                 };
                 self.scatter_into(c, c.dtype(), &mut |_, src| smallvec![(src, op)])
             }
-            "scatter_add" => {
+            Op::scatter_add => {
                 // halves are summed in the wider type and rounded once
                 let wide = c.dtype().opmath();
                 let sum = self
                     .scatter_into(c, wide, &mut |_, src| smallvec![(src, Some(ReduceOp::Sum))])?;
                 Some(self.p.cast(sum, c.dtype()))
             }
-            "scatter_reduce.two" => {
-                let keeps = c.bool("include_self", 5).unwrap_or(true);
-                let r = Reduction::new(c.text("reduce", 4)?, c.dtype())?;
+            Op::scatter_reduce_two => {
+                let keeps = c.bool("include_self").unwrap_or(true);
+                let r = Reduction::new(c.text("reduce")?, c.dtype())?;
                 self.reduced_into(c, &r, keeps, &mut |l, base, passes| {
                     l.scatter_along(c, base, passes)
                 })
             }
-            "index_add"
-            | "index_copy"
-            | "index_reduce"
-            | "index_fill.int_Scalar"
-            | "index_fill.int_Tensor" => self.slices_op(c, name),
-            "index_put" | "_unsafe_index_put" | "_index_put_impl" => self.index_put(c),
-            "embedding_dense_backward" => self.embedding_backward(c),
+            Op::index_add
+            | Op::index_copy
+            | Op::index_reduce
+            | Op::index_fill_int_Scalar
+            | Op::index_fill_int_Tensor => self.slices_op(c),
+            Op::index_put | Op::_unsafe_index_put | Op::_index_put_impl => self.index_put(c),
+            Op::embedding_dense_backward => self.embedding_backward(c),
             _ => None,
         }
     }
@@ -189,7 +190,7 @@ impl<'g> Lowerer<'g> {
         let ids = self.positions(ids)?;
         let (x, ids) = (self.vector(x), self.vector(ids));
         let sizes = self.p.get(x).sizes.clone();
-        let d = wrap_dim(c.int("dim", 1)?, sizes.len())?;
+        let d = wrap_dim(c.int("dim")?, sizes.len())?;
         let mut from = self.p.get(ids).sizes.clone();
         let outside = |(k, n): (usize, &i64)| k != d && *n > sizes[k];
         if from.len() != sizes.len() || from.iter().enumerate().any(outside) {
@@ -210,7 +211,7 @@ impl<'g> Lowerer<'g> {
                 }
                 src
             }
-            None => self.p.constant(c.scalar("value", 3)?, c.dtype(), &from),
+            None => self.p.constant(c.scalar("value")?, c.dtype(), &from),
         };
         let passes = passes(self, src);
         let base = match base {
@@ -256,16 +257,16 @@ impl<'g> Lowerer<'g> {
     }
 
     /// Slices along one dimension by a vector of indices.
-    fn slices_op(&mut self, c: &CallView, name: &str) -> Option<V> {
+    fn slices_op(&mut self, c: &CallView) -> Option<V> {
         let dtype = c.dtype();
         let (x, ids) = (self.tensor(c, 0)?, self.tensor(c, 2)?);
         let ids = self.vector(ids);
         if self.p.sizes(ids).len() != 1 {
             return None;
         }
-        let (bounds, long) = match name {
-            "index_fill.int_Scalar" | "index_fill.int_Tensor" => (Bounds::Wrapped, true),
-            "index_copy" => (Bounds::Checked, true),
+        let (bounds, long) = match c.op {
+            Op::index_fill_int_Scalar | Op::index_fill_int_Tensor => (Bounds::Wrapped, true),
+            Op::index_copy => (Bounds::Checked, true),
             _ => (Bounds::Checked, false),
         };
         if long && self.p.dtype(ids) != DType::I64 {
@@ -281,11 +282,11 @@ impl<'g> Lowerer<'g> {
         let ids = self.positions(ids)?;
         let x = self.vector(x);
         let mut sizes = self.p.get(x).sizes.clone();
-        let d = wrap_dim(c.int("dim", 1)?, sizes.len())?;
+        let d = wrap_dim(c.int("dim")?, sizes.len())?;
         sizes[d] = n;
-        let src = match name {
-            "index_fill.int_Scalar" => self.p.constant(c.scalar("value", 3)?, dtype, &sizes),
-            "index_fill.int_Tensor" => {
+        let src = match c.op {
+            Op::index_fill_int_Scalar => self.p.constant(c.scalar("value")?, dtype, &sizes),
+            Op::index_fill_int_Tensor => {
                 let value = self.tensor(c, 3)?;
                 let value = self.p.cast(value, dtype);
                 if !self.p.sizes(value).is_empty() {
@@ -316,9 +317,9 @@ impl<'g> Lowerer<'g> {
             let v = l.put(c, base, &[(d, ids)], &vector, passes, bounds);
             Some(l.p.reshape(v, c.sizes()))
         };
-        match name {
-            "index_add" => {
-                let alpha = c.arg("alpha", 4).and_then(Arg::as_scalar);
+        match c.op {
+            Op::index_add => {
+                let alpha = c.arg("alpha").and_then(Arg::as_scalar);
                 let alpha = alpha.unwrap_or(Scalar::Int(1));
                 let one =
                     matches!(alpha, Scalar::Int(1)) || (dtype == DType::Bool && alpha.as_bool());
@@ -331,9 +332,9 @@ impl<'g> Lowerer<'g> {
                 };
                 put(self, None, smallvec![(src, Some(ReduceOp::Sum))])
             }
-            "index_reduce" => {
-                let reduce = c.text("reduce", 4).filter(|r| *r != "sum")?;
-                let keeps = c.bool("include_self", 5).unwrap_or(true);
+            Op::index_reduce => {
+                let reduce = c.text("reduce").filter(|r| *r != "sum")?;
+                let keeps = c.bool("include_self").unwrap_or(true);
                 let r = Reduction::new(reduce, dtype)?;
                 self.reduced_into(c, &r, keeps, &mut |l, base, passes| {
                     let passes = passes(l, src);
@@ -349,7 +350,7 @@ impl<'g> Lowerer<'g> {
         let Arg::Tensors(list) = c.args.get(1)? else {
             return None;
         };
-        let accumulate = c.bool("accumulate", 3).unwrap_or(false);
+        let accumulate = c.bool("accumulate").unwrap_or(false);
         let rank = self.p.sizes(x).len();
         let mut ids: Vec<(usize, V)> = Vec::new();
         let mut places = Dims::new();
@@ -386,10 +387,10 @@ impl<'g> Lowerer<'g> {
     /// The gradient of an embedding: each row is added to that of its index.
     fn embedding_backward(&mut self, c: &CallView) -> Option<V> {
         let (grad, ids) = (self.tensor(c, 0)?, self.tensor(c, 1)?);
-        let padding = c.int("padding_idx", 3)?;
+        let padding = c.int("padding_idx")?;
         let (n, width) = (self.p.numel(ids), *c.sizes().get(1)?);
         let dtype = c.dtype();
-        if c.bool("scale_grad_by_freq", 4)?
+        if c.bool("scale_grad_by_freq")?
             || !dtype.is_floating()
             || self.p.numel(grad) != n * width
             || layout::numel(c.sizes()) == 0

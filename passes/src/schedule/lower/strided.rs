@@ -1,9 +1,11 @@
 //! Operators that see the storage of their operand: `as_strided`, its inverse, and that of `diagonal`.
 
 use super::{CallView, Lowerer, wrap_dim};
-use crate::ir::graph::{Arg, TensorMeta};
+use crate::ir::Op;
+use crate::ir::view::Affine;
+use crate::ir::{Arg, TensorMeta};
 use crate::ir::{Dims, Scalar, layout};
-use crate::schedule::program::{Affine, V};
+use crate::schedule::program::V;
 
 /// The dimensions of a dense tensor from the slowest to the fastest; `None` where its elements do not
 /// fill a block of storage.
@@ -58,8 +60,8 @@ impl Lowerer<'_> {
     /// the storage.
     pub(super) fn strided_call(&mut self, c: &CallView) -> Option<V> {
         let scatters = match c.op {
-            "aten::as_strided" => false,
-            "aten::as_strided_scatter" => true,
+            Op::as_strided => false,
+            Op::as_strided_scatter => true,
             _ => return None,
         };
         let (x, m) = (self.tensor(c, 0)?, self.meta(c, 0)?.clone());
@@ -73,7 +75,7 @@ impl Lowerer<'_> {
         let x = self.permuted(x, &order)?;
         let ordered = row_major(self.p.sizes(x));
         let args = vec![Arg::Tensor(0), Arg::None];
-        let x = self.extern_call("aten::clone", args, vec![x], vec![ordered])[0];
+        let x = self.extern_call(Op::clone, args, vec![x], vec![ordered])[0];
         let flat = self.p.reshape(x, &[m.numel()]);
         let mut args = vec![Arg::Tensor(0)];
         let (mut inputs, sizes) = (vec![flat], m.numel());
@@ -81,10 +83,9 @@ impl Lowerer<'_> {
             args.push(Arg::Tensor(1));
             inputs.push(self.tensor(c, 1)?);
         }
-        let geometry = args.len();
-        args.push(Arg::Ints(c.ints("size", geometry)?));
-        args.push(Arg::Ints(c.ints("stride", geometry + 1)?));
-        let offset = c.int("storage_offset", geometry + 2).unwrap_or(0);
+        args.push(Arg::Ints(c.ints("size")?));
+        args.push(Arg::Ints(c.ints("stride")?));
+        let offset = c.int("storage_offset").unwrap_or(0);
         args.push(Arg::Scalar(Scalar::Int(offset)));
         if scatters {
             let flat = self.extern_call(c.op, args, inputs, vec![row_major(&[sizes])])[0];
@@ -97,8 +98,8 @@ impl Lowerer<'_> {
     /// operands of calls do.
     pub(super) fn sees_storage(&self, c: &CallView) -> bool {
         let seen = match c.op {
-            "aten::as_strided" => c.results.first(),
-            "aten::as_strided_scatter" => self.meta(c, 1),
+            Op::as_strided => c.results.first(),
+            Op::as_strided_scatter => self.meta(c, 1),
             _ => None,
         };
         let lies = |m: &TensorMeta| layout::is_contiguous(&m.sizes, &m.strides);
@@ -107,8 +108,8 @@ impl Lowerer<'_> {
 
     pub(super) fn as_strided(&mut self, c: &CallView) -> Option<V> {
         let (x, m) = (self.tensor(c, 0)?, self.meta(c, 0)?.clone());
-        let strides = c.ints("stride", 2)?;
-        let offset = c.int("storage_offset", 3).unwrap_or(0);
+        let strides = c.ints("stride")?;
+        let offset = c.int("storage_offset").unwrap_or(0);
         let extent = layout::storage_extent(c.sizes(), &strides, offset);
         if extent > m.numel() || offset < 0 || c.sizes().contains(&0) {
             return None;
@@ -125,8 +126,8 @@ impl Lowerer<'_> {
     pub(super) fn as_strided_scatter(&mut self, c: &CallView) -> Option<V> {
         let (x, m) = (self.tensor(c, 0)?, self.meta(c, 0)?.clone());
         let src = self.tensor(c, 1)?;
-        let (sizes, strides) = (c.ints("size", 2)?, c.ints("stride", 3)?);
-        let offset = c.int("storage_offset", 4).unwrap_or(0);
+        let (sizes, strides) = (c.ints("size")?, c.ints("stride")?);
+        let offset = c.int("storage_offset").unwrap_or(0);
         if sizes.contains(&0) || sizes.len() != strides.len() || offset < 0 {
             return None;
         }
@@ -163,9 +164,9 @@ impl Lowerer<'_> {
     pub(super) fn diagonal_scatter(&mut self, c: &CallView) -> Option<V> {
         let (x, src) = (self.tensor(c, 0)?, self.tensor(c, 1)?);
         let rank = c.sizes().len();
-        let offset = c.int("offset", 2).unwrap_or(0);
-        let a = wrap_dim(c.int("dim1", 3).unwrap_or(0), rank)?;
-        let b = wrap_dim(c.int("dim2", 4).unwrap_or(1), rank)?;
+        let offset = c.int("offset").unwrap_or(0);
+        let a = wrap_dim(c.int("dim1").unwrap_or(0), rank)?;
+        let b = wrap_dim(c.int("dim2").unwrap_or(1), rank)?;
         if c.sizes().contains(&0) || self.p.sizes(src).contains(&0) {
             return Some(x);
         }

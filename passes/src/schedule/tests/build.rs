@@ -1,7 +1,8 @@
 //! Graphs written in a few lines.
 
-use crate::ir::graph::{Arg, Graph, TensorMeta, ValueRef};
-use crate::ir::{DType, Scalar, layout};
+use crate::ir::graph::{Graph, ValueRef};
+use crate::ir::{Arg, TensorMeta};
+use crate::ir::{DType, Op, Scalar, layout};
 use crate::schedule::loops::Schedule;
 use crate::schedule::{ScheduleOptions, schedule, verify_schedule};
 
@@ -21,6 +22,12 @@ pub(super) fn s(x: impl Into<Scalar>) -> Arg<ValueRef> {
 
 pub(super) fn ints(v: &[i64]) -> Arg<ValueRef> {
     Arg::Ints(v.to_vec())
+}
+
+/// Adds a call of the operator of this name.
+pub(super) fn add(g: &mut Graph, op: &str, args: Vec<Arg<ValueRef>>, meta: TensorMeta) -> ValueRef {
+    let op = Op::named(op).unwrap_or_else(|| panic!("no operator `{op}`"));
+    g.call(op, args, [meta]).expect("its arguments")
 }
 
 impl B {
@@ -48,7 +55,7 @@ impl B {
         sizes: &[i64],
     ) -> ValueRef {
         let meta = TensorMeta::contiguous(dtype, sizes);
-        self.g.call(op, &[], args, vec![meta])
+        add(&mut self.g, op, args, meta)
     }
 
     /// A unary operator that keeps dtype and shape.
@@ -90,7 +97,7 @@ impl B {
         let mut meta = self.meta(x);
         meta.sizes = sizes.into();
         meta.strides = strides.into();
-        self.g.call(op, &[], args, vec![meta])
+        add(&mut self.g, op, args, meta)
     }
 
     pub(super) fn t(&mut self, x: ValueRef) -> ValueRef {

@@ -1,11 +1,13 @@
 //! Checks on data are made whether or not anybody uses what is checked, and effects wait for them.
 
-use crate::ir::graph::Graph;
+use crate::ir::{self, graph::Graph};
 use crate::schedule::loops::{Extern, Op, Schedule, Step};
 use crate::schedule::{ScheduleOptions, schedule, verify_schedule};
 
 fn planned(body: &str) -> Schedule {
     let text = format!("graph(%x: f32[8,3], %i: i64[4,3], %n: i64[8]) {{\n{body}\n}}\n");
+    let log = "my::log(Tensor x) -> ()".parse().expect("a schema");
+    ir::Op::define(&log, &[] as &[&str]);
     let graph = Graph::parse(&text).expect("graph text");
     let plan = schedule(&graph, &ScheduleOptions::default()).expect("a plan");
     verify_schedule(&plan).expect("a valid schedule");

@@ -1,6 +1,7 @@
 //! Evaluates graphs node by node: what schedules are compared with.
 
-use crate::ir::graph::{Arg, Constant, Graph, NodeKind, ValueRef};
+use crate::ir::Arg;
+use crate::ir::graph::{Constant, Graph, NodeKind, ValueRef};
 use crate::ir::{DType, Scalar, layout};
 use std::collections::HashMap;
 
@@ -132,7 +133,10 @@ fn float(name: &str, f: f64) -> Option<f64> {
 
 /// The results of one operator; dtype and sizes of the first one are given.
 pub(super) fn eval_op(op: &str, args: &[Arg<Tensor>], dtype: DType, sizes: &[i64]) -> Vec<Tensor> {
-    let name = op.strip_prefix("aten::").unwrap_or(op);
+    let name = op
+        .strip_prefix("aten::")
+        .or_else(|| op.strip_prefix("mine::"))
+        .unwrap_or(op);
     let tensor = |i: usize| args[i].as_tensor().expect("a tensor");
     let int = |i: usize| args[i].as_int().expect("an integer");
     let element = |i: usize, at: &[i64]| match &args[i] {
@@ -441,7 +445,7 @@ pub(super) fn eval(graph: &Graph, inputs: &[Tensor], parameters: &[Tensor]) -> V
                 let args: Vec<Arg<Tensor>> =
                     args.iter().map(|a| a.map(|v| values[v].clone())).collect();
                 let m = &node.results[0];
-                eval_op(&op, &args, m.dtype, &m.sizes)
+                eval_op(op.name(), &args, m.dtype, &m.sizes)
             }
         };
         for (index, t) in results.into_iter().enumerate() {
@@ -449,9 +453,5 @@ pub(super) fn eval(graph: &Graph, inputs: &[Tensor], parameters: &[Tensor]) -> V
             values.insert(ValueRef { node: id, index }, t);
         }
     }
-    graph
-        .outputs()
-        .into_iter()
-        .map(|v| values[&v].clone())
-        .collect()
+    graph.outputs().iter().map(|v| values[v].clone()).collect()
 }

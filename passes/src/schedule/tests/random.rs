@@ -6,7 +6,8 @@ mod views;
 
 use super::eval::{Tensor, eval};
 use super::interp::{Cells, run};
-use crate::ir::graph::{Arg, Graph, TensorMeta};
+use crate::ir::graph::Graph;
+use crate::ir::{Arg, TensorMeta};
 use crate::ir::{DType, Scalar, layout};
 use crate::schedule::{ScheduleOptions, schedule, verify_schedule};
 use generate::{Gen, Rng};

@@ -1,10 +1,11 @@
 //! The schedule verifier finds what is wrong; graphs that make no sense are errors.
 
 use super::build::{B, ints, s, t};
+use crate::ir::TensorMeta;
 use crate::ir::graph::Constant;
-use crate::ir::graph::TensorMeta;
 use crate::ir::{DType, Dims};
 use crate::schedule::loops::*;
+use crate::schedule::tests::build::add;
 use crate::schedule::{ScheduleError, ScheduleOptions, schedule, verify_schedule};
 
 fn softmax_then_product() -> Schedule {
@@ -151,7 +152,7 @@ fn a_result_without_elements_has_no_bytes_whatever_its_strides() {
             ..TensorMeta::contiguous(DType::F32, sizes)
         };
         let x = b.g.input("x", meta.clone());
-        let y = b.g.call("aten::exp", &[], vec![t(x)], vec![meta.clone()]);
+        let y = add(&mut b.g, "aten::exp", vec![t(x)], meta.clone());
         let plan = b.schedule(&[y]);
         for buffer in &plan.buffers {
             let bytes = buffer.len * buffer.dtype.size();

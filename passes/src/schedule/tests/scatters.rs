@@ -2,7 +2,8 @@
 
 use super::build::{B, s, t};
 use super::eval::Tensor;
-use crate::ir::graph::{Arg, TensorMeta, ValueRef};
+use crate::ir::graph::ValueRef;
+use crate::ir::{Arg, TensorMeta};
 use crate::ir::{DType, Scalar};
 use crate::schedule::loops::*;
 use crate::schedule::verify_schedule;

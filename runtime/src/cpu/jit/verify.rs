@@ -3,7 +3,7 @@
 use super::JitError;
 use super::analyse::operands;
 use straightline_passes::ir::DType;
-use straightline_passes::ir::graph::TensorMeta;
+use straightline_passes::ir::TensorMeta;
 use straightline_passes::schedule::loops::{
     BufferKind, Index, Kernel, Mem, Op, OutputBinding, Schedule, Stage, Step, UnaryOp, Val,
 };

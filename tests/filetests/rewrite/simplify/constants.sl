@@ -40,7 +40,7 @@ graph(%x: f32[2]) {
   %b: f32[2] = aten::mul.Scalar(%l, other=2.0)
   %c: f64[2] = prims::convert_element_type(%l, dtype=f64)
   %d: f32[1,2] = aten::unsqueeze(%l, dim=0)
-  %e: f32[2] = aten::empty(size=[2], dtype=f32, layout=none, device=cpu, pin_memory=none, memory_format=none)
+  %e: f32[2] = aten::empty.memory_format(size=[2], dtype=f32, layout=none, device=cpu, pin_memory=none, memory_format=none)
   return %a, %b, %c, %d, %e
 }
 // check: aten::neg

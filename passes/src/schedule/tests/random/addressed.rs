@@ -1,8 +1,9 @@
 //! Operators that put tensors together from pieces, and those that pick elements.
 
 use super::generate::Gen;
+use crate::ir::Arg;
 use crate::ir::Scalar;
-use crate::ir::graph::{Arg, ValueRef};
+use crate::ir::graph::ValueRef;
 
 impl Gen {
     pub(super) fn pieces(&mut self, x: ValueRef) -> Option<ValueRef> {

@@ -1,8 +1,11 @@
 //! The generator: operators strung together at random.
 
-use crate::ir::graph::{Arg, Graph, TensorMeta, ValueRef};
+use crate::ir::Op;
+use crate::ir::graph::{Graph, ValueRef};
 use crate::ir::promote::{Operand, result_type};
+use crate::ir::{Arg, TensorMeta};
 use crate::ir::{DType, Device, Dims, Scalar, layout};
+use crate::schedule::tests::build::add;
 
 pub(super) struct Rng(pub(super) u64);
 
@@ -91,7 +94,7 @@ impl Gen {
         sizes: &[i64],
     ) -> ValueRef {
         let meta = TensorMeta::contiguous(dtype, sizes);
-        self.g.call(op, &[], args, vec![meta])
+        add(&mut self.g, op, args, meta)
     }
 
     pub(super) fn viewed(
@@ -105,7 +108,7 @@ impl Gen {
         let mut meta = self.meta(x);
         meta.sizes = sizes[..].into();
         meta.strides = strides[..].into();
-        self.g.call(op, &[], args, vec![meta])
+        add(&mut self.g, op, args, meta)
     }
 
     pub(super) fn binary(&mut self, op: &str, a: ValueRef, b: ValueRef) -> Option<ValueRef> {
@@ -267,7 +270,14 @@ impl Gen {
                 Some(self.call("aten::where.self", args, dtype, &sizes))
             }
             20 => match self.r.below(4) {
-                0 => Some(self.unary("aten::mystery", x)),
+                0 => {
+                    // one that has no loops, and no checks or effects either
+                    let schema = "mine::mystery(Tensor x) -> Tensor"
+                        .parse()
+                        .expect("a schema");
+                    Op::define(&schema, &["pure"]);
+                    Some(self.unary("mine::mystery", x))
+                }
                 1 if rank >= 2 => {
                     let args = vec![Arg::Tensor(x), Arg::Scalar(Scalar::Int(0))];
                     Some(self.call("aten::tril", args, m.dtype, &m.sizes))

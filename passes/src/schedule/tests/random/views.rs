@@ -1,9 +1,10 @@
 //! Views of values.
 
 use super::generate::{Gen, SIZES};
+use crate::ir::Arg;
 use crate::ir::Scalar;
-use crate::ir::graph::{Arg, ValueRef};
-use crate::schedule::layout::view_strides;
+use crate::ir::graph::ValueRef;
+use crate::ir::view::view_strides;
 
 impl Gen {
     pub(super) fn some_view(&mut self, x: ValueRef) -> Option<ValueRef> {

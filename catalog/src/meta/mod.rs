@@ -1,0 +1,144 @@
+//! Why operands and arguments are not those of an operator, as far as that can be said without data.
+
+use crate::{Dims, Op};
+
+/// The class of PyTorch's error.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ErrorClass {
+    /// `RuntimeError`.
+    Runtime,
+    /// `IndexError`.
+    Index,
+}
+
+/// What does not fit. The texts are PyTorch's where people know them.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum MetaError {
+    /// A dimension that the tensor does not have.
+    #[error(
+        "Dimension out of range (expected to be in range of [{}, {}], but got {dim})",
+        -(*rank.max(&1) as i64), *rank.max(&1) as i64 - 1
+    )]
+    Dim {
+        /// The dimension.
+        dim: i64,
+        /// How many there are.
+        rank: usize,
+    },
+    /// A dimension that is named twice.
+    #[error("dimension {dim} appears twice in {dims:?}")]
+    RepeatedDim {
+        /// The operator.
+        op: Op,
+        /// The dimension.
+        dim: usize,
+        /// All of them.
+        dims: Vec<i64>,
+    },
+    /// A tensor of more, or of fewer, dimensions than the operator takes.
+    #[error("expected a tensor of {expected} dimensions, but it has {found}")]
+    Rank {
+        /// The operator.
+        op: Op,
+        /// How many it takes.
+        expected: &'static str,
+        /// How many there are.
+        found: usize,
+    },
+    /// An operator that takes one number for each dimension.
+    #[error("expected {expected} dimensions, one for each of the tensor's, but got {found}")]
+    Count {
+        /// The operator.
+        op: Op,
+        /// The dimensions.
+        expected: usize,
+        /// The numbers.
+        found: usize,
+    },
+    /// An argument whose value makes no sense.
+    #[error("{name} must be {expected}, but got {found}")]
+    Value {
+        /// The operator.
+        op: Op,
+        /// The argument.
+        name: &'static str,
+        /// What it may be.
+        expected: &'static str,
+        /// What it is.
+        found: i64,
+    },
+    /// A position beyond a dimension.
+    #[error("index {index} out of range for tensor of size {sizes:?} at dimension {dim}")]
+    Position {
+        /// The operator.
+        op: Op,
+        /// The position.
+        index: i64,
+        /// The tensor's sizes.
+        sizes: Dims,
+        /// The dimension.
+        dim: usize,
+    },
+    /// Sizes with another number of elements.
+    #[error("shape '{to:?}' is invalid for input of size {numel}")]
+    ViewCount {
+        /// The sizes asked for.
+        to: Dims,
+        /// The number of elements.
+        numel: i64,
+    },
+    /// A size of -1 that could be any.
+    #[error(
+        "cannot reshape tensor of 0 elements into shape {to:?} because the unspecified dimension size -1 can be any \
+         value and is ambiguous"
+    )]
+    Ambiguous {
+        /// The sizes asked for.
+        to: Dims,
+    },
+    /// More than one size of -1.
+    #[error("only one dimension can be inferred, found {to:?}")]
+    TwoInferred {
+        /// The sizes asked for.
+        to: Dims,
+    },
+    /// A negative size, or more elements than can be counted.
+    #[error("the sizes {0:?} are not those of a tensor")]
+    Sizes(Dims),
+    /// Strides under which the elements cannot be seen in these sizes.
+    #[error(
+        "view size is not compatible with input tensor's size and stride (at least one dimension of {sizes:?} with strides \
+         {strides:?} spans across two contiguous subspaces). Use .reshape(...) instead."
+    )]
+    Strides {
+        /// The tensor's sizes.
+        sizes: Dims,
+        /// Its strides.
+        strides: Dims,
+    },
+    /// Sizes that a tensor cannot be expanded to.
+    #[error("a tensor of sizes {from:?} cannot be expanded to {to:?}: {why}")]
+    Expand {
+        /// The tensor's sizes.
+        from: Dims,
+        /// The sizes asked for.
+        to: Dims,
+        /// What is the matter.
+        why: &'static str,
+    },
+}
+
+impl MetaError {
+    /// The class of PyTorch's error.
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            MetaError::Dim { .. } | MetaError::Position { .. } => ErrorClass::Index,
+            MetaError::Rank {
+                op: Op::slice_Tensor | Op::select_int,
+                found: 0,
+                ..
+            } => ErrorClass::Index,
+            _ => ErrorClass::Runtime,
+        }
+    }
+}

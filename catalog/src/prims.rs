@@ -1,0 +1,219 @@
+//! The elementary functions of single elements: what loops are made of.
+//!
+//! One row says all that is known of a function beside its body, which is written once over vector primitives
+//! (`runtime/src/cpu/math/functions`): its name, the operators that compute it, the dtypes that it takes, its cost. The
+//! enums, the names in both directions and the costs come from here.
+
+use crate::Op;
+
+/// Which operands a function takes, and what it makes of them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Class {
+    /// Floats; integers are converted to floats first.
+    Float,
+    /// Numbers of one dtype, which the result has.
+    Number,
+    /// Integers and truth values, bit by bit.
+    Bits,
+    /// Anything, as a truth value or compared; the result is `bool`.
+    Truth,
+}
+
+macro_rules! prims {
+    ($($(#[$doc:meta])* $name:ident {
+        $($(#[$of:meta])* $variant:ident $text:ident $class:ident $cost:literal [$($op:ident),*];)*
+    })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[allow(missing_docs, reason = "PyTorch's names")]
+        pub enum $name { $($(#[$of])* $variant,)* }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: &[$name] = &[$($name::$variant),*];
+
+            /// The name, as loops print it.
+            pub fn name(self) -> &'static str {
+                match self { $($name::$variant => stringify!($text),)* }
+            }
+
+            /// Which operands it takes.
+            pub fn class(self) -> Class {
+                match self { $($name::$variant => Class::$class,)* }
+            }
+
+            /// The work of one element, as a multiple of an addition.
+            pub fn cost(self) -> u32 {
+                match self { $($name::$variant => $cost,)* }
+            }
+
+            /// The operators that compute it, the one that rewriting writes first.
+            pub fn ops(self) -> &'static [Op] {
+                match self { $($name::$variant => &[$(Op::$op),*],)* }
+            }
+
+            /// The function that an operator computes, whatever else its arguments ask for.
+            pub fn of(op: Op) -> Option<$name> {
+                match op {
+                    $($(Op::$op => Some($name::$variant),)*)*
+                    _ => None,
+                }
+            }
+        }
+    )*};
+}
+
+prims! {
+    /// Functions of one value. Those of floats follow IEEE 754 and PyTorch (NaN propagates).
+    UnaryOp {
+        Neg neg Number 1 [neg];
+        Abs abs Number 1 [abs];
+        Sign sign Number 2 [sign];
+        Sqrt sqrt Float 4 [sqrt];
+        Rsqrt rsqrt Float 6 [rsqrt];
+        Reciprocal reciprocal Float 4 [reciprocal];
+        Exp exp Float 10 [exp];
+        Exp2 exp2 Float 10 [exp2];
+        Expm1 expm1 Float 14 [expm1];
+        Log log Float 14 [log];
+        Log2 log2 Float 14 [log2];
+        Log10 log10 Float 14 [log10];
+        Log1p log1p Float 14 [log1p];
+        Sin sin Float 14 [sin];
+        Cos cos Float 14 [cos];
+        Tan tan Float 18 [tan];
+        Asin asin Float 18 [asin];
+        Acos acos Float 18 [acos];
+        Atan atan Float 18 [atan];
+        Sinh sinh Float 18 [sinh];
+        Cosh cosh Float 18 [cosh];
+        Asinh asinh Float 18 [asinh];
+        Acosh acosh Float 18 [acosh];
+        Atanh atanh Float 18 [atanh];
+        Tanh tanh Float 14 [tanh];
+        Sigmoid sigmoid Float 10 [sigmoid];
+        Erf erf Float 18 [erf];
+        Erfc erfc Float 18 [erfc];
+        Floor floor Number 1 [floor];
+        Ceil ceil Number 1 [ceil];
+        /// Half to even.
+        Round round Number 1 [round];
+        Trunc trunc Number 1 [trunc];
+        /// Floats only.
+        IsNan is_nan Truth 1 [isnan];
+        /// Floats only.
+        IsInf is_inf Truth 1 [isinf];
+        /// `x == 0`.
+        LogicalNot logical_not Truth 1 [logical_not];
+        /// Integers: bits; `bool`: logical.
+        BitwiseNot bitwise_not Bits 1 [bitwise_not];
+        Relu relu Number 1 [relu];
+        /// `0.5 x (1 + erf(x / sqrt 2))`.
+        GeluErf gelu_erf Number 18 [gelu];
+        /// The tanh approximation.
+        GeluTanh gelu_tanh Number 18 [];
+        Silu silu Float 10 [silu];
+    }
+
+    /// Functions of two values of one dtype, which the result has.
+    BinaryOp {
+        Add add Number 1 [add_Tensor, add_Scalar];
+        Sub sub Number 1 [sub_Tensor, sub_Scalar];
+        Mul mul Number 1 [mul_Tensor, mul_Scalar];
+        /// Floats: IEEE division. Integers never get here (true division converts to floats first).
+        Div div Float 4 [div_Tensor, div_Scalar];
+        /// `div(rounding_mode="floor")`; integer division by zero is reported by the kernel.
+        FloorDiv floor_div Number 4 [div_Tensor_mode, div_Scalar_mode];
+        /// `div(rounding_mode="trunc")`.
+        TruncDiv trunc_div Number 4 [];
+        /// Sign of the dividend (C `fmod`).
+        Fmod fmod Number 10 [fmod_Tensor, fmod_Scalar];
+        /// Sign of the divisor (Python `%`).
+        Remainder remainder Number 10 [remainder_Tensor, remainder_Scalar];
+        Pow pow Number 24 [pow_Tensor_Tensor, pow_Tensor_Scalar, pow_Scalar];
+        Atan2 atan2 Float 24 [atan2];
+        /// NaN propagates.
+        Maximum maximum Number 1 [maximum];
+        /// NaN propagates.
+        Minimum minimum Number 1 [minimum];
+        BitwiseAnd bitwise_and Bits 1 [bitwise_and_Tensor, bitwise_and_Scalar];
+        BitwiseOr bitwise_or Bits 1 [bitwise_or_Tensor, bitwise_or_Scalar];
+        BitwiseXor bitwise_xor Bits 1 [bitwise_xor_Tensor, bitwise_xor_Scalar];
+        /// `bool` operands.
+        LogicalAnd logical_and Truth 1 [logical_and];
+        /// `bool` operands.
+        LogicalOr logical_or Truth 1 [logical_or];
+        /// `bool` operands.
+        LogicalXor logical_xor Truth 1 [logical_xor];
+        /// By a negative amount, or by one no less than the number of bits: 0.
+        ShiftLeft shift_left Bits 1 [bitwise_left_shift_Tensor, bitwise_left_shift_Tensor_Scalar, bitwise_left_shift_Scalar_Tensor];
+        /// By a negative amount, or by one no less than the number of bits: 0, or -1 of a negative number.
+        ShiftRight shift_right Bits 1 [bitwise_right_shift_Tensor, bitwise_right_shift_Tensor_Scalar, bitwise_right_shift_Scalar_Tensor];
+    }
+
+    /// Comparisons of two values of one dtype. Ordered, but `Ne` is true for NaN.
+    CompareOp {
+        Eq eq Truth 1 [eq_Tensor, eq_Scalar];
+        Ne ne Truth 1 [ne_Tensor, ne_Scalar];
+        Lt lt Truth 1 [lt_Tensor, lt_Scalar];
+        Le le Truth 1 [le_Tensor, le_Scalar];
+        Gt gt Truth 1 [gt_Tensor, gt_Scalar];
+        Ge ge Truth 1 [ge_Tensor, ge_Scalar];
+    }
+
+    /// Reductions.
+    ReduceOp {
+        Sum sum Number 1 [sum_dim_IntList, sum];
+        Prod prod Number 1 [prod_dim_int, prod];
+        /// NaN propagates; the identity is the smallest value of the dtype.
+        Max max Number 1 [amax];
+        /// NaN propagates.
+        Min min Number 1 [amin];
+        /// `bool`.
+        Any any Truth 1 [any_dim, any_dims, any];
+        /// `bool`.
+        All all Truth 1 [all_dim, all_dims, all];
+    }
+}
+
+impl BinaryOp {
+    /// Whether integers can not be divided by zero with it.
+    pub fn is_division(self) -> bool {
+        use BinaryOp::{FloorDiv, Fmod, Remainder, TruncDiv};
+        matches!(self, FloorDiv | TruncDiv | Fmod | Remainder)
+    }
+
+    /// Whether of half types it takes a number as the type of arithmetic has it, without rounding it first, as PyTorch's
+    /// kernels of products and quotients do.
+    pub fn keeps_number(self) -> bool {
+        use BinaryOp::{Div, FloorDiv, Mul, TruncDiv};
+        matches!(self, Mul | Div | FloorDiv | TruncDiv)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_operator_computes_one_function() {
+        for f in UnaryOp::ALL {
+            assert!(
+                f.ops().iter().all(|op| UnaryOp::of(*op) == Some(*f)),
+                "{f:?}"
+            );
+        }
+        for f in BinaryOp::ALL {
+            assert!(
+                f.ops().iter().all(|op| BinaryOp::of(*op) == Some(*f)),
+                "{f:?}"
+            );
+        }
+        for f in CompareOp::ALL {
+            assert!(
+                f.ops().iter().all(|op| CompareOp::of(*op) == Some(*f)),
+                "{f:?}"
+            );
+        }
+    }
+}

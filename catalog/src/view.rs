@@ -1,0 +1,823 @@
+//! Views: which element of its source each element of a view is.
+//!
+//! [`ViewMap`] is what the arguments of a view operator come to, worked out once for sizes: dimensions counted from the
+//! front, ranges within bounds, what may be left out filled in. All that one wants to know of a view follows from it: the
+//! strides of the view ([`ViewMap::strides`]), the index into the source as a function of the position in the view
+//! ([`ViewMap::source`]), what a write through the view does to the source ([`ViewMap::inverse`]), and one view in the
+//! place of two ([`ViewMap::then`]).
+//!
+//! From tinygrad: views are one mechanism of a few movements, and not a rule per operator.
+
+use crate::layout::{contiguous_strides, numel};
+use crate::meta::MetaError;
+use crate::{Arg, Dims, Op};
+use smallvec::{SmallVec, smallvec};
+
+#[cfg(test)]
+mod tests;
+
+/// An index along one dimension of a view's source: affine in the positions along the view's dimensions.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Affine {
+    /// The index where all positions are 0.
+    pub base: i64,
+    /// (dimension of the view, coefficient)
+    pub terms: SmallVec<[(usize, i64); 1]>,
+}
+
+impl Affine {
+    /// The same index everywhere.
+    pub fn at(base: i64) -> Affine {
+        Affine {
+            base,
+            terms: SmallVec::new(),
+        }
+    }
+
+    /// The position along one dimension of the view.
+    pub fn dim(dim: usize) -> Affine {
+        Affine {
+            base: 0,
+            terms: smallvec![(dim, 1)],
+        }
+    }
+}
+
+/// Dimensions.
+pub type Axes = SmallVec<[usize; 5]>;
+
+/// A view.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ViewMap {
+    /// What it views.
+    Identity,
+    /// Dimension `i` of the view is dimension `dims[i]` of the source.
+    Permute(Axes),
+    /// Along a dimension, `len` elements from `start` on, `step` apart.
+    Slice {
+        /// The dimension.
+        dim: usize,
+        /// The first one.
+        start: i64,
+        /// How many.
+        len: i64,
+        /// From one to the next.
+        step: i64,
+    },
+    /// Without a dimension, at this index of it.
+    Select {
+        /// The dimension.
+        dim: usize,
+        /// The index.
+        index: i64,
+    },
+    /// To these sizes: dimensions of size 1 are repeated, others added in front.
+    Expand(Dims),
+    /// With a dimension of size 1 more, before this one.
+    Unsqueeze(usize),
+    /// Without these dimensions, which are of size 1.
+    Squeeze(Axes),
+    /// Two dimensions in step, as the last one.
+    Diagonal {
+        /// How far `dim2` is ahead of `dim1`.
+        offset: i64,
+        /// One dimension.
+        dim1: usize,
+        /// The other.
+        dim2: usize,
+    },
+    /// Windows along a dimension; the window becomes the last dimension.
+    Unfold {
+        /// The dimension.
+        dim: usize,
+        /// Elements in a window.
+        size: i64,
+        /// From one window to the next.
+        step: i64,
+    },
+    /// The elements in the same order, under other sizes.
+    Reshape(Dims),
+}
+
+/// How the source is made again when a view of it has become something else.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Inverse {
+    /// It is that.
+    Same,
+    /// It is that with its dimensions in this order.
+    Permute(Axes),
+    /// It is that under the source's sizes.
+    Reshape,
+    /// It is the source with a slice replaced.
+    Slice {
+        /// The dimension.
+        dim: usize,
+        /// The first element.
+        start: i64,
+        /// Behind the last one.
+        end: i64,
+        /// From one to the next.
+        step: i64,
+    },
+    /// It is the source with one index of a dimension replaced.
+    Select {
+        /// The dimension.
+        dim: usize,
+        /// The index.
+        index: i64,
+    },
+    /// It is the source with a diagonal replaced.
+    Diagonal {
+        /// How far `dim2` is ahead of `dim1`.
+        offset: i64,
+        /// One dimension.
+        dim1: usize,
+        /// The other.
+        dim2: usize,
+    },
+    /// Windows overlap: which of them was written last is not known.
+    None,
+}
+
+/// A dimension counted from the front; a tensor without dimensions has one for this purpose.
+///
+/// # Errors
+///
+/// The tensor does not have it.
+pub fn wrap_dim(dim: i64, rank: usize) -> Result<usize, MetaError> {
+    let n = rank.max(1) as i64;
+    match (-n..n).contains(&dim) {
+        true => Ok(dim.rem_euclid(n) as usize),
+        false => Err(MetaError::Dim { dim, rank }),
+    }
+}
+
+/// The elements `start..end` of a dimension of `size`, as Python counts them, `step` apart: the first one, and how many.
+pub fn slice_range(size: i64, start: Option<i64>, end: Option<i64>, step: i64) -> (i64, i64) {
+    let clip = |x: i64| (if x < 0 { x.saturating_add(size) } else { x }).clamp(0, size);
+    let start = clip(start.unwrap_or(0));
+    let end = clip(end.unwrap_or(i64::MAX)).max(start);
+    (
+        start,
+        ((end - start) as u64).div_ceil(step.max(1) as u64) as i64,
+    )
+}
+
+/// Sizes with a `-1` replaced by what is left.
+///
+/// # Errors
+///
+/// They are not those of so many elements.
+pub fn infer_sizes(sizes: &[i64], numel: i64) -> Result<Dims, MetaError> {
+    let mut out = Dims::from_slice(sizes);
+    let mut unknown = None;
+    let mut known: i64 = 1;
+    for (i, s) in sizes.iter().enumerate() {
+        match *s {
+            -1 if unknown.is_none() => unknown = Some(i),
+            -1 => return Err(MetaError::TwoInferred { to: out }),
+            s if s < 0 => return Err(MetaError::Sizes(out)),
+            s => known = known.saturating_mul(s),
+        }
+    }
+    match unknown {
+        Some(_) if known == 0 => return Err(MetaError::Ambiguous { to: out }),
+        Some(i) if numel % known == 0 => out[i] = numel / known,
+        None if known == numel => {}
+        _ => return Err(MetaError::ViewCount { to: out, numel }),
+    }
+    Ok(out)
+}
+
+/// The strides with which `(sizes, strides)` can be seen as `target`, a shape of as many elements, without copying.
+///
+/// ```
+/// use straightline_catalog::view::view_strides;
+/// assert_eq!(view_strides(&[2, 3, 4], &[12, 4, 1], &[6, 4]).unwrap()[..], [4, 1]);
+/// assert_eq!(view_strides(&[4, 3], &[1, 4], &[12]), None);
+/// ```
+pub fn view_strides(sizes: &[i64], strides: &[i64], target: &[i64]) -> Option<Dims> {
+    if numel(sizes) == 0 {
+        return Some(match sizes == target {
+            true => Dims::from_slice(strides),
+            false => contiguous_strides(target),
+        });
+    }
+    let mut out = Dims::from_elem(1, target.len());
+    if sizes.is_empty() {
+        return Some(out);
+    }
+    // Walk from the last dimension, cutting the source into chunks that are contiguous in
+    // themselves; each chunk must hold a whole number of target dimensions.
+    let mut t = target.len();
+    let mut chunk_stride = strides[sizes.len() - 1];
+    let mut chunk = 1;
+    for d in (0..sizes.len()).rev() {
+        chunk *= sizes[d];
+        let ends = d == 0 || (sizes[d - 1] != 1 && strides[d - 1] != chunk * chunk_stride);
+        if !ends {
+            continue;
+        }
+        let mut taken = 1;
+        while t > 0 && (taken < chunk || target[t - 1] == 1) {
+            t -= 1;
+            out[t] = taken * chunk_stride;
+            taken *= target[t];
+        }
+        if taken != chunk {
+            return None;
+        }
+        if d > 0 {
+            chunk = 1;
+            chunk_stride = strides[d - 1];
+        }
+    }
+    (t == 0).then_some(out)
+}
+
+/// What the operators of views make of their arguments, for a source of these sizes.
+impl ViewMap {
+    /// `permute`.
+    ///
+    /// # Errors
+    ///
+    /// The dimensions are not those of the source, each once.
+    pub fn permute(sizes: &[i64], dims: &[i64]) -> Result<ViewMap, MetaError> {
+        let (op, rank) = (Op::permute, sizes.len());
+        if dims.len() != rank {
+            return Err(MetaError::Count {
+                op,
+                expected: rank,
+                found: dims.len(),
+            });
+        }
+        let mut axes = Axes::new();
+        for d in dims {
+            let dim = wrap_dim(*d, rank)?;
+            if axes.contains(&dim) {
+                let dims = dims.to_vec();
+                return Err(MetaError::RepeatedDim { op, dim, dims });
+            }
+            axes.push(dim);
+        }
+        Ok(ViewMap::Permute(axes))
+    }
+
+    /// `transpose`.
+    ///
+    /// # Errors
+    ///
+    /// A dimension that the source does not have.
+    pub fn transpose(sizes: &[i64], a: i64, b: i64) -> Result<ViewMap, MetaError> {
+        let rank = sizes.len();
+        let (a, b) = (wrap_dim(a, rank)?, wrap_dim(b, rank)?);
+        let mut axes: Axes = (0..rank).collect();
+        if rank > 0 {
+            axes.swap(a, b);
+        }
+        Ok(ViewMap::Permute(axes))
+    }
+
+    /// `t`.
+    ///
+    /// # Errors
+    ///
+    /// The source has more than two dimensions.
+    pub fn t(sizes: &[i64]) -> Result<ViewMap, MetaError> {
+        match sizes.len() {
+            0 | 1 => Ok(ViewMap::Identity),
+            2 => Ok(ViewMap::Permute(smallvec![1, 0])),
+            found => Err(MetaError::Rank {
+                op: Op::t,
+                expected: "at most 2",
+                found,
+            }),
+        }
+    }
+
+    /// `slice`.
+    ///
+    /// # Errors
+    ///
+    /// The source has no such dimension, or the step is not positive.
+    pub fn slice(
+        sizes: &[i64],
+        dim: i64,
+        start: Option<i64>,
+        end: Option<i64>,
+        step: i64,
+    ) -> Result<ViewMap, MetaError> {
+        let op = Op::slice_Tensor;
+        if sizes.is_empty() {
+            return Err(MetaError::Rank {
+                op,
+                expected: "at least 1",
+                found: 0,
+            });
+        }
+        if step <= 0 {
+            return Err(MetaError::Value {
+                op,
+                name: "step",
+                expected: "positive",
+                found: step,
+            });
+        }
+        let dim = wrap_dim(dim, sizes.len())?;
+        let (start, len) = slice_range(sizes[dim], start, end, step);
+        Ok(ViewMap::Slice {
+            dim,
+            start,
+            len,
+            step,
+        })
+    }
+
+    /// `select`.
+    ///
+    /// # Errors
+    ///
+    /// The source has no such dimension, or the dimension no such index.
+    pub fn select(sizes: &[i64], dim: i64, index: i64) -> Result<ViewMap, MetaError> {
+        let op = Op::select_int;
+        if sizes.is_empty() {
+            return Err(MetaError::Rank {
+                op,
+                expected: "at least 1",
+                found: 0,
+            });
+        }
+        let dim = wrap_dim(dim, sizes.len())?;
+        let n = sizes[dim];
+        if index < -n || index >= n {
+            return Err(MetaError::Position {
+                op,
+                index,
+                sizes: Dims::from_slice(sizes),
+                dim,
+            });
+        }
+        let index = if index < 0 { index + n } else { index };
+        Ok(ViewMap::Select { dim, index })
+    }
+
+    /// `expand`.
+    ///
+    /// # Errors
+    ///
+    /// The source does not have these sizes but where it has 1.
+    pub fn expand(sizes: &[i64], to: &[i64]) -> Result<ViewMap, MetaError> {
+        let fail = |why| MetaError::Expand {
+            from: Dims::from_slice(sizes),
+            to: Dims::from_slice(to),
+            why,
+        };
+        let Some(lead) = to.len().checked_sub(sizes.len()) else {
+            return Err(fail("these are fewer dimensions"));
+        };
+        let mut out = Dims::from_slice(to);
+        for (i, want) in to.iter().enumerate() {
+            let own = i.checked_sub(lead).map(|k| sizes[k]);
+            out[i] = match (own, *want) {
+                (None, -1) => {
+                    return Err(fail("a leading dimension that does not exist cannot be -1"));
+                }
+                (_, w) if w < -1 => return Err(fail("a size is negative")),
+                (Some(s), -1) => s,
+                (None | Some(1), w) => w,
+                (Some(s), w) if s == w => w,
+                _ => return Err(fail("only dimensions of size 1 are repeated")),
+            };
+        }
+        let count = out.iter().try_fold(1i64, |n, s| n.checked_mul((*s).max(1)));
+        match count {
+            Some(_) => Ok(ViewMap::Expand(out)),
+            None => Err(MetaError::Sizes(out)),
+        }
+    }
+
+    /// `squeeze`: without the dimensions of size 1 among these, or all of them.
+    ///
+    /// # Errors
+    ///
+    /// A dimension that the source does not have, or one that is named twice.
+    pub fn squeeze(sizes: &[i64], dims: Option<&[i64]>) -> Result<ViewMap, MetaError> {
+        let rank = sizes.len();
+        let mut named = Axes::new();
+        for d in dims.unwrap_or_default() {
+            let dim = wrap_dim(*d, rank)?;
+            if named.contains(&dim) {
+                return Err(MetaError::RepeatedDim {
+                    op: Op::squeeze_dims,
+                    dim,
+                    dims: dims.unwrap_or_default().to_vec(),
+                });
+            }
+            named.push(dim);
+        }
+        let gone = |d: &usize| sizes[*d] == 1 && (dims.is_none() || named.contains(d));
+        Ok(ViewMap::Squeeze((0..rank).filter(gone).collect()))
+    }
+
+    /// `unsqueeze`.
+    ///
+    /// # Errors
+    ///
+    /// The view would not have that dimension.
+    pub fn unsqueeze(sizes: &[i64], dim: i64) -> Result<ViewMap, MetaError> {
+        Ok(ViewMap::Unsqueeze(wrap_dim(dim, sizes.len() + 1)?))
+    }
+
+    /// `diagonal`.
+    ///
+    /// # Errors
+    ///
+    /// A dimension that the source does not have, or twice the same.
+    pub fn diagonal(sizes: &[i64], offset: i64, a: i64, b: i64) -> Result<ViewMap, MetaError> {
+        let (dim1, dim2) = (wrap_dim(a, sizes.len())?, wrap_dim(b, sizes.len())?);
+        if dim1 == dim2 {
+            return Err(MetaError::RepeatedDim {
+                op: Op::diagonal,
+                dim: dim1,
+                dims: vec![a, b],
+            });
+        }
+        Ok(ViewMap::Diagonal { offset, dim1, dim2 })
+    }
+
+    /// `unfold`. A tensor without dimensions counts as one element along one dimension.
+    ///
+    /// # Errors
+    ///
+    /// A dimension that the source does not have, a window that is longer than it, a step that is not positive.
+    pub fn unfold(sizes: &[i64], dim: i64, size: i64, step: i64) -> Result<ViewMap, MetaError> {
+        let op = Op::unfold;
+        let dim = wrap_dim(dim, sizes.len())?;
+        let n = sizes.get(dim).copied().unwrap_or(1);
+        let value = |name, expected, found| MetaError::Value {
+            op,
+            name,
+            expected,
+            found,
+        };
+        if size < 0 {
+            return Err(value("size", "0 or more", size));
+        }
+        if size > n {
+            return Err(value("size", "no longer than the dimension", size));
+        }
+        if step <= 0 {
+            return Err(value("step", "positive", step));
+        }
+        Ok(ViewMap::Unfold { dim, size, step })
+    }
+
+    /// `view` and `reshape`.
+    ///
+    /// # Errors
+    ///
+    /// Sizes of another number of elements.
+    pub fn reshape(sizes: &[i64], to: &[i64]) -> Result<ViewMap, MetaError> {
+        Ok(ViewMap::Reshape(infer_sizes(to, numel(sizes))?))
+    }
+
+    /// What a call of a view operator makes, by its arguments without the tensor; `None` of other operators, and of those
+    /// that see the storage.
+    pub fn of<V>(op: Op, args: &[Arg<V>], sizes: &[i64]) -> Option<Result<ViewMap, MetaError>> {
+        let int = |i: usize| args.get(i).and_then(Arg::as_int);
+        let ints = |i: usize| args.get(i).and_then(Arg::as_ints);
+        Some(match op {
+            Op::alias | Op::detach | Op::lift_fresh => Ok(ViewMap::Identity),
+            Op::t => ViewMap::t(sizes),
+            Op::transpose_int => ViewMap::transpose(sizes, int(1)?, int(2)?),
+            Op::permute => ViewMap::permute(sizes, &ints(1)?),
+            Op::expand => ViewMap::expand(sizes, &ints(1)?),
+            Op::slice_Tensor => ViewMap::slice(sizes, int(1)?, int(2), int(3), int(4)?),
+            Op::select_int => ViewMap::select(sizes, int(1)?, int(2)?),
+            Op::squeeze => ViewMap::squeeze(sizes, None),
+            Op::squeeze_dim => ViewMap::squeeze(sizes, Some(&[int(1)?])),
+            Op::squeeze_dims => ViewMap::squeeze(sizes, Some(&ints(1)?)),
+            Op::unsqueeze => ViewMap::unsqueeze(sizes, int(1)?),
+            Op::diagonal => ViewMap::diagonal(sizes, int(1)?, int(2)?, int(3)?),
+            Op::unfold => ViewMap::unfold(sizes, int(1)?, int(2)?, int(3)?),
+            Op::view | Op::_unsafe_view | Op::reshape => ViewMap::reshape(sizes, &ints(1)?),
+            _ => return None,
+        })
+    }
+}
+
+/// The sizes of the parts that `split` cuts a dimension of `n` elements into.
+pub fn split_sizes(n: i64, size: i64) -> Vec<i64> {
+    let count = (n as u64).div_ceil(size.max(1) as u64).max(1) as i64;
+    (0..count).map(|i| size.min(n - i * size)).collect()
+}
+
+/// The results of an operator that makes several views, by its arguments; `None` of other operators.
+pub fn parts_of<V>(
+    op: Op,
+    args: &[Arg<V>],
+    sizes: &[i64],
+) -> Option<Result<Vec<ViewMap>, MetaError>> {
+    let (dim, lens) = match op {
+        Op::split_Tensor => (args.get(2)?.as_int()?, None),
+        Op::split_with_sizes => (args.get(2)?.as_int()?, args.get(1)?.as_ints()),
+        Op::unbind_int => (args.get(1)?.as_int()?, None),
+        _ => return None,
+    };
+    let dim = match wrap_dim(dim, sizes.len()) {
+        Ok(dim) if !sizes.is_empty() => dim,
+        Ok(_) => {
+            return Some(Err(MetaError::Rank {
+                op,
+                expected: "at least 1",
+                found: 0,
+            }));
+        }
+        Err(e) => return Some(Err(e)),
+    };
+    let n = sizes[dim];
+    if op == Op::unbind_int {
+        let index = |index| ViewMap::Select { dim, index };
+        return Some(Ok((0..n).map(index).collect()));
+    }
+    let lens = match (lens, args.get(1)?.as_int()) {
+        (Some(lens), _) => lens,
+        (None, Some(size)) => split_sizes(n, size),
+        (None, None) => return None,
+    };
+    let mut start = 0;
+    let slices = lens.into_iter().map(|len| {
+        let at = start;
+        start += len;
+        ViewMap::Slice {
+            dim,
+            start: at,
+            len,
+            step: 1,
+        }
+    });
+    Some(Ok(slices.collect()))
+}
+
+/// What follows from a view.
+impl ViewMap {
+    /// The sizes of the view of a source of these sizes.
+    pub fn sizes(&self, source: &[i64]) -> Dims {
+        let mut out = Dims::from_slice(source);
+        match self {
+            ViewMap::Identity => {}
+            ViewMap::Permute(dims) => out = dims.iter().map(|d| source[*d]).collect(),
+            ViewMap::Slice { dim, len, .. } => out[*dim] = *len,
+            ViewMap::Select { dim, .. } => {
+                out.remove(*dim);
+            }
+            ViewMap::Expand(sizes) | ViewMap::Reshape(sizes) => out = sizes.clone(),
+            ViewMap::Unsqueeze(dim) => out.insert(*dim, 1),
+            ViewMap::Squeeze(dims) => {
+                let kept = (0..source.len()).filter(|d| !dims.contains(d));
+                out = kept.map(|d| source[d]).collect();
+            }
+            ViewMap::Diagonal { offset, dim1, dim2 } => {
+                let (n, m) = (source[*dim1], source[*dim2]);
+                let size = match *offset >= 0 {
+                    true => n.min(m.saturating_sub(*offset)),
+                    false => n.saturating_add(*offset).min(m),
+                };
+                let kept = (0..source.len()).filter(|d| d != dim1 && d != dim2);
+                out = kept.map(|d| source[d]).collect();
+                out.push(size.max(0));
+            }
+            ViewMap::Unfold { dim, size, step } => {
+                if let Some(n) = out.get_mut(*dim) {
+                    *n = (*n - size) / step + 1;
+                }
+                out.push(*size);
+            }
+        }
+        out
+    }
+
+    /// The index along dimension `d` of a source of these sizes; `None` of a view under other sizes, which is affine in
+    /// pieces only.
+    pub fn source(&self, source: &[i64], d: usize) -> Option<Affine> {
+        let rank = source.len();
+        // how many of some dimensions stand before this one
+        let before = |gone: &[usize]| gone.iter().filter(|g| **g < d).count();
+        Some(match self {
+            ViewMap::Identity => Affine::dim(d),
+            ViewMap::Permute(dims) => Affine::dim(dims.iter().position(|p| *p == d)?),
+            ViewMap::Slice {
+                dim,
+                start,
+                len,
+                step,
+            } if *dim == d => Affine {
+                base: *start,
+                // a step to no other element may be as wide as numbers go
+                terms: match *len > 1 || *step == 1 {
+                    true => smallvec![(d, *step)],
+                    false => SmallVec::new(),
+                },
+            },
+            ViewMap::Slice { .. } => Affine::dim(d),
+            ViewMap::Select { dim, index } if *dim == d => Affine::at(*index),
+            ViewMap::Select { dim, .. } => Affine::dim(d - before(&[*dim])),
+            ViewMap::Expand(sizes) => {
+                let at = d + sizes.len() - rank;
+                match source[d] == 1 && sizes[at] != 1 {
+                    true => Affine::at(0),
+                    false => Affine::dim(at),
+                }
+            }
+            ViewMap::Unsqueeze(dim) => Affine::dim(d + usize::from(*dim <= d)),
+            ViewMap::Squeeze(dims) if dims.contains(&d) => Affine::at(0),
+            ViewMap::Squeeze(dims) => Affine::dim(d - before(dims)),
+            ViewMap::Diagonal { offset, dim1, dim2 } => {
+                let last = rank - 2;
+                let base = match d {
+                    d if d == *dim1 => offset.saturating_neg().max(0),
+                    d if d == *dim2 => (*offset).max(0),
+                    _ => return Some(Affine::dim(d - before(&[*dim1, *dim2]))),
+                };
+                Affine {
+                    base,
+                    terms: smallvec![(last, 1)],
+                }
+            }
+            ViewMap::Unfold { dim, size, step } if *dim == d => {
+                let windows = (source[d] - size) / step + 1;
+                let mut terms = SmallVec::new();
+                if windows > 1 {
+                    terms.push((d, *step));
+                }
+                terms.push((rank, 1));
+                Affine { base: 0, terms }
+            }
+            ViewMap::Unfold { .. } => Affine::dim(d),
+            ViewMap::Reshape(_) => return None,
+        })
+    }
+
+    /// Where the elements of the view lie, of a source that lies so: sizes, strides and the offset of the first one.
+    ///
+    /// # Errors
+    ///
+    /// Strides under which the elements cannot be seen in these sizes.
+    pub fn strides(
+        &self,
+        sizes: &[i64],
+        strides: &[i64],
+        offset: i64,
+    ) -> Result<(Dims, Dims, i64), MetaError> {
+        let to = self.sizes(sizes);
+        if let ViewMap::Reshape(_) = self {
+            return match view_strides(sizes, strides, &to) {
+                Some(seen) => Ok((to, seen, offset)),
+                None => Err(MetaError::Strides {
+                    sizes: Dims::from_slice(sizes),
+                    strides: Dims::from_slice(strides),
+                }),
+            };
+        }
+        let mut out = Dims::from_elem(0, to.len());
+        let mut at = offset;
+        // a diagonal without elements begins where its source does
+        let begins = !matches!(self, ViewMap::Diagonal { .. }) || to.last() != Some(&0);
+        for (d, stride) in strides.iter().enumerate() {
+            let Some(index) = self.source(sizes, d) else {
+                continue;
+            };
+            if begins {
+                at += index.base * stride;
+            }
+            for (dim, step) in &index.terms {
+                // of no consequence where it saturates: there is one element then, or none
+                out[*dim] = out[*dim].saturating_add(stride.saturating_mul(*step));
+            }
+        }
+        self.free_strides(sizes, strides, &to, &mut out);
+        Ok((to, out, at))
+    }
+
+    /// Strides that say nothing of where elements lie, as PyTorch has them.
+    fn free_strides(&self, sizes: &[i64], strides: &[i64], to: &[i64], out: &mut Dims) {
+        match self {
+            // a new dimension of size 1 steps over the ones behind it, as if it had been there
+            ViewMap::Unsqueeze(dim) => {
+                let behind = to.get(dim + 1).zip(out.get(dim + 1).copied());
+                out[*dim] = behind.map_or(1, |(n, stride)| n.saturating_mul(stride));
+            }
+            ViewMap::Expand(_) if !sizes.is_empty() => {
+                for i in (0..to.len() - sizes.len()).rev().filter(|i| to[*i] == 1) {
+                    out[i] = to[i + 1].saturating_mul(out[i + 1]);
+                }
+            }
+            ViewMap::Slice {
+                dim,
+                len: 0 | 1,
+                step,
+                ..
+            } => out[*dim] = strides[*dim].saturating_mul(*step),
+            ViewMap::Unfold { dim, step, .. } => {
+                let stride = strides.get(*dim).copied().unwrap_or(1);
+                match out.get_mut(*dim).filter(|_| !sizes.is_empty()) {
+                    Some(own) => *own = step.saturating_mul(stride),
+                    None => out[0] = 1,
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// How a source of these sizes is made again when the view has become something else.
+    pub fn inverse(&self, sizes: &[i64]) -> Inverse {
+        match self {
+            ViewMap::Identity => Inverse::Same,
+            ViewMap::Permute(dims) => {
+                let mut back: Axes = smallvec![0; dims.len()];
+                for (to, from) in dims.iter().enumerate() {
+                    back[*from] = to;
+                }
+                Inverse::Permute(back)
+            }
+            ViewMap::Slice {
+                dim,
+                start,
+                len,
+                step,
+            } => Inverse::Slice {
+                dim: *dim,
+                start: *start,
+                // behind the last one, where that can be said
+                end: match *len {
+                    0 => *start,
+                    len => (start + 1).saturating_add((len - 1).saturating_mul(*step)),
+                }
+                .min(sizes[*dim]),
+                step: *step,
+            },
+            ViewMap::Select { dim, index } => Inverse::Select {
+                dim: *dim,
+                index: *index,
+            },
+            ViewMap::Diagonal { offset, dim1, dim2 } => Inverse::Diagonal {
+                offset: *offset,
+                dim1: *dim1,
+                dim2: *dim2,
+            },
+            // what is written repeats nothing: dimensions of size 1 were added or kept
+            ViewMap::Expand(to) if numel(to) == numel(sizes) => Inverse::Reshape,
+            ViewMap::Unsqueeze(_) | ViewMap::Squeeze(_) | ViewMap::Reshape(_) => Inverse::Reshape,
+            ViewMap::Expand(_) | ViewMap::Unfold { .. } => Inverse::None,
+        }
+    }
+
+    /// This view and another one of it, as one; `None` where no view is both.
+    #[must_use]
+    pub fn then(&self, outer: &ViewMap) -> Option<ViewMap> {
+        Some(match (self, outer) {
+            (ViewMap::Identity, other) | (other, ViewMap::Identity) => other.clone(),
+            (ViewMap::Permute(first), ViewMap::Permute(second)) => {
+                ViewMap::Permute(second.iter().map(|d| first[*d]).collect())
+            }
+            (ViewMap::Expand(_), ViewMap::Expand(sizes)) => ViewMap::Expand(sizes.clone()),
+            (ViewMap::Slice { dim: a, .. }, ViewMap::Slice { dim: b, .. }) if a != b => {
+                return None;
+            }
+            (
+                ViewMap::Slice {
+                    dim, start, step, ..
+                },
+                ViewMap::Slice {
+                    start: from,
+                    len,
+                    step: by,
+                    ..
+                },
+            ) => ViewMap::Slice {
+                dim: *dim,
+                start: start.checked_add(from.checked_mul(*step)?)?,
+                len: *len,
+                step: step.checked_mul(*by)?,
+            },
+            // of elements in the same order, the sizes between do not count
+            (
+                ViewMap::Reshape(_) | ViewMap::Unsqueeze(_) | ViewMap::Squeeze(_),
+                ViewMap::Reshape(sizes),
+            ) => ViewMap::Reshape(sizes.clone()),
+            _ => return None,
+        })
+    }
+
+    /// Whether a view of a source of these sizes is the source itself.
+    pub fn is_identity(&self, sizes: &[i64]) -> bool {
+        match self {
+            ViewMap::Identity => true,
+            ViewMap::Permute(dims) => dims.iter().enumerate().all(|(i, d)| i == *d),
+            ViewMap::Slice { dim, len, step, .. } => *len == sizes[*dim] && *step == 1,
+            ViewMap::Expand(to) | ViewMap::Reshape(to) => to[..] == *sizes,
+            ViewMap::Squeeze(dims) => dims.is_empty(),
+            _ => false,
+        }
+    }
+}
