@@ -21,7 +21,7 @@ use straightline_catalog::schema::SchemaType;
 use straightline_catalog::{Arg, Op};
 use straightline_catalog::{Device, Dims, Scalar, layout};
 use straightline_passes::schedule::loops::{Extern, Schedule, Step};
-use straightline_runtime::cpu::kernels::{self, Strided};
+use straightline_runtime::cpu::kernels::{self, In, Out, Strided};
 use straightline_runtime::plan::{ExternCtx, ExternRegistry, View, ViewMut};
 
 /// The kernels that a schedule's extern steps need.
@@ -155,7 +155,8 @@ fn deliver(stack: &[Value], outputs: &[ViewMut<'_>], offer: &Offer) -> Result<()
         let _guard = t.read()?;
         // SAFETY: `out` is the plan's own memory for this result, of the sizes and dtype just
         // checked; the result is held shared, and lies elsewhere.
-        unsafe { kernels::copy(out, t.strided_any()?)? };
+        let (out, t) = unsafe { (Out::new(out), In::new(t.strided_any()?)) };
+        kernels::copy(out, t)?;
     }
     Ok(())
 }
@@ -220,7 +221,8 @@ fn to_tensor(view: &View<'_>, row_major: bool) -> Result<Tensor> {
         strides: view.strides,
     };
     // SAFETY: t is fresh; the plan keeps the operand valid and unwritten during the call.
-    unsafe { kernels::copy(t.strided_any()?, source)? };
+    let (to, from) = unsafe { (Out::new(t.strided_any()?), In::new(source)) };
+    kernels::copy(to, from)?;
     Ok(t)
 }
 

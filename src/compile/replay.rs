@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 use straightline_catalog::TensorMeta;
 use straightline_catalog::{Dims, layout};
 use straightline_passes::schedule::loops::{OutputBinding, ViewSource};
+use straightline_runtime::cpu::kernels::{In, Out};
 use straightline_runtime::plan::ArgPtr;
 
 /// The tensors that a call returns, in order.
@@ -363,9 +364,13 @@ fn copy_back(target: &Tensor, value: &Tensor, held: &Borrows<'_>) -> Result<()> 
     // SAFETY: target is held exclusively and value shared, or by this call alone; they do not
     // overlap, since value is fresh or was copied; both have the sizes and dtype that capture
     // recorded.
-    unsafe {
-        straightline_runtime::cpu::kernels::copy(target.strided_any()?, value.strided_any()?)?;
-    }
+    let (to, from) = unsafe {
+        (
+            Out::new(target.strided_any()?),
+            In::new(value.strided_any()?),
+        )
+    };
+    straightline_runtime::cpu::kernels::copy(to, from)?;
     drop(guards);
     Ok(())
 }

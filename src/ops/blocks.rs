@@ -3,6 +3,7 @@
 use super::common::{check_sizes, promote, wrap_dim};
 use crate::error::{Error, Result};
 use crate::ops::aten;
+use crate::ops::launch;
 use crate::tensor::Tensor;
 use straightline_catalog::{DType, Device, Layout, Scalar};
 
@@ -164,10 +165,9 @@ fn indices(
     }
     let count = i64::try_from(count).unwrap_or(i64::MAX);
     check_sizes(&[2, count])?;
-    let out = Tensor::allocate_contiguous(DType::I64, device, &[2, count])?;
-    if out.storage().has_data() {
-        // SAFETY: fresh, row-major, of this dtype.
-        let places = unsafe { super::dense::slice_mut::<i64>(&out)? };
+    let mut out = Tensor::allocate_contiguous(DType::I64, device, &[2, count])?;
+    launch::run(&mut out, (), |out, ()| {
+        let places = out.slice::<i64>()?;
         let (rows, columns) = places.split_at_mut(count as usize);
         let mut places = rows.iter_mut().zip(columns);
         // the rows above a lower triangle are empty, and may be many
@@ -189,7 +189,8 @@ fn indices(
                 }
             }
         }
-    }
+        Ok(())
+    })?;
     super::copy::to_dtype(&out, dtype)
 }
 

@@ -3,9 +3,10 @@
 use super::common::{broadcast, check_devices, float_of, laid_out_like, result_strides};
 use super::{aten, copy, math_bits, matmul, pointwise};
 use crate::error::{Error, Result};
-use crate::tensor::{Tensor, access};
+use crate::ops::launch;
+use crate::tensor::Tensor;
 use straightline_catalog::prims::UnaryOp;
-use straightline_catalog::{DType, Dims, Scalar, layout};
+use straightline_catalog::{DType, Dims, Scalar};
 use straightline_runtime::cpu::kernels::complex::{self, Function};
 
 /// Another tensor over the same memory, with elements of another dtype; the bits stay.
@@ -149,12 +150,8 @@ pub(crate) fn absolute_(t: &Tensor) -> Result<Tensor> {
 /// A function of each element, in a dtype of its own.
 fn apply(f: Function, t: &Tensor, dtype: DType) -> Result<Tensor> {
     let strides = result_strides(t.sizes(), &[t]);
-    let out = Tensor::allocate(dtype, t.device(), Dims::from_slice(t.sizes()), strides)?;
-    if out.storage().has_data() {
-        let _read = access::read(&[t])?;
-        // SAFETY: out is fresh and has t's sizes; t is held shared.
-        unsafe { complex::apply(f, out.strided_any()?, t.strided_any()?)? };
-    }
+    let mut out = Tensor::allocate(dtype, t.device(), Dims::from_slice(t.sizes()), strides)?;
+    launch::run(&mut out, t, |out, t| Ok(complex::apply(f, out, t)?))?;
     Ok(out)
 }
 
@@ -187,12 +184,13 @@ pub(crate) fn conjugated(t: &Tensor) -> Result<Tensor> {
 
 /// Conjugates memory in place.
 pub(crate) fn conjugate_(t: &Tensor) -> Result<()> {
-    if t.dtype().is_complex() && t.storage().has_data() {
-        let _guard = access::write(t, &[])?;
-        // SAFETY: t is held exclusively; element i is read before element i is written.
-        unsafe { complex::apply(Function::Conj, t.strided_any()?, t.strided_any()?)? };
+    if !t.dtype().is_complex() {
+        return Ok(());
     }
-    Ok(())
+    launch::run(launch::Written(t), (), |t, ()| {
+        let before = t.as_input();
+        Ok(complex::apply(Function::Conj, t, before)?)
+    })
 }
 
 fn check_parts(name: &str, a: &Tensor, b: &Tensor) -> Result<()> {
@@ -255,21 +253,10 @@ pub(super) fn by_parts(x: &Tensor, f: impl Fn(&Tensor) -> Result<Tensor>) -> Res
 
 pub(crate) fn polar(abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
     check_parts("polar", abs, angle)?;
-    let out = of_parts(abs, angle)?;
-    if out.storage().has_data() {
-        let sizes = out.sizes();
-        let strides = |t: &Tensor| layout::broadcast_strides(t.sizes(), t.strides(), sizes);
-        let (sa, sb) = (strides(abs), strides(angle));
-        let _reads = access::read(&[abs, angle])?;
-        // SAFETY: out is fresh; the others are held shared; strides broadcast.
-        unsafe {
-            complex::polar(
-                out.strided_any()?,
-                abs.strided_as(sizes, &sa)?,
-                angle.strided_as(sizes, &sb)?,
-            )?;
-        }
-    }
+    let mut out = of_parts(abs, angle)?;
+    launch::elementwise(&mut out, [abs, angle], |out, [abs, angle]| {
+        Ok(complex::polar(out, abs, angle)?)
+    })?;
     Ok(out)
 }
 

@@ -4,7 +4,8 @@ use super::complex::conjugated;
 use super::pointwise;
 use super::special::zip_with;
 use crate::error::Result;
-use crate::tensor::{Tensor, access};
+use crate::ops::launch;
+use crate::tensor::Tensor;
 use straightline_catalog::prims::UnaryOp;
 use straightline_catalog::{DType, Scalar};
 use straightline_runtime::cpu::kernels::complex as kernels;
@@ -20,32 +21,17 @@ pub(super) fn sinc(x: &Tensor) -> Result<Tensor> {
 
 /// `ln(exp(a) + exp(b))`.
 pub(super) fn logaddexp(a: &Tensor, b: &Tensor, dtype: DType) -> Result<Tensor> {
-    zip_with(a, b, dtype, |out, a, b| {
-        let sizes = out.sizes();
-        let (sa, sb) = (
-            pointwise::strides_as(a, sizes),
-            pointwise::strides_as(b, sizes),
-        );
-        // SAFETY: out is fresh; a and b are held shared, their strides broadcast them to out's sizes.
-        unsafe {
-            kernels::log_add_exp(
-                out.strided_any()?,
-                a.strided_as_any(sizes, &sa)?,
-                b.strided_as_any(sizes, &sb)?,
-            )?;
-        }
-        Ok(())
+    zip_with(a, b, dtype, |out, [a, b]| {
+        Ok(kernels::log_add_exp(out, a, b)?)
     })
 }
 
 /// The logarithm of the sum of the exponentials of the elements so far along a dimension.
 pub(super) fn logcumsumexp(x: &Tensor, dim: usize) -> Result<Tensor> {
-    let out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
-    if out.storage().has_data() {
-        let _read = access::read(&[x])?;
-        // SAFETY: out is fresh and has x's sizes; x is held shared.
-        unsafe { kernels::running_log_add_exp(out.strided_any()?, x.strided_any()?, dim)? };
-    }
+    let mut out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
+    launch::run(&mut out, x, |out, x| {
+        Ok(kernels::running_log_add_exp(out, x, dim)?)
+    })?;
     Ok(out)
 }
 

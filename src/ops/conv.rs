@@ -9,7 +9,6 @@ use crate::tensor::{Tensor, access};
 use smallvec::SmallVec;
 use straightline_catalog::{DType, Dims, MemoryFormat, Scalar};
 use straightline_runtime::cpu::kernels::conv;
-use straightline_runtime::cpu::kernels::{self};
 
 /// The dtype that kernels compute in: f32 for the half types.
 pub(super) fn computed(dtype: DType) -> DType {
@@ -50,11 +49,9 @@ impl Target {
     }
 
     /// The result, with what was computed in it.
-    pub(super) fn finish(self) -> Result<Tensor> {
+    pub(super) fn finish(mut self) -> Result<Tensor> {
         if self.has_data() && !self.computed.same_handle(&self.result) {
-            let _read = access::read(&[&self.computed])?;
-            // SAFETY: the result is fresh and has the sizes of what was computed.
-            unsafe { kernels::copy(self.result.strided()?, self.computed.strided()?)? };
+            copy::copy_into_fresh(&mut self.result, &self.computed)?;
         }
         Ok(self.result)
     }

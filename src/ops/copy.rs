@@ -2,6 +2,7 @@
 
 use super::channels::{Order, is_channels_last_contiguous, suggested, suggested_format};
 use super::common::{check_devices, wrap_dim};
+use super::launch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ops::aten;
 use crate::tensor::{Tensor, access};
@@ -9,19 +10,14 @@ use straightline_catalog::{DType, Device, Dims, Layout, MemoryFormat, Scalar, la
 use straightline_runtime::cpu::kernels::{self, Triangle};
 
 /// Copies element by element into fresh memory of the same sizes, converting.
-fn copy_into_fresh(out: &Tensor, src: &Tensor) -> Result<()> {
-    if out.storage().has_data() {
-        let _read = access::read(&[src])?;
-        // SAFETY: out is fresh and has src's sizes; src is held shared.
-        unsafe { kernels::copy(out.strided_any()?, src.strided_any()?)? };
-    }
-    Ok(())
+pub(super) fn copy_into_fresh(out: &mut Tensor, src: &Tensor) -> Result<()> {
+    launch::run(out, src, |out, src| Ok(kernels::copy(out, src)?))
 }
 
 /// A row-major copy.
 pub(crate) fn clone_contiguous(t: &Tensor) -> Result<Tensor> {
-    let out = Tensor::allocate_contiguous(t.dtype(), t.device(), t.sizes())?;
-    copy_into_fresh(&out, t)?;
+    let mut out = Tensor::allocate_contiguous(t.dtype(), t.device(), t.sizes())?;
+    copy_into_fresh(&mut out, t)?;
     Ok(out)
 }
 
@@ -40,8 +36,8 @@ pub(crate) fn to_dtype(t: &Tensor, dtype: DType) -> Result<Tensor> {
         return Ok(t.clone());
     }
     let strides = layout::preserved_strides(t.sizes(), t.strides());
-    let out = Tensor::allocate(dtype, t.device(), Dims::from_slice(t.sizes()), strides)?;
-    copy_into_fresh(&out, t)?;
+    let mut out = Tensor::allocate(dtype, t.device(), Dims::from_slice(t.sizes()), strides)?;
+    copy_into_fresh(&mut out, t)?;
     Ok(if t.is_wrapped_number() {
         out.into_wrapped_number()
     } else {
@@ -84,8 +80,8 @@ pub(crate) fn clone(t: &Tensor, format: Option<MemoryFormat>) -> Result<Tensor> 
         return aten::copy_(&out, t, false);
     }
     let strides = format_strides(t, format)?;
-    let out = Tensor::allocate(t.dtype(), t.device(), Dims::from_slice(t.sizes()), strides)?;
-    copy_into_fresh(&out, t)?;
+    let mut out = Tensor::allocate(t.dtype(), t.device(), Dims::from_slice(t.sizes()), strides)?;
+    copy_into_fresh(&mut out, t)?;
     Ok(out)
 }
 
@@ -153,16 +149,9 @@ pub(crate) fn copy_(dst: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Te
             .then(|| access::whole(&[dst], &[]))
             .transpose()?;
         let src = access::detach_overlap(dst, src)?;
-        let strides = layout::broadcast_strides(src.sizes(), src.strides(), dst.sizes());
-        let _guard = access::write(dst, &[&src])?;
-        // SAFETY: dst is held exclusively, src shared and not overlapping except element on
-        // element; strides broadcast src to dst's sizes.
-        unsafe {
-            kernels::copy(
-                dst.strided_any()?,
-                src.strided_as_any(dst.sizes(), &strides)?,
-            )?
-        };
+        launch::elementwise(launch::Written(dst), [&src], |dst, [src]| {
+            Ok(kernels::copy(dst, src)?)
+        })?;
     }
     Ok(dst.clone())
 }
@@ -191,8 +180,8 @@ fn like_with_strides(t: &Tensor) -> Result<Tensor> {
 
 /// A copy that a scatter writes into.
 pub(crate) fn clone_with_strides(t: &Tensor) -> Result<Tensor> {
-    let out = like_with_strides(t)?;
-    copy_into_fresh(&out, t)?;
+    let mut out = like_with_strides(t)?;
+    copy_into_fresh(&mut out, t)?;
     Ok(out)
 }
 
@@ -304,13 +293,12 @@ pub(crate) fn local_scalar_dense_meta(_: &Tensor) -> Result<Scalar> {
 
 pub(crate) fn fill_(t: &Tensor, value: Scalar) -> Result<Tensor> {
     super::common::check_fits(value, t.dtype())?;
-    if t.storage().has_data() {
-        // PyTorch fills an expanded tensor too: all of its elements are to be the same
-        let cells = access::distinct(t);
-        let _guard = access::write(&cells, &[])?;
-        // SAFETY: the cells are held exclusively.
-        unsafe { kernels::fill(cells.strided_any()?, value) };
-    }
+    // PyTorch fills an expanded tensor too: all of its elements are to be the same
+    let cells = access::distinct(t);
+    launch::run(launch::Written(&cells), (), |cells, ()| {
+        kernels::fill(cells, value);
+        Ok(())
+    })?;
     Ok(t.clone())
 }
 
@@ -341,12 +329,10 @@ fn triangle(t: &Tensor, diagonal: i64, which: Triangle) -> Result<Tensor> {
             t.sizes()
         )));
     }
-    let out = Tensor::allocate_contiguous(t.dtype(), t.device(), t.sizes())?;
-    if out.storage().has_data() {
-        let _read = access::read(&[t])?;
-        // SAFETY: out is fresh and has t's sizes and dtype; t is held shared.
-        unsafe { kernels::triangle(which, out.strided_any()?, t.strided_any()?, diagonal)? };
-    }
+    let mut out = Tensor::allocate_contiguous(t.dtype(), t.device(), t.sizes())?;
+    launch::run(&mut out, t, |out, t| {
+        Ok(kernels::triangle(which, out, t, diagonal)?)
+    })?;
     Ok(out)
 }
 
@@ -402,8 +388,8 @@ pub(crate) fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     let mut at = 0;
     for t in tensors.iter().filter(|t| !skip(t)) {
         let n = t.sizes()[dim];
-        let part = super::view::slice(&out, dim as i64, Some(at), Some(at + n), 1)?;
-        copy_into_fresh(&part, t)?;
+        let mut part = super::view::slice(&out, dim as i64, Some(at), Some(at + n), 1)?;
+        copy_into_fresh(&mut part, t)?;
         at += n;
     }
     Ok(out)

@@ -3,7 +3,8 @@
 use super::copy;
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::tensor::{Tensor, access};
+use crate::ops::launch;
+use crate::tensor::Tensor;
 use straightline_catalog::DType;
 use straightline_runtime::cpu::kernels::bags::{self, Bags, Mode};
 
@@ -49,7 +50,7 @@ pub(crate) fn embedding_dense_backward(
             grad.sizes()
         )));
     }
-    let out = Tensor::allocate_contiguous(wide, grad.device(), &sizes)?;
+    let mut out = Tensor::allocate_contiguous(wide, grad.device(), &sizes)?;
     if out.storage().has_data() {
         copy::zero_(&out)?;
         // PyTorch looks for the indices of each row of the result: others are in none
@@ -59,19 +60,11 @@ pub(crate) fn embedding_dense_backward(
         };
         let rows: Vec<i64> = numbers(indices)?.into_iter().map(there).collect();
         let grad = copy::to_contiguous(&copy::to_dtype(grad, wide)?)?;
-        let (grad_sizes, strides) = ([n, width], [width, 1]);
-        let _read = access::read(&[&grad])?;
-        // SAFETY: out is fresh; grad is held shared and row-major with one row for each index, which are checked.
-        unsafe {
-            bags::add_rows(
-                out.strided()?,
-                grad.strided_as(&grad_sizes, &strides)?,
-                &rows,
-                padding_idx,
-                // of truth values every share is true
-                scale_grad_by_freq && grad_dtype != DType::Bool,
-            )?;
-        }
+        // of truth values every share is true
+        let by_frequency = scale_grad_by_freq && grad_dtype != DType::Bool;
+        launch::run(&mut out, &grad.as_rows(&[n, width]), |out, grad| {
+            Ok(bags::add_rows(out, grad, &rows, padding_idx, by_frequency)?)
+        })?;
     }
     copy::to_dtype(&out, grad_dtype)
 }
@@ -240,7 +233,7 @@ fn bags_of(
         .map(|s| copy::to_dtype(s, DType::F64)?.to_vec::<f64>())
         .transpose()?;
     let table = copy::to_contiguous(&copy::to_dtype(weight, wide)?)?;
-    let sums = Tensor::allocate_contiguous(wide, device, &[bags, width])?;
+    let mut sums = Tensor::allocate_contiguous(wide, device, &[bags, width])?;
     let given = Bags {
         rows: &rows,
         starts: &starts[..bags as usize],
@@ -251,11 +244,9 @@ fn bags_of(
             false => n as usize,
         },
     };
-    let found = {
-        let _read = access::read(&[&table])?;
-        // SAFETY: the table is held shared and row-major, the sums are fresh; the kernel checks the rows.
-        unsafe { bags::forward(mode, sums.strided()?, table.strided()?, &given)? }
-    };
+    let found = launch::run(&mut sums, &table, |sums, table| {
+        Ok(bags::forward(mode, sums, table, &given)?)
+    })?;
     copy::copy_(&out, &sums, false)?;
     let put = |to: &Tensor, from: &[i64]| -> Result<()> {
         let mut from = from.to_vec();
@@ -397,7 +388,7 @@ pub(crate) fn embedding_bag_dense_backward(
     let sizes = [num_weights, grad.sizes()[1]];
     super::common::check_sizes(&sizes)?;
     let wide = grad.dtype().opmath();
-    let out = Tensor::allocate_contiguous(wide, grad.device(), &sizes)?;
+    let mut out = Tensor::allocate_contiguous(wide, grad.device(), &sizes)?;
     if out.storage().has_data() {
         copy::zero_(&out)?;
         let (rows, bag_of) = (numbers(indices)?, numbers(bag_of)?);
@@ -406,7 +397,6 @@ pub(crate) fn embedding_bag_dense_backward(
             .map(|s| copy::to_dtype(s, DType::F64)?.to_vec::<f64>())
             .transpose()?;
         let grad = copy::to_contiguous(&copy::to_dtype(grad, wide)?)?;
-        let _read = access::read(&[&grad])?;
         let saved = bags::Saved {
             rows: &rows,
             bag_of: &bag_of,
@@ -416,8 +406,9 @@ pub(crate) fn embedding_bag_dense_backward(
             padding: padding_idx,
             by_frequency: scale_grad_by_freq,
         };
-        // SAFETY: out is fresh, grad is held shared; both are row-major matrices; the kernel checks rows and bags.
-        unsafe { bags::backward(mode, out.strided()?, grad.strided()?, &saved)? };
+        launch::run(&mut out, &grad, |out, grad| {
+            Ok(bags::backward(mode, out, grad, &saved)?)
+        })?;
     }
     copy::to_dtype(&out, grad.dtype())
 }

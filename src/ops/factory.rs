@@ -4,6 +4,7 @@ use super::common::check_sizes;
 use super::copy;
 use crate::error::{Error, Result};
 use crate::ops::aten;
+use crate::ops::launch;
 use crate::tensor::Tensor;
 use straightline_catalog::{
     DType, Device, Dims, Layout, MemoryFormat, Scalar, default_dtype, layout,
@@ -289,11 +290,8 @@ pub(crate) fn arange_start_step(
             "invalid size, possible overflow: {n}"
         )));
     }
-    let t = Tensor::allocate_contiguous(dtype, computed_on(device), &[n as i64])?;
-    if t.storage().has_data() {
-        // SAFETY: t is fresh and ours alone.
-        unsafe { kernels::arange(t.strided()?, start, step)? };
-    }
+    let mut t = Tensor::allocate_contiguous(dtype, computed_on(device), &[n as i64])?;
+    launch::run(&mut t, (), |t, ()| Ok(kernels::arange(t, start, step)?))?;
     on_device(t, device)
 }
 

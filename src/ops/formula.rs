@@ -5,13 +5,16 @@
 
 use super::common::{broadcast, check_can_cast, check_devices, promote};
 use super::copy;
-use super::pointwise::{result, result_with_number, strides_as};
+use super::pointwise::{result, result_with_number};
 use crate::error::{Error, Result};
+use crate::ops::launch;
+use crate::ops::launch::Outputs;
 use crate::tensor::{Tensor, access};
 use smallvec::SmallVec;
-use straightline_catalog::{DType, Dims};
+use straightline_catalog::{DType, Dims, layout};
 use straightline_passes::formula::{Attribute, Program, Recorder, Val, record};
-use straightline_runtime::cpu::kernels::{self, Strided};
+use straightline_runtime::cpu::kernels;
+use straightline_runtime::cpu::kernels::{In, Out};
 
 /// A call of an operator that is a formula.
 pub(crate) struct Call<'a> {
@@ -69,8 +72,8 @@ impl Call<'_> {
         let tensors = self.tensors();
         let program = self.program(|b| formula(b).map(|y| [y].into_iter().collect()))?;
         check_devices(&tensors)?;
-        let out = result(broadcast(&tensors)?, self.dtype, &tensors)?;
-        self.execute(&program, &[&out])?;
+        let mut out = result(broadcast(&tensors)?, self.dtype, &tensors)?;
+        self.execute(&program, [&mut out])?;
         Ok(out)
     }
 
@@ -98,13 +101,13 @@ impl Call<'_> {
     /// The result in a fresh tensor that the operands broadcast to.
     pub(crate) fn run_into(
         &self,
-        out: Tensor,
+        mut out: Tensor,
         formula: impl FnOnce(&mut Recorder) -> Option<Val>,
     ) -> Result<Tensor> {
         let program = self.program(|b| formula(b).map(|y| [y].into_iter().collect()))?;
         check_devices(&self.tensors())?;
         self.check_shape(&out)?;
-        self.execute(&program, &[&out])?;
+        self.execute(&program, [&mut out])?;
         Ok(out)
     }
 
@@ -117,21 +120,21 @@ impl Call<'_> {
         let program = self.program(|b| formula(b).map(|y| y.into_iter().collect()))?;
         check_devices(order)?;
         let sizes = broadcast(order)?;
-        let first = result(sizes.clone(), self.dtype, order)?;
-        let second = result(sizes, self.dtype, order)?;
-        self.execute(&program, &[&first, &second])?;
+        let mut first = result(sizes.clone(), self.dtype, order)?;
+        let mut second = result(sizes, self.dtype, order)?;
+        self.execute(&program, [&mut first, &mut second])?;
         Ok((first, second))
     }
 
     /// Two results into fresh tensors (or views of one) that the operands broadcast to.
     pub(crate) fn run_pair_into(
         &self,
-        outs: [&Tensor; 2],
+        outs: [&mut Tensor; 2],
         formula: impl FnOnce(&mut Recorder) -> Option<[Val; 2]>,
     ) -> Result<()> {
         let program = self.program(|b| formula(b).map(|y| y.into_iter().collect()))?;
         self.check_shape(outs[0])?;
-        self.execute(&program, &outs)
+        self.execute(&program, outs)
     }
 
     /// The in-place form: the result goes to the first operand.
@@ -160,8 +163,7 @@ impl Call<'_> {
             operands.push(access::detach_overlap(x, t)?);
         }
         let inputs: SmallVec<[&Tensor; 4]> = operands.iter().collect();
-        let _guard = access::write(x, &inputs)?;
-        run(&program, &[x], &inputs)?;
+        run(&program, [launch::Written(x)], &inputs)?;
         Ok(x.clone())
     }
 
@@ -179,31 +181,24 @@ impl Call<'_> {
         Ok(())
     }
 
-    fn execute(&self, program: &Program, outs: &[&Tensor]) -> Result<()> {
-        if !outs[0].storage().has_data() {
-            return Ok(());
-        }
-        let inputs = self.tensors();
-        let _reads = access::read(&inputs)?;
-        run(program, outs, &inputs)
+    fn execute<const N: usize>(&self, program: &Program, outs: [&mut Tensor; N]) -> Result<()> {
+        run(program, outs, &self.tensors())
     }
 }
 
-/// Runs a program on operands that the caller holds: the outputs exclusively, the inputs shared or as the output.
-fn run(program: &Program, outs: &[&Tensor], inputs: &[&Tensor]) -> Result<()> {
-    let sizes = outs[0].sizes();
-    let strides: SmallVec<[Dims; 6]> = inputs.iter().map(|t| strides_as(t, sizes)).collect();
-    let mut out: SmallVec<[Strided<'_>; 2]> = SmallVec::new();
-    for t in outs {
-        out.push(t.strided()?);
-    }
-    let mut operands: SmallVec<[Strided<'_>; 6]> = SmallVec::new();
-    for (t, strides) in inputs.iter().zip(&strides) {
-        operands.push(t.strided_as(sizes, strides)?);
-    }
-    // SAFETY: the operands are held by the caller and have the program's dtypes; the strides broadcast to the outputs'
-    // sizes and never reach beyond an operand's own elements; an input that shares memory with an output has the very
-    // same elements, and then there is one output.
-    unsafe { kernels::formula(program, &out, &operands)? };
-    Ok(())
+/// Runs a program on inputs that broadcast to its outputs.
+fn run<const N: usize, O>(program: &Program, outs: [O; N], inputs: &[&Tensor]) -> Result<()>
+where
+    O: for<'g> Outputs<Views<'g> = Out<'g>>,
+{
+    launch::run(outs, inputs, |outs, inputs| {
+        let sizes = outs[0].sizes();
+        let strides: SmallVec<[Dims; 6]> = (inputs.iter())
+            .map(|i| layout::broadcast_strides(i.sizes(), i.strides(), sizes))
+            .collect();
+        let views: SmallVec<[In<'_>; 6]> = (inputs.iter().zip(&strides))
+            .map(|(i, strides)| i.broadcast(sizes, strides))
+            .collect::<std::result::Result<_, _>>()?;
+        Ok(kernels::formula(program, &outs, &views)?)
+    })
 }

@@ -204,9 +204,9 @@ pub(crate) fn log_sigmoid_forward(x: &Tensor) -> Result<(Tensor, Tensor)> {
         dtype,
     };
     // row-major, whatever the operand's layout
-    let first = Tensor::allocate_contiguous(dtype, x.device(), x.sizes())?;
-    let second = Tensor::allocate_contiguous(dtype, x.device(), x.sizes())?;
-    call.run_pair_into([&first, &second], f::log_sigmoid_forward)?;
+    let mut first = Tensor::allocate_contiguous(dtype, x.device(), x.sizes())?;
+    let mut second = Tensor::allocate_contiguous(dtype, x.device(), x.sizes())?;
+    call.run_pair_into([&mut first, &mut second], f::log_sigmoid_forward)?;
     Ok((first, second))
 }
 
@@ -443,14 +443,14 @@ pub(crate) fn glu_backward(g: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
     found_dtype(g, dtype)?;
     let (first, second, d) = halves(x, dim)?;
     let out = Tensor::allocate_contiguous(dtype, x.device(), x.sizes())?;
-    let (d_first, d_second) = halves_of(&out, d);
+    let (mut d_first, mut d_second) = halves_of(&out, d);
     let call = Call {
         name: "glu_backward",
         operands: &[(0, g), (1, &first), (2, &second)],
         attributes: &[],
         dtype,
     };
-    call.run_pair_into([&d_first, &d_second], |b| {
+    call.run_pair_into([&mut d_first, &mut d_second], |b| {
         let (g, first, second) = (b.operand(0)?, b.operand(1)?, b.operand(2)?);
         backward::glu(b, g, first, second)
     })?;

@@ -3,7 +3,8 @@
 use super::common::wrap_dim;
 use super::copy;
 use crate::error::{Error, Result};
-use crate::tensor::{Tensor, access};
+use crate::ops::launch;
+use crate::tensor::Tensor;
 use straightline_catalog::{DType, Dims};
 use straightline_runtime::cpu::kernels::{self, KernelError};
 
@@ -42,19 +43,17 @@ pub(crate) fn embedding(
     let out = Tensor::allocate_contiguous(weight.dtype(), weight.device(), &sizes)?;
     if out.storage().has_data() {
         let indices = copy::to_contiguous(indices)?;
-        let _reads = access::read(&[weight, &indices])?;
         let (n, width) = (indices.numel(), weight.sizes()[1]);
         let (rows, row_strides) = ([n, width], [width, 1]);
-        // SAFETY: out is fresh and seen as one row per index; weight and the row-major indices
-        // are held shared; the kernel checks each index.
-        unsafe {
-            kernels::index_select(
-                out.strided_as_any(&rows, &row_strides)?,
-                weight.strided_any()?,
-                0,
-                indices.strided_as(&[n], &[1])?,
-            )?;
-        }
+        let as_rows = |t: &Tensor, sizes: &[i64], strides: &[i64]| {
+            let (sizes, strides) = (Dims::from_slice(sizes), Dims::from_slice(strides));
+            t.with_geometry(sizes, strides, t.storage_offset())
+        };
+        let mut rows = as_rows(&out, &rows, &row_strides);
+        let indices = as_rows(&indices, &[n], &[1]);
+        launch::run(&mut rows, [weight, &indices], |out, [weight, indices]| {
+            Ok(kernels::index_select(out, weight, 0, indices)?)
+        })?;
     }
     Ok(out)
 }
@@ -112,12 +111,10 @@ pub(crate) fn index_select(x: &Tensor, dim: i64, index: &Tensor) -> Result<Tenso
                 t.clone()
             }
         };
-        let (o, x, i) = (as_vector(&out), as_vector(x), as_vector(index));
-        let _reads = access::read(&[&x, &i])?;
-        // SAFETY: out is fresh with x's sizes but at d; x and index are held shared; the kernel
-        // checks each index.
-        unsafe { kernels::index_select(o.strided_any()?, x.strided_any()?, d, i.strided()?) }
-            .map_err(select_out_of_bounds(d, x.dim()))?;
+        let (mut o, x, i) = (as_vector(&out), as_vector(x), as_vector(index));
+        launch::run(&mut o, [&x, &i], |out, [a, index]| {
+            kernels::index_select(out, a, d, index).map_err(select_out_of_bounds(d, x.dim()))
+        })?;
     }
     Ok(out)
 }
@@ -147,7 +144,7 @@ pub(crate) fn out_of_bounds(d: usize) -> impl Fn(KernelError) -> Error {
 
 pub(crate) fn gather(x: &Tensor, dim: i64, index: &Tensor, _sparse: bool) -> Result<Tensor> {
     let d = wrap_dim(dim, x.dim())?;
-    let out = Tensor::allocate_contiguous(x.dtype(), x.device(), index.sizes())?;
+    let mut out = Tensor::allocate_contiguous(x.dtype(), x.device(), index.sizes())?;
     // no index, none that could be of a wrong dtype
     if index.numel() == 0 {
         return Ok(out);
@@ -180,18 +177,15 @@ pub(crate) fn gather(x: &Tensor, dim: i64, index: &Tensor, _sparse: bool) -> Res
                     t.storage_offset(),
                 )
             };
-            let (o, x, i) = (flat(&out), flat(x), flat(index));
-            let _reads = access::read(&[&x, &i])?;
-            // SAFETY: as below.
-            unsafe { kernels::gather(o.strided_any()?, x.strided_any()?, 0, i.strided()?) }
-                .map_err(out_of_bounds(0))?;
+            let (mut o, x, i) = (flat(&out), flat(x), flat(index));
+            launch::run(&mut o, [&x, &i], |out, [x, index]| {
+                kernels::gather(out, x, 0, index).map_err(out_of_bounds(0))
+            })?;
             return Ok(out);
         }
-        let _reads = access::read(&[x, index])?;
-        // SAFETY: out is fresh with index's sizes; x and index are held shared; index is within
-        // x's sizes outside d, and the kernel checks the values.
-        unsafe { kernels::gather(out.strided_any()?, x.strided_any()?, d, index.strided()?) }
-            .map_err(out_of_bounds(d))?;
+        launch::run(&mut out, [x, index], |out, [x, index]| {
+            kernels::gather(out, x, d, index).map_err(out_of_bounds(d))
+        })?;
     }
     Ok(out)
 }

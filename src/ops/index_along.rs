@@ -4,9 +4,10 @@ use super::common::wrap_dim;
 use super::copy;
 use super::scatter::{Reduction, apart, as_vector, divide_by_count};
 use crate::error::{Error, Result};
+use crate::ops::launch;
 use crate::tensor::{Tensor, access};
 use straightline_catalog::{DType, Dims, Scalar, layout};
-use straightline_runtime::cpu::kernels::{self, IndexedDim, ScatterOp, Strided};
+use straightline_runtime::cpu::kernels::{self, IndexedDim, ScatterOp};
 
 /// `x` at the indexed slices of dimension `d` takes `values`: slices, or one number for all of them.
 fn put_slices(
@@ -28,36 +29,29 @@ fn put_slices(
     };
     let mut sizes = Dims::from_slice(x.sizes());
     sizes[d] = index.numel();
-    let mut offsets = {
-        let _read = access::read(&[&index])?;
+    let offsets = launch::read(&index, |index| {
         let dim = IndexedDim {
-            index: index.strided()?,
+            index,
             size: x.sizes()[d],
             stride: x.strides()[d],
         };
-        // SAFETY: index is held shared.
-        unsafe { kernels::offsets(&[dim], wrap)? }
-    };
+        Ok(kernels::offsets(&[dim], wrap)?)
+    })?;
     let mut strides = Dims::from_slice(x.strides());
     strides[d] = 0;
     let mut offset_strides = Dims::from_elem(0, x.dim());
     offset_strides[d] = 1;
-    let _guard = access::write_in_turn(&x, &[&values])?;
-    // SAFETY: x is held exclusively and values shared, in another storage; each offset is one of dimension d.
-    unsafe {
-        kernels::put_at(
-            op,
-            x.strided_as_any(&sizes, &strides)?,
-            values.strided_as_any(&sizes, &value_strides)?,
-            Strided {
-                ptr: offsets.as_mut_ptr().cast(),
-                dtype: DType::I64,
-                sizes: &sizes,
-                strides: &offset_strides,
-            },
-        )?;
-    }
-    Ok(())
+    let offsets = Tensor::from_slice(&offsets, &[sizes[d]])?;
+    let offsets = offsets.with_geometry(sizes.clone(), offset_strides, 0);
+    let values = values.with_geometry(sizes.clone(), value_strides, values.storage_offset());
+    launch::run(
+        launch::InTurn(&x),
+        [&values, &offsets],
+        |x, [values, offsets]| {
+            let places = x.places(&sizes, &strides)?;
+            Ok(kernels::put_at(op, places, values, offsets)?)
+        },
+    )
 }
 
 fn check_vector(index: &Tensor, name: &str) -> Result<()> {
@@ -395,27 +389,17 @@ fn flat_offsets(x: &Tensor, index: &Tensor, name: &str) -> Result<Vec<i64>> {
 
 pub(crate) fn take(x: &Tensor, index: &Tensor) -> Result<Tensor> {
     check_long(index, "take")?;
-    let out = Tensor::allocate_contiguous(x.dtype(), x.device(), index.sizes())?;
+    let mut out = Tensor::allocate_contiguous(x.dtype(), x.device(), index.sizes())?;
     if x.numel() == 0 && index.numel() != 0 {
         return Err(Error::index("take(): tried to take from an empty tensor"));
     }
     if out.storage().has_data() && out.numel() > 0 {
-        let mut offsets = flat_offsets(x, index, "take")?;
-        let (n, zero, one) = ([out.numel()], [0], [1]);
-        let _read = access::read(&[x])?;
-        // SAFETY: out is fresh and seen as a vector; x is held shared, the offsets are those of its elements.
-        unsafe {
-            kernels::take_at(
-                out.strided_as_any(&n, &one)?,
-                x.strided_as_any(&n, &zero)?,
-                Strided {
-                    ptr: offsets.as_mut_ptr().cast(),
-                    dtype: DType::I64,
-                    sizes: &n,
-                    strides: &one,
-                },
-            );
-        }
+        let offsets = flat_offsets(x, index, "take")?;
+        let offsets = Tensor::from_slice(&offsets, out.sizes())?;
+        let (sizes, zeros) = (Dims::from_slice(out.sizes()), Dims::from_elem(0, out.dim()));
+        launch::run(&mut out, [x, &offsets], |out, [x, offsets]| {
+            Ok(kernels::take_at(out, x.places(&sizes, &zeros)?, offsets)?)
+        })?;
     }
     Ok(out)
 }
@@ -447,33 +431,23 @@ pub(crate) fn put_(
     access::check_no_internal_overlap(x)?;
     access::check_apart(x, [index, source])?;
     if x.storage().has_data() && index.numel() > 0 {
-        let mut offsets = flat_offsets(x, index, "put")?;
+        let offsets = flat_offsets(x, index, "put")?;
         let source = match source.shares_storage_with(x) {
             true => copy::clone_contiguous(source)?,
             false => copy::to_contiguous(source)?,
         };
-        let (n, zero, one) = ([source.numel()], [0], [1]);
+        let n = source.numel();
+        let (source, offsets) = (source.as_rows(&[n]), Tensor::from_slice(&offsets, &[n])?);
         let op = if accumulate {
             ScatterOp::Add
         } else {
             ScatterOp::Replace
         };
-        let _guard = access::write(x, &[&source])?;
-        // SAFETY: x is held exclusively and source, a vector in another storage, shared; the offsets are those of x's
-        // elements.
-        unsafe {
-            kernels::put_at(
-                op,
-                x.strided_as_any(&n, &zero)?,
-                source.strided_as_any(&n, &one)?,
-                Strided {
-                    ptr: offsets.as_mut_ptr().cast(),
-                    dtype: DType::I64,
-                    sizes: &n,
-                    strides: &one,
-                },
-            )?;
-        }
+        launch::run(
+            launch::Written(x),
+            [&source, &offsets],
+            |x, [source, offsets]| Ok(kernels::put_at(op, x.places(&[n], &[0])?, source, offsets)?),
+        )?;
     }
     Ok(x.clone())
 }

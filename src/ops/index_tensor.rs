@@ -3,6 +3,7 @@
 use super::common::{needs_data, sorted_strides};
 use super::copy;
 use crate::error::{Error, Result};
+use crate::ops::launch;
 use crate::tensor::{Tensor, access};
 use straightline_catalog::view::view_strides;
 use straightline_catalog::{DType, Dims, layout};
@@ -186,27 +187,26 @@ impl Indexed {
         sorted_strides(&self.sizes, &operands.iter().collect::<Vec<_>>())
     }
 
-    /// The offset of each place, and its strides for the dimensions of the result.
-    fn offsets(&self) -> Result<(Vec<i64>, Dims)> {
-        let _reads = access::read(&self.dims.iter().map(|(t, ..)| t).collect::<Vec<_>>())?;
-        let dims = self
-            .dims
-            .iter()
-            .map(|(index, size, stride)| {
-                Ok(IndexedDim {
-                    index: index.strided()?,
+    /// The offset of each place, for the dimensions of the result.
+    fn offsets(&self) -> Result<Tensor> {
+        let indices: Vec<&Tensor> = self.dims.iter().map(|(t, ..)| t).collect();
+        let mut offsets = launch::read(&indices[..], |indices| {
+            let dims: Vec<IndexedDim<'_>> = (indices.into_iter().zip(&self.dims))
+                .map(|(index, (_, size, stride))| IndexedDim {
+                    index,
                     size: *size,
                     stride: *stride,
                 })
-            })
-            .collect::<Result<Vec<_>>>()?;
-        // SAFETY: the index tensors are broadcast to the same sizes and held shared.
-        let mut offsets = unsafe { kernels::offsets(&dims, true)? };
+                .collect();
+            Ok(kernels::offsets(&dims, true)?)
+        })?;
         if self.dims.is_empty() {
             offsets.push(0);
         }
         let sizes = &self.sizes[self.at..self.at + self.rank];
-        Ok((offsets, self.spread(&layout::contiguous_strides(sizes))))
+        let strides = self.spread(&layout::contiguous_strides(sizes));
+        let offsets = Tensor::from_slice(&offsets, sizes)?;
+        Ok(offsets.with_geometry(self.sizes.clone(), strides, 0))
     }
 }
 
@@ -225,23 +225,12 @@ pub(crate) fn unsafe_index(x: &Tensor, indices: &[Option<Tensor>]) -> Result<Ten
 pub(crate) fn index(x: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
     let indexed = Indexed::new(x, indices)?;
     let strides = indexed.result_strides(x);
-    let out = Tensor::allocate(x.dtype(), x.device(), indexed.sizes.clone(), strides)?;
+    let mut out = Tensor::allocate(x.dtype(), x.device(), indexed.sizes.clone(), strides)?;
     if out.storage().has_data() && out.numel() > 0 {
-        let (mut offsets, offset_strides) = indexed.offsets()?;
-        let _read = access::read(&[x])?;
-        // SAFETY: out is fresh; x is held shared, each offset is one of its indexed dimensions.
-        unsafe {
-            kernels::take_at(
-                out.strided_any()?,
-                x.strided_as_any(&indexed.sizes, &indexed.strides)?,
-                kernels::Strided {
-                    ptr: offsets.as_mut_ptr().cast(),
-                    dtype: DType::I64,
-                    sizes: &indexed.sizes,
-                    strides: &offset_strides,
-                },
-            );
-        }
+        launch::run(&mut out, [x, &indexed.offsets()?], |out, [x, offsets]| {
+            let places = x.places(&indexed.sizes, &indexed.strides)?;
+            Ok(kernels::take_at(out, places, offsets)?)
+        })?;
     }
     Ok(out)
 }
@@ -286,7 +275,7 @@ pub(crate) fn index_put_(
         )));
     }
     if x.storage().has_data() && layout::numel(&indexed.sizes) > 0 {
-        let (mut offsets, offset_strides) = indexed.offsets()?;
+        let offsets = indexed.offsets()?;
         let values = match values.shares_storage_with(x) {
             true => copy::clone_contiguous(values)?,
             false => values.clone(),
@@ -298,22 +287,15 @@ pub(crate) fn index_put_(
         } else {
             ScatterOp::Replace
         };
-        let _guard = access::write_in_turn(x, &[&values])?;
-        // SAFETY: x is held exclusively and values shared, in another storage; each offset is one of x's indexed
-        // dimensions.
-        unsafe {
-            kernels::put_at(
-                op,
-                x.strided_as_any(&indexed.sizes, &indexed.strides)?,
-                values.strided_as_any(&indexed.sizes, &value_strides)?,
-                kernels::Strided {
-                    ptr: offsets.as_mut_ptr().cast(),
-                    dtype: DType::I64,
-                    sizes: &indexed.sizes,
-                    strides: &offset_strides,
-                },
-            )?;
-        }
+        launch::run(
+            launch::InTurn(x),
+            [&values, &offsets],
+            |x, [values, offsets]| {
+                let places = x.places(&indexed.sizes, &indexed.strides)?;
+                let values = values.broadcast(&indexed.sizes, &value_strides)?;
+                Ok(kernels::put_at(op, places, values, offsets)?)
+            },
+        )?;
     }
     Ok(x.clone())
 }

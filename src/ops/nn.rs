@@ -5,7 +5,8 @@ use super::copy;
 use super::scatter::as_vector;
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::tensor::{Tensor, access};
+use crate::ops::launch;
+use crate::tensor::Tensor;
 use straightline_catalog::{DType, Dims, Scalar, layout};
 use straightline_runtime::cpu::kernels::{self, RowStatistics};
 
@@ -21,10 +22,8 @@ fn softmax_kernel(x: &Tensor, dim: i64, log: bool) -> Result<Tensor> {
     let out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
     if out.storage().has_data() && x.numel() > 0 {
         // a number is a row of one: infinite, its share is not a number
-        let (row, x) = (as_vector(&out), &as_vector(x));
-        let _read = access::read(&[x])?;
-        // SAFETY: out is fresh and has x's sizes and dtype; x is held shared.
-        unsafe { kernels::softmax(row.strided()?, x.strided()?, d, log)? };
+        let (mut row, x) = (as_vector(&out), &as_vector(x));
+        launch::run(&mut row, x, |row, x| Ok(kernels::softmax(row, x, d, log)?))?;
     }
     Ok(out)
 }
@@ -122,32 +121,31 @@ pub(crate) fn native_layer_norm(
     stat_sizes.extend(shape.iter().map(|_| 1));
     // the kernel writes the statistics in the type it computes in
     let wide = x.dtype().opmath();
-    let mean = Tensor::allocate_contiguous(wide, x.device(), &stat_sizes)?;
-    let rstd = Tensor::allocate_contiguous(wide, x.device(), &stat_sizes)?;
+    let mut mean = Tensor::allocate_contiguous(wide, x.device(), &stat_sizes)?;
+    let mut rstd = Tensor::allocate_contiguous(wide, x.device(), &stat_sizes)?;
     if out.storage().has_data() {
         let xc = copy::to_contiguous(x)?;
         let weight = weight.map(copy::to_contiguous).transpose()?;
         let bias = bias.map(copy::to_contiguous).transpose()?;
         let (weight, bias) = (weight.as_ref(), bias.as_ref());
         let n = layout::numel(shape);
-        let (rows, row) = ([layout::numel(&x.sizes()[..axis]), n], [n]);
-        let row_strides = [n, 1];
-        let operands: Vec<&Tensor> = [Some(&xc), weight, bias].into_iter().flatten().collect();
-        let _reads = access::read(&operands)?;
-        // SAFETY: the results are fresh; x, weight and bias are row-major and held shared.
-        unsafe {
-            kernels::layer_norm(
-                out.strided_as(&rows, &row_strides)?,
-                RowStatistics {
-                    mean: Some(mean.data_ptr()?),
-                    rstd: Some(rstd.data_ptr()?),
-                },
-                xc.strided_as(&rows, &row_strides)?,
-                weight.map(|t| t.strided_as(&row, &[1])).transpose()?,
-                bias.map(|t| t.strided_as(&row, &[1])).transpose()?,
-                eps,
-            )?;
-        }
+        let rows = layout::numel(&x.sizes()[..axis]);
+        let row = |t: &Tensor| t.as_rows(&[n]);
+        let (xc, weight, bias) = (xc.as_rows(&[rows, n]), weight.map(row), bias.map(row));
+        let results = (&mut out.as_rows(&[rows, n]), [&mut mean, &mut rstd]);
+        let factors = [weight.as_ref(), bias.as_ref()];
+        launch::run(
+            results,
+            (&xc, factors),
+            |(out, [mean, rstd]), (x, factors)| {
+                let statistics = RowStatistics {
+                    mean: Some(mean),
+                    rstd: Some(rstd),
+                };
+                let [weight, bias] = factors;
+                Ok(kernels::layer_norm(out, statistics, x, weight, bias, eps)?)
+            },
+        )?;
     }
     let (mean, rstd) = (
         copy::to_dtype(&mean, x.dtype())?,

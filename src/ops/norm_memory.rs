@@ -3,7 +3,8 @@
 use super::channels::Order;
 use super::copy;
 use crate::error::{Error, Result};
-use crate::tensor::{Tensor, access};
+use crate::ops::launch;
+use crate::tensor::Tensor;
 use straightline_catalog::{DType, Device, Dims, layout};
 use straightline_runtime::cpu::kernels::norm::Channels;
 
@@ -48,13 +49,7 @@ pub(super) fn parameter_dtype(x: &Tensor, parameters: &[Option<&Tensor>]) -> Res
 /// The elements of a small tensor, row by row.
 pub(super) fn numbers(t: &Tensor) -> Result<Vec<f64>> {
     let t = copy::to_contiguous(&copy::to_dtype(t, DType::F64)?)?;
-    let n = t.numel() as usize;
-    if n == 0 {
-        return Ok(Vec::new());
-    }
-    let _read = access::read(&[&t])?;
-    // SAFETY: the tensor is row-major, of f64 and held shared.
-    Ok(unsafe { std::slice::from_raw_parts(t.data_ptr()?.cast::<f64>(), n) }.to_vec())
+    launch::read(&t, |t| Ok(t.slice::<f64>()?.to_vec()))
 }
 
 /// A tensor of these elements. The device may be Meta, then the elements do not matter.
@@ -64,14 +59,12 @@ pub(super) fn tensor_of(
     dtype: DType,
     device: Device,
 ) -> Result<Tensor> {
-    let t = Tensor::allocate_contiguous(DType::F64, device, sizes)?;
-    if t.storage().has_data() {
-        let to = t.data_ptr()?.cast::<f64>();
-        for (i, v) in values.take(t.numel() as usize).enumerate() {
-            // SAFETY: fresh memory for `numel` elements.
-            unsafe { to.add(i).write(v) };
-        }
-    }
+    let mut t = Tensor::allocate_contiguous(DType::F64, device, sizes)?;
+    launch::run(&mut t, (), |t, ()| {
+        let to = t.slice::<f64>()?;
+        to.iter_mut().zip(values).for_each(|(x, v)| *x = v);
+        Ok(())
+    })?;
     copy::to_dtype(&t, dtype)
 }
 
@@ -91,8 +84,8 @@ impl Dense {
         let tensor = if fits {
             x.clone()
         } else {
-            let t = Tensor::allocate(wide, x.device(), Dims::from_slice(x.sizes()), strides)?;
-            copy_into(&t, x)?;
+            let mut t = Tensor::allocate(wide, x.device(), Dims::from_slice(x.sizes()), strides)?;
+            copy::copy_into_fresh(&mut t, x)?;
             t
         };
         let s = x.sizes();
@@ -129,15 +122,6 @@ impl Dense {
     }
 }
 
-fn copy_into(out: &Tensor, src: &Tensor) -> Result<()> {
-    if out.storage().has_data() && out.numel() > 0 {
-        let _read = access::read(&[src])?;
-        // SAFETY: out is fresh and has src's sizes; src is held shared.
-        unsafe { straightline_runtime::cpu::kernels::copy(out.strided()?, src.strided()?)? };
-    }
-    Ok(())
-}
-
 /// Fresh memory to compute in, and its conversion into the result. Sizes are `like`'s.
 pub(super) struct Output {
     pub(super) computed: Tensor,
@@ -165,9 +149,9 @@ impl Output {
         self.result.storage().has_data()
     }
 
-    pub(super) fn finish(self) -> Result<Tensor> {
+    pub(super) fn finish(mut self) -> Result<Tensor> {
         if !self.computed.same_handle(&self.result) {
-            copy_into(&self.result, &self.computed)?;
+            copy::copy_into_fresh(&mut self.result, &self.computed)?;
         }
         Ok(self.result)
     }

@@ -7,25 +7,24 @@ use super::composite::is_foreign;
 use super::{copy, pointwise};
 use crate::error::{Error, Result};
 use crate::ops::aten;
+use crate::ops::launch;
 use crate::tensor::{Generator, Tensor, access};
-use smallvec::SmallVec;
 use straightline_catalog::{DType, Device, Dims, Layout, MemoryFormat, Scalar};
+use straightline_runtime::cpu::kernels::Out;
 use straightline_runtime::cpu::kernels::random_distributions::{self as dist, Distribution};
-use straightline_runtime::cpu::kernels::{KernelError, Strided, random, random_normal};
+use straightline_runtime::cpu::kernels::{KernelError, random, random_normal};
 use straightline_runtime::rng::Stream;
 
 /// Fills a tensor with what `fill` draws of the generator, which is held for as long.
 pub(super) fn fill_random(
     t: &Tensor,
     generator: Option<&Generator>,
-    fill: impl FnOnce(Strided<'_>, &mut Stream) -> Result<(), KernelError>,
+    fill: impl FnOnce(Out<'_>, &mut Stream) -> Result<(), KernelError>,
 ) -> Result<Tensor> {
-    if t.storage().has_data() {
-        let _guard = access::write(t, &[])?;
-        let operand = t.strided()?;
+    launch::run(launch::Written(t), (), |out, ()| {
         let mut stream = generator.unwrap_or(Generator::default_cpu()).lock();
-        fill(operand, &mut stream)?;
-    }
+        Ok(fill(out, &mut stream)?)
+    })?;
     Ok(t.clone())
 }
 
@@ -33,27 +32,13 @@ pub(super) fn fill_random(
 fn fill_parts(
     t: &Tensor,
     generator: Option<&Generator>,
-    fill: impl FnOnce(Strided<'_>, &mut Stream) -> Result<(), KernelError>,
+    fill: impl FnOnce(Out<'_>, &mut Stream) -> Result<(), KernelError>,
 ) -> Result<Tensor> {
-    let dtype = match t.dtype() {
-        DType::C64 => DType::F32,
-        DType::C128 => DType::F64,
-        _ => return fill_random(t, generator, fill),
-    };
-    if t.storage().has_data() {
-        let _guard = access::write(t, &[])?;
-        let sizes: SmallVec<[i64; 6]> = t.sizes().iter().copied().chain([2]).collect();
-        let strides: SmallVec<[i64; 6]> = t.strides().iter().map(|s| 2 * s).chain([1]).collect();
-        let operand = Strided {
-            ptr: t.data_ptr()?,
-            dtype,
-            sizes: &sizes,
-            strides: &strides,
-        };
-        let mut stream = generator.unwrap_or(Generator::default_cpu()).lock();
-        fill(operand, &mut stream)?;
+    if t.dtype().is_complex() {
+        fill_random(&super::complex::view_as_real(t)?, generator, fill)?;
+        return Ok(t.clone());
     }
-    Ok(t.clone())
+    fill_random(t, generator, fill)
 }
 
 /// A tensor like `t` for the functional forms. Plans call these, so our own memory is taken without the dispatcher; `None`
@@ -141,8 +126,7 @@ pub(crate) fn uniform_(
 ) -> Result<Tensor> {
     check_bounds(t, from, to)?;
     fill_parts(t, generator, |out, stream| {
-        // SAFETY: `fill_parts` holds the tensor exclusively.
-        unsafe { random::uniform(out, stream, from, to) }
+        random::uniform(out, stream, from, to)
     })
 }
 
@@ -181,8 +165,7 @@ fn fill_normal(
         (mean, std)
     };
     fill_parts(t, generator, |out, stream| {
-        // SAFETY: `fill_parts` holds the tensor exclusively.
-        unsafe { random_normal::normal(out, stream, part_mean, part_std, blocks) }
+        random_normal::normal(out, stream, part_mean, part_std, blocks)
     })?;
     if complex && mean != 0.0 {
         pointwise::add_scalar_(t, Scalar::Float(mean), Scalar::Int(1))?;
@@ -217,8 +200,7 @@ pub(crate) fn normal_functional(
 /// Fills with numbers of a distribution.
 fn draw(t: &Tensor, generator: Option<&Generator>, distribution: Distribution) -> Result<Tensor> {
     fill_random(t, generator, |out, stream| {
-        // SAFETY: `fill_random` holds the tensor exclusively.
-        unsafe { dist::fill(out, stream, distribution) };
+        dist::fill(out, stream, distribution);
         Ok(())
     })
 }
@@ -313,8 +295,7 @@ pub(crate) fn bernoulli_float_(
 ) -> Result<Tensor> {
     check_probability(p)?;
     fill_random(t, generator, |out, stream| {
-        // SAFETY: `fill_random` holds the tensor exclusively.
-        unsafe { random::bernoulli(out, stream, p) };
+        random::bernoulli(out, stream, p);
         Ok(())
     })
 }
@@ -354,11 +335,10 @@ pub(crate) fn bernoulli_tensor_(
     if p.shares_storage_with(t) {
         p = copy::clone_contiguous(&p)?;
     }
-    let _guard = access::write(t, &[&p])?;
-    let mut stream = generator.unwrap_or(Generator::default_cpu()).lock();
-    // SAFETY: the tensor is held exclusively, the probabilities are other memory and held for reading.
-    unsafe { random::bernoulli_of(t.strided()?, p.strided()?, &mut stream)? };
-    drop(stream);
+    launch::run(launch::Written(t), &p, |out, p| {
+        let mut stream = generator.unwrap_or(Generator::default_cpu()).lock();
+        Ok(random::bernoulli_of(out, p, &mut stream)?)
+    })?;
     Ok(t.clone())
 }
 

@@ -151,8 +151,7 @@ fn fill_integers(t: &Tensor, range: Integers, generator: Option<&Generator>) -> 
         )));
     }
     fill_random(t, generator, |out, stream| {
-        // SAFETY: `fill_random` holds the tensor exclusively.
-        unsafe { random::integers(out, stream, range) };
+        random::integers(out, stream, range);
         Ok(())
     })
 }

@@ -3,7 +3,8 @@
 use super::common::{float_of, reduced_sizes, wrap_dim, wrap_dims};
 use super::copy;
 use crate::error::{Error, Result};
-use crate::tensor::{Tensor, access};
+use crate::ops::launch;
+use crate::tensor::Tensor;
 use smallvec::SmallVec;
 use straightline_catalog::prims::UnaryOp;
 use straightline_catalog::{DType, Dims, Scalar, layout};
@@ -26,13 +27,13 @@ fn reduced(x: &Tensor, dims: &[usize], keepdim: bool, dtype: DType) -> Result<Re
 }
 
 fn reduce(op: ReduceOp, x: &Tensor, dims: &[usize], keepdim: bool, dtype: DType) -> Result<Tensor> {
-    let x = copy::to_dtype(x, dtype)?;
-    let out = reduced(&x, dims, keepdim, dtype)?;
-    if out.kept.storage().has_data() {
-        let _read = access::read(&[&x])?;
-        // SAFETY: out is fresh and has x's sizes with 1 at the reduced dimensions.
-        unsafe { kernels::reduce(op, out.kept.strided_any()?, x.strided_any()?)? };
-    }
+    // real elements are converted one by one, as the kernel reads them
+    let x = match x.dtype().is_complex() || dtype.is_complex() {
+        true => copy::to_dtype(x, dtype)?,
+        false => x.clone(),
+    };
+    let mut out = reduced(&x, dims, keepdim, dtype)?;
+    launch::run(&mut out.kept, &x, |out, x| Ok(kernels::reduce(op, out, x)?))?;
     Ok(out.result)
 }
 
@@ -257,15 +258,15 @@ fn arg_reduce(
         SmallVec::from_slice(&[d])
     };
     check_not_empty(x, &dims, name)?;
-    let out = reduced(x, &dims, keepdim, DType::I64)?;
+    let mut out = reduced(x, &dims, keepdim, DType::I64)?;
     if out.kept.storage().has_data() {
         if x.dim() == 0 {
             copy::fill_(&out.kept, Scalar::Int(0))?;
             return Ok(out.result);
         }
-        let _read = access::read(&[x])?;
-        // SAFETY: out is fresh and has x's sizes with 1 at the reduced dimension.
-        unsafe { kernels::arg_reduce(max, out.kept.strided()?, x.strided()?, d)? };
+        launch::run(&mut out.kept, x, |out, x| {
+            Ok(kernels::arg_reduce(max, out, x, d)?)
+        })?;
     }
     Ok(out.result)
 }

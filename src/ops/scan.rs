@@ -4,7 +4,8 @@ use super::common::wrap_dim;
 use super::copy;
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::tensor::{Tensor, access};
+use crate::ops::launch;
+use crate::tensor::Tensor;
 use straightline_catalog::{DType, Scalar};
 use straightline_passes::schedule::loops::ReduceOp;
 use straightline_runtime::cpu::kernels;
@@ -28,12 +29,12 @@ fn cumulative(op: ReduceOp, x: &Tensor, dim: i64, dtype: DType, name: &str) -> R
             "\"{name}\" not implemented for 'Bool'"
         )));
     }
-    let out = Tensor::allocate_contiguous(dtype, x.device(), x.sizes())?;
+    let mut out = Tensor::allocate_contiguous(dtype, x.device(), x.sizes())?;
     if out.storage().has_data() && out.numel() > 0 {
         let x = copy::to_dtype(x, dtype)?;
-        let _read = access::read(&[&x])?;
-        // SAFETY: out is fresh and has x's sizes; x is held shared.
-        unsafe { kernels::cumulative(op, out.strided_any()?, x.strided_any()?, dim)? };
+        launch::run(&mut out, &x, |out, x| {
+            Ok(kernels::cumulative(op, out, x, dim)?)
+        })?;
     }
     Ok(out)
 }
@@ -73,8 +74,8 @@ pub(crate) fn cumprod_(x: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Ten
 
 fn running_extreme(max: bool, x: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
     let dim = wrap_dim(dim, x.dim())?;
-    let values = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
-    let indices = Tensor::allocate_contiguous(DType::I64, x.device(), x.sizes())?;
+    let mut values = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
+    let mut indices = Tensor::allocate_contiguous(DType::I64, x.device(), x.sizes())?;
     if x.dim() == 0 {
         // a single element of any dtype is the one
         return Ok((
@@ -82,18 +83,10 @@ fn running_extreme(max: bool, x: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> 
             copy::fill_(&indices, Scalar::Int(0))?,
         ));
     }
-    if values.storage().has_data() && x.numel() > 0 {
-        let _read = access::read(&[x])?;
-        // SAFETY: the results are fresh and have x's sizes; x is held shared.
-        unsafe {
-            kernels::running_extreme(
-                max,
-                values.strided()?,
-                indices.strided()?,
-                x.strided()?,
-                dim,
-            )?;
-        }
+    if x.numel() > 0 {
+        launch::run([&mut values, &mut indices], x, |[values, indices], x| {
+            Ok(kernels::running_extreme(max, values, indices, x, dim)?)
+        })?;
     }
     Ok((values, indices))
 }
@@ -118,13 +111,10 @@ pub(crate) fn logcumsumexp(x: &Tensor, dim: i64) -> Result<Tensor> {
         )));
     }
     let wide = x.dtype().opmath();
-    let out = Tensor::allocate_contiguous(wide, x.device(), x.sizes())?;
-    if out.storage().has_data() {
-        let x = copy::to_dtype(x, wide)?;
-        let _read = access::read(&[&x])?;
-        // SAFETY: out is fresh and has x's sizes; x is held shared.
-        unsafe { kernels::running_logsumexp(out.strided()?, x.strided()?, dim)? };
-    }
+    let mut out = Tensor::allocate_contiguous(wide, x.device(), x.sizes())?;
+    launch::run(&mut out, &copy::to_dtype(x, wide)?, |out, x| {
+        Ok(kernels::running_logsumexp(out, x, dim)?)
+    })?;
     copy::to_dtype(&out, x.dtype())
 }
 

@@ -4,6 +4,7 @@ use super::common::wrap_dim;
 use super::copy;
 use super::index::out_of_bounds;
 use crate::error::{Error, Result};
+use crate::ops::launch;
 use crate::tensor::{Tensor, access};
 use straightline_catalog::{DType, Dims, Scalar};
 use straightline_runtime::cpu::kernels::{self, ScatterOp};
@@ -84,26 +85,17 @@ fn run(op: ScatterOp, x: &Tensor, d: usize, index: &Tensor, src: &Tensor) -> Res
         return Ok(());
     }
     let (index, src) = (as_vector(&apart(x, index)?), apart(x, src)?);
+    // a number is for all places; a larger tensor's first elements count
     let src_strides = match src.dim() {
-        // a number for all places
-        0 if index.dim() != 1 || index.numel() != 1 => Dims::from_elem(0, index.dim()),
-        0 => Dims::from_elem(1, 1),
+        0 => Dims::from_elem(0, index.dim()),
         _ => Dims::from_slice(src.strides()),
     };
+    let places = Dims::from_slice(index.sizes());
+    let src = src.with_geometry(places, src_strides, src.storage_offset());
     let x = as_vector(x);
-    let _guard = access::write(&x, &[&index, &src])?;
-    // SAFETY: x is held exclusively, index and src shared in other storages; the sizes were checked, and the kernel
-    // checks the indices.
-    unsafe {
-        kernels::scatter(
-            op,
-            x.strided_any()?,
-            d,
-            index.strided()?,
-            src.strided_as_any(index.sizes(), &src_strides)?,
-        )
-    }
-    .map_err(out_of_bounds(d))
+    launch::run(launch::Written(&x), [&index, &src], |x, [index, src]| {
+        kernels::scatter(op, x, d, index, src).map_err(out_of_bounds(d))
+    })
 }
 
 /// A number where a tensor of values is wanted.

@@ -4,7 +4,8 @@ use super::common::{check_room, needs_data, promote, wrap_dim};
 use super::copy;
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::tensor::{Tensor, access};
+use crate::ops::launch;
+use crate::tensor::Tensor;
 use straightline_catalog::{DType, Dims, Scalar};
 use straightline_runtime::cpu::kernels::{self, Search};
 
@@ -95,7 +96,7 @@ pub(crate) fn searchsorted(
         ));
     }
     let dtype = if out_int32 { DType::I32 } else { DType::I64 };
-    let out = Tensor::allocate_contiguous(DType::I64, values.device(), values.sizes())?;
+    let mut out = Tensor::allocate_contiguous(DType::I64, values.device(), values.sizes())?;
     if out.storage().has_data() && values.numel() > 0 {
         let wide = if common.is_floating() {
             DType::F64
@@ -105,16 +106,16 @@ pub(crate) fn searchsorted(
         let bring = |t: &Tensor| plain(&copy::to_dtype(t, common)?, wide);
         let (sequence, values) = (bring(sequence)?, bring(values)?);
         let sorter = sorter.map(copy::to_contiguous).transpose()?;
-        let operands: Vec<&Tensor> = [&sequence, &values].into_iter().chain(&sorter).collect();
-        let _reads = access::read(&operands)?;
-        let search = Search {
-            sequences: sequence.strided()?,
-            sorter: sorter.as_ref().map(Tensor::strided).transpose()?,
-            right: right || side == Some("right"),
-        };
-        // SAFETY: out is fresh and has the sizes of the values, all are row-major and held; the
-        // shapes were checked.
-        unsafe { kernels::search_sorted(out.strided()?, values.strided()?, &search)? };
+        let right = right || side == Some("right");
+        let operands = ([&sequence, &values], sorter.as_ref());
+        launch::run(&mut out, operands, |out, ([sequences, values], sorter)| {
+            let search = Search {
+                sequences,
+                sorter,
+                right,
+            };
+            Ok(kernels::search_sorted(out, values, &search)?)
+        })?;
     }
     copy::to_dtype(&out, dtype)
 }
@@ -172,12 +173,12 @@ pub(crate) fn isin(
         ));
     }
     let dtype = promote(&[elements, tests])?;
-    let out = Tensor::allocate_contiguous(DType::Bool, elements.device(), elements.sizes())?;
+    let mut out = Tensor::allocate_contiguous(DType::Bool, elements.device(), elements.sizes())?;
     if out.storage().has_data() {
         let (a, b) = (plain(elements, dtype)?, plain(tests, dtype)?);
-        let _reads = access::read(&[&a, &b])?;
-        // SAFETY: out is fresh and has the sizes of the elements; all are row-major and held.
-        unsafe { kernels::is_member(out.strided()?, a.strided()?, b.strided()?, invert)? };
+        launch::run(&mut out, [&a, &b], |out, [a, b]| {
+            Ok(kernels::is_member(out, a, b, invert)?)
+        })?;
     }
     Ok(out)
 }
@@ -233,11 +234,7 @@ pub(crate) fn unique2(
     x.check_real()?;
     needs_data("_unique2", x)?;
     let flat = flattened(x)?;
-    let groups = {
-        let _read = access::read(&[&flat])?;
-        // SAFETY: the vector is row-major and held shared.
-        unsafe { kernels::groups(flat.strided()?)? }
-    };
+    let groups = launch::read(&flat, |flat| Ok(kernels::groups(flat)?))?;
     let of = |wanted, numbers: &[i64], sizes: &[i64]| match wanted {
         true => vector(numbers, sizes),
         false => nothing(),
@@ -287,11 +284,7 @@ fn unique_slices(x: &Tensor, dim: i64, consecutive: bool) -> Result<(Tensor, Ten
         Dims::from_slice(&[width, 1]),
         matrix.storage_offset(),
     );
-    let groups = {
-        let _read = access::read(&[&matrix])?;
-        // SAFETY: the matrix is row-major and held shared.
-        unsafe { kernels::row_groups(matrix.strided()?, consecutive)? }
-    };
+    let groups = launch::read(&matrix, |m| Ok(kernels::row_groups(m, consecutive)?))?;
     let n = groups.first.len() as i64;
     // the slices lie one after the other in memory, whatever the dimension
     let out = super::index::index_select(&front, 0, &vector(&groups.first, &[n])?)?;
@@ -340,12 +333,12 @@ pub(crate) fn unique_consecutive(
         return unique_slices(x, dim, true);
     }
     let flat = flattened(x)?;
-    let groups = {
-        let (sizes, strides) = ([x.numel(), 1], [1, 1]);
-        let _read = access::read(&[&flat])?;
-        // SAFETY: the vector is row-major and held shared.
-        unsafe { kernels::row_groups(flat.strided_as(&sizes, &strides)?, true)? }
-    };
+    let column = flat.with_geometry(
+        Dims::from_slice(&[x.numel(), 1]),
+        Dims::from_slice(&[1, 1]),
+        flat.storage_offset(),
+    );
+    let groups = launch::read(&column, |c| Ok(kernels::row_groups(c, true)?))?;
     let n = groups.first.len() as i64;
     let values = taken(&flat, &groups.first)?;
     let of = if inverse {

@@ -4,7 +4,8 @@ use super::common::{wrap_dim, wrap_dims};
 use super::copy;
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::tensor::{Tensor, access};
+use crate::ops::launch;
+use crate::tensor::Tensor;
 use smallvec::SmallVec;
 use straightline_catalog::view::infer_sizes;
 use straightline_catalog::{DType, Device, Dims, Layout, MemoryFormat, Scalar};
@@ -329,13 +330,9 @@ pub(crate) fn flip(t: &Tensor, dims: &[i64]) -> Result<Tensor> {
         _ => wrap_dims(Some(dims), t.dim())?,
     };
     let strides = copy::format_strides(t, None)?;
-    let out = Tensor::allocate(t.dtype(), t.device(), Dims::from_slice(t.sizes()), strides)?;
-    if out.storage().has_data() {
-        let flipped: SmallVec<[bool; 5]> = (0..t.dim()).map(|d| wrapped.contains(&d)).collect();
-        let _read = access::read(&[t])?;
-        // SAFETY: out is fresh and has t's sizes and dtype; t is held shared.
-        unsafe { kernels::flip(out.strided_any()?, t.strided_any()?, &flipped)? };
-    }
+    let mut out = Tensor::allocate(t.dtype(), t.device(), Dims::from_slice(t.sizes()), strides)?;
+    let flipped: SmallVec<[bool; 5]> = (0..t.dim()).map(|d| wrapped.contains(&d)).collect();
+    launch::run(&mut out, t, |out, t| Ok(kernels::flip(out, t, &flipped)?))?;
     Ok(out)
 }
 

@@ -4,7 +4,8 @@ use super::common::wrap_dim;
 use super::copy;
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::tensor::{Tensor, access};
+use crate::ops::launch;
+use crate::tensor::Tensor;
 use straightline_catalog::{DType, Dims, Scalar, layout};
 use straightline_runtime::cpu::kernels::{self, Selection};
 
@@ -44,21 +45,11 @@ pub(crate) fn sort_stable(
         let sizes = Dims::from_slice(x.sizes());
         Tensor::allocate(dtype, x.device(), sizes, strides.clone())
     };
-    let (values, indices) = (fresh(x.dtype())?, fresh(DType::I64)?);
-    if values.storage().has_data() {
-        let _read = access::read(&[x])?;
-        // SAFETY: the results are fresh and have x's sizes; x is held shared.
-        unsafe {
-            kernels::sort(
-                values.strided()?,
-                indices.strided()?,
-                x.strided()?,
-                dim,
-                descending,
-                stable.unwrap_or(false),
-            )?;
-        }
-    }
+    let (mut values, mut indices) = (fresh(x.dtype())?, fresh(DType::I64)?);
+    let stable = stable.unwrap_or(false);
+    launch::run([&mut values, &mut indices], x, |[values, indices], x| {
+        Ok(kernels::sort(values, indices, x, dim, descending, stable)?)
+    })?;
     Ok((values, indices))
 }
 
@@ -103,23 +94,12 @@ pub(crate) fn topk(
     if let Some(size) = sizes.get_mut(dim) {
         *size = k;
     }
-    let values = Tensor::allocate_contiguous(x.dtype(), x.device(), &sizes)?;
-    let indices = Tensor::allocate_contiguous(DType::I64, x.device(), &sizes)?;
+    let mut values = Tensor::allocate_contiguous(x.dtype(), x.device(), &sizes)?;
+    let mut indices = Tensor::allocate_contiguous(DType::I64, x.device(), &sizes)?;
     // k = 0 of a 0-dim tensor leaves one element that nothing chose
-    if values.storage().has_data() {
-        let _read = access::read(&[x])?;
-        // SAFETY: the results are fresh and have x's sizes but for k at dim; x is held shared.
-        unsafe {
-            kernels::topk(
-                values.strided()?,
-                indices.strided()?,
-                x.strided()?,
-                dim,
-                largest,
-                sorted,
-            )?;
-        }
-    }
+    launch::run([&mut values, &mut indices], x, |[values, indices], x| {
+        Ok(kernels::topk(values, indices, x, dim, largest, sorted)?)
+    })?;
     Ok((values, indices))
 }
 
@@ -140,8 +120,8 @@ fn select(
     if let Some(size) = kept.get_mut(dim) {
         *size = 1;
     }
-    let values = Tensor::allocate_contiguous(x.dtype(), x.device(), &kept)?;
-    let indices = Tensor::allocate_contiguous(DType::I64, x.device(), &kept)?;
+    let mut values = Tensor::allocate_contiguous(x.dtype(), x.device(), &kept)?;
+    let mut indices = Tensor::allocate_contiguous(DType::I64, x.device(), &kept)?;
     if x.dim() == 0 && matches!(which, Selection::Kth(_) | Selection::Mode) {
         // a single element of any dtype is the one
         return Ok((
@@ -149,19 +129,9 @@ fn select(
             copy::fill_(&indices, Scalar::Int(0))?,
         ));
     }
-    if values.storage().has_data() {
-        let _read = access::read(&[x])?;
-        // SAFETY: the results are fresh and have x's sizes but for 1 at dim; x is held shared.
-        unsafe {
-            kernels::select_along(
-                which,
-                values.strided()?,
-                indices.strided()?,
-                x.strided()?,
-                dim,
-            )?;
-        }
-    }
+    launch::run([&mut values, &mut indices], x, |[values, indices], x| {
+        Ok(kernels::select_along(which, values, indices, x, dim)?)
+    })?;
     if keepdim || x.dim() == 0 {
         return Ok((values, indices));
     }

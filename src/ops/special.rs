@@ -4,20 +4,17 @@ use super::common::{broadcast, check_can_cast, check_devices, float_of, laid_out
 use super::{complex_functions, copy, pointwise};
 use crate::error::{Error, Result};
 use crate::ops::aten;
+use crate::ops::launch;
 use crate::tensor::{Tensor, access};
 use straightline_catalog::{DType, Dims, Scalar, layout};
-use straightline_runtime::cpu::kernels::special as kernels;
+use straightline_runtime::cpu::kernels::{In, Out, special as kernels};
 use straightline_runtime::cpu::math::special as math;
 
 /// `f` of each element, computed in floating point and delivered in `dtype`.
 fn map(x: &Tensor, dtype: DType, f: &(dyn Fn(f64) -> f64 + Sync)) -> Result<Tensor> {
-    let out = pointwise::result(Dims::from_slice(x.sizes()), dtype, &[x])?;
+    let mut out = pointwise::result(Dims::from_slice(x.sizes()), dtype, &[x])?;
     let x = pointwise::cast(x, float_of(x.dtype()))?;
-    if out.storage().has_data() {
-        let _reads = access::read(&[&x])?;
-        // SAFETY: out is fresh and has x's sizes; x is held shared.
-        unsafe { kernels::map(out.strided()?, x.strided()?, f)? };
-    }
+    launch::run(&mut out, &x, |out, x| Ok(kernels::map(out, x, f)?))?;
     Ok(out)
 }
 
@@ -30,14 +27,13 @@ pub(super) fn zip_with(
     a: &Tensor,
     b: &Tensor,
     dtype: DType,
-    run: impl FnOnce(&Tensor, &Tensor, &Tensor) -> Result<()>,
+    kernel: impl for<'g> FnOnce(Out<'g>, [In<'g>; 2]) -> Result<()>,
 ) -> Result<Tensor> {
     check_devices(&[a, b])?;
-    let out = pointwise::result(broadcast(&[a, b])?, dtype, &[a, b])?;
+    let mut out = pointwise::result(broadcast(&[a, b])?, dtype, &[a, b])?;
     if out.storage().has_data() {
         let (a, b) = (pointwise::cast(a, dtype)?, pointwise::cast(b, dtype)?);
-        let _reads = access::read(&[&a, &b])?;
-        run(&out, &a, &b)?;
+        launch::elementwise(&mut out, [&a, &b], kernel)?;
     }
     Ok(out)
 }
@@ -49,23 +45,7 @@ pub(super) fn zip(
     dtype: DType,
     f: &(dyn Fn(f64, f64) -> f64 + Sync),
 ) -> Result<Tensor> {
-    zip_with(a, b, dtype, |out, a, b| {
-        let sizes = out.sizes();
-        let (sa, sb) = (
-            pointwise::strides_as(a, sizes),
-            pointwise::strides_as(b, sizes),
-        );
-        // SAFETY: out is fresh; a and b are held shared, their strides broadcast them to out's sizes.
-        unsafe {
-            kernels::zip(
-                out.strided()?,
-                a.strided_as(sizes, &sa)?,
-                b.strided_as(sizes, &sb)?,
-                f,
-            )?;
-        }
-        Ok(())
-    })
+    zip_with(a, b, dtype, |out, [a, b]| Ok(kernels::zip(out, a, b, f)?))
 }
 
 /// Stores the result of other operators in the tensor that it replaces, by an operator.
@@ -225,13 +205,13 @@ pub(crate) fn frexp(x: &Tensor) -> Result<(Tensor, Tensor)> {
         ));
     }
     let sizes = || Dims::from_slice(x.sizes());
-    let mantissa = pointwise::result(sizes(), x.dtype(), &[x])?;
-    let exponent = pointwise::result(sizes(), DType::I32, &[x])?;
-    if mantissa.storage().has_data() {
-        let _reads = access::read(&[x])?;
-        // SAFETY: the results are fresh and have x's sizes; x is held shared.
-        unsafe { kernels::frexp(mantissa.strided()?, exponent.strided()?, x.strided()?)? };
-    }
+    let mut mantissa = pointwise::result(sizes(), x.dtype(), &[x])?;
+    let mut exponent = pointwise::result(sizes(), DType::I32, &[x])?;
+    launch::run(
+        [&mut mantissa, &mut exponent],
+        x,
+        |[mantissa, exponent], x| Ok(kernels::frexp(mantissa, exponent, x)?),
+    )?;
     Ok((laid_out_like(mantissa, x), laid_out_like(exponent, x)))
 }
 

@@ -16,22 +16,8 @@ fn zip_integers(
     dtype: DType,
     f: &(dyn Fn(i64, i64) -> i64 + Sync),
 ) -> Result<Tensor> {
-    zip_with(a, b, dtype, |out, a, b| {
-        let sizes = out.sizes();
-        let (sa, sb) = (
-            pointwise::strides_as(a, sizes),
-            pointwise::strides_as(b, sizes),
-        );
-        // SAFETY: out is fresh; a and b are held shared, their strides broadcast them to out's sizes.
-        unsafe {
-            kernels::zip_integers(
-                out.strided()?,
-                a.strided_as(sizes, &sa)?,
-                b.strided_as(sizes, &sb)?,
-                f,
-            )?;
-        }
-        Ok(())
+    zip_with(a, b, dtype, |out, [a, b]| {
+        Ok(kernels::zip_integers(out, a, b, f)?)
     })
 }
 

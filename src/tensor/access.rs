@@ -110,6 +110,9 @@ impl Tensor {
 /// Shared access to several tensors.
 pub(crate) type ReadGuards<'a> = SmallVec<[ReadGuard<'a>; 4]>;
 
+/// Exclusive access to several tensors.
+pub(crate) type WriteGuards<'a> = SmallVec<[WriteGuard<'a>; 1]>;
+
 /// Takes shared access to the operands; waits for all of them, holding none.
 #[inline]
 pub(crate) fn read<'a>(tensors: &[&'a Tensor]) -> Result<ReadGuards<'a>> {

@@ -45,6 +45,13 @@ impl std::fmt::Debug for Held {
 }
 
 impl Tensor {
+    /// Whether this is the only handle to the tensor, and the tensor the only one of its memory: who has it to himself
+    /// needs no guard.
+    #[inline]
+    pub(crate) fn is_alone(&self) -> bool {
+        self.handles() == 1 && self.storage().is_unshared()
+    }
+
     /// How many handles there are that no plan holds. Others may come and go meanwhile.
     #[inline]
     pub(crate) fn outside_handles(&self) -> usize {

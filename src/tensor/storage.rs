@@ -332,6 +332,12 @@ impl Storage {
         self.0.address()
     }
 
+    /// Whether this is the only handle to the storage.
+    #[inline]
+    pub(crate) fn is_unshared(&self) -> bool {
+        self.0.handles() == 1
+    }
+
     #[inline]
     pub(crate) fn same(&self, other: &Storage) -> bool {
         self.0.same(&other.0)

@@ -1,61 +1,23 @@
 //! Arithmetic and bits of two operands.
 
-use super::{ScalarCell, cast, result, result_with_number, strides_as, zeros};
+use super::{cast, result, result_with_number, zeros};
 use crate::error::{Error, Result};
 use crate::ops::common::{
     broadcast, check_can_cast, check_devices, check_fits, float_of, promote, promote_scalar,
 };
-use crate::ops::copy;
+use crate::ops::{copy, launch};
 use crate::tensor::{Tensor, access};
 use straightline_catalog::{DType, Dims, Scalar};
 use straightline_passes::schedule::loops::BinaryOp;
-use straightline_runtime::cpu::kernels;
-
-fn run_binary(op: BinaryOp, out: &Tensor, a: &Tensor, b: &Tensor) -> Result<()> {
-    let sizes = out.sizes();
-    if a.sizes() == sizes && b.sizes() == sizes {
-        // SAFETY: operands are held by the caller (out exclusively), have out's sizes and dtype.
-        unsafe { kernels::binary(op, out.strided_any()?, a.strided_any()?, b.strided_any()?)? };
-    } else {
-        let (sa, sb) = (strides_as(a, sizes), strides_as(b, sizes));
-        // SAFETY: as above; broadcast strides never reach beyond the operand's own elements.
-        unsafe {
-            kernels::binary(
-                op,
-                out.strided_any()?,
-                a.strided_as_any(sizes, &sa)?,
-                b.strided_as_any(sizes, &sb)?,
-            )?;
-        }
-    }
-    Ok(())
-}
+use straightline_runtime::cpu::kernels::{self, In, Number, Out};
 
 /// `op` on two tensors, computed and delivered in `dtype`.
 #[inline]
 pub(super) fn binary(op: BinaryOp, a: &Tensor, b: &Tensor, dtype: DType) -> Result<Tensor> {
-    // The common case first: same dtype, same sizes, both row-major.
-    if a.dtype() == dtype
-        && b.dtype() == dtype
-        && a.is_contiguous()
-        && b.is_contiguous()
-        && a.sizes() == b.sizes()
-        && a.device().is_cpu()
-        && b.device().is_cpu()
-        && a.storage().has_data()
-    {
-        let out = Tensor::allocate_like_contiguous(a, dtype)?;
-        // where one of them is taken, `binary_slow` waits for both
-        if let Some(guards) = access::try_read_both(a, b)? {
-            let operands = [out.data_ptr()?, a.data_ptr()?, b.data_ptr()?];
-            // SAFETY: out is fresh; a and b are held shared; all are row-major, with the same sizes
-            // and dtype.
-            unsafe { kernels::binary_flat(op, dtype, operands, a.numel() as usize)? };
-            drop(guards);
-            return Ok(out);
-        }
+    match launch::binary_flat(op, dtype, a, b)? {
+        Some(out) => Ok(out),
+        None => binary_laid_out(op, a, b, dtype, &[a, b]),
     }
-    binary_laid_out(op, a, b, dtype, &[a, b])
 }
 
 /// [`binary`] whose result is laid out as these operands say.
@@ -71,14 +33,15 @@ fn binary_laid_out(
         let wide = binary_laid_out(op, a, b, dtype.opmath(), order)?;
         return copy::to_dtype(&wide, dtype);
     }
-    let out = result(broadcast(order)?, dtype, order)?;
+    let mut out = result(broadcast(order)?, dtype, order)?;
     if out.storage().has_data() {
         let _given = (a.dtype() != dtype || b.dtype() != dtype)
             .then(|| access::read(&[a, b]))
             .transpose()?;
         let (a, b) = (cast(a, dtype)?, cast(b, dtype)?);
-        let _reads = access::read(&[&a, &b])?;
-        run_binary(op, &out, &a, &b)?;
+        launch::elementwise(&mut out, [&a, &b], |out, [a, b]| {
+            Ok(kernels::binary(op, out, a, b)?)
+        })?;
     }
     Ok(out)
 }
@@ -113,23 +76,25 @@ pub(super) fn unary_scalar(op: BinaryOp, a: &Tensor, s: Scalar, dtype: DType) ->
     scalar_into(op, out, a, s, dtype)
 }
 
-fn scalar_into(op: BinaryOp, out: Tensor, a: &Tensor, s: Scalar, dtype: DType) -> Result<Tensor> {
+fn scalar_into(
+    op: BinaryOp,
+    mut out: Tensor,
+    a: &Tensor,
+    s: Scalar,
+    dtype: DType,
+) -> Result<Tensor> {
     if out.storage().has_data() {
         let a = cast(a, dtype)?;
-        let cell = ScalarCell::new(s, dtype);
-        let z = zeros(a.dim());
-        let _reads = access::read(&[&a])?;
-        // SAFETY: out is fresh, a is held shared, the cell outlives the call and is read only.
-        unsafe {
-            kernels::binary(
-                op,
-                out.strided_any()?,
-                a.strided_any()?,
-                cell.strided(a.sizes(), &z),
-            )?;
-        }
+        launch::run(&mut out, &a, |out, a| with_number(op, out, a, s))?;
     }
     Ok(out)
+}
+
+/// `out = op(a, s)`, the number in the dtype of `a`.
+fn with_number(op: BinaryOp, out: Out<'_>, a: In<'_>, s: Scalar) -> Result<()> {
+    let (number, zeros) = (Number::new(s, a.dtype()), zeros(a.sizes().len()));
+    let s = number.operand(a.sizes(), &zeros)?;
+    Ok(kernels::binary(op, out, a, s)?)
 }
 
 /// In-place: `a = op(a, b)`, computed in `dtype`.
@@ -148,8 +113,10 @@ pub(super) fn binary_inplace(op: BinaryOp, a: &Tensor, b: &Tensor, dtype: DType)
             .then(|| access::whole(&[a], &[b]))
             .transpose()?;
         let b = access::detach_overlap(a, &cast(b, dtype)?)?;
-        let _guard = access::write(a, &[&b])?;
-        run_binary(op, a, a, &b)?;
+        launch::elementwise(launch::Written(a), [&b], |a, [b]| {
+            let before = a.as_input();
+            Ok(kernels::binary(op, a, before, b)?)
+        })?;
     }
     Ok(a.clone())
 }
@@ -173,20 +140,10 @@ pub(super) fn scalar_inplace(op: BinaryOp, a: &Tensor, s: Scalar, dtype: DType) 
         let _whole = access::whole(&[a], &[])?;
         return copy::copy_(a, &binary_scalar(op, a, s, dtype)?, false);
     }
-    if a.storage().has_data() {
-        let cell = ScalarCell::new(s, dtype);
-        let z = zeros(a.dim());
-        let _guard = access::write(a, &[])?;
-        // SAFETY: a is held exclusively, element by element; the cell outlives the call.
-        unsafe {
-            kernels::binary(
-                op,
-                a.strided_any()?,
-                a.strided_any()?,
-                cell.strided(a.sizes(), &z),
-            )?;
-        }
-    }
+    launch::run(launch::Written(a), (), |a, ()| {
+        let before = a.as_input();
+        with_number(op, a, before, s)
+    })?;
     Ok(a.clone())
 }
 

@@ -27,51 +27,7 @@ use super::common::{result_strides, result_strides_with_number};
 use super::copy;
 use crate::error::Result;
 use crate::tensor::Tensor;
-use straightline_catalog::{DType, Dims, Scalar, layout};
-use straightline_runtime::cpu::kernels::Strided;
-
-/// A number in memory, as a kernel operand that is broadcast to any shape.
-pub(crate) struct ScalarCell {
-    bytes: [u64; 2],
-    dtype: DType,
-}
-
-impl ScalarCell {
-    pub(crate) fn new(value: Scalar, dtype: DType) -> ScalarCell {
-        let mut high = 0u64;
-        let bits = match dtype {
-            DType::F32 => u64::from((value.as_f64() as f32).to_bits()),
-            DType::F64 => value.as_f64().to_bits(),
-            DType::F16 => u64::from(half::f16::from_f32(value.as_f64() as f32).to_bits()),
-            DType::BF16 => u64::from(half::bf16::from_f32(value.as_f64() as f32).to_bits()),
-            DType::Bool => u64::from(value.as_bool()),
-            DType::C64 => {
-                let (re, im) = value.as_complex();
-                u64::from((re as f32).to_bits()) | u64::from((im as f32).to_bits()) << 32
-            }
-            DType::C128 => {
-                let (re, im) = value.as_complex();
-                high = im.to_bits();
-                re.to_bits()
-            }
-            // two's complement: the low bytes are the narrow value (little endian)
-            _ => value.as_i64() as u64,
-        };
-        ScalarCell {
-            bytes: [bits.to_le(), high.to_le()],
-            dtype,
-        }
-    }
-
-    pub(crate) fn strided<'a>(&self, sizes: &'a [i64], zeros: &'a [i64]) -> Strided<'a> {
-        Strided {
-            ptr: self.bytes.as_ptr().cast_mut().cast::<u8>(),
-            dtype: self.dtype,
-            sizes,
-            strides: zeros,
-        }
-    }
-}
+use straightline_catalog::{DType, Dims, layout};
 
 /// A result tensor for element-wise operands, in PyTorch's layout.
 pub(super) fn result(sizes: Dims, dtype: DType, operands: &[&Tensor]) -> Result<Tensor> {

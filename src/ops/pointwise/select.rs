@@ -1,59 +1,44 @@
 //! Comparison, `where`, masks, clamping.
 
 use super::binary::{binary, check_inplace_shape, numbers, unary_scalar};
-use super::{ScalarCell, cast, result, result_with_number, strides_as, zeros};
+use super::{cast, result, result_with_number, zeros};
 use crate::error::{Error, Result};
 use crate::ops::common::{
     broadcast, check_can_cast, check_devices, check_fits, promote, promote_scalar, result_strides,
 };
-use crate::ops::{aten, copy};
+use crate::ops::{aten, copy, launch};
 use crate::tensor::{Tensor, access};
 use straightline_catalog::{DType, Scalar};
 use straightline_passes::schedule::loops::{BinaryOp, CompareOp};
-use straightline_runtime::cpu::kernels;
+use straightline_runtime::cpu::kernels::{self, Number};
 
 pub(super) fn compare(op: CompareOp, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     check_devices(&[a, b])?;
     let dtype = promote(&[a, b])?;
     let sizes = broadcast(&[a, b])?;
-    let out = result(sizes, DType::Bool, &[a, b])?;
+    let mut out = result(sizes, DType::Bool, &[a, b])?;
     if out.storage().has_data() {
         let _given = (a.dtype() != b.dtype())
             .then(|| access::read(&[a, b]))
             .transpose()?;
         let (a, b) = (cast(a, dtype)?, cast(b, dtype)?);
-        let (sa, sb) = (strides_as(&a, out.sizes()), strides_as(&b, out.sizes()));
-        let _reads = access::read(&[&a, &b])?;
-        // SAFETY: out is fresh; a and b are held shared and of one dtype; strides broadcast.
-        unsafe {
-            kernels::compare(
-                op,
-                out.strided_any()?,
-                a.strided_as_any(out.sizes(), &sa)?,
-                b.strided_as_any(out.sizes(), &sb)?,
-            )?;
-        }
+        launch::elementwise(&mut out, [&a, &b], |out, [a, b]| {
+            Ok(kernels::compare(op, out, a, b)?)
+        })?;
     }
     Ok(out)
 }
 
 fn compare_scalar(op: CompareOp, a: &Tensor, s: Scalar) -> Result<Tensor> {
     let dtype = promote_scalar(a, s);
-    let out = result_with_number(a, DType::Bool)?;
+    let mut out = result_with_number(a, DType::Bool)?;
     if out.storage().has_data() {
         let a = cast(a, dtype)?;
-        let cell = ScalarCell::new(s, dtype);
-        let z = zeros(a.dim());
-        let _reads = access::read(&[&a])?;
-        // SAFETY: out is fresh; a is held shared; the cell outlives the call.
-        unsafe {
-            kernels::compare(
-                op,
-                out.strided_any()?,
-                a.strided_any()?,
-                cell.strided(a.sizes(), &z),
-            )?;
-        }
+        let (number, zeros) = (Number::new(s, dtype), zeros(a.dim()));
+        launch::run(&mut out, &a, |out, a| {
+            let s = number.operand(a.sizes(), &zeros)?;
+            Ok(kernels::compare(op, out, a, s)?)
+        })?;
     }
     Ok(out)
 }
@@ -81,37 +66,22 @@ pub(crate) fn where_self(cond: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor
     check_devices(&[cond, a, b])?;
     let dtype = promote(&[a, b])?;
     let sizes = broadcast(&[cond, a, b])?;
-    let out = result(sizes, dtype, &[cond, a, b])?;
+    let mut out = result(sizes, dtype, &[cond, a, b])?;
     if out.storage().has_data() {
         let _given = (a.dtype() != b.dtype() || cond.dtype() != DType::Bool)
             .then(|| access::read(&[cond, a, b]))
             .transpose()?;
         let cond = cast(cond, DType::Bool)?;
         let (a, b) = (cast(a, dtype)?, cast(b, dtype)?);
-        run_select(&out, &cond, &a, &b)?;
+        run_select(&mut out, &cond, &a, &b)?;
     }
     Ok(out)
 }
 
-fn run_select(out: &Tensor, cond: &Tensor, a: &Tensor, b: &Tensor) -> Result<()> {
-    let sizes = out.sizes();
-    let (sc, sa, sb) = (
-        strides_as(cond, sizes),
-        strides_as(a, sizes),
-        strides_as(b, sizes),
-    );
-    let _reads = access::read(&[cond, a, b])?;
-    // SAFETY: out is fresh; the others are held shared; a, b and out have one dtype, cond is
-    // bool; strides broadcast.
-    unsafe {
-        kernels::select(
-            out.strided_any()?,
-            cond.strided_as_any(sizes, &sc)?,
-            a.strided_as_any(sizes, &sa)?,
-            b.strided_as_any(sizes, &sb)?,
-        )?;
-    }
-    Ok(())
+fn run_select(out: &mut Tensor, cond: &Tensor, a: &Tensor, b: &Tensor) -> Result<()> {
+    launch::elementwise(out, [cond, a, b], |out, [cond, a, b]| {
+        Ok(kernels::select(out, cond, a, b)?)
+    })
 }
 
 fn number_beside(s: Scalar, t: &Tensor) -> Result<Tensor> {
@@ -136,9 +106,9 @@ pub(crate) fn masked_fill(x: &Tensor, mask: &Tensor, value: Scalar) -> Result<Te
     }
     check_fits(value, x.dtype())?;
     let sizes = broadcast(&[x, mask])?;
-    let out = Tensor::allocate_contiguous(x.dtype(), x.device(), &sizes)?;
+    let mut out = Tensor::allocate_contiguous(x.dtype(), x.device(), &sizes)?;
     if out.storage().has_data() {
-        run_select(&out, mask, &Tensor::scalar_of(value, x.dtype())?, x)?;
+        run_select(&mut out, mask, &Tensor::scalar_of(value, x.dtype())?, x)?;
     }
     Ok(out)
 }

@@ -5,38 +5,28 @@ use crate::error::{Error, Result};
 use crate::ops::common::{
     check_can_cast, float_of, laid_out_like, restrided, result_strides, result_strides_with_number,
 };
-use crate::ops::copy;
+use crate::ops::{copy, launch};
 use crate::tensor::{Tensor, access};
 use straightline_catalog::prims::{Class, CompareOp, UnaryOp};
 use straightline_catalog::{DType, Dims};
 use straightline_runtime::cpu::kernels;
 
-pub(super) fn unary_into(op: UnaryOp, out: &Tensor, x: &Tensor) -> Result<()> {
-    if !out.storage().has_data() {
-        return Ok(());
-    }
-    let _reads = access::read(&[x])?;
-    // SAFETY: out is fresh (or exclusively held by the caller), x is held shared; both have the
-    // same sizes, and their strides stay within their storages.
-    unsafe { kernels::unary(op, out.strided_any()?, x.strided_any()?)? };
-    Ok(())
+fn unary_into(op: UnaryOp, mut out: Tensor, x: &Tensor) -> Result<Tensor> {
+    launch::run(&mut out, x, |out, x| Ok(kernels::unary(op, out, x)?))?;
+    Ok(out)
 }
 
 pub(super) fn unary(op: UnaryOp, x: &Tensor, dtype: DType) -> Result<Tensor> {
     if x.dtype() == dtype && x.is_contiguous() && x.device().is_cpu() && x.storage().has_data() {
-        let out = Tensor::allocate_like_contiguous(x, dtype)?;
-        unary_into(op, &out, x)?;
-        return Ok(out);
+        return unary_into(op, Tensor::allocate_like_contiguous(x, dtype)?, x);
     }
     let out = result(Dims::from_slice(x.sizes()), dtype, &[x])?;
-    unary_into(op, &out, &cast(x, dtype)?)?;
-    Ok(out)
+    unary_into(op, out, &cast(x, dtype)?)
 }
 
 fn unary_bool(op: UnaryOp, x: &Tensor) -> Result<Tensor> {
     let out = result(Dims::from_slice(x.sizes()), DType::Bool, &[x])?;
-    unary_into(op, &out, x)?;
-    Ok(out)
+    unary_into(op, out, x)
 }
 
 fn unary_inplace(op: UnaryOp, x: &Tensor, dtype: DType) -> Result<Tensor> {
@@ -46,11 +36,10 @@ fn unary_inplace(op: UnaryOp, x: &Tensor, dtype: DType) -> Result<Tensor> {
         let _whole = access::whole(&[x], &[])?;
         return copy::copy_(x, &unary(op, x, dtype)?, false);
     }
-    if x.storage().has_data() {
-        let _guard = access::write(x, &[])?;
-        // SAFETY: x is held exclusively; element i is read before element i is written.
-        unsafe { kernels::unary(op, x.strided_any()?, x.strided_any()?)? };
-    }
+    launch::run(launch::Written(x), (), |x, ()| {
+        let before = x.as_input();
+        Ok(kernels::unary(op, x, before)?)
+    })?;
     Ok(x.clone())
 }
 
@@ -86,8 +75,7 @@ pub(crate) fn abs(x: &Tensor) -> Result<Tensor> {
         return unary(UnaryOp::Abs, x, x.dtype());
     }
     let out = result(Dims::from_slice(x.sizes()), x.dtype().to_real(), &[x])?;
-    unary_into(UnaryOp::Abs, &out, x)?;
-    Ok(laid_out_like(out, x))
+    Ok(laid_out_like(unary_into(UnaryOp::Abs, out, x)?, x))
 }
 
 pub(crate) fn abs_(x: &Tensor) -> Result<Tensor> {

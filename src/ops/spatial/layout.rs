@@ -3,7 +3,7 @@
 use super::super::copy;
 use super::check;
 use crate::error::{Error, Result};
-use crate::tensor::{Tensor, access};
+use crate::tensor::Tensor;
 use straightline_catalog::{DType, Dims, layout};
 use straightline_runtime::cpu::kernels::spatial::Planes;
 
@@ -100,10 +100,7 @@ pub(super) fn result(
 
 /// Copies into a fresh tensor of the same dtype and sizes.
 pub(super) fn copy_over(out: &Tensor, from: &Tensor) -> Result<()> {
-    let _reads = access::read(&[from])?;
-    // SAFETY: out is fresh, of from's sizes and dtype; from is held shared.
-    unsafe { straightline_runtime::cpu::kernels::copy(out.strided_any()?, from.strided_any()?)? };
-    Ok(())
+    copy::copy_into_fresh(&mut out.clone(), from)
 }
 
 /// A row-major tensor as planes of its last `spatial` dimensions, and how many there are.

@@ -3,7 +3,8 @@
 //! Tables and results are row-major matrices of `f32` or `f64` (half types are widened before); rows and bags are
 //! given as numbers and checked here.
 
-use super::{KernelError, Strided};
+use super::KernelError;
+use super::operand::{Element, In, Out, ask};
 use straightline_passes::ir::DType;
 
 /// How the rows of a bag become one.
@@ -93,16 +94,27 @@ macro_rules! integer {
 }
 integer!(u8 i8 i16 i32 i64);
 
-/// # Safety
-///
-/// `s` is a row-major matrix of `T` that may be accessed for as long as the result lives.
-unsafe fn matrix<'a, T>(s: &Strided<'_>) -> &'a mut [T] {
-    if s.numel() == 0 {
-        return &mut [];
-    }
-    debug_assert!(s.is_contiguous() && s.dtype.size() == size_of::<T>());
-    // SAFETY: as promised by the caller; tensors' memory is aligned.
-    unsafe { std::slice::from_raw_parts_mut(s.ptr.cast(), s.numel()) }
+/// Rows and columns; what is no matrix is refused later.
+fn shape(sizes: &[i64]) -> (i64, usize) {
+    (
+        sizes.first().copied().unwrap_or(0),
+        sizes.get(1).map_or(0, |n| *n as usize),
+    )
+}
+
+/// Two row-major matrices as wide as each other, and their heights.
+fn matrices<'a, T: Element>(
+    kernel: &'static str,
+    out: Out<'a>,
+    from: In<'a>,
+) -> Result<(&'a mut [T], &'a [T]), KernelError> {
+    let matrices = out.sizes().len() == 2 && from.sizes().len() == 2;
+    ask(
+        kernel,
+        matrices && out.sizes()[1] == from.sizes()[1],
+        "matrices of the same width",
+    )?;
+    Ok((out.slice()?, from.slice()?))
 }
 
 macro_rules! with_number {
@@ -153,22 +165,18 @@ fn frequencies(rows: &[i64], n: usize) -> Vec<u32> {
 }
 
 /// `out[rows[i]] += grad[i]`, but for the row `padding`; each divided by how often its row is used if `by_frequency`.
-///
-/// # Safety
-///
-/// Both are row-major matrices as wide as each other and of one dtype, aligned, that may be accessed and do not
-/// overlap; `grad` has a row for each of `rows`.
-pub unsafe fn add_rows(
-    out: Strided<'_>,
-    grad: Strided<'_>,
+pub fn add_rows(
+    out: Out<'_>,
+    grad: In<'_>,
     rows: &[i64],
     padding: i64,
     by_frequency: bool,
 ) -> Result<(), KernelError> {
-    let (height, width) = (out.sizes[0], out.sizes[1] as usize);
-    with_number!("embedding_backward", out.dtype, T => {
-        // SAFETY: as promised by the caller.
-        let (to, from) = unsafe { (matrix::<T>(&out), matrix::<T>(&grad)) };
+    let (height, width) = shape(out.sizes());
+    let floating = out.dtype().is_floating();
+    with_number!("embedding_backward", out.dtype(), T => {
+        let (to, from) = matrices::<T>("embedding_backward", out, grad)?;
+        ask("embedding_backward", rows.len() * width <= from.len(), "a row of the gradient for each")?;
         let counts = if by_frequency { frequencies(rows, height as usize) } else { Vec::new() };
         for (i, row) in rows.iter().enumerate() {
             if *row == padding {
@@ -177,7 +185,7 @@ pub unsafe fn add_rows(
             let row = check(*row, height)?;
             let factor = counts.get(row).map_or(1.0, |c| 1.0 / f64::from(*c));
             // a number of the gradient's dtype, as PyTorch's: of integers, nothing is left of a share
-            let factor = if out.dtype.is_floating() { factor } else { factor.trunc() };
+            let factor = if floating { factor } else { factor.trunc() };
             let to = &mut to[row * width..][..width];
             for (x, y) in to.iter_mut().zip(&from[i * width..][..width]) {
                 *x = x.add_scaled(*y, factor);
@@ -201,18 +209,13 @@ pub fn bag_of_each(starts: &[i64], n: usize) -> Vec<i64> {
 }
 
 /// The rows of each bag as one.
-///
-/// # Safety
-///
-/// `out` and `table` are row-major matrices as wide as each other, `f32` or `f64` alike, aligned, that may be accessed
-/// and do not overlap; `out` has a row for each bag.
-pub unsafe fn forward(
+pub fn forward(
     mode: Mode,
-    out: Strided<'_>,
-    table: Strided<'_>,
+    out: Out<'_>,
+    table: In<'_>,
     bags: &Bags<'_>,
 ) -> Result<Found, KernelError> {
-    let (height, width) = (table.sizes[0], table.sizes[1] as usize);
+    let (height, width) = shape(table.sizes());
     let count = bags.starts.len();
     let mut found = Found {
         sizes: vec![0; count],
@@ -221,9 +224,9 @@ pub unsafe fn forward(
     for row in bags.rows {
         check(*row, height)?;
     }
-    with_number!("embedding_bag", out.dtype, T => {
-        // SAFETY: as promised by the caller.
-        let (to, from) = unsafe { (matrix::<T>(&out), matrix::<T>(&table)) };
+    with_number!("embedding_bag", out.dtype(), T => {
+        let (to, from) = matrices::<T>("embedding_bag", out, table)?;
+        ask("embedding_bag", count * width <= to.len(), "a row of the result for each bag")?;
         for bag in 0..count {
             let first = bags.starts[bag] as usize;
             let last = bags.starts.get(bag + 1).map_or(bags.end, |s| *s as usize).min(bags.rows.len());
@@ -287,22 +290,16 @@ pub struct Saved<'a> {
 }
 
 /// The derivative by the table, added to `out`.
-///
-/// # Safety
-///
-/// `out` and `grad` are row-major matrices as wide as each other, `f32` or `f64` alike, aligned, that may be accessed
-/// and do not overlap.
-pub unsafe fn backward(
+pub fn backward(
     mode: Mode,
-    out: Strided<'_>,
-    grad: Strided<'_>,
+    out: Out<'_>,
+    grad: In<'_>,
     saved: &Saved<'_>,
 ) -> Result<(), KernelError> {
-    let (height, width) = (out.sizes[0], out.sizes[1] as usize);
-    let bags = grad.sizes[0];
-    with_number!("embedding_bag_backward", out.dtype, T => {
-        // SAFETY: as promised by the caller.
-        let (to, from) = unsafe { (matrix::<T>(&out), matrix::<T>(&grad)) };
+    let (height, width) = shape(out.sizes());
+    let (bags, _) = shape(grad.sizes());
+    with_number!("embedding_bag_backward", out.dtype(), T => {
+        let (to, from) = matrices::<T>("embedding_bag_backward", out, grad)?;
         if mode == Mode::Max {
             for (k, (row, g)) in saved.maxima.iter().zip(from.iter()).enumerate() {
                 if saved.sizes.get(k / width.max(1)).is_some_and(|s| *s == 0) {

@@ -4,6 +4,7 @@ use super::integer::{Bool8, Map1, Row1, row1};
 use super::nest::{GRAIN, Nest, step};
 use super::tile::{Form, TILE, move_elements, move_strided, pointwise};
 use super::{KernelError, Strided, complex};
+use crate::cpu::kernels::operand::{In, Out, apart, same_sizes};
 use smallvec::SmallVec;
 use straightline_passes::ir::{DType, Scalar};
 
@@ -126,12 +127,21 @@ pub(super) fn conversion(from: DType, to: DType) -> Row1 {
 /// `out = a`, converted to the dtype of `out` as PyTorch does: floats truncate to integers (through `i64`, which
 /// wraps to narrower ones), anything becomes `bool` as `!= 0`, halves are rounded from `f32`, and the
 /// imaginary part of a complex number is dropped.
+pub fn copy(out: Out<'_>, a: In<'_>) -> Result<(), KernelError> {
+    apart("copy", &[a])?;
+    let (out, a) = (out.raw(), a.raw());
+    same_sizes("copy", &[&out, &a])?;
+    // SAFETY: operands of the same sizes, apart.
+    unsafe { copy_raw(out, a) }
+}
+
+/// [`copy`] within a kernel.
 ///
 /// # Safety
 ///
 /// The sizes are equal; the memory of both is what they say and may be accessed; the elements of `out` are distinct
 /// and do not overlap `a`.
-pub unsafe fn copy(out: Strided<'_>, a: Strided<'_>) -> Result<(), KernelError> {
+pub(crate) unsafe fn copy_raw(out: Strided<'_>, a: Strided<'_>) -> Result<(), KernelError> {
     if out.dtype == a.dtype {
         // SAFETY: as promised by the caller.
         unsafe { copy_same(out, a) };
@@ -370,11 +380,17 @@ unsafe fn fill_row<T: Copy>(out: *mut u8, value: T, step: isize, n: usize) {
 }
 
 /// Every element of `out` this number, converted to its dtype.
+pub fn fill(out: Out<'_>, value: Scalar) {
+    // SAFETY: as an output promises.
+    unsafe { fill_raw(out.raw(), value) }
+}
+
+/// [`fill`] within a kernel.
 ///
 /// # Safety
 ///
 /// The memory of `out` is what it says and may be written.
-pub unsafe fn fill(out: Strided<'_>, value: Scalar) {
+pub(crate) unsafe fn fill_raw(out: Strided<'_>, value: Scalar) {
     let numel = out.numel();
     if numel == 0 {
         return;
@@ -384,7 +400,7 @@ pub unsafe fn fill(out: Strided<'_>, value: Scalar) {
         for (part, number) in [(complex::Part::Real, re), (complex::Part::Imaginary, im)] {
             let strides = complex::part_strides(&out);
             // SAFETY: a part of each element.
-            unsafe { fill(complex::part(&out, part, &strides), Scalar::Float(number)) };
+            unsafe { fill_raw(complex::part(&out, part, &strides), Scalar::Float(number)) };
         }
         return;
     }

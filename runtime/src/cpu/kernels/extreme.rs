@@ -1,9 +1,10 @@
 //! Where the largest or smallest element is: `argmax`, `max(dim)` and their likes.
 
-use super::copy::{copy, worth_turning};
+use super::copy::{copy_raw, worth_turning};
 use super::fold::fold;
 use super::integer::{Bool8, with_arithmetic_type};
 use super::nest::{self, Nest};
+use super::operand::{In, Out, apart, ask, has_dim, has_dtype, reduces, same_dtype, same_sizes};
 use super::tile::{Form, TILE, Tile, load};
 use super::{KernelError, Strided};
 use crate::memory;
@@ -135,18 +136,28 @@ unsafe fn run<T: Ranked>(job: Job<T>) {
 /// The place (and value) of the first largest or smallest element along a dimension; NaN counts as the extreme.
 ///
 /// `indices` is `i64`, `values` of the dtype of `a`; both have the sizes of `a` with 1 at `dim`.
-///
-/// # Safety
-///
-/// The memory of all is what they say and may be accessed; the elements of the outputs are distinct and overlap
-/// nothing.
-pub unsafe fn extreme_with_index(
+pub fn extreme_with_index(
     max: bool,
-    values: Option<Strided<'_>>,
-    indices: Strided<'_>,
-    a: Strided<'_>,
+    values: Option<Out<'_>>,
+    indices: Out<'_>,
+    a: In<'_>,
     dim: usize,
 ) -> Result<(), KernelError> {
+    apart("extreme_with_index", &[a])?;
+    let (indices, a) = (indices.raw(), a.raw());
+    let values = values.map(|o| o.raw());
+    reduces("max", &indices, &a)?;
+    has_dim("max", dim, &a)?;
+    has_dtype("max", &indices, DType::I64)?;
+    ask(
+        "max",
+        (0..a.sizes.len()).all(|d| indices.sizes[d] == if d == dim { 1 } else { a.sizes[d] }),
+        "results of size 1 at its dimension",
+    )?;
+    if let Some(values) = &values {
+        same_sizes("max", &[&indices, values])?;
+        same_dtype("max", &[&a, values])?;
+    }
     if a.dtype.is_complex() {
         return Err(KernelError::unsupported("max and min", a.dtype));
     }
@@ -166,11 +177,13 @@ pub unsafe fn extreme_with_index(
             strides: &strides,
             ..a
         };
-        // SAFETY: the block has all elements; the rest is promised by the caller.
-        return unsafe {
-            copy(turned, a)?;
-            extreme_with_index(max, values, indices, turned, dim)
+        // SAFETY: the block has all elements; the others are the caller's operands.
+        let (turned, indices, values) = unsafe {
+            copy_raw(turned, a)?;
+            let values = values.map(|v| Out::new(v));
+            (In::new(turned), Out::new(indices), values)
         };
+        return extreme_with_index(max, values, indices, turned, dim);
     }
     let mut sizes: SmallVec<[i64; 6]> = a.sizes.into();
     if let Some(size) = sizes.get_mut(dim) {
@@ -222,16 +235,6 @@ pub unsafe fn extreme_with_index(
 }
 
 /// [`extreme_with_index`] without the values: `argmax`, `argmin`.
-///
-/// # Safety
-///
-/// As for [`extreme_with_index`].
-pub unsafe fn arg_reduce(
-    max: bool,
-    out: Strided<'_>,
-    a: Strided<'_>,
-    dim: usize,
-) -> Result<(), KernelError> {
-    // SAFETY: as promised by the caller.
-    unsafe { extreme_with_index(max, None, out, a, dim) }
+pub fn arg_reduce(max: bool, out: Out<'_>, a: In<'_>, dim: usize) -> Result<(), KernelError> {
+    extreme_with_index(max, None, out, a, dim)
 }

@@ -2,6 +2,7 @@
 
 use super::nest::{GRAIN, Nest};
 use super::{KernelError, Strided};
+use crate::cpu::kernels::operand::{In, Out, apart, same_dtype, same_sizes};
 use smallvec::SmallVec;
 
 /// Copies `n` elements, each operand in steps of its own.
@@ -30,11 +31,11 @@ unsafe fn copy_row<T: Copy>(
 }
 
 /// `out[.., i, ..] = x[.., size - 1 - i, ..]` along each dimension that `flipped` marks.
-///
-/// # Safety
-///
-/// Both operands have the same sizes and dtype and are what they say; `out` may be written and overlaps nothing.
-pub unsafe fn flip(out: Strided<'_>, x: Strided<'_>, flipped: &[bool]) -> Result<(), KernelError> {
+pub fn flip(out: Out<'_>, x: In<'_>, flipped: &[bool]) -> Result<(), KernelError> {
+    apart("flip", &[x])?;
+    let (out, x) = (out.raw(), x.raw());
+    same_sizes("flip", &[&out, &x])?;
+    same_dtype("flip", &[&out, &x])?;
     if out.numel() == 0 {
         return Ok(());
     }
@@ -92,8 +93,8 @@ mod tests {
         // SAFETY: both own their 24 elements.
         unsafe {
             flip(
-                view(out.as_mut_ptr()),
-                view(x.as_mut_ptr()),
+                Out::new(view(out.as_mut_ptr())),
+                In::new(view(x.as_mut_ptr())),
                 &[true, false, true],
             )
         }

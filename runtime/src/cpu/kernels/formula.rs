@@ -7,6 +7,7 @@
 use super::half;
 use super::integer::{self, Row1, Row2};
 use super::nest::Nest;
+use super::operand::{In, Out, apart, ask};
 use super::pointwise::{binary_cost, binary_row, select_row, unary_cost, unary_row};
 use super::tile::{Form, TILE, load, move_elements, store};
 use super::{KernelError, Strided, copy, float};
@@ -354,19 +355,28 @@ unsafe fn round(dtype: DType, at: *mut u8, n: usize) {
 ///
 /// Half types compute widened and are rounded after each operation in their own dtype; integer division by zero is
 /// [`KernelError::DivisionByZero`], and the outputs are then written in part.
-///
-/// # Safety
-///
-/// All sizes are equal, and the dtypes are those that the program was recorded for. The memory of the operands is what
-/// they say and may be accessed; the elements of the outputs are distinct, and overlap an input only if they are the
-/// very same elements, and only if there is one output.
-pub unsafe fn formula(
-    program: &Program,
-    outs: &[Strided<'_>],
-    inputs: &[Strided<'_>],
-) -> Result<(), KernelError> {
-    let all: SmallVec<[Strided<'_>; 8]> = outs.iter().chain(inputs).copied().collect();
-    debug_assert_eq!(outs.len(), program.outputs.len());
+/// An input may lie on the output where there is one output.
+pub fn formula(program: &Program, outs: &[Out<'_>], inputs: &[In<'_>]) -> Result<(), KernelError> {
+    if outs.len() != 1 {
+        apart("formula", inputs)?;
+    }
+    let ins = inputs.iter().map(|i| i.raw());
+    let all: SmallVec<[Strided<'_>; 8]> = outs.iter().map(Out::raw).chain(ins).collect();
+    let same = all.iter().all(|o| o.sizes == all[0].sizes);
+    ask("formula", same, "operands of the same sizes")?;
+    let declared = outs.len() == program.outputs.len() && {
+        let results = program.outputs.iter().map(|v| program.inst(*v).dtype);
+        results.eq(outs.iter().map(Out::dtype))
+    };
+    ask("formula", declared, "the outputs that it was recorded for")?;
+    let loads = program.body.iter().all(|i| match i.op {
+        Op::Input(at) => {
+            let input = inputs.get(usize::from(at));
+            input.is_some_and(|o| o.dtype() == i.dtype)
+        }
+        _ => true,
+    });
+    ask("formula", loads, "the inputs that it was recorded for")?;
     macro_rules! by_count {
         ($($n:literal)*) => {
             match all.len() {

@@ -1,9 +1,30 @@
-use super::{KernelError, Strided, formula};
+use super::{In, KernelError, Out, Strided, formula};
 use straightline_passes::formula::{
     Attribute, Program, Recorder, Val, activation, backward, record,
 };
 use straightline_passes::formula::{Builder, arithmetic};
 use straightline_passes::ir::DType;
+
+/// # Safety
+///
+/// As for the operands of [`formula`].
+unsafe fn run(
+    program: &Program,
+    outs: &[Strided<'_>],
+    inputs: &[Strided<'_>],
+) -> Result<(), KernelError> {
+    // SAFETY: as promised by the caller.
+    let (outs, inputs): (Vec<Out<'_>>, Vec<In<'_>>) = unsafe {
+        let apart = outs.len() != 1;
+        let outs = outs.iter().map(|o| Out::new(*o)).collect();
+        let inputs = inputs.iter();
+        match apart {
+            true => (outs, inputs.map(|i| In::new(*i)).collect()),
+            false => (outs, inputs.map(|i| In::upon(*i)).collect()),
+        }
+    };
+    formula(program, &outs, &inputs)
+}
 
 fn strided<'a, T>(
     data: &'a mut [T],
@@ -42,7 +63,7 @@ fn rows_longer_than_tiles_and_odd_ends() {
         // SAFETY: both have n elements.
         unsafe {
             let out = strided(&mut y, DType::F32, &sizes, &[1]);
-            formula(&p, &[out], &[strided(&mut x, DType::F32, &sizes, &[1])]).unwrap();
+            run(&p, &[out], &[strided(&mut x, DType::F32, &sizes, &[1])]).unwrap();
         }
         for (x, y) in x.iter().zip(&y) {
             assert_eq!(*y, x * (x + 3.0).clamp(0.0, 6.0) / 6.0);
@@ -64,7 +85,7 @@ fn strides_broadcasts_and_in_place() {
         let a = strided(&mut x, DType::F64, &sizes, &[1, 4]);
         let b = strided(&mut row, DType::F64, &sizes, &[0, 1]);
         let c = strided(&mut one, DType::F64, &sizes, &[0, 0]);
-        formula(&p, &[a], &[a, b, c]).unwrap();
+        run(&p, &[a], &[a, b, c]).unwrap();
     }
     for (i, y) in x.iter().enumerate() {
         assert_eq!(*y, i as f64 + 2.0 * 10.0 * (i / 4 + 1) as f64);
@@ -85,7 +106,7 @@ fn half_types_compute_widened() {
     unsafe {
         let out = strided(&mut y, DType::BF16, &sizes, &[1]);
         let g = strided(&mut g, DType::BF16, &sizes, &[1]);
-        formula(&p, &[out], &[g, strided(&mut x, DType::BF16, &sizes, &[2])]).unwrap();
+        run(&p, &[out], &[g, strided(&mut x, DType::BF16, &sizes, &[2])]).unwrap();
     }
     for (i, y) in y.iter().enumerate() {
         let x = value(i).to_f64();
@@ -113,7 +134,7 @@ fn two_results_and_shared_parts() {
             strided(&mut y, DType::F32, &[5], &[1]),
             strided(&mut z, DType::F32, &[5], &[1]),
         ];
-        formula(&p, &outs, &[strided(&mut x, DType::F32, &[5], &[1])]).unwrap();
+        run(&p, &outs, &[strided(&mut x, DType::F32, &[5], &[1])]).unwrap();
     }
     for i in 0..5 {
         let x = f64::from(x[i]);
@@ -135,7 +156,7 @@ fn operations_in_a_half_type_round_each_time() {
     // SAFETY: three elements each.
     unsafe {
         let out = strided(&mut y, DType::F16, &[3], &[1]);
-        formula(&p, &[out], &[strided(&mut x, DType::F16, &[3], &[1])]).unwrap();
+        run(&p, &[out], &[strided(&mut x, DType::F16, &[3], &[1])]).unwrap();
     }
     assert_eq!(y, [::half::f16::ZERO; 3]);
 }
@@ -149,10 +170,7 @@ fn integer_division_by_zero_is_an_error() {
         let a = strided(&mut x, DType::I32, &[2], &[1]);
         let b = strided(&mut y, DType::I32, &[2], &[1]);
         let out = strided(&mut z, DType::I32, &[2], &[1]);
-        assert_eq!(
-            formula(&p, &[out], &[a, b]),
-            Err(KernelError::DivisionByZero)
-        );
+        assert_eq!(run(&p, &[out], &[a, b]), Err(KernelError::DivisionByZero));
     }
     y[1] = 2;
     // SAFETY: as above.
@@ -160,7 +178,7 @@ fn integer_division_by_zero_is_an_error() {
         let a = strided(&mut x, DType::I32, &[2], &[1]);
         let b = strided(&mut y, DType::I32, &[2], &[1]);
         let out = strided(&mut z, DType::I32, &[2], &[1]);
-        formula(&p, &[out], &[a, b]).unwrap();
+        run(&p, &[out], &[a, b]).unwrap();
     }
     assert_eq!(z, [-4, 3]);
 }

@@ -4,9 +4,11 @@
 //! before its element is touched.
 
 use super::combine::{ScatterOp, combine};
+use super::copy::copy_raw;
 use super::nest::{self, GRAIN, Nest, Shared};
 use super::tile::move_elements;
-use super::{KernelError, Strided, copy};
+use super::{KernelError, Strided};
+use crate::cpu::kernels::operand::{In, Out, apart, ask, same_but, same_dtype, same_sizes, within};
 use smallvec::SmallVec;
 use std::sync::Mutex;
 use straightline_passes::ir::DType;
@@ -79,19 +81,17 @@ fn without(dims: &[i64], dim: usize) -> Dims {
 /// `out[.., i, ..] = a[.., index[i], ..]` along `dim`; `index` is one-dimensional.
 ///
 /// With `dim` 0 and a two-dimensional `a` this is an embedding.
-///
-/// # Safety
-///
-/// The memory of all is what they say and may be accessed; the elements of `out` are distinct and overlap nothing.
-/// `out` has the sizes of `a`, but that of `index` at `dim`.
-pub unsafe fn index_select(
-    out: Strided<'_>,
-    a: Strided<'_>,
-    dim: usize,
-    index: Strided<'_>,
-) -> Result<(), KernelError> {
+pub fn index_select(out: Out<'_>, a: In<'_>, dim: usize, index: In<'_>) -> Result<(), KernelError> {
+    apart("index_select", &[a, index])?;
+    let (out, a, index) = (out.raw(), a.raw(), index.raw());
+    same_but("index_select", dim, &out, &a)?;
+    same_dtype("index_select", &[&out, &a])?;
+    ask(
+        "index_select",
+        index.sizes.len() == 1 && out.sizes.get(dim) == index.sizes.first(),
+        "one-dimensional indices, as many as results",
+    )?;
     check_index_dtype(&index)?;
-    debug_assert!(index.sizes.len() == 1 && out.dtype == a.dtype);
     let n = index.sizes[0] as usize;
     let fault = Fault::new(a.sizes[dim]);
     let sizes = without(out.sizes, dim);
@@ -172,19 +172,13 @@ pub unsafe fn index_select(
 }
 
 /// `out[i][j][k] = a[index[i][j][k]][j][k]` for `dim` 0, and so on; `out` has the sizes of `index`.
-///
-/// # Safety
-///
-/// The memory of all is what they say and may be accessed; the elements of `out` are distinct and overlap nothing. The
-/// sizes of `index` are at most those of `a` except at `dim`.
-pub unsafe fn gather(
-    out: Strided<'_>,
-    a: Strided<'_>,
-    dim: usize,
-    index: Strided<'_>,
-) -> Result<(), KernelError> {
+pub fn gather(out: Out<'_>, a: In<'_>, dim: usize, index: In<'_>) -> Result<(), KernelError> {
+    apart("gather", &[a, index])?;
+    let (out, a, index) = (out.raw(), a.raw(), index.raw());
+    same_sizes("gather", &[&out, &index])?;
+    same_dtype("gather", &[&out, &a])?;
+    within("gather", dim, &index, &a)?;
     check_index_dtype(&index)?;
-    debug_assert!(out.sizes == index.sizes && out.dtype == a.dtype);
     if out.numel() == 0 {
         return Ok(());
     }
@@ -223,20 +217,19 @@ pub unsafe fn gather(
 }
 
 /// `out[index[i][j][k]][j][k] op= src[i][j][k]` for `dim` 0, and so on, in row-major order of `index`.
-///
-/// # Safety
-///
-/// The memory of all is what they say and may be accessed; `out` overlaps nothing. The sizes of `index` and `src` are
-/// equal, and at most those of `out` except at `dim`.
-pub unsafe fn scatter(
+pub fn scatter(
     op: ScatterOp,
-    out: Strided<'_>,
+    out: Out<'_>,
     dim: usize,
-    index: Strided<'_>,
-    src: Strided<'_>,
+    index: In<'_>,
+    src: In<'_>,
 ) -> Result<(), KernelError> {
+    apart("scatter", &[index, src])?;
+    let (out, index, src) = (out.raw(), index.raw(), src.raw());
+    same_sizes("scatter", &[&index, &src])?;
+    same_dtype("scatter", &[&out, &src])?;
+    within("scatter", dim, &index, &out)?;
     check_index_dtype(&index)?;
-    debug_assert!(src.sizes == index.sizes && out.dtype == src.dtype);
     if index.numel() == 0 {
         return Ok(());
     }
@@ -301,18 +294,16 @@ pub enum Triangle {
 
 /// `tril` or `triu` of the last two dimensions: the elements of the triangle, zeros elsewhere. `diagonal` moves the
 /// diagonal up.
-///
-/// # Safety
-///
-/// The sizes are equal, two or more; the memory of both is what they say and may be accessed; the elements of `out` are
-/// distinct, and overlap `a` only if they are the very same elements.
-pub unsafe fn triangle(
+pub fn triangle(
     which: Triangle,
-    out: Strided<'_>,
-    a: Strided<'_>,
+    out: Out<'_>,
+    a: In<'_>,
     diagonal: i64,
 ) -> Result<(), KernelError> {
-    debug_assert!(out.sizes == a.sizes && out.sizes.len() >= 2 && out.dtype == a.dtype);
+    let (out, a) = (out.raw(), a.raw());
+    same_sizes("triangle", &[&out, &a])?;
+    same_dtype("triangle", &[&out, &a])?;
+    ask("triangle", out.sizes.len() >= 2, "matrices")?;
     if out.numel() == 0 {
         return Ok(());
     }
@@ -388,16 +379,13 @@ pub unsafe fn triangle(
 }
 
 /// `out[i] = start + i * step`, computed in `f64` (floats) or `i64` (integers); `out` is one-dimensional.
-///
-/// # Safety
-///
-/// The memory of `out` is what it says and may be written.
-pub unsafe fn arange(
-    out: Strided<'_>,
+pub fn arange(
+    out: Out<'_>,
     start: straightline_passes::ir::Scalar,
     step: straightline_passes::ir::Scalar,
 ) -> Result<(), KernelError> {
-    debug_assert!(out.sizes.len() == 1);
+    let out = out.raw();
+    ask("arange", out.sizes.len() == 1, "a one-dimensional result")?;
     let n = out.sizes[0] as usize;
     let integral = !out.dtype.is_floating() && out.dtype != DType::Bool;
     let wide = if integral { DType::I64 } else { DType::F64 };
@@ -433,8 +421,8 @@ pub unsafe fn arange(
                 sizes: &sizes,
                 strides: &one,
             };
-            // SAFETY: m elements of the output.
-            let copied = unsafe { copy(target, source) };
+            // SAFETY: m elements of the output; the numbers are ours.
+            let copied = unsafe { copy_raw(target, source) };
             if let (Err(e), Ok(mut failure)) = (copied, failure.lock()) {
                 *failure = Err(e);
             }

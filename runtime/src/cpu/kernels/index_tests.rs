@@ -40,14 +40,12 @@ fn selected_slices() {
         ] {
             for dim in 0..sizes.len() {
                 for index_dtype in [DType::I64, DType::I32] {
-                    let mut a = Data::new(dtype, &sizes, &strides).fill(2);
+                    let a = Data::new(dtype, &sizes, &strides).fill(2);
                     let mut index = indices(index_dtype, &[13], &[2], sizes[dim]);
                     let mut out_sizes = sizes.clone();
                     out_sizes[dim] = 13;
                     let mut out = Data::contiguous(dtype, &out_sizes);
-                    // SAFETY: the data own their elements.
-                    unsafe { index_select(out.strided(), a.strided(), dim, index.strided()) }
-                        .unwrap();
+                    index_select(out.out(), a.input(), dim, index.input()).unwrap();
                     for i in 0..out.numel() {
                         let mut c = coordinates(&out_sizes, i);
                         c[dim] = index.get(c[dim]).as_i64() as usize;
@@ -58,10 +56,7 @@ fn selected_slices() {
                     }
                     for bad in [-1, sizes[dim]] {
                         index.set(12, bad.into());
-                        // SAFETY: the data own their elements.
-                        let r = unsafe {
-                            index_select(out.strided(), a.strided(), dim, index.strided())
-                        };
+                        let r = index_select(out.out(), a.input(), dim, index.input());
                         assert_eq!(
                             r,
                             Err(KernelError::IndexOutOfRange {
@@ -91,7 +86,7 @@ fn gathered_and_scattered_elements() {
                         index_sizes[d] = index_sizes[d].min(sizes[d]);
                     }
                 }
-                let mut a = Data::contiguous(dtype, &sizes).fill(2);
+                let a = Data::contiguous(dtype, &sizes).fill(2);
                 let mut index = indices(
                     DType::I64,
                     &index_sizes,
@@ -99,8 +94,7 @@ fn gathered_and_scattered_elements() {
                     sizes[dim],
                 );
                 let mut out = Data::contiguous(dtype, &index_sizes);
-                // SAFETY: the data own their elements.
-                unsafe { gather(out.strided(), a.strided(), dim, index.strided()) }.unwrap();
+                gather(out.out(), a.input(), dim, index.input()).unwrap();
                 let place = |i: usize| {
                     let mut c = coordinates(&index_sizes, i);
                     c[dim] = index.get(i).as_i64() as usize;
@@ -136,16 +130,13 @@ fn gathered_and_scattered_elements() {
                         };
                         *w = Scalar::Float(r).cast(dtype);
                     }
-                    let mut index = index.clone();
-                    // SAFETY: the data own their elements.
-                    unsafe { scatter(op, target.strided(), dim, index.strided(), src.strided()) }
-                        .unwrap();
+                    let index = index.clone();
+                    scatter(op, target.out(), dim, index.input(), src.input()).unwrap();
                     assert_eq!(target.values(), want, "{op:?} {dtype} {sizes:?} {dim}");
                 }
                 let last = index.numel() - 1;
                 index.set(last, (-1).into());
-                // SAFETY: the data own their elements.
-                let r = unsafe { gather(out.strided(), a.strided(), dim, index.strided()) };
+                let r = gather(out.out(), a.input(), dim, index.input());
                 assert!(matches!(
                     r,
                     Err(KernelError::IndexOutOfRange { index: -1, .. })
@@ -165,10 +156,9 @@ fn triangles() {
         ] {
             for diagonal in [-7, -1, 0, 1, 3, i64::MAX, i64::MIN] {
                 for which in [Triangle::Lower, Triangle::Upper] {
-                    let mut a = Data::new(dtype, &sizes, &strides).fill(8);
+                    let a = Data::new(dtype, &sizes, &strides).fill(8);
                     let mut out = Data::contiguous(dtype, &sizes);
-                    // SAFETY: the data own their elements.
-                    unsafe { triangle(which, out.strided(), a.strided(), diagonal) }.unwrap();
+                    triangle(which, out.out(), a.input(), diagonal).unwrap();
                     let r = sizes.len();
                     for i in 0..out.numel() {
                         let c = coordinates(&sizes, i);
@@ -200,8 +190,7 @@ fn ranges() {
             } else {
                 (Scalar::Int(3), Scalar::Int(-1))
             };
-            // SAFETY: the data own their elements.
-            unsafe { arange(out.strided(), start, step) }.unwrap();
+            arange(out.out(), start, step).unwrap();
             for i in 0..n as usize {
                 let x = start.as_f64() + step.as_f64() * i as f64;
                 let want = if dtype.is_floating() {

@@ -6,6 +6,7 @@
 use super::combine::{ScatterOp, combine};
 use super::index::read_index;
 use super::nest::{GRAIN, Nest};
+use super::operand::{In, Out, Places, apart, ask, same_dtype, same_sizes};
 use super::tile::move_elements;
 use super::{KernelError, Strided};
 use straightline_passes::ir::DType;
@@ -14,7 +15,7 @@ use straightline_passes::ir::DType;
 #[derive(Clone, Copy, Debug)]
 pub struct IndexedDim<'a> {
     /// `i64` or `i32`, broadcast to the sizes that all index tensors have together.
-    pub index: Strided<'a>,
+    pub index: In<'a>,
     /// The size of the dimension.
     pub size: i64,
     /// Its stride in elements.
@@ -23,24 +24,21 @@ pub struct IndexedDim<'a> {
 
 /// The offset in elements for each place, row-major. Negative indices count from the end if `wrap`, else they are out
 /// of range.
-///
-/// # Safety
-///
-/// The index tensors have the same sizes, and their memory is what they say and may be read.
-pub unsafe fn offsets(dims: &[IndexedDim<'_>], wrap: bool) -> Result<Vec<i64>, KernelError> {
+pub fn offsets(dims: &[IndexedDim<'_>], wrap: bool) -> Result<Vec<i64>, KernelError> {
     let Some(first) = dims.first() else {
         return Ok(Vec::new());
     };
-    let sizes = first.index.sizes;
+    let sizes = first.index.sizes();
     let mut out = vec![0i64; first.index.numel()];
     if out.is_empty() {
         return Ok(out);
     }
     let row_major = straightline_passes::ir::layout::contiguous_strides(sizes);
     for dim in dims {
-        debug_assert_eq!(dim.index.sizes, sizes);
-        if !matches!(dim.index.dtype, DType::I32 | DType::I64) {
-            return Err(KernelError::unsupported("index", dim.index.dtype));
+        let index = dim.index.raw();
+        ask("index", index.sizes == sizes, "indices of the same sizes")?;
+        if !matches!(index.dtype, DType::I32 | DType::I64) {
+            return Err(KernelError::unsupported("index", index.dtype));
         }
         let target = Strided {
             ptr: out.as_mut_ptr().cast(),
@@ -48,14 +46,14 @@ pub unsafe fn offsets(dims: &[IndexedDim<'_>], wrap: bool) -> Result<Vec<i64>, K
             sizes,
             strides: &row_major,
         };
-        let nest = Nest::new(&[target, dim.index]);
+        let nest = Nest::new(&[target, index]);
         let steps = nest.inner().strides;
         let mut bad = None;
         // SAFETY: the places of the vector and of the index tensor.
         unsafe {
             nest.walk(0, nest.numel, &mut |p, n| {
                 for i in 0..n as isize {
-                    let index = read_index(p[1].offset(i * steps[1]), dim.index.dtype);
+                    let index = read_index(p[1].offset(i * steps[1]), index.dtype);
                     let at = if wrap && index < 0 {
                         index.wrapping_add(dim.size)
                     } else {
@@ -80,21 +78,19 @@ pub unsafe fn offsets(dims: &[IndexedDim<'_>], wrap: bool) -> Result<Vec<i64>, K
 }
 
 /// `out[..] = a[.. + offset]`: `a` has stride 0 in the indexed dimensions, `offsets` (`i64`, in elements) in the others.
-///
-/// # Safety
-///
-/// The sizes are equal; the memory of `a` at each offset, and of the others as they say, may be accessed; the elements
-/// of `out` are distinct and overlap nothing.
-pub unsafe fn take_at(out: Strided<'_>, a: Strided<'_>, offsets: Strided<'_>) {
-    debug_assert!(out.dtype == a.dtype && offsets.dtype == DType::I64);
+pub fn take_at(out: Out<'_>, a: Places<'_>, offsets: In<'_>) -> Result<(), KernelError> {
+    const NAME: &str = "index";
+    let (out, a, offsets) = (out.raw(), a.checked(NAME, offsets)?, offsets.raw());
+    same_sizes(NAME, &[&out, &a, &offsets])?;
+    same_dtype(NAME, &[&out, &a])?;
     if out.numel() == 0 {
-        return;
+        return Ok(());
     }
     let nest = Nest::new(&[out, a, offsets]);
     let steps = nest.inner().strides;
     let size = out.dtype.size();
     let bytes = size as isize;
-    // SAFETY: as promised by the caller.
+    // SAFETY: elements of the three; each offset leads to an element, as has been checked.
     unsafe {
         nest.run(GRAIN / 4, &|p, n| {
             if steps[2] == 0 {
@@ -109,20 +105,21 @@ pub unsafe fn take_at(out: Strided<'_>, a: Strided<'_>, offsets: Strided<'_>) {
             }
         });
     }
+    Ok(())
 }
 
 /// `a[.. + offset] op= values[..]`, one after the other; layouts as for [`take_at`].
-///
-/// # Safety
-///
-/// As for [`take_at`], with `a` written and `values` read; `values` does not overlap `a`.
-pub unsafe fn put_at(
+pub fn put_at(
     op: ScatterOp,
-    a: Strided<'_>,
-    values: Strided<'_>,
-    offsets: Strided<'_>,
+    a: Places<'_>,
+    values: In<'_>,
+    offsets: In<'_>,
 ) -> Result<(), KernelError> {
-    debug_assert!(values.dtype == a.dtype && offsets.dtype == DType::I64);
+    const NAME: &str = "index_put";
+    apart(NAME, &[values])?;
+    let (a, values, offsets) = (a.checked(NAME, offsets)?, values.raw(), offsets.raw());
+    same_sizes(NAME, &[&a, &values, &offsets])?;
+    same_dtype(NAME, &[&a, &values])?;
     let combine = combine(op, a.dtype)?;
     if values.numel() == 0 {
         return Ok(());
@@ -131,7 +128,7 @@ pub unsafe fn put_at(
     let steps = nest.inner().strides;
     let bytes = a.dtype.size() as isize;
     // one thread: several places may be one
-    // SAFETY: as promised by the caller.
+    // SAFETY: elements of the three; each offset leads to an element, as has been checked.
     unsafe {
         nest.walk(0, nest.numel, &mut |p, n| {
             if steps[0] == 0 {
@@ -153,60 +150,65 @@ pub unsafe fn put_at(
 mod tests {
     use super::*;
 
-    fn index(data: &mut [i64], sizes: &'static [i64], strides: &'static [i64]) -> Strided<'static> {
-        Strided {
-            ptr: data.as_mut_ptr().cast(),
+    fn index<'a>(data: &'a [i64], sizes: &'a [i64], strides: &'a [i64]) -> In<'a> {
+        let raw = Strided {
+            ptr: data.as_ptr().cast_mut().cast(),
             dtype: DType::I64,
             sizes,
             strides,
-        }
+        };
+        // SAFETY: the numbers are borrowed for as long as the operand lives.
+        unsafe { In::new(raw) }
     }
 
     #[test]
     fn offsets_add_up_and_wrap() {
-        let (mut rows, mut columns) = ([0, -1], [2, 1, 0]);
+        let (rows, columns) = ([0, -1], [2, 1, 0]);
         let dims = [
             IndexedDim {
-                index: index(&mut rows, &[2, 3], &[1, 0]),
+                index: index(&rows, &[2, 3], &[1, 0]),
                 size: 4,
                 stride: 10,
             },
             IndexedDim {
-                index: index(&mut columns, &[2, 3], &[0, 1]),
+                index: index(&columns, &[2, 3], &[0, 1]),
                 size: 3,
                 stride: 1,
             },
         ];
-        // SAFETY: the arrays live on.
-        unsafe {
-            assert_eq!(offsets(&dims, true).unwrap(), [2, 1, 0, 32, 31, 30]);
-            assert_eq!(
-                offsets(&dims, false),
-                Err(KernelError::IndexOutOfRange { index: -1, size: 4 })
-            );
-        }
+        assert_eq!(offsets(&dims, true).unwrap(), [2, 1, 0, 32, 31, 30]);
+        assert_eq!(
+            offsets(&dims, false),
+            Err(KernelError::IndexOutOfRange { index: -1, size: 4 })
+        );
     }
 
     #[test]
     fn duplicates_accumulate() {
         let mut a = [1f32, 2.0, 3.0];
         let mut values = [10f32, 20.0, 30.0];
-        let mut at = [1i64, 1, 0];
-        let view = |ptr: *mut u8, dtype, strides| Strided {
+        let view = |ptr: *mut u8, dtype| Strided {
             ptr,
             dtype,
             sizes: &[3],
-            strides,
+            strides: &[1],
         };
-        // SAFETY: three places within the array.
-        unsafe {
-            put_at(
-                ScatterOp::Add,
-                view(a.as_mut_ptr().cast(), DType::F32, &[0]),
-                view(values.as_mut_ptr().cast(), DType::F32, &[1]),
-                view(at.as_mut_ptr().cast(), DType::I64, &[1]),
-            )
-            .unwrap();
+        let mut put = |at: [i64; 3]| {
+            // SAFETY: three elements of each array.
+            let (a, values) = unsafe {
+                (
+                    Out::new(view(a.as_mut_ptr().cast(), DType::F32)),
+                    In::new(view(values.as_mut_ptr().cast(), DType::F32)),
+                )
+            };
+            let places = a.places(&[3], &[0]).unwrap();
+            put_at(ScatterOp::Add, places, values, index(&at, &[3], &[1]))
+        };
+        put([1, 1, 0]).unwrap();
+        // an offset that leads out of the tensor is refused before anything is written
+        for outside in [3, -1, i64::MAX] {
+            let e = put([0, outside, 1]).unwrap_err();
+            assert!(matches!(e, KernelError::Operands { .. }), "{e}");
         }
         assert_eq!(a, [31.0, 32.0, 3.0]);
     }

@@ -3,6 +3,7 @@
 use super::integer::{self, Row1, Row2};
 use super::tile::{Form, pointwise};
 use super::{KernelError, Strided, complex, float};
+use crate::cpu::kernels::operand::{In, Out, has_dtype, same_dtype, same_sizes};
 use crate::cpu::math;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use straightline_passes::ir::DType;
@@ -57,22 +58,19 @@ pub(super) fn binary_row(op: BinaryOp, dtype: DType) -> Result<Row2, KernelError
 }
 
 /// `out = op(a)`; one dtype, or `out` is the real one of a complex `Abs`, or `bool` for `IsNan`, `IsInf`, `LogicalNot`.
-///
-/// # Safety
-///
-/// The sizes are equal; the memory of both is what they say and may be accessed; the elements of `out` are distinct,
-/// and overlap `a` only if they are the very same elements.
-pub unsafe fn unary(op: UnaryOp, out: Strided<'_>, a: Strided<'_>) -> Result<(), KernelError> {
+pub fn unary(op: UnaryOp, out: Out<'_>, a: In<'_>) -> Result<(), KernelError> {
+    let (out, a) = (out.raw(), a.raw());
+    same_sizes("unary", &[&out, &a])?;
     if a.dtype.is_complex() {
         // SAFETY: as promised by the caller.
         return unsafe { complex::unary(op, out, a) };
     }
     let tests = matches!(op, UnaryOp::IsNan | UnaryOp::IsInf | UnaryOp::LogicalNot);
     let row = if tests {
-        debug_assert_eq!(out.dtype, DType::Bool);
+        has_dtype("unary", &out, DType::Bool)?;
         integer::test_row(op, a.dtype).ok_or_else(|| KernelError::unsupported(op, a.dtype))?
     } else {
-        debug_assert_eq!(out.dtype, a.dtype);
+        same_dtype("unary", &[&out, &a])?;
         unary_row(op, a.dtype)?
     };
     let forms = [Form::arithmetic(out.dtype), Form::arithmetic(a.dtype)];
@@ -88,17 +86,10 @@ pub unsafe fn unary(op: UnaryOp, out: Strided<'_>, a: Strided<'_>) -> Result<(),
 /// `out = op(a, b)`; one dtype.
 ///
 /// Integer division by zero is [`KernelError::DivisionByZero`]; `out` is then written in part.
-///
-/// # Safety
-///
-/// As for [`unary`], for both inputs.
-pub unsafe fn binary(
-    op: BinaryOp,
-    out: Strided<'_>,
-    a: Strided<'_>,
-    b: Strided<'_>,
-) -> Result<(), KernelError> {
-    debug_assert!(out.dtype == a.dtype && a.dtype == b.dtype);
+pub fn binary(op: BinaryOp, out: Out<'_>, a: In<'_>, b: In<'_>) -> Result<(), KernelError> {
+    let (out, a, b) = (out.raw(), a.raw(), b.raw());
+    same_sizes("binary", &[&out, &a, &b])?;
+    same_dtype("binary", &[&out, &a, &b])?;
     if a.dtype.is_complex() {
         // SAFETY: as promised by the caller.
         return unsafe { complex::binary(op, out, a, b) };
@@ -155,24 +146,25 @@ pub unsafe fn binary_flat(
         strides: &strides,
     };
     // SAFETY: as promised by the caller.
-    unsafe { binary(op, strided(out), strided(a), strided(b)) }
+    let (out, a, b) = unsafe {
+        (
+            Out::new(strided(out)),
+            In::upon(strided(a)),
+            In::upon(strided(b)),
+        )
+    };
+    binary(op, out, a, b)
 }
 
 /// Elements up to which no binary operation is worth a thread.
 const FLAT_LIMIT: usize = super::nest::GRAIN / 32;
 
 /// `out = a op b`; `a` and `b` of one dtype, `out` `bool`.
-///
-/// # Safety
-///
-/// As for [`unary`], for both inputs.
-pub unsafe fn compare(
-    op: CompareOp,
-    out: Strided<'_>,
-    a: Strided<'_>,
-    b: Strided<'_>,
-) -> Result<(), KernelError> {
-    debug_assert!(out.dtype == DType::Bool && a.dtype == b.dtype);
+pub fn compare(op: CompareOp, out: Out<'_>, a: In<'_>, b: In<'_>) -> Result<(), KernelError> {
+    let (out, a, b) = (out.raw(), a.raw(), b.raw());
+    same_sizes("compare", &[&out, &a, &b])?;
+    same_dtype("compare", &[&a, &b])?;
+    has_dtype("compare", &out, DType::Bool)?;
     if a.dtype.is_complex() {
         // SAFETY: as promised by the caller.
         return unsafe { complex::compare(op, out, a, b) };
@@ -236,17 +228,11 @@ pub(super) unsafe fn select_row<T: Copy>(p: [*mut u8; 4], n: usize) {
 }
 
 /// `out = cond ? a : b`; `cond` is `bool`, the others are of one dtype.
-///
-/// # Safety
-///
-/// As for [`unary`], for all inputs.
-pub unsafe fn select(
-    out: Strided<'_>,
-    cond: Strided<'_>,
-    a: Strided<'_>,
-    b: Strided<'_>,
-) -> Result<(), KernelError> {
-    debug_assert!(cond.dtype == DType::Bool && a.dtype == b.dtype && out.dtype == a.dtype);
+pub fn select(out: Out<'_>, cond: In<'_>, a: In<'_>, b: In<'_>) -> Result<(), KernelError> {
+    let (out, cond, a, b) = (out.raw(), cond.raw(), a.raw(), b.raw());
+    same_sizes("select", &[&out, &cond, &a, &b])?;
+    same_dtype("select", &[&out, &a, &b])?;
+    has_dtype("select", &cond, DType::Bool)?;
     let form = Form::Raw(out.dtype.size());
     // SAFETY: as promised by the caller; the row's type has the dtype's size.
     unsafe {

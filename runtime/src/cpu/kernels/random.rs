@@ -4,9 +4,10 @@
 //! its columns), on one thread: what an element becomes depends on the stream and its place alone. The distributions of
 //! [`super::random_distributions`] and the normal numbers of [`super::random_normal`] are made with the functions here.
 
-use super::copy::copy;
+use super::copy::copy_raw;
 use super::nest::Nest;
 use super::{KernelError, Strided};
+use crate::cpu::kernels::operand::{In, Out, apart, same_sizes};
 use crate::rng::{Stream, join, unit_f32, unit_f64};
 use straightline_passes::ir::{DType, Scalar};
 
@@ -42,7 +43,10 @@ pub(super) unsafe fn put<T: Made>(out: *mut u8, dtype: DType, x: &mut [T]) {
         strides: &one,
     };
     // SAFETY: as many elements each. A conversion exists for every dtype that a `Strided` has, so the result is always Ok.
-    let _ = unsafe { copy(view(out, dtype), view(x.as_mut_ptr().cast(), T::DTYPE)) };
+    let _ = unsafe {
+        let (to, from) = (view(out, dtype), view(x.as_mut_ptr().cast(), T::DTYPE));
+        copy_raw(to, from)
+    };
 }
 
 /// Calls `make` for pieces of the elements in the order of memory, and writes what it leaves in them.
@@ -142,16 +146,8 @@ fn end(to: f64, dtype: DType) -> f32 {
 ///
 /// # Errors
 /// A dtype that is not floating-point.
-///
-/// # Safety
-///
-/// The memory of `out` is what it says and may be written.
-pub unsafe fn uniform(
-    out: Strided<'_>,
-    stream: &mut Stream,
-    from: f64,
-    to: f64,
-) -> Result<(), KernelError> {
+pub fn uniform(out: Out<'_>, stream: &mut Stream, from: f64, to: f64) -> Result<(), KernelError> {
+    let out = out.raw();
     let dtype = out.dtype;
     if !dtype.is_floating() {
         return Err(KernelError::unsupported("uniform", dtype));
@@ -208,11 +204,8 @@ impl Integers {
 }
 
 /// Integers, converted to the dtype of `out`.
-///
-/// # Safety
-///
-/// The memory of `out` is what it says and may be written.
-pub unsafe fn integers(out: Strided<'_>, stream: &mut Stream, range: Integers) {
+pub fn integers(out: Out<'_>, stream: &mut Stream, range: Integers) {
+    let out = out.raw();
     let Integers { base, count, wide } = range;
     let mut words = [0u32; 2 * PIECE];
     // SAFETY: as promised by the caller.
@@ -238,11 +231,8 @@ pub unsafe fn integers(out: Strided<'_>, stream: &mut Stream, range: Integers) {
 }
 
 /// 1 with probability `p`, else 0, in any dtype: whether a uniform number of 53 bits is below `p`.
-///
-/// # Safety
-///
-/// The memory of `out` is what it says and may be written.
-pub unsafe fn bernoulli(out: Strided<'_>, stream: &mut Stream, p: f64) {
+pub fn bernoulli(out: Out<'_>, stream: &mut Stream, p: f64) {
+    let out = out.raw();
     // u * 2^-53 < p, in integers
     let threshold = (p.clamp(0.0, 1.0) * (1u64 << 53) as f64).ceil() as u64;
     let mut words = [0u32; 2 * PIECE];
@@ -264,15 +254,10 @@ pub unsafe fn bernoulli(out: Strided<'_>, stream: &mut Stream, p: f64) {
 ///
 /// # Errors
 /// Probabilities that are not floating-point.
-///
-/// # Safety
-///
-/// The sizes are equal; the memory of both is what they say; that of `out` may be written and does not overlap `p`.
-pub unsafe fn bernoulli_of(
-    out: Strided<'_>,
-    p: Strided<'_>,
-    stream: &mut Stream,
-) -> Result<(), KernelError> {
+pub fn bernoulli_of(out: Out<'_>, p: In<'_>, stream: &mut Stream) -> Result<(), KernelError> {
+    apart("bernoulli_of", &[p])?;
+    let (out, p) = (out.raw(), p.raw());
+    same_sizes("bernoulli", &[&out, &p])?;
     if !p.dtype.is_floating() {
         return Err(KernelError::unsupported("bernoulli", p.dtype));
     }
@@ -332,8 +317,7 @@ mod tests {
                 (1.0, 1.0 + 2f64.powi(-7)),
             ] {
                 let mut u = Data::contiguous(dtype, &[20_001]);
-                // SAFETY: the data own their elements.
-                unsafe { uniform(u.strided(), &mut stream, from, to) }.unwrap();
+                uniform(u.out(), &mut stream, from, to).unwrap();
                 let x = numbers(&u);
                 assert!(x.iter().all(|v| (from..to).contains(v)), "{dtype} {to}");
                 if to - from >= 1.0 {
@@ -344,8 +328,7 @@ mod tests {
         }
         for dtype in DType::ALL {
             let mut b = Data::contiguous(dtype, &[20_000]);
-            // SAFETY: the data own their elements.
-            unsafe { bernoulli(b.strided(), &mut stream, 0.3) };
+            bernoulli(b.out(), &mut stream, 0.3);
             assert!((mean(&numbers(&b)) - 0.3).abs() < 0.02, "{dtype}");
         }
         let mut r = Data::contiguous(DType::I64, &[2_000]);
@@ -357,8 +340,7 @@ mod tests {
             (3, 1 << 31),
         ] {
             let range = Integers::range(low, count);
-            // SAFETY: the data own their elements.
-            unsafe { integers(r.strided(), &mut stream, range) };
+            integers(r.out(), &mut stream, range);
             let last = low.wrapping_add((count - 1) as i64);
             assert!(
                 r.values()
@@ -393,8 +375,7 @@ mod tests {
             let mut turned = Data::new(dtype, &[30, 70], &[1, 30]);
             let mut spread = Data::new(dtype, &[30, 70], &[140, 2]);
             for data in [&mut whole, &mut turned, &mut spread] {
-                // SAFETY: the data own their elements.
-                unsafe { uniform(data.strided(), &mut Stream::mt19937(9), 0.0, 1.0) }.unwrap();
+                uniform(data.out(), &mut Stream::mt19937(9), 0.0, 1.0).unwrap();
             }
             assert_eq!(whole.values(), spread.values());
             assert_eq!(whole.bytes, turned.bytes);
@@ -410,8 +391,7 @@ mod tests {
             .collect();
         let mut out = Data::contiguous(DType::I16, &[3, 4]);
         let mut stream = Stream::mt19937(0);
-        // SAFETY: the data own their elements.
-        unsafe { bernoulli_of(out.strided(), p.strided(), &mut stream) }.unwrap();
+        bernoulli_of(out.out(), p.input(), &mut stream).unwrap();
         let got = numbers(&out);
         assert_eq!(got[..8], [0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0]);
         let mut again = Stream::mt19937(0);

@@ -2,8 +2,9 @@
 //!
 //! All are made in `f64`, of one uniform or normal number each.
 
+use super::KernelError;
 use super::random::{Made, draw};
-use super::{KernelError, Strided};
+use crate::cpu::kernels::operand::Out;
 use crate::rng::Stream;
 use std::f64::consts::PI;
 use straightline_passes::ir::DType;
@@ -51,11 +52,8 @@ impl Distribution {
 }
 
 /// Fills with numbers of a distribution, converted to the dtype of `out`.
-///
-/// # Safety
-///
-/// The memory of `out` is what it says and may be written.
-pub unsafe fn fill(out: Strided<'_>, stream: &mut Stream, distribution: Distribution) {
+pub fn fill(out: Out<'_>, stream: &mut Stream, distribution: Distribution) {
+    let out = out.raw();
     // SAFETY: as promised by the caller.
     unsafe { draw(out, stream, |stream| distribution.draw(stream)) };
 }
@@ -188,22 +186,14 @@ mod tests {
             ),
         ] {
             let mut x = Data::contiguous(DType::F32, &[40_000]);
-            // SAFETY: the data own their elements.
-            unsafe { fill(x.strided(), &mut stream, distribution) };
+            fill(x.out(), &mut stream, distribution);
             let mean = x.values().iter().map(|x| x.as_f64()).sum::<f64>() / 40_000.0;
             assert!((mean / want - 1.0).abs() < 0.03, "{distribution:?} {mean}");
         }
         // a Cauchy distribution has no mean, but quartiles
         let (median, sigma) = (1.0, 2.0);
         let mut x = Data::contiguous(DType::F64, &[40_000]);
-        // SAFETY: the data own their elements.
-        unsafe {
-            fill(
-                x.strided(),
-                &mut stream,
-                Distribution::Cauchy { median, sigma },
-            )
-        };
+        fill(x.out(), &mut stream, Distribution::Cauchy { median, sigma });
         let values = x.values();
         let below = |limit| values.iter().filter(|x| x.as_f64() < limit).count() as f64 / 40_000.0;
         assert!((below(1.0) - 0.5).abs() < 0.02 && (below(3.0) - 0.75).abs() < 0.02);

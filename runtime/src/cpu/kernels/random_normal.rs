@@ -7,6 +7,7 @@
 use super::integer::{B_IS_SCALAR, Row1, Row2};
 use super::random::{self, Made, PIECE};
 use super::{KernelError, Strided, float};
+use crate::cpu::kernels::operand::Out;
 use crate::rng::{Stream, join, unit_f32, unit_f64};
 use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::{BinaryOp, UnaryOp};
@@ -138,17 +139,14 @@ impl BoxMuller {
 ///
 /// # Errors
 /// A dtype that is not floating-point.
-///
-/// # Safety
-///
-/// The memory of `out` is what it says and may be written.
-pub unsafe fn normal(
-    out: Strided<'_>,
+pub fn normal(
+    out: Out<'_>,
     stream: &mut Stream,
     mean: f64,
     std: f64,
     blocks: bool,
 ) -> Result<(), KernelError> {
+    let out = out.raw();
     let unsupported = || KernelError::unsupported("normal", out.dtype);
     if !out.dtype.is_floating() {
         return Err(unsupported());
@@ -216,8 +214,7 @@ mod tests {
         for dtype in [DType::F32, DType::F64, DType::F16, DType::BF16] {
             for (sizes, strides) in [([201, 100], [100, 1]), ([201, 100], [1, 201])] {
                 let mut z = Data::new(dtype, &sizes, &strides);
-                // SAFETY: the data own their elements.
-                unsafe { normal(z.strided(), &mut Stream::mt19937(4), 5.0, 2.0, true) }.unwrap();
+                normal(z.out(), &mut Stream::mt19937(4), 5.0, 2.0, true).unwrap();
                 let x: Vec<f64> = z.values().iter().map(|x| x.as_f64()).collect();
                 let n = x.len() as f64;
                 let mean = x.iter().sum::<f64>() / n;

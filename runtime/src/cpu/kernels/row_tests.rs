@@ -49,10 +49,9 @@ fn softmax_along_each_dimension() {
         ] {
             for dim in 0..sizes.len() {
                 for log in [false, true] {
-                    let mut a = finite(dtype, &sizes, &strides);
+                    let a = finite(dtype, &sizes, &strides);
                     let mut out = Data::contiguous(dtype, &sizes);
-                    // SAFETY: the data own their elements.
-                    unsafe { softmax(out.strided(), a.strided(), dim, log) }.unwrap();
+                    softmax(out.out(), a.input(), dim, log).unwrap();
                     for row in rows(&sizes, dim) {
                         let xs: Vec<f64> = row.iter().map(|&i| a.get(i).as_f64()).collect();
                         let max = xs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -89,8 +88,7 @@ fn softmax_of_infinities() {
         a.set(5 + i, f64::NEG_INFINITY.into());
     }
     let mut out = Data::contiguous(DType::F32, &[2, 5]);
-    // SAFETY: the data own their elements.
-    unsafe { softmax(out.strided(), a.strided(), 1, false) }.unwrap();
+    softmax(out.out(), a.input(), 1, false).unwrap();
     assert_eq!(out.get(1), Scalar::Float(0.0));
     let sum: f64 = (0..5).map(|i| out.get(i).as_f64()).sum();
     assert!((sum - 1.0).abs() < 1e-6);
@@ -103,20 +101,18 @@ fn layer_norm_rows() {
         for (m, n) in [(1, 1), (3, 7), (4, 64), (2, 1001)] {
             for strides in [vec![n, 1], vec![1, m]] {
                 for factors in [false, true] {
-                    let mut a = finite(dtype, &[m, n], &strides);
-                    let mut w = finite(dtype, &[n], &[1]);
-                    let mut b = finite(dtype, &[n], &[2]);
+                    let a = finite(dtype, &[m, n], &strides);
+                    let w = finite(dtype, &[n], &[1]);
+                    let b = finite(dtype, &[n], &[2]);
                     let mut out = Data::contiguous(dtype, &[m, n]);
                     let mut mean = Data::contiguous(dtype.opmath(), &[m]);
                     let mut rstd = Data::contiguous(dtype.opmath(), &[m]);
                     let statistics = RowStatistics {
-                        mean: Some(mean.bytes.as_mut_ptr()),
-                        rstd: Some(rstd.bytes.as_mut_ptr()),
+                        mean: Some(mean.out()),
+                        rstd: Some(rstd.out()),
                     };
-                    let (ws, bs) = (factors.then(|| w.strided()), factors.then(|| b.strided()));
-                    // SAFETY: the data own their elements.
-                    unsafe { layer_norm(out.strided(), statistics, a.strided(), ws, bs, 1e-5) }
-                        .unwrap();
+                    let (ws, bs) = (factors.then(|| w.input()), factors.then(|| b.input()));
+                    layer_norm(out.out(), statistics, a.input(), ws, bs, 1e-5).unwrap();
                     for (r, row) in rows(&[m, n], 1).into_iter().enumerate() {
                         let xs: Vec<f64> = row.iter().map(|&i| a.get(i).as_f64()).collect();
                         let centre = xs.iter().sum::<f64>() / n as f64;
@@ -163,10 +159,9 @@ fn running_sums_and_products() {
                         // long products leave the range of the half types
                         continue;
                     }
-                    let mut a = finite(dtype, &sizes, &strides);
+                    let a = finite(dtype, &sizes, &strides);
                     let mut out = Data::contiguous(out_dtype, &sizes);
-                    // SAFETY: the data own their elements.
-                    unsafe { cumulative(op, out.strided(), a.strided(), dim) }.unwrap();
+                    cumulative(op, out.out(), a.input(), dim).unwrap();
                     if sizes.is_empty() {
                         assert_eq!(out.get(0).as_f64(), a.get(0).as_f64());
                         continue;

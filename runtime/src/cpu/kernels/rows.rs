@@ -2,10 +2,13 @@
 //!
 //! A row that is not contiguous in `f32` or `f64` is brought into a buffer, computed there, and written back.
 
-use super::copy::{conversion, copy, worth_turning};
+use super::copy::{conversion, copy_raw, worth_turning};
 use super::nest::{self, Nest, Shared};
 use super::tile::{Form, TILE, Tile, load, store};
 use super::{KernelError, Strided, complex};
+use crate::cpu::kernels::operand::{
+    In, Out, ask, has_dim, has_dtype, row_major, same_dtype, same_sizes,
+};
 use crate::cpu::math::{Lane, Simd, SimdTask, functions as f};
 use crate::memory::{self, Block};
 use smallvec::SmallVec;
@@ -105,7 +108,7 @@ unsafe fn turned(
     out: Strided<'_>,
     a: Strided<'_>,
     strides: &[i64],
-    kernel: &dyn Fn(Strided<'_>, Strided<'_>) -> Result<(), KernelError>,
+    kernel: &dyn Fn(Out<'_>, In<'_>) -> Result<(), KernelError>,
 ) -> Result<(), KernelError> {
     let n = a.numel();
     let input = memory::allocate(n * a.dtype.size())?;
@@ -122,9 +125,9 @@ unsafe fn turned(
     };
     // SAFETY: the blocks have all elements.
     unsafe {
-        copy(a_turned, a)?;
-        kernel(out_turned, a_turned)?;
-        copy(out, out_turned)
+        copy_raw(a_turned, a)?;
+        kernel(Out::new(out_turned), In::new(a_turned))?;
+        copy_raw(out, out_turned)
     }
 }
 
@@ -233,17 +236,11 @@ impl<E: Lane> SimdTask<E> for SoftmaxRow<E> {
 }
 
 /// `softmax` or `log_softmax` along a dimension; `out` and `a` have one floating dtype.
-///
-/// # Safety
-///
-/// The sizes are equal; the memory of both is what they say and may be accessed; the elements of `out` are distinct,
-/// and overlap `a` only if they are the very same elements.
-pub unsafe fn softmax(
-    out: Strided<'_>,
-    a: Strided<'_>,
-    dim: usize,
-    log: bool,
-) -> Result<(), KernelError> {
+pub fn softmax(out: Out<'_>, a: In<'_>, dim: usize, log: bool) -> Result<(), KernelError> {
+    let (out, a) = (out.raw(), a.raw());
+    same_sizes("softmax", &[&out, &a])?;
+    same_dtype("softmax", &[&out, &a])?;
+    has_dim("softmax", dim, &a)?;
     if !a.dtype.is_floating() {
         return Err(KernelError::unsupported("softmax", a.dtype));
     }
@@ -401,35 +398,51 @@ impl<E: Lane> SimdTask<E> for LayerNormRow<E> {
 
 /// The statistics that [`layer_norm`] hands out: contiguous, one number for each row, of the arithmetic type of the
 /// input (`f32`, or `f64` for `f64`).
-#[derive(Clone, Copy, Debug, Default)]
-pub struct RowStatistics {
+#[derive(Debug, Default)]
+pub struct RowStatistics<'a> {
     /// Where to write the means.
-    pub mean: Option<*mut u8>,
+    pub mean: Option<Out<'a>>,
     /// Where to write `1 / sqrt(variance + eps)`.
-    pub rstd: Option<*mut u8>,
+    pub rstd: Option<Out<'a>>,
 }
 
 /// Layer normalisation of each row of the two-dimensional `a` (`out` alike), then `* weight + bias`.
 ///
 /// `weight` and `bias` are one-dimensional of the row's length and of the dtype of `a`; halves are computed in `f32`
 /// and rounded once.
-///
-/// # Safety
-///
-/// The memory of all is what they say and may be accessed; the elements of `out` are distinct, and overlap `a` only if
-/// they are the very same elements; the statistics have a number for each row.
-pub unsafe fn layer_norm(
-    out: Strided<'_>,
-    statistics: RowStatistics,
-    a: Strided<'_>,
-    weight: Option<Strided<'_>>,
-    bias: Option<Strided<'_>>,
+pub fn layer_norm(
+    out: Out<'_>,
+    statistics: RowStatistics<'_>,
+    a: In<'_>,
+    weight: Option<In<'_>>,
+    bias: Option<In<'_>>,
     eps: f64,
 ) -> Result<(), KernelError> {
+    const NAME: &str = "layer_norm";
+    let (out, a) = (out.raw(), a.raw());
     if !a.dtype.is_floating() {
-        return Err(KernelError::unsupported("layer_norm", a.dtype));
+        return Err(KernelError::unsupported(NAME, a.dtype));
     }
-    debug_assert!(a.sizes.len() == 2 && out.sizes == a.sizes && out.dtype == a.dtype);
+    ask(NAME, a.sizes.len() == 2, "a matrix")?;
+    same_sizes(NAME, &[&out, &a])?;
+    same_dtype(NAME, &[&out, &a])?;
+    let (weight, bias) = (weight.map(In::raw), bias.map(In::raw));
+    for factor in weight.iter().chain(&bias) {
+        same_dtype(NAME, &[&a, factor])?;
+        let fits = factor.sizes == &a.sizes[1..];
+        ask(NAME, fits, "a factor for each column")?;
+    }
+    let statistic = |s: &Option<Out<'_>>| -> Result<Option<Shared>, KernelError> {
+        let Some(s) = s.as_ref().map(Out::raw) else {
+            return Ok(None);
+        };
+        has_dtype(NAME, &s, a.dtype.opmath())?;
+        row_major(NAME, &[&s])?;
+        let fits = s.numel() as i64 == a.sizes[0];
+        ask(NAME, fits, "a statistic for each row")?;
+        Ok(Some(Shared(s.ptr)))
+    };
+    let (mean, rstd) = (statistic(&statistics.mean)?, statistic(&statistics.rstd)?);
     let (rows, n) = (a.sizes[0] as usize, a.sizes[1] as usize);
     if rows == 0 {
         return Ok(());
@@ -455,8 +468,6 @@ pub unsafe fn layer_norm(
     let steps = [out.byte_stride(1), a.byte_stride(1)];
     let direct = steps.iter().all(|&s| form == Form::Raw(s as usize));
     let buffer = (!direct).then_some(n * size);
-    let statistic = |p: Option<*mut u8>| p.map(Shared);
-    let (mean, rstd) = (statistic(statistics.mean), statistic(statistics.rstd));
     let (to, from) = (Shared(out.ptr), Shared(a.ptr));
     let row_steps = [out.byte_stride(0), a.byte_stride(0)];
     for_rows(rows, n * 3, buffer, &|row, scratch| {
@@ -498,17 +509,10 @@ pub unsafe fn layer_norm(
 
 /// Running sums or products along a dimension, in the dtype of `out` (integers wrap in `i64`; `f32` accumulates in
 /// `f64`, half types too; complex numbers in `c128`).
-///
-/// # Safety
-///
-/// The sizes are equal; the memory of both is what they say and may be accessed; the elements of `out` are distinct,
-/// and overlap `a` only if they are the very same elements.
-pub unsafe fn cumulative(
-    op: ReduceOp,
-    out: Strided<'_>,
-    a: Strided<'_>,
-    dim: usize,
-) -> Result<(), KernelError> {
+pub fn cumulative(op: ReduceOp, out: Out<'_>, a: In<'_>, dim: usize) -> Result<(), KernelError> {
+    let (out, a) = (out.raw(), a.raw());
+    same_sizes("cumulative", &[&out, &a])?;
+    has_dim("cumulative", dim, &a)?;
     let product = match op {
         ReduceOp::Sum => false,
         ReduceOp::Prod => true,

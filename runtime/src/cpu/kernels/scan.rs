@@ -1,26 +1,28 @@
 //! Running extremes and running log-sum-exp along a dimension. Running sums and products are in `rows`.
 
+use super::KernelError;
 use super::nest;
 use super::order::{check_ordered, nan_key, read_key};
 use super::rows::rows_along;
 use super::tile::move_elements;
-use super::{KernelError, Strided};
+use crate::cpu::kernels::operand::{In, Out, apart, has_dim, has_dtype, same_dtype, same_sizes};
 use straightline_passes::ir::DType;
 
 /// The largest (or smallest) of the elements so far along `dim`, and where it is, the last of equal ones. From the
 /// first NaN on the result is NaN.
-///
-/// # Safety
-///
-/// The sizes are equal; `values` has the dtype of `a`, `indices` is `i64`. The memory of all is what they say and may
-/// be accessed; the elements of the outputs are distinct and overlap nothing.
-pub unsafe fn running_extreme(
+pub fn running_extreme(
     max: bool,
-    values: Strided<'_>,
-    indices: Strided<'_>,
-    a: Strided<'_>,
+    values: Out<'_>,
+    indices: Out<'_>,
+    a: In<'_>,
     dim: usize,
 ) -> Result<(), KernelError> {
+    apart("running_extreme", &[a])?;
+    let (values, indices, a) = (values.raw(), indices.raw(), a.raw());
+    same_sizes("cummax", &[&values, &indices, &a])?;
+    same_dtype("cummax", &[&values, &a])?;
+    has_dtype("cummax", &indices, DType::I64)?;
+    has_dim("cummax", dim, &a)?;
     check_ordered(if max { "cummax" } else { "cummin" }, a.dtype)?;
     if a.numel() == 0 {
         return Ok(());
@@ -74,16 +76,10 @@ fn log_add_exp(x: f64, y: f64) -> f64 {
 }
 
 /// `ln(sum of exp)` of the elements so far along `dim`, in `f64`.
-///
-/// # Safety
-///
-/// The sizes are equal, both are `f32` or `f64`; the memory of both is what they say and may be accessed; the elements
-/// of `out` are distinct and overlap `a` only if they are the very same elements.
-pub unsafe fn running_logsumexp(
-    out: Strided<'_>,
-    a: Strided<'_>,
-    dim: usize,
-) -> Result<(), KernelError> {
+pub fn running_logsumexp(out: Out<'_>, a: In<'_>, dim: usize) -> Result<(), KernelError> {
+    let (out, a) = (out.raw(), a.raw());
+    same_sizes("logcumsumexp", &[&out, &a])?;
+    has_dim("logcumsumexp", dim, &a)?;
     if !matches!(a.dtype, DType::F32 | DType::F64) || out.dtype != a.dtype {
         return Err(KernelError::unsupported("logcumsumexp", a.dtype));
     }

@@ -1,6 +1,7 @@
 //! Places in sorted sequences, and numbers of occurrences.
 
 use super::nest;
+use super::operand::{In, Out, apart, ask, has_dtype, row_major, same_dtype, same_sizes};
 use super::order::{check_ordered, nan_key, read_key};
 use super::{KernelError, Strided};
 use straightline_passes::ir::DType;
@@ -9,9 +10,9 @@ use straightline_passes::ir::DType;
 #[derive(Clone, Copy, Debug)]
 pub struct Search<'a> {
     /// Sorted sequences, row-major: one for all values, or one for each row of them.
-    pub sequences: Strided<'a>,
+    pub sequences: In<'a>,
     /// Row-major `i64` permutation that sorts each sequence, in the sizes of `sequences`.
-    pub sorter: Option<Strided<'a>>,
+    pub sorter: Option<In<'a>>,
     /// After equal elements instead of before them.
     pub right: bool,
 }
@@ -20,7 +21,14 @@ trait Number: Copy + PartialOrd {}
 impl Number for f64 {}
 impl Number for i64 {}
 
-impl Search<'_> {
+/// A [`Search`] that has been checked.
+struct Sequences<'a> {
+    sequences: Strided<'a>,
+    sorter: Option<Strided<'a>>,
+    right: bool,
+}
+
+impl Sequences<'_> {
     /// # Safety
     ///
     /// `row` is one of the sequences, the sorter's values are checked here.
@@ -69,34 +77,41 @@ impl Search<'_> {
 
 /// For each value the place in its sequence where it would be inserted. `values` and the sequences are `f64` or `i64`,
 /// `out` is `i64`; everything is row-major.
-///
-/// # Safety
-///
-/// The memory of all is what they say and may be accessed; `out` has the sizes of `values` and overlaps nothing. The
-/// sequences are one, or as many as `values` has rows.
-pub unsafe fn search_sorted(
-    out: Strided<'_>,
-    values: Strided<'_>,
-    search: &Search<'_>,
-) -> Result<(), KernelError> {
+pub fn search_sorted(out: Out<'_>, values: In<'_>, search: &Search<'_>) -> Result<(), KernelError> {
+    apart("search_sorted", &[values])?;
+    let (out, values) = (out.raw(), values.raw());
+    same_sizes("searchsorted", &[&out, &values])?;
+    row_major("searchsorted", &[&out, &values])?;
+    has_dtype("searchsorted", &out, DType::I64)?;
     let dtype = values.dtype;
-    if !matches!(dtype, DType::F64 | DType::I64) || search.sequences.dtype != dtype {
+    let sequences = search.sequences.raw();
+    let sorter = search.sorter.map(In::raw);
+    if !matches!(dtype, DType::F64 | DType::I64) || sequences.dtype != dtype {
         return Err(KernelError::unsupported("searchsorted", dtype));
+    }
+    row_major("searchsorted", &[&sequences])?;
+    if let Some(sorter) = &sorter {
+        same_sizes("searchsorted", &[&sequences, sorter])?;
+        has_dtype("searchsorted", sorter, DType::I64)?;
+        row_major("searchsorted", &[sorter])?;
     }
     let n = values.numel();
     if n == 0 {
         return Ok(());
     }
-    let one = search.sequences.sizes.len() <= 1;
+    let one = sequences.sizes.len() <= 1;
     let width = values.sizes.last().copied().unwrap_or(1).max(1) as usize;
+    let rows = sequences.sizes.iter().rev().skip(1).product::<i64>();
+    let enough = one || rows as usize >= n.div_ceil(width);
+    ask("searchsorted", enough, "a sequence for each row of values")?;
     let failure = std::sync::Mutex::new(Ok(()));
     let (to, from) = (nest::Shared(out.ptr), nest::Shared(values.ptr));
-    let sequence_ptr = nest::Shared(search.sequences.ptr);
-    let sorter_ptr = search.sorter.map(|s| nest::Shared(s.ptr));
-    let (sizes, strides) = (search.sequences.sizes, search.sequences.strides);
+    let sequence_ptr = nest::Shared(sequences.ptr);
+    let sorter_ptr = sorter.map(|s| nest::Shared(s.ptr));
+    let (sizes, strides) = (sequences.sizes, sequences.strides);
     let right = search.right;
     nest::parallel(n, 32, &|first, last| {
-        let here = Search {
+        let here = Sequences {
             sequences: Strided {
                 ptr: sequence_ptr.at(0),
                 dtype,
@@ -143,19 +158,14 @@ pub unsafe fn search_sorted(
 
 /// Whether each element of a row-major tensor is one of `tests`, a row-major vector of the same dtype. NaN is equal to
 /// nothing.
-///
-/// # Safety
-///
-/// The memory of all is what they say and may be accessed; `out` is row-major `bool` with the sizes of `a` and overlaps
-/// nothing.
-pub unsafe fn is_member(
-    out: Strided<'_>,
-    a: Strided<'_>,
-    tests: Strided<'_>,
-    invert: bool,
-) -> Result<(), KernelError> {
+pub fn is_member(out: Out<'_>, a: In<'_>, tests: In<'_>, invert: bool) -> Result<(), KernelError> {
+    apart("is_member", &[a, tests])?;
+    let (out, a, tests) = (out.raw(), a.raw(), tests.raw());
+    same_sizes("isin", &[&out, &a])?;
+    same_dtype("isin", &[&a, &tests])?;
+    has_dtype("isin", &out, DType::Bool)?;
+    row_major("isin", &[&out, &a, &tests])?;
     check_ordered("isin", a.dtype)?;
-    debug_assert!(out.is_contiguous() && a.is_contiguous() && tests.is_contiguous());
     let (size, nan) = (a.dtype.size(), nan_key(a.dtype));
     let mut keys: Vec<u64> = (0..tests.numel())
         // SAFETY: an element of the vector.

@@ -5,6 +5,9 @@ use super::order::{Placed, check_ordered, fits_narrow, load_placed, nan_key};
 use super::rows::rows_along;
 use super::tile::move_elements;
 use super::{KernelError, Strided};
+use crate::cpu::kernels::operand::{
+    In, Out, apart, ask, has_dim, has_dtype, row_major, same_but, same_dtype, same_sizes,
+};
 use straightline_passes::ir::DType;
 
 /// One element of a row, wherever it goes.
@@ -78,20 +81,34 @@ unsafe fn by_rows<T: Placed>(
     });
 }
 
+/// Results along `dim` and their places: of the sizes of `a` but along `dim`.
+fn check_rows(
+    kernel: &'static str,
+    values: &Strided<'_>,
+    indices: &Strided<'_>,
+    a: &Strided<'_>,
+    dim: usize,
+) -> Result<(), KernelError> {
+    same_sizes(kernel, &[values, indices])?;
+    same_but(kernel, dim, values, a)?;
+    same_dtype(kernel, &[values, a])?;
+    has_dtype(kernel, indices, DType::I64)?;
+    has_dim(kernel, dim, a)
+}
+
 /// The elements along `dim` in order, and where each was; equal ones keep their order if `stable`. NaN is the largest.
-///
-/// # Safety
-///
-/// The sizes are equal and not empty; `values` has the dtype of `a`, `indices` is `i64`. The memory of all is what they
-/// say and may be accessed; the elements of the outputs are distinct and overlap nothing.
-pub unsafe fn sort(
-    values: Strided<'_>,
-    indices: Strided<'_>,
-    a: Strided<'_>,
+pub fn sort(
+    values: Out<'_>,
+    indices: Out<'_>,
+    a: In<'_>,
     dim: usize,
     descending: bool,
     stable: bool,
 ) -> Result<(), KernelError> {
+    apart("sort", &[a])?;
+    let (values, indices, a) = (values.raw(), indices.raw(), a.raw());
+    check_rows("sort", &values, &indices, &a, dim)?;
+    same_sizes("sort", &[&values, &a])?;
     check_ordered("sort", a.dtype)?;
     if a.numel() == 0 {
         return Ok(());
@@ -272,18 +289,22 @@ fn choose_top<T: Placed>(row: &mut Vec<T>, k: usize, sorted: bool) {
 
 /// The largest or smallest elements along `dim`, as many as the outputs have there, and where they are. Of equal ones
 /// the first are taken.
-///
-/// # Safety
-///
-/// As for [`sort`], but the outputs have at most as many elements along `dim`.
-pub unsafe fn topk(
-    values: Strided<'_>,
-    indices: Strided<'_>,
-    a: Strided<'_>,
+pub fn topk(
+    values: Out<'_>,
+    indices: Out<'_>,
+    a: In<'_>,
     dim: usize,
     largest: bool,
     sorted: bool,
 ) -> Result<(), KernelError> {
+    apart("topk", &[a])?;
+    let (values, indices, a) = (values.raw(), indices.raw(), a.raw());
+    check_rows("topk", &values, &indices, &a, dim)?;
+    ask(
+        "topk",
+        values.sizes.get(dim) <= a.sizes.get(dim),
+        "no more results than elements",
+    )?;
     check_ordered("topk", a.dtype)?;
     if values.numel() == 0 {
         return Ok(());
@@ -366,18 +387,21 @@ fn choose_one<T: Placed>(row: &mut [T], which: Selection, nan: Option<u64>) {
 }
 
 /// One element of each row along `dim`, and where it is.
-///
-/// # Safety
-///
-/// As for [`sort`], but the outputs have size 1 at `dim`, where `a` has at least one element (more than `k` for
-/// [`Selection::Kth`]).
-pub unsafe fn select_along(
+pub fn select_along(
     which: Selection,
-    values: Strided<'_>,
-    indices: Strided<'_>,
-    a: Strided<'_>,
+    values: Out<'_>,
+    indices: Out<'_>,
+    a: In<'_>,
     dim: usize,
 ) -> Result<(), KernelError> {
+    apart("select_along", &[a])?;
+    let (values, indices, a) = (values.raw(), indices.raw(), a.raw());
+    check_rows("select", &values, &indices, &a, dim)?;
+    ask(
+        "select",
+        values.sizes.get(dim).is_none_or(|n| *n == 1),
+        "one result for each row",
+    )?;
     check_ordered("select", a.dtype)?;
     if values.numel() == 0 {
         return Ok(());
@@ -456,13 +480,10 @@ fn grouped<T: Placed>(p: *const u8, dtype: DType, n: usize) -> Groups {
 }
 
 /// Groups equal elements of a row-major vector. Each NaN is a group of its own.
-///
-/// # Safety
-///
-/// `a` is contiguous, and its memory is what it says and may be read.
-pub unsafe fn groups(a: Strided<'_>) -> Result<Groups, KernelError> {
+pub fn groups(a: In<'_>) -> Result<Groups, KernelError> {
+    let a = a.raw();
+    row_major("unique", &[&a])?;
     check_ordered("unique", a.dtype)?;
-    debug_assert!(a.is_contiguous());
     let n = a.numel();
     Ok(if fits_narrow(a.dtype, n) {
         grouped::<u64>(a.ptr, a.dtype, n)
@@ -495,13 +516,11 @@ unsafe fn compare_rows(x: *const u8, y: *const u8, dtype: DType, n: usize) -> st
 }
 
 /// Groups equal rows of a row-major matrix `[rows, width]`: neighbours only, or in lexicographic order.
-///
-/// # Safety
-///
-/// `a` is contiguous and two-dimensional, and its memory is what it says and may be read.
-pub unsafe fn row_groups(a: Strided<'_>, consecutive: bool) -> Result<Groups, KernelError> {
+pub fn row_groups(a: In<'_>, consecutive: bool) -> Result<Groups, KernelError> {
+    let a = a.raw();
+    row_major("unique", &[&a])?;
+    ask("unique", a.sizes.len() == 2, "a matrix")?;
     check_ordered("unique", a.dtype)?;
-    debug_assert!(a.is_contiguous() && a.sizes.len() == 2);
     let (rows, width) = (a.sizes[0] as usize, a.sizes[1] as usize);
     let bytes = width * a.dtype.size();
     let compare = |x: &usize, y: &usize| {

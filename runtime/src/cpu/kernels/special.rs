@@ -3,6 +3,7 @@
 
 use super::nest::Nest;
 use super::{KernelError, Strided};
+use crate::cpu::kernels::operand::{In, Out, apart, same_dtype, same_sizes};
 use half::{bf16, f16};
 use straightline_passes::ir::DType;
 
@@ -99,16 +100,9 @@ fn check_floating(operands: &[Strided<'_>]) -> Result<(), KernelError> {
 }
 
 /// `out = f(x)`; `x` in floating point, `out` too or `bool` (whether the value is not 0).
-///
-/// # Safety
-///
-/// The operands have the same sizes and are what they say; `out` may be written, and overlaps nothing but `x` element
-/// on element.
-pub unsafe fn map(
-    out: Strided<'_>,
-    x: Strided<'_>,
-    f: &(dyn Fn(f64) -> f64 + Sync),
-) -> Result<(), KernelError> {
+pub fn map(out: Out<'_>, x: In<'_>, f: &(dyn Fn(f64) -> f64 + Sync)) -> Result<(), KernelError> {
+    let (out, x) = (out.raw(), x.raw());
+    same_sizes("map", &[&out, &x])?;
     check_floating(&[x])?;
     if out.dtype != DType::Bool {
         check_floating(&[out])?;
@@ -130,16 +124,14 @@ pub unsafe fn map(
 }
 
 /// `out = f(a, b)` in floating point.
-///
-/// # Safety
-///
-/// As for [`map`].
-pub unsafe fn zip(
-    out: Strided<'_>,
-    a: Strided<'_>,
-    b: Strided<'_>,
+pub fn zip(
+    out: Out<'_>,
+    a: In<'_>,
+    b: In<'_>,
     f: &(dyn Fn(f64, f64) -> f64 + Sync),
 ) -> Result<(), KernelError> {
+    let (out, a, b) = (out.raw(), a.raw(), b.raw());
+    same_sizes("zip", &[&out, &a, &b])?;
     check_floating(&[out, a, b])?;
     let (to, of_a, of_b) = (out.dtype, a.dtype, b.dtype);
     // SAFETY: as promised by the caller.
@@ -159,16 +151,15 @@ pub unsafe fn zip(
 }
 
 /// `out = f(a, b)` in integers or bool, all of one dtype; results are cut to its bits.
-///
-/// # Safety
-///
-/// As for [`map`].
-pub unsafe fn zip_integers(
-    out: Strided<'_>,
-    a: Strided<'_>,
-    b: Strided<'_>,
+pub fn zip_integers(
+    out: Out<'_>,
+    a: In<'_>,
+    b: In<'_>,
     f: &(dyn Fn(i64, i64) -> i64 + Sync),
 ) -> Result<(), KernelError> {
+    let (out, a, b) = (out.raw(), a.raw(), b.raw());
+    same_sizes("zip", &[&out, &a, &b])?;
+    same_dtype("zip", &[&out, &a, &b])?;
     macro_rules! run {
         ($t:ty) => {
             // SAFETY: as promised by the caller; elements need not be aligned.
@@ -199,15 +190,10 @@ pub unsafe fn zip_integers(
 }
 
 /// Fractions and powers of 2: `x = mantissa * 2^exponent`; the exponents are `i32`.
-///
-/// # Safety
-///
-/// As for [`map`], for both results.
-pub unsafe fn frexp(
-    mantissa: Strided<'_>,
-    exponent: Strided<'_>,
-    x: Strided<'_>,
-) -> Result<(), KernelError> {
+pub fn frexp(mantissa: Out<'_>, exponent: Out<'_>, x: In<'_>) -> Result<(), KernelError> {
+    apart("frexp", &[x])?;
+    let (mantissa, exponent, x) = (mantissa.raw(), exponent.raw(), x.raw());
+    same_sizes("frexp", &[&mantissa, &exponent, &x])?;
     check_floating(&[mantissa, x])?;
     if exponent.dtype != DType::I32 {
         return Err(KernelError::unsupported("frexp", exponent.dtype));

@@ -90,12 +90,25 @@ pub enum KernelError {
         /// The operation.
         op: String,
     },
+    /// The operands are not what the kernel works on: a mistake of its caller.
+    #[error("{kernel} takes {wants}")]
+    Operands {
+        /// The kernel.
+        kernel: &'static str,
+        /// What it asks of its operands.
+        wants: &'static str,
+    },
     /// No memory for a temporary.
     #[error(transparent)]
     OutOfMemory(#[from] crate::memory::OutOfMemory),
 }
 
 impl KernelError {
+    #[cold]
+    pub(crate) fn operands(kernel: &'static str, wants: &'static str) -> Self {
+        KernelError::Operands { kernel, wants }
+    }
+
     #[cold]
     pub(crate) fn unsupported(op: impl std::fmt::Debug, dtype: DType) -> Self {
         KernelError::UnsupportedDType {

@@ -1,6 +1,6 @@
 //! Test data: strided tensors of any dtype, read and written element by element.
 
-use super::Strided;
+use super::{In, Out, Strided};
 use straightline_passes::ir::{DType, Scalar};
 
 /// A tensor over its own bytes.
@@ -98,6 +98,22 @@ impl Data {
             sizes: &self.sizes,
             strides: &self.strides,
         }
+    }
+
+    pub(crate) fn out(&mut self) -> Out<'_> {
+        // SAFETY: the bytes are borrowed for as long as the operand lives.
+        unsafe { Out::new(self.strided()) }
+    }
+
+    pub(crate) fn input(&self) -> In<'_> {
+        let raw = Strided {
+            ptr: self.bytes.as_ptr().cast_mut(),
+            dtype: self.dtype,
+            sizes: &self.sizes,
+            strides: &self.strides,
+        };
+        // SAFETY: as in `out`, shared.
+        unsafe { In::new(raw) }
     }
 
     pub(crate) fn values(&self) -> Vec<Scalar> {

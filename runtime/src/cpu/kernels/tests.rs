@@ -33,8 +33,7 @@ const COMPARE: [CompareOp; 6] = {
 fn one_unary(op: UnaryOp, out: DType, a: DType, x: Scalar) -> Scalar {
     let (mut o, mut i) = (Data::contiguous(out, &[1]), Data::contiguous(a, &[1]));
     i.set(0, x);
-    // SAFETY: one element each.
-    unsafe { unary(op, o.strided(), i.strided()) }.unwrap();
+    unary(op, o.out(), i.input()).unwrap();
     o.get(0)
 }
 
@@ -43,8 +42,7 @@ fn one_binary(op: BinaryOp, dtype: DType, x: Scalar, y: Scalar) -> Result<Scalar
     let (mut a, mut b) = (o.clone(), o.clone());
     a.set(0, x);
     b.set(0, y);
-    // SAFETY: one element each.
-    unsafe { binary(op, o.strided(), a.strided(), b.strided()) }.map(|()| o.get(0))
+    binary(op, o.out(), a.input(), b.input()).map(|()| o.get(0))
 }
 
 /// Bytes between the elements of an output must stay.
@@ -71,8 +69,7 @@ fn unary_agrees_with_itself_in_every_layout() {
                 Data::contiguous(out_dtype, &[1]),
                 Data::contiguous(dtype, &[1]).fill(1),
             );
-            // SAFETY: one element each.
-            if let Err(e) = unsafe { unary(op, probe.0.strided(), probe.1.strided()) } {
+            if let Err(e) = unary(op, probe.0.out(), probe.1.input()) {
                 assert!(matches!(e, KernelError::UnsupportedDType { .. }));
                 continue;
             }
@@ -81,10 +78,9 @@ fn unary_agrees_with_itself_in_every_layout() {
                     continue;
                 }
                 for strides in &ins {
-                    let mut a = Data::new(dtype, &sizes, strides).fill(3);
+                    let a = Data::new(dtype, &sizes, strides).fill(3);
                     let mut out = Data::new(out_dtype, &sizes, &out_strides);
-                    // SAFETY: the data own their elements.
-                    unsafe { unary(op, out.strided(), a.strided()) }.unwrap();
+                    unary(op, out.out(), a.input()).unwrap();
                     gaps_untouched(&out);
                     let step = (out.numel() / 97).max(1);
                     for i in (0..out.numel()).step_by(step) {
@@ -122,7 +118,7 @@ fn binary_agrees_with_itself_in_every_layout() {
                     } else {
                         (&ins[0], &ins[1])
                     };
-                    let mut a = Data::new(dtype, &sizes, sa).fill(3);
+                    let a = Data::new(dtype, &sizes, sa).fill(3);
                     let mut b = Data::new(dtype, &sizes, sb).fill(4);
                     if !dtype.is_floating() && dtype != DType::Bool {
                         for i in 0..b.numel() {
@@ -132,8 +128,7 @@ fn binary_agrees_with_itself_in_every_layout() {
                         }
                     }
                     let mut out = Data::new(dtype, &sizes, &out_strides);
-                    // SAFETY: the data own their elements.
-                    unsafe { binary(op, out.strided(), a.strided(), b.strided()) }.unwrap();
+                    binary(op, out.out(), a.input(), b.input()).unwrap();
                     gaps_untouched(&out);
                     let step = (out.numel() / 97).max(1);
                     for i in (0..out.numel()).step_by(step) {
@@ -271,15 +266,14 @@ fn integers_wrap_and_divide_as_pytorch_does() {
         BinaryOp::Remainder,
     ] {
         for n in [1, 40, 1000] {
-            let mut a = Data::contiguous(DType::I32, &[n]).fill(1);
+            let a = Data::contiguous(DType::I32, &[n]).fill(1);
             let mut b = a.clone();
             for i in 0..n as usize {
                 b.set(i, 3.into());
             }
             b.set(n as usize - 1, 0.into());
             let mut out = a.clone();
-            // SAFETY: the data own their elements.
-            let r = unsafe { binary(op, out.strided(), a.strided(), b.strided()) };
+            let r = binary(op, out.out(), a.input(), b.input());
             assert_eq!(r, Err(KernelError::DivisionByZero), "{op:?} {n}");
         }
     }
@@ -302,11 +296,10 @@ fn comparisons() {
     for op in COMPARE {
         for dtype in DType::ALL {
             for (sizes, out_strides, ins) in layouts() {
-                let mut a = Data::new(dtype, &sizes, &ins[0]).fill(3);
-                let mut b = Data::new(dtype, &sizes, &ins[1]).fill(4);
+                let a = Data::new(dtype, &sizes, &ins[0]).fill(3);
+                let b = Data::new(dtype, &sizes, &ins[1]).fill(4);
                 let mut out = Data::new(DType::Bool, &sizes, &out_strides);
-                // SAFETY: the data own their elements.
-                unsafe { compare(op, out.strided(), a.strided(), b.strided()) }.unwrap();
+                compare(op, out.out(), a.input(), b.input()).unwrap();
                 gaps_untouched(&out);
                 for i in (0..out.numel()).step_by((out.numel() / 97).max(1)) {
                     let (x, y) = (a.get(i).as_f64(), b.get(i).as_f64());
@@ -329,12 +322,11 @@ fn comparisons() {
 fn selection() {
     for dtype in DType::ALL {
         for (sizes, out_strides, ins) in layouts() {
-            let mut c = Data::new(DType::Bool, &sizes, &ins[1]).fill(9);
-            let mut a = Data::new(dtype, &sizes, &ins[0]).fill(3);
-            let mut b = Data::new(dtype, &sizes, &ins[1]).fill(4);
+            let c = Data::new(DType::Bool, &sizes, &ins[1]).fill(9);
+            let a = Data::new(dtype, &sizes, &ins[0]).fill(3);
+            let b = Data::new(dtype, &sizes, &ins[1]).fill(4);
             let mut out = Data::new(dtype, &sizes, &out_strides);
-            // SAFETY: the data own their elements.
-            unsafe { select(out.strided(), c.strided(), a.strided(), b.strided()) }.unwrap();
+            select(out.out(), c.input(), a.input(), b.input()).unwrap();
             gaps_untouched(&out);
             for i in 0..out.numel() {
                 let want = if c.get(i).as_bool() {
@@ -357,10 +349,9 @@ fn copies_convert_and_transpose() {
                     continue;
                 }
                 for strides in &ins {
-                    let mut a = Data::new(from, &sizes, strides).fill(5);
+                    let a = Data::new(from, &sizes, strides).fill(5);
                     let mut out = Data::new(to, &sizes, &out_strides);
-                    // SAFETY: the data own their elements.
-                    unsafe { copy(out.strided(), a.strided()) }.unwrap();
+                    copy(out.out(), a.input()).unwrap();
                     gaps_untouched(&out);
                     for i in 0..out.numel() {
                         let mut x = a.get(i);
@@ -391,8 +382,7 @@ fn fills() {
                 Scalar::Float(f64::NAN),
             ] {
                 let mut out = Data::new(dtype, &sizes, &out_strides);
-                // SAFETY: the data own their elements.
-                unsafe { fill(out.strided(), value) };
+                fill(out.out(), value);
                 gaps_untouched(&out);
                 assert!(
                     out.values().iter().all(|&x| same(x, value.cast(dtype))),
@@ -408,9 +398,9 @@ fn in_place() {
     for dtype in [DType::F32, DType::I32, DType::BF16] {
         let before = Data::contiguous(dtype, &[1000]).fill(7);
         let mut after = before.clone();
-        let s = after.strided();
-        // SAFETY: the output is the very same elements as both inputs.
-        unsafe { binary(BinaryOp::Add, s, s, s) }.unwrap();
+        let out = after.out();
+        let (a, b) = (out.as_input(), out.as_input());
+        binary(BinaryOp::Add, out, a, b).unwrap();
         for i in 0..1000 {
             let x = before.get(i);
             assert!(same(

@@ -252,7 +252,7 @@ unsafe fn pointwise_turned<const N: usize>(
                 ..*operand
             };
             // SAFETY: the block has all elements.
-            if unsafe { super::copy(copied, *operand) }.is_err() {
+            if unsafe { super::copy::copy_raw(copied, *operand) }.is_err() {
                 return false;
             }
             *operand = copied;

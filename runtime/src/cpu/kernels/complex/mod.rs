@@ -8,8 +8,10 @@ mod functions;
 mod reduce;
 mod scan;
 
+use super::copy::{copy_raw, fill_raw};
 use super::tile::{Form, pointwise};
-use super::{KernelError, Strided, copy, fill};
+use super::{KernelError, Strided};
+use crate::cpu::kernels::operand::{In, Out, apart, has_dtype, same_dtype, same_sizes};
 use num_complex::Complex;
 use straightline_passes::ir::{DType, Dims, Scalar};
 use straightline_passes::schedule::loops::{BinaryOp, CompareOp, UnaryOp};
@@ -200,19 +202,19 @@ pub(super) unsafe fn convert(out: Strided<'_>, a: Strided<'_>) -> Result<(), Ker
         match (out.dtype.is_complex(), a.dtype.is_complex()) {
             (true, true) => {
                 for p in [Part::Real, Part::Imaginary] {
-                    copy(part(&out, p, &to), part(&a, p, &from))?;
+                    copy_raw(part(&out, p, &to), part(&a, p, &from))?;
                 }
             }
             (true, false) => {
-                copy(part(&out, Part::Real, &to), a)?;
-                fill(part(&out, Part::Imaginary, &to), Scalar::Float(0.0));
+                copy_raw(part(&out, Part::Real, &to), a)?;
+                fill_raw(part(&out, Part::Imaginary, &to), Scalar::Float(0.0));
             }
             (false, _) if out.dtype == DType::Bool => {
                 with_complex!("copy", a.dtype, C => map(out, a, 1, |x: C| {
                     u8::from(x.re != 0.0 || x.im != 0.0)
                 }))
             }
-            (false, _) => copy(out, part(&a, Part::Real, &from))?,
+            (false, _) => copy_raw(out, part(&a, Part::Real, &from))?,
         }
     }
     Ok(())
@@ -272,11 +274,9 @@ pub enum Function {
 }
 
 /// `out = op(a)`, `a` complex, for `Angle` also `f32` or `f64`.
-///
-/// # Safety
-///
-/// As for [`super::unary`]; `out` has the dtype of `a`, for `Angle` the real one.
-pub unsafe fn apply(op: Function, out: Strided<'_>, a: Strided<'_>) -> Result<(), KernelError> {
+pub fn apply(op: Function, out: Out<'_>, a: In<'_>) -> Result<(), KernelError> {
+    let (out, a) = (out.raw(), a.raw());
+    same_sizes("complex", &[&out, &a])?;
     let result = match op {
         Function::Angle => a.dtype.to_real(),
         _ => a.dtype,
@@ -324,16 +324,13 @@ fn angle(x: f64) -> f64 {
 }
 
 /// `out = abs * (cos(angle) + i sin(angle))`; the operands real, `out` complex.
-///
-/// # Safety
-///
-/// As for [`super::binary`]; `abs` and `angle` have the dtype of the parts of `out`.
 #[allow(clippy::useless_conversion, reason = "the parts of c64 are f32")]
-pub unsafe fn polar(
-    out: Strided<'_>,
-    abs: Strided<'_>,
-    angle: Strided<'_>,
-) -> Result<(), KernelError> {
+pub fn polar(out: Out<'_>, abs: In<'_>, angle: In<'_>) -> Result<(), KernelError> {
+    apart("polar", &[abs, angle])?;
+    let (out, abs, angle) = (out.raw(), abs.raw(), angle.raw());
+    same_sizes("polar", &[&out, &abs, &angle])?;
+    same_dtype("polar", &[&abs, &angle])?;
+    has_dtype("polar", &abs, out.dtype.to_real())?;
     // SAFETY: as promised by the caller.
     unsafe {
         with_complex!("polar", out.dtype, C => map2([out, abs, angle], 16, |r, t: <C as Number>::Part| {
@@ -373,15 +370,10 @@ pub(super) unsafe fn binary(
 }
 
 /// `out = ln(exp(a) + exp(b))`, all complex and of one dtype.
-///
-/// # Safety
-///
-/// As for [`super::binary`].
-pub unsafe fn log_add_exp(
-    out: Strided<'_>,
-    a: Strided<'_>,
-    b: Strided<'_>,
-) -> Result<(), KernelError> {
+pub fn log_add_exp(out: Out<'_>, a: In<'_>, b: In<'_>) -> Result<(), KernelError> {
+    let (out, a, b) = (out.raw(), a.raw(), b.raw());
+    same_sizes("logaddexp", &[&out, &a, &b])?;
+    same_dtype("logaddexp", &[&out, &a, &b])?;
     // SAFETY: as promised by the caller.
     unsafe {
         with_complex!("logaddexp", a.dtype, C => map2([out, a, b], 64, |x: C, y: C| {

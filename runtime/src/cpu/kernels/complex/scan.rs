@@ -5,6 +5,7 @@ use super::super::rows::rows_along;
 use super::super::{KernelError, Strided};
 use super::functions::log_add_exp;
 use super::{Number, get, put, with_complex};
+use crate::cpu::kernels::operand::{In, Out, has_dim, same_dtype, same_sizes};
 use num_complex::Complex;
 use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::ReduceOp;
@@ -51,15 +52,11 @@ pub(in super::super) unsafe fn cumulative(
 }
 
 /// The logarithm of the sum of the exponentials of the elements so far along `dim`, accumulated in double precision.
-///
-/// # Safety
-///
-/// As for [`super::super::cumulative`].
-pub unsafe fn running_log_add_exp(
-    out: Strided<'_>,
-    a: Strided<'_>,
-    dim: usize,
-) -> Result<(), KernelError> {
+pub fn running_log_add_exp(out: Out<'_>, a: In<'_>, dim: usize) -> Result<(), KernelError> {
+    let (out, a) = (out.raw(), a.raw());
+    same_sizes("logcumsumexp", &[&out, &a])?;
+    same_dtype("logcumsumexp", &[&out, &a])?;
+    has_dim("logcumsumexp", dim, &a)?;
     if out.dtype != a.dtype {
         return Err(KernelError::unsupported("logcumsumexp", a.dtype));
     }

@@ -13,21 +13,33 @@ fn view<'a, T>(data: &mut [T], dtype: DType, sizes: &'a [i64], strides: &'a [i64
     }
 }
 
+fn written<'a, T>(
+    data: &'a mut [T],
+    dtype: DType,
+    sizes: &'a [i64],
+    strides: &'a [i64],
+) -> Out<'a> {
+    // SAFETY: the elements are borrowed for as long as the operand lives.
+    unsafe { Out::new(view(data, dtype, sizes, strides)) }
+}
+
+fn input<'a, T>(data: &'a mut [T], dtype: DType, sizes: &'a [i64], strides: &'a [i64]) -> In<'a> {
+    // SAFETY: as for `out`.
+    unsafe { In::new(view(data, dtype, sizes, strides)) }
+}
+
 fn size(x: C) -> f64 {
     x.re.hypot(x.im)
 }
 
 fn one(op: UnaryOp, x: C) -> C {
     let (mut a, mut out) = ([x], [C::new(0.0, 0.0)]);
-    // SAFETY: one element each.
-    unsafe {
-        unary(
-            op,
-            view(&mut out, DType::C128, &[1], &[1]),
-            view(&mut a, DType::C128, &[1], &[1]),
-        )
-        .unwrap();
-    }
+    unary(
+        op,
+        written(&mut out, DType::C128, &[1], &[1]),
+        input(&mut a, DType::C128, &[1], &[1]),
+    )
+    .unwrap();
     out[0]
 }
 
@@ -61,38 +73,32 @@ fn copies_go_part_by_part() {
     let mut wide = [C::new(0.0, 0.0); 2];
     let mut ints = [0i32; 2];
     let mut truths = [7u8; 2];
-    // SAFETY: two elements each.
-    unsafe {
-        copy(
-            view(&mut wide, DType::C128, &[2], &[1]),
-            view(&mut c, DType::C64, &[2], &[1]),
-        )
-        .unwrap();
-        copy(
-            view(&mut ints, DType::I32, &[2], &[1]),
-            view(&mut c, DType::C64, &[2], &[1]),
-        )
-        .unwrap();
-        copy(
-            view(&mut truths, DType::Bool, &[2], &[1]),
-            view(&mut c, DType::C64, &[2], &[1]),
-        )
-        .unwrap();
-    }
+    copy(
+        written(&mut wide, DType::C128, &[2], &[1]),
+        input(&mut c, DType::C64, &[2], &[1]),
+    )
+    .unwrap();
+    copy(
+        written(&mut ints, DType::I32, &[2], &[1]),
+        input(&mut c, DType::C64, &[2], &[1]),
+    )
+    .unwrap();
+    copy(
+        written(&mut truths, DType::Bool, &[2], &[1]),
+        input(&mut c, DType::C64, &[2], &[1]),
+    )
+    .unwrap();
     assert_eq!(wide, [C::new(1.5, -2.0), C::new(0.0, 3.0)]);
     assert_eq!((ints, truths), ([1, 0], [1, 1]));
-    // SAFETY: two elements each.
-    unsafe {
-        copy(
-            view(&mut wide, DType::C128, &[2], &[1]),
-            view(&mut ints, DType::I32, &[2], &[1]),
-        )
-        .unwrap();
-        fill(
-            view(&mut c, DType::C64, &[2], &[1]),
-            Scalar::Complex(1.0, 2.0),
-        );
-    }
+    copy(
+        written(&mut wide, DType::C128, &[2], &[1]),
+        input(&mut ints, DType::I32, &[2], &[1]),
+    )
+    .unwrap();
+    fill(
+        written(&mut c, DType::C64, &[2], &[1]),
+        Scalar::Complex(1.0, 2.0),
+    );
     assert_eq!(wide, [C::new(1.0, 0.0), C::new(0.0, 0.0)]);
     assert_eq!(c, [Complex::new(1.0, 2.0); 2]);
 }
@@ -101,44 +107,38 @@ fn copies_go_part_by_part() {
 fn reductions_and_arithmetic() {
     let mut a: Vec<C> = (0..600).map(|i| C::new(f64::from(i), 1.0)).collect();
     let mut sums = [C::new(0.0, 0.0); 3];
-    // SAFETY: 200 x 3 elements reduced to 3.
-    unsafe {
-        reduce(
-            ReduceOp::Sum,
-            view(&mut sums, DType::C128, &[1, 3], &[3, 1]),
-            view(&mut a, DType::C128, &[200, 3], &[3, 1]),
-        )
-        .unwrap();
-    }
+    reduce(
+        ReduceOp::Sum,
+        written(&mut sums, DType::C128, &[1, 3], &[3, 1]),
+        input(&mut a, DType::C128, &[200, 3], &[3, 1]),
+    )
+    .unwrap();
     assert_eq!(sums[1], C::new(59900.0, 200.0));
     let (mut x, mut y) = ([C::new(1.0, 2.0)], [C::new(3.0, -1.0)]);
     let mut out = [C::new(0.0, 0.0)];
     let shape = (&[1][..], &[1][..]);
-    // SAFETY: one element each.
-    unsafe {
-        let mut run = |op| {
-            binary(
-                op,
-                view(&mut out, DType::C128, shape.0, shape.1),
-                view(&mut x, DType::C128, shape.0, shape.1),
-                view(&mut y, DType::C128, shape.0, shape.1),
-            )
-            .map(|()| out[0])
-        };
-        assert_eq!(run(BinaryOp::Mul).unwrap(), C::new(5.0, 5.0));
-        assert!(size(run(BinaryOp::Div).unwrap() - C::new(0.1, 0.7)) < 1e-15);
-        assert!(run(BinaryOp::Maximum).is_err());
-        let mut truth = [0u8];
-        assert!(
-            compare(
-                CompareOp::Lt,
-                view(&mut truth, DType::Bool, shape.0, shape.1),
-                view(&mut x, DType::C128, shape.0, shape.1),
-                view(&mut y, DType::C128, shape.0, shape.1),
-            )
-            .is_err()
-        );
-    }
+    let mut run = |op| {
+        binary(
+            op,
+            written(&mut out, DType::C128, shape.0, shape.1),
+            input(&mut x, DType::C128, shape.0, shape.1),
+            input(&mut y, DType::C128, shape.0, shape.1),
+        )
+        .map(|()| out[0])
+    };
+    assert_eq!(run(BinaryOp::Mul).unwrap(), C::new(5.0, 5.0));
+    assert!(size(run(BinaryOp::Div).unwrap() - C::new(0.1, 0.7)) < 1e-15);
+    assert!(run(BinaryOp::Maximum).is_err());
+    let mut truth = [0u8];
+    assert!(
+        compare(
+            CompareOp::Lt,
+            written(&mut truth, DType::Bool, shape.0, shape.1),
+            input(&mut x, DType::C128, shape.0, shape.1),
+            input(&mut y, DType::C128, shape.0, shape.1),
+        )
+        .is_err()
+    );
 }
 
 /// `special_values.tsv` has what PyTorch 2.15 gives in complex128: function, argument, result. NaN stands for any.

@@ -13,12 +13,13 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-use super::copy::{conversion, copy};
+use super::copy::{conversion, copy_raw};
 use super::fold::{Fold, fold};
 use super::integer::B_IS_SCALAR;
 use super::nest::{self, GRAIN, Nest, Shared};
 use super::tile::Form;
 use super::{KernelError, Strided, float};
+use crate::cpu::kernels::operand::{In, Out, apart, reduces, same_dtype, same_sizes};
 use crate::memory::{self, Block};
 use columns::{fold_columns, tile_columns};
 use feed::Feed;
@@ -61,11 +62,10 @@ fn accumulator(op: ReduceOp, a: DType, out: DType) -> DType {
 /// the result is rounded to `out` once. `Any` and `All` take any dtype and give `bool`.
 ///
 /// A maximum or minimum of no elements is [`KernelError::EmptyReduction`].
-///
-/// # Safety
-///
-/// The memory of both is what they say and may be accessed; the elements of `out` are distinct and do not overlap `a`.
-pub unsafe fn reduce(op: ReduceOp, out: Strided<'_>, a: Strided<'_>) -> Result<(), KernelError> {
+pub fn reduce(op: ReduceOp, out: Out<'_>, a: In<'_>) -> Result<(), KernelError> {
+    apart("reduce", &[a])?;
+    let (out, a) = (out.raw(), a.raw());
+    reduces("reduce", &out, &a)?;
     if a.dtype.is_complex() || out.dtype.is_complex() {
         // SAFETY: as promised by the caller.
         return unsafe { super::complex::reduce(op, out, a) };
@@ -88,16 +88,21 @@ pub unsafe fn reduce(op: ReduceOp, out: Strided<'_>, a: Strided<'_>) -> Result<(
 /// The variance (and mean) over the dimensions where `var` has size 1; in two passes.
 ///
 /// The sum of squares is divided by `max(0, n - correction)`.
-///
-/// # Safety
-///
-/// As for [`reduce`], for both outputs; all are of one floating dtype.
-pub unsafe fn var_mean(
-    var: Strided<'_>,
-    mean: Option<Strided<'_>>,
-    a: Strided<'_>,
+pub fn var_mean(
+    var: Out<'_>,
+    mean: Option<Out<'_>>,
+    a: In<'_>,
     correction: f64,
 ) -> Result<(), KernelError> {
+    apart("var_mean", &[a])?;
+    let (var, a) = (var.raw(), a.raw());
+    let mean = mean.map(|o| o.raw());
+    reduces("var_mean", &var, &a)?;
+    same_dtype("var_mean", &[&var, &a])?;
+    if let Some(mean) = &mean {
+        same_sizes("var_mean", &[&var, mean])?;
+        same_dtype("var_mean", &[&var, mean])?;
+    }
     if a.dtype.is_complex() {
         return Err(KernelError::unsupported("var and mean", a.dtype));
     }
@@ -135,9 +140,9 @@ pub unsafe fn var_mean(
             (n as f64 - correction).max(0.0),
             dtype,
         )?;
-        copy(var, as_strided(squares.as_ptr()))?;
+        copy_raw(var, as_strided(squares.as_ptr()))?;
         if let Some(mean) = mean {
-            copy(mean, as_strided(means.as_ptr()))?;
+            copy_raw(mean, as_strided(means.as_ptr()))?;
         }
     }
     Ok(())
@@ -275,7 +280,7 @@ unsafe fn reduce_into(
             strides: &strides,
         };
         // SAFETY: `outputs` accumulators, all written.
-        unsafe { copy(out, result)? };
+        unsafe { copy_raw(out, result)? };
     }
     Ok(())
 }

@@ -126,8 +126,7 @@ fn every_operation_dtype_and_geometry() {
                 }
                 let out_sizes = reduced(&sizes, &dims);
                 let mut out = Data::contiguous(out_dtype, &out_sizes);
-                // SAFETY: the data own their elements.
-                unsafe { reduce(op, out.strided(), a.strided()) }.unwrap();
+                reduce(op, out.out(), a.input()).unwrap();
                 for (o, group) in groups(&sizes, &dims).iter().enumerate() {
                     let xs: Vec<Scalar> = group.iter().map(|&i| a.get(i)).collect();
                     let want = reference(op, dtype, &xs).cast(out_dtype);
@@ -173,19 +172,16 @@ fn every_operation_dtype_and_geometry() {
 
 #[test]
 fn nothing_to_reduce() {
-    let mut a = Data::contiguous(DType::F32, &[3, 0]);
+    let a = Data::contiguous(DType::F32, &[3, 0]);
     let mut out = Data::contiguous(DType::F32, &[3, 1]);
-    // SAFETY: the data own their elements.
-    unsafe {
-        reduce(ReduceOp::Sum, out.strided(), a.strided()).unwrap();
-        assert!(out.values().iter().all(|x| x.as_f64() == 0.0));
-        reduce(ReduceOp::Prod, out.strided(), a.strided()).unwrap();
-        assert!(out.values().iter().all(|x| x.as_f64() == 1.0));
-        let e = reduce(ReduceOp::Max, out.strided(), a.strided());
-        assert_eq!(e, Err(KernelError::EmptyReduction { op: "max".into() }));
-        let mut index = Data::contiguous(DType::I64, &[3, 1]);
-        assert!(arg_reduce(true, index.strided(), a.strided(), 1).is_err());
-    }
+    reduce(ReduceOp::Sum, out.out(), a.input()).unwrap();
+    assert!(out.values().iter().all(|x| x.as_f64() == 0.0));
+    reduce(ReduceOp::Prod, out.out(), a.input()).unwrap();
+    assert!(out.values().iter().all(|x| x.as_f64() == 1.0));
+    let e = reduce(ReduceOp::Max, out.out(), a.input());
+    assert_eq!(e, Err(KernelError::EmptyReduction { op: "max".into() }));
+    let mut index = Data::contiguous(DType::I64, &[3, 1]);
+    assert!(arg_reduce(true, index.out(), a.input(), 1).is_err());
 }
 
 #[test]
@@ -196,8 +192,7 @@ fn a_long_sum_stays_accurate() {
         a.set(i, Scalar::Float(0.1));
     }
     let mut out = Data::contiguous(DType::F32, &[1]);
-    // SAFETY: the data own their elements.
-    unsafe { reduce(ReduceOp::Sum, out.strided(), a.strided()) }.unwrap();
+    reduce(ReduceOp::Sum, out.out(), a.input()).unwrap();
     let want = f64::from(0.1f32) * n as f64;
     assert!(
         (out.get(0).as_f64() / want - 1.0).abs() < 1e-6,
@@ -211,8 +206,7 @@ fn a_long_sum_stays_accurate() {
     }
     for dtype in [DType::I64, DType::F32, DType::F64] {
         let mut out = Data::contiguous(dtype, &[1]);
-        // SAFETY: the data own their elements.
-        unsafe { reduce(ReduceOp::Sum, out.strided(), ones.strided()) }.unwrap();
+        reduce(ReduceOp::Sum, out.out(), ones.input()).unwrap();
         assert_eq!(out.get(0).as_f64(), 334.0);
     }
 }
@@ -229,21 +223,12 @@ fn places_of_extremes() {
                     continue;
                 }
                 for max in [true, false] {
-                    let mut a = Data::new(dtype, &sizes, &strides).fill(5);
+                    let a = Data::new(dtype, &sizes, &strides).fill(5);
                     let out_sizes = reduced(&sizes, &[dim]);
                     let mut index = Data::contiguous(DType::I64, &out_sizes);
                     let mut value = Data::contiguous(dtype, &out_sizes);
-                    // SAFETY: the data own their elements.
-                    unsafe {
-                        extreme_with_index(
-                            max,
-                            Some(value.strided()),
-                            index.strided(),
-                            a.strided(),
-                            dim,
-                        )
-                    }
-                    .unwrap();
+                    extreme_with_index(max, Some(value.out()), index.out(), a.input(), dim)
+                        .unwrap();
                     for (o, group) in groups(&sizes, &[dim]).iter().enumerate() {
                         let xs: Vec<f64> = group.iter().map(|&i| a.get(i).as_f64()).collect();
                         let mut best = 0;
@@ -284,9 +269,7 @@ fn variances() {
                 let out_sizes = reduced(&sizes, &dims);
                 let mut var = Data::contiguous(dtype, &out_sizes);
                 let mut mean = Data::contiguous(dtype, &out_sizes);
-                // SAFETY: the data own their elements.
-                unsafe { var_mean(var.strided(), Some(mean.strided()), a.strided(), correction) }
-                    .unwrap();
+                var_mean(var.out(), Some(mean.out()), a.input(), correction).unwrap();
                 for (o, group) in groups(&sizes, &dims).iter().enumerate() {
                     let xs: Vec<f64> = group.iter().map(|&i| a.get(i).as_f64()).collect();
                     let n = xs.len() as f64;
@@ -332,8 +315,9 @@ fn speed() {
                 strides: &[kept[1], 1],
             };
             let begin = std::time::Instant::now();
-            // SAFETY: both vectors have the elements that are said.
-            unsafe { reduce(ReduceOp::Sum, out, a) }.unwrap();
+            // SAFETY: the elements of the vectors.
+            let (out, a) = unsafe { (Out::new(out), In::new(a)) };
+            reduce(ReduceOp::Sum, out, a).unwrap();
             best = best.min(begin.elapsed().as_secs_f64());
         }
         let bytes = (n * n * 4) as f64;

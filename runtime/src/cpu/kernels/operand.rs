@@ -1,0 +1,504 @@
+//! What kernels are given: memory that may be read or written for as long as the operand lives.
+//!
+//! Kernels are safe functions of [`In`] and [`Out`]. Whoever makes an operand promises, once, that its elements may be
+//! accessed; every kernel checks what else it relies on, sizes and dtypes above all, and says what is wrong with a typed
+//! error. In an in-place call an input may lie on an output, element upon element; an input knows that it does
+//! ([`In::upon`]), and kernels that read elements after they have written others refuse it.
+
+use super::strided::{KernelError, Strided};
+use num_complex::Complex;
+use straightline_passes::ir::{DType, Scalar};
+
+/// Elements that a kernel reads.
+#[derive(Clone, Copy, Debug)]
+pub struct In<'a> {
+    raw: Strided<'a>,
+    upon: bool,
+}
+
+/// Elements that a kernel writes, each at an address of its own.
+#[derive(Debug)]
+pub struct Out<'a> {
+    raw: Strided<'a>,
+}
+
+impl<'a> In<'a> {
+    /// Elements to read.
+    ///
+    /// # Safety
+    ///
+    /// During `'a` they may be read, and nobody writes them; so may all memory between the first and the last of them.
+    #[inline]
+    pub unsafe fn new(raw: Strided<'a>) -> In<'a> {
+        In { raw, upon: false }
+    }
+
+    /// Elements to read, where a kernel may write the very same ones.
+    ///
+    /// # Safety
+    ///
+    /// During `'a` they may be read, and nobody writes them but through an [`Out`] of the same sizes, strides and size
+    /// of element, which begins at the same address.
+    #[inline]
+    pub unsafe fn upon(raw: Strided<'a>) -> In<'a> {
+        In { raw, upon: true }
+    }
+
+    /// The element type.
+    #[inline]
+    pub fn dtype(&self) -> DType {
+        self.raw.dtype
+    }
+
+    /// The sizes.
+    #[inline]
+    pub fn sizes(&self) -> &'a [i64] {
+        self.raw.sizes
+    }
+
+    /// The strides in elements.
+    #[inline]
+    pub fn strides(&self) -> &'a [i64] {
+        self.raw.strides
+    }
+
+    /// The number of elements.
+    #[inline]
+    pub fn numel(&self) -> usize {
+        self.raw.numel()
+    }
+
+    /// The same elements read as a larger tensor: `strides` are those of `layout::broadcast_strides`.
+    ///
+    /// # Errors
+    /// The strides are not those that broadcast the operand to `sizes`.
+    #[inline]
+    pub fn broadcast(self, sizes: &'a [i64], strides: &'a [i64]) -> Result<In<'a>, KernelError> {
+        let broadcasts = || {
+            let rank = self.raw.sizes.len();
+            rank <= sizes.len()
+                && sizes.len() == strides.len()
+                && (0..sizes.len()).all(|d| {
+                    let own = (d + rank).checked_sub(sizes.len());
+                    strides[d] == 0
+                        || own.is_some_and(|o| {
+                            self.raw.sizes[o] == sizes[d] && self.raw.strides[o] == strides[d]
+                        })
+                })
+        };
+        let same = self.raw.sizes == sizes && self.raw.strides == strides;
+        if !same && !broadcasts() {
+            return Err(KernelError::operands("broadcast", "strides that broadcast"));
+        }
+        let raw = Strided {
+            sizes,
+            strides,
+            ..self.raw
+        };
+        Ok(In { raw, ..self })
+    }
+
+    /// The operand as places to read from; see [`Places`].
+    ///
+    /// # Errors
+    /// The view reaches beyond the operand.
+    pub fn places(self, sizes: &'a [i64], strides: &'a [i64]) -> Result<Places<'a>, KernelError> {
+        apart("index", &[self])?;
+        Places::new(self.raw, sizes, strides)
+    }
+
+    /// The elements, row by row.
+    ///
+    /// # Errors
+    /// They do not lie so, are not aligned, are of another type, or may be written meanwhile.
+    pub fn slice<T: Element>(self) -> Result<&'a [T], KernelError> {
+        apart("a slice", &[self])?;
+        let len = slice_len::<T>(&self.raw)?;
+        if len == 0 {
+            return Ok(&[]);
+        }
+        // SAFETY: aligned elements of this type side by side, which nobody writes.
+        Ok(unsafe { std::slice::from_raw_parts(self.raw.ptr.cast(), len) })
+    }
+
+    #[inline]
+    pub(crate) fn raw(self) -> Strided<'a> {
+        self.raw
+    }
+}
+
+impl<'a> Out<'a> {
+    /// Elements to write.
+    ///
+    /// # Safety
+    ///
+    /// During `'a` they may be read and written, by nobody else but through [`In::upon`], and so may all memory between
+    /// the first and the last of them; each has an address of its own.
+    #[inline]
+    pub unsafe fn new(raw: Strided<'a>) -> Out<'a> {
+        Out { raw }
+    }
+
+    /// The element type.
+    #[inline]
+    pub fn dtype(&self) -> DType {
+        self.raw.dtype
+    }
+
+    /// The sizes.
+    #[inline]
+    pub fn sizes(&self) -> &'a [i64] {
+        self.raw.sizes
+    }
+
+    /// The strides in elements.
+    #[inline]
+    pub fn strides(&self) -> &'a [i64] {
+        self.raw.strides
+    }
+
+    /// The number of elements.
+    #[inline]
+    pub fn numel(&self) -> usize {
+        self.raw.numel()
+    }
+
+    /// The output for a part of the work.
+    #[inline]
+    pub fn again(&mut self) -> Out<'_> {
+        Out { raw: self.raw }
+    }
+
+    /// What the output holds, for a kernel that reads each element before it writes it.
+    #[inline]
+    pub fn as_input(&self) -> In<'a> {
+        In {
+            raw: self.raw,
+            upon: true,
+        }
+    }
+
+    /// The operand as places to write to; see [`Places`].
+    ///
+    /// # Errors
+    /// The view reaches beyond the operand.
+    pub fn places(self, sizes: &'a [i64], strides: &'a [i64]) -> Result<Places<'a>, KernelError> {
+        Places::new(self.raw, sizes, strides)
+    }
+
+    /// The elements, row by row.
+    ///
+    /// # Errors
+    /// They do not lie so, are not aligned, or are of another type.
+    pub fn slice<T: Element>(self) -> Result<&'a mut [T], KernelError> {
+        let len = slice_len::<T>(&self.raw)?;
+        if len == 0 {
+            return Ok(&mut []);
+        }
+        // SAFETY: aligned elements of this type side by side, the output's alone; it is used up.
+        Ok(unsafe { std::slice::from_raw_parts_mut(self.raw.ptr.cast(), len) })
+    }
+
+    #[inline]
+    pub(crate) fn raw(&self) -> Strided<'a> {
+        self.raw
+    }
+}
+
+/// A tensor seen as the places that offsets give: elements of stride 0 in the dimensions that are indexed.
+#[derive(Debug)]
+pub struct Places<'a> {
+    raw: Strided<'a>,
+    /// How many elements beyond the view the tensor's memory reaches.
+    beyond: i64,
+}
+
+impl<'a> Places<'a> {
+    fn new(
+        whole: Strided<'a>,
+        sizes: &'a [i64],
+        strides: &'a [i64],
+    ) -> Result<Places<'a>, KernelError> {
+        let beyond = reach(whole.sizes, whole.strides) - reach(sizes, strides);
+        let same = sizes.len() == strides.len() && strides.iter().all(|s| *s >= 0);
+        ask(
+            "index",
+            same && (beyond >= 0 || sizes.contains(&0)),
+            "places in its tensor",
+        )?;
+        let raw = Strided {
+            sizes,
+            strides,
+            ..whole
+        };
+        Ok(Places { raw, beyond })
+    }
+
+    /// The places, if all offsets lead to memory of the tensor.
+    pub(crate) fn checked(
+        self,
+        kernel: &'static str,
+        offsets: In<'_>,
+    ) -> Result<Strided<'a>, KernelError> {
+        let offsets = offsets.raw();
+        has_dtype(kernel, &offsets, DType::I64)?;
+        if offsets.sizes.contains(&0) {
+            return Ok(self.raw);
+        }
+        let n = (reach(offsets.sizes, offsets.strides) + 1) as usize;
+        // SAFETY: from the first element to the last, all memory of an operand may be read.
+        let all = unsafe { std::slice::from_raw_parts(offsets.ptr.cast::<[u8; 8]>(), n) };
+        let inside = |o: &[u8; 8]| (0..=self.beyond).contains(&i64::from_ne_bytes(*o));
+        ask(kernel, all.iter().all(inside), "offsets within its tensor")?;
+        Ok(self.raw)
+    }
+}
+
+/// The offset of the last element; -1 where there is none.
+fn reach(sizes: &[i64], strides: &[i64]) -> i64 {
+    if sizes.contains(&0) {
+        return -1;
+    }
+    sizes.iter().zip(strides).map(|(n, s)| (n - 1) * s).sum()
+}
+
+/// A number in memory, which kernels take as an operand of any sizes.
+#[derive(Clone, Copy, Debug)]
+pub struct Number {
+    bytes: [u64; 2],
+    dtype: DType,
+}
+
+impl Number {
+    /// The number as `dtype` has it.
+    pub fn new(value: Scalar, dtype: DType) -> Number {
+        let (re, im) = value.as_complex();
+        let bytes = match dtype {
+            DType::C128 => [re.to_bits(), im.to_bits()],
+            _ => [super::copy::scalar_bits(value, dtype), 0],
+        };
+        Number {
+            bytes: bytes.map(u64::to_le),
+            dtype,
+        }
+    }
+
+    /// The number as each element of a tensor.
+    ///
+    /// # Errors
+    /// `zeros` are not as many zeros as there are sizes.
+    pub fn operand<'a>(
+        &'a self,
+        sizes: &'a [i64],
+        zeros: &'a [i64],
+    ) -> Result<In<'a>, KernelError> {
+        if zeros.len() != sizes.len() || zeros.iter().any(|s| *s != 0) {
+            return Err(KernelError::operands("a number", "strides of 0"));
+        }
+        Ok(In {
+            raw: Strided {
+                ptr: self.bytes.as_ptr().cast_mut().cast(),
+                dtype: self.dtype,
+                sizes,
+                strides: zeros,
+            },
+            upon: false,
+        })
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A type that elements are in memory.
+pub trait Element: sealed::Sealed + Copy + Send + Sync + 'static {
+    /// Whether elements of the dtype are of this type.
+    fn is(dtype: DType) -> bool;
+}
+
+macro_rules! elements {
+    ($($t:ty: $($dtype:ident)|+;)*) => {$(
+        impl sealed::Sealed for $t {}
+        impl Element for $t {
+            #[inline]
+            fn is(dtype: DType) -> bool {
+                matches!(dtype, $(DType::$dtype)|+)
+            }
+        }
+    )*};
+}
+
+elements! {
+    f32: F32;
+    f64: F64;
+    ::half::f16: F16;
+    ::half::bf16: BF16;
+    i64: I64;
+    i32: I32 | QInt32;
+    i16: I16;
+    i8: I8 | QInt8;
+    u8: U8 | QUInt8 | Bool;
+    Complex<f32>: C64;
+    Complex<f64>: C128;
+}
+
+fn slice_len<T: Element>(raw: &Strided<'_>) -> Result<usize, KernelError> {
+    if !T::is(raw.dtype) {
+        let wanted = std::any::type_name::<T>();
+        return Err(KernelError::unsupported(
+            format_args!("a slice of {wanted}"),
+            raw.dtype,
+        ));
+    }
+    row_major("a slice", &[raw])?;
+    let len = raw.numel();
+    if len != 0 && !raw.ptr.cast::<T>().is_aligned() {
+        return Err(KernelError::operands("a slice", "aligned elements"));
+    }
+    Ok(len)
+}
+
+/// All operands have the sizes of the first.
+#[inline]
+pub(crate) fn same_sizes(
+    kernel: &'static str,
+    operands: &[&Strided<'_>],
+) -> Result<(), KernelError> {
+    let sizes = operands[0].sizes;
+    match operands.iter().all(|o| o.sizes == sizes) {
+        true => Ok(()),
+        false => Err(KernelError::operands(kernel, "operands of the same sizes")),
+    }
+}
+
+/// All operands have the dtype of the first.
+#[inline]
+pub(crate) fn same_dtype(
+    kernel: &'static str,
+    operands: &[&Strided<'_>],
+) -> Result<(), KernelError> {
+    let dtype = operands[0].dtype;
+    match operands.iter().all(|o| o.dtype == dtype) {
+        true => Ok(()),
+        false => Err(KernelError::operands(kernel, "operands of the same dtype")),
+    }
+}
+
+/// The operand has this dtype.
+#[inline]
+pub(crate) fn has_dtype(
+    kernel: &'static str,
+    operand: &Strided<'_>,
+    dtype: DType,
+) -> Result<(), KernelError> {
+    match operand.dtype == dtype {
+        true => Ok(()),
+        false => Err(KernelError::unsupported(kernel, operand.dtype)),
+    }
+}
+
+/// All operands lie row by row.
+#[inline]
+pub(crate) fn row_major(
+    kernel: &'static str,
+    operands: &[&Strided<'_>],
+) -> Result<(), KernelError> {
+    match operands.iter().all(|o| o.is_contiguous()) {
+        true => Ok(()),
+        false => Err(KernelError::operands(kernel, "row-major operands")),
+    }
+}
+
+/// No operand lies on an output.
+#[inline]
+pub(crate) fn apart(kernel: &'static str, operands: &[In<'_>]) -> Result<(), KernelError> {
+    match operands.iter().any(|o| o.upon) {
+        false => Ok(()),
+        true => Err(KernelError::operands(
+            kernel,
+            "operands apart from its results",
+        )),
+    }
+}
+
+/// Something that a kernel asks of its operands.
+#[inline]
+pub(crate) fn ask(
+    kernel: &'static str,
+    holds: bool,
+    what: &'static str,
+) -> Result<(), KernelError> {
+    match holds {
+        true => Ok(()),
+        false => Err(KernelError::operands(kernel, what)),
+    }
+}
+
+/// `sizes` but that of `dim`, which may be anything: two tensors that differ there alone.
+#[inline]
+pub(crate) fn same_but(
+    kernel: &'static str,
+    dim: usize,
+    a: &Strided<'_>,
+    b: &Strided<'_>,
+) -> Result<(), KernelError> {
+    let same = a.sizes.len() == b.sizes.len()
+        && (0..a.sizes.len()).all(|d| d == dim || a.sizes[d] == b.sizes[d]);
+    let dim_exists = dim < a.sizes.len().max(1);
+    ask(
+        kernel,
+        same && dim_exists,
+        "operands of the same sizes but for one dimension",
+    )
+}
+
+/// The sizes of `part` are at most those of `whole`, but for that of `dim`.
+#[inline]
+pub(crate) fn within(
+    kernel: &'static str,
+    dim: usize,
+    part: &Strided<'_>,
+    whole: &Strided<'_>,
+) -> Result<(), KernelError> {
+    // a tensor without dimensions has one of size 1 to these kernels
+    let fits = whole.sizes.is_empty()
+        || part.sizes.len() == whole.sizes.len()
+            && (0..part.sizes.len()).all(|d| d == dim || part.sizes[d] <= whole.sizes[d]);
+    ask(kernel, fits, "sizes within those of what is indexed")?;
+    has_dim(kernel, dim, whole)
+}
+
+/// `out` has the sizes of `a`, or 1 where a dimension is reduced.
+#[inline]
+pub(crate) fn reduces(
+    kernel: &'static str,
+    out: &Strided<'_>,
+    a: &Strided<'_>,
+) -> Result<(), KernelError> {
+    let fits = out.sizes.len() == a.sizes.len()
+        && out
+            .sizes
+            .iter()
+            .zip(a.sizes)
+            .all(|(o, a)| *o == *a || *o == 1);
+    ask(
+        kernel,
+        fits,
+        "a result of size 1 where a dimension is reduced",
+    )
+}
+
+/// The dimension exists; tensors without dimensions have one of size 1 to kernels.
+#[inline]
+pub(crate) fn has_dim(
+    kernel: &'static str,
+    dim: usize,
+    operand: &Strided<'_>,
+) -> Result<(), KernelError> {
+    ask(
+        kernel,
+        dim < operand.sizes.len().max(1),
+        "a dimension that its operand has",
+    )
+}

@@ -1,0 +1,453 @@
+//! Where kernels meet memory: the one door between tensors and the runtime's kernels.
+//!
+//! An operator works out what its results are, allocates them, and launches a kernel on them. The launcher takes the
+//! borrow guards of everything that is read or written, checks how operands and results lie to each other, and hands out
+//! typed views for as long as the kernel runs. Results without memory (on the Meta key, or while a function is captured)
+//! are left alone, so that the same function is the operator's shape rule.
+//!
+//! ```text
+//! let mut out = Tensor::allocate_like_contiguous(x, dtype)?;
+//! launch::run(&mut out, x, |out, x| Ok(kernels::flip(out, x, &dims)?))?;
+//! ```
+//!
+//! What is written is `&mut` a fresh tensor, or [`Written`], one that others may know. Operands are tensors, options,
+//! arrays, slices and pairs of them; the views have the same form.
+
+use crate::error::Result;
+use crate::tensor::Tensor;
+use crate::tensor::access::{self, Operands, Overlap, ReadGuards, WriteGuards};
+use smallvec::SmallVec;
+use straightline_catalog::prims::BinaryOp;
+use straightline_catalog::{DType, Dims, layout};
+use straightline_runtime::cpu::kernels::{self, In, Out};
+
+type Tensors<'g> = SmallVec<[&'g Tensor; 4]>;
+
+/// Tensors that a kernel reads.
+pub(crate) trait Inputs {
+    /// What the kernel gets.
+    type Views<'g>;
+
+    /// Adds the tensors.
+    fn tensors<'g>(&'g self, to: &mut Tensors<'g>);
+
+    /// The views of the tensors.
+    ///
+    /// # Safety
+    ///
+    /// The tensors live and access to them is held during `'g`, and `written` are those that are written meanwhile.
+    unsafe fn views<'g>(&self, written: &[&Tensor]) -> Result<Self::Views<'g>>;
+}
+
+/// Tensors that a kernel writes.
+pub(crate) trait Outputs {
+    /// What the kernel gets.
+    type Views<'g>;
+
+    /// Adds the tensors, with how they are written.
+    fn tensors<'g>(&'g self, to: &mut SmallVec<[(&'g Tensor, Way); 2]>);
+
+    /// The views of the tensors.
+    ///
+    /// # Safety
+    ///
+    /// The tensors live and exclusive access to them is held during `'g`.
+    unsafe fn views<'g>(&self) -> Result<Self::Views<'g>>;
+}
+
+/// How a result is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    /// It is fresh; where nobody else has a handle, nobody has to be kept out.
+    Fresh,
+    /// Others may know it: its version counts, and each element has an address of its own.
+    Written,
+    /// As `Written`, by a kernel that writes one place after the other, so that elements may be one in memory.
+    InTurn,
+}
+
+/// A tensor that others may know, written by a kernel.
+pub(crate) struct Written<'t>(pub(crate) &'t Tensor);
+
+/// As [`Written`], one place after the other: of elements that are one in memory the last value stays.
+pub(crate) struct InTurn<'t>(pub(crate) &'t Tensor);
+
+impl Inputs for () {
+    type Views<'g> = ();
+
+    fn tensors<'g>(&'g self, _: &mut Tensors<'g>) {}
+
+    unsafe fn views<'g>(&self, _: &[&Tensor]) -> Result<Self::Views<'g>> {
+        Ok(())
+    }
+}
+
+impl Inputs for &Tensor {
+    type Views<'g> = In<'g>;
+
+    #[inline]
+    fn tensors<'g>(&'g self, to: &mut Tensors<'g>) {
+        to.push(self);
+    }
+
+    #[inline]
+    unsafe fn views<'g>(&self, written: &[&Tensor]) -> Result<In<'g>> {
+        // SAFETY: as promised by the caller.
+        unsafe { view(self, written) }
+    }
+}
+
+impl<I: Inputs> Inputs for Option<I> {
+    type Views<'g> = Option<I::Views<'g>>;
+
+    fn tensors<'g>(&'g self, to: &mut Tensors<'g>) {
+        if let Some(inputs) = self {
+            inputs.tensors(to);
+        }
+    }
+
+    unsafe fn views<'g>(&self, written: &[&Tensor]) -> Result<Self::Views<'g>> {
+        // SAFETY: as promised by the caller.
+        self.as_ref()
+            .map(|i| unsafe { i.views(written) })
+            .transpose()
+    }
+}
+
+impl<I: Inputs, const N: usize> Inputs for [I; N] {
+    type Views<'g> = [I::Views<'g>; N];
+
+    #[inline]
+    fn tensors<'g>(&'g self, to: &mut Tensors<'g>) {
+        self.iter().for_each(|i| i.tensors(to));
+    }
+
+    #[inline]
+    unsafe fn views<'g>(&self, written: &[&Tensor]) -> Result<Self::Views<'g>> {
+        let mut views: SmallVec<[I::Views<'g>; N]> = SmallVec::new();
+        for input in self {
+            // SAFETY: as promised by the caller.
+            views.push(unsafe { input.views(written)? });
+        }
+        match views.into_inner() {
+            Ok(views) => Ok(views),
+            Err(_) => unreachable!("as many views as inputs"),
+        }
+    }
+}
+
+impl<I: Inputs> Inputs for &[I] {
+    type Views<'g> = SmallVec<[I::Views<'g>; 4]>;
+
+    fn tensors<'g>(&'g self, to: &mut Tensors<'g>) {
+        self.iter().for_each(|i| i.tensors(to));
+    }
+
+    unsafe fn views<'g>(&self, written: &[&Tensor]) -> Result<Self::Views<'g>> {
+        // SAFETY: as promised by the caller.
+        self.iter().map(|i| unsafe { i.views(written) }).collect()
+    }
+}
+
+impl<A: Inputs, B: Inputs> Inputs for (A, B) {
+    type Views<'g> = (A::Views<'g>, B::Views<'g>);
+
+    #[inline]
+    fn tensors<'g>(&'g self, to: &mut Tensors<'g>) {
+        self.0.tensors(to);
+        self.1.tensors(to);
+    }
+
+    #[inline]
+    unsafe fn views<'g>(&self, written: &[&Tensor]) -> Result<Self::Views<'g>> {
+        // SAFETY: as promised by the caller.
+        unsafe { Ok((self.0.views(written)?, self.1.views(written)?)) }
+    }
+}
+
+/// # Safety
+///
+/// As for [`Inputs::views`].
+#[inline]
+unsafe fn view<'g>(t: &Tensor, written: &[&Tensor]) -> Result<In<'g>> {
+    // SAFETY: the tensor lives that long.
+    let raw = unsafe { &*std::ptr::from_ref(t) }.strided_any()?;
+    for out in written {
+        if !t.shares_storage_with(out) {
+            continue;
+        }
+        match access::overlap(out, t) {
+            Overlap::None => {}
+            // SAFETY: access is held, and an output has the very same elements.
+            Overlap::Full => return Ok(unsafe { In::upon(raw) }),
+            Overlap::Partial | Overlap::Unknown => return Err(access::partial_overlap()),
+        }
+    }
+    // SAFETY: access is held, and what is written lies apart.
+    Ok(unsafe { In::new(raw) })
+}
+
+impl Outputs for () {
+    type Views<'g> = ();
+
+    fn tensors<'g>(&'g self, _: &mut SmallVec<[(&'g Tensor, Way); 2]>) {}
+
+    unsafe fn views<'g>(&self) -> Result<Self::Views<'g>> {
+        Ok(())
+    }
+}
+
+macro_rules! outputs {
+    ($($t:ty, $of:ident => $tensor:expr, $way:ident;)*) => {$(
+        impl Outputs for $t {
+            type Views<'g>
+                = Out<'g>;
+
+            #[inline]
+            fn tensors<'g>(&'g self, to: &mut SmallVec<[(&'g Tensor, Way); 2]>) {
+                let $of = self;
+                to.push(($tensor, Way::$way));
+            }
+
+            #[inline]
+            unsafe fn views<'g>(&self) -> Result<Out<'g>> {
+                let $of = self;
+                let t: &Tensor = $tensor;
+                // SAFETY: as promised by the caller.
+                unsafe { Ok(Out::new((*std::ptr::from_ref(t)).strided_any()?)) }
+            }
+        }
+    )*};
+}
+
+outputs! {
+    &mut Tensor, out => out, Fresh;
+    Written<'_>, out => out.0, Written;
+    InTurn<'_>, out => out.0, InTurn;
+}
+
+impl<O: Outputs> Outputs for Option<O> {
+    type Views<'g> = Option<O::Views<'g>>;
+
+    fn tensors<'g>(&'g self, to: &mut SmallVec<[(&'g Tensor, Way); 2]>) {
+        if let Some(outputs) = self {
+            outputs.tensors(to);
+        }
+    }
+
+    unsafe fn views<'g>(&self) -> Result<Self::Views<'g>> {
+        // SAFETY: as promised by the caller.
+        self.as_ref().map(|o| unsafe { o.views() }).transpose()
+    }
+}
+
+impl<O: Outputs, const N: usize> Outputs for [O; N] {
+    type Views<'g> = [O::Views<'g>; N];
+
+    fn tensors<'g>(&'g self, to: &mut SmallVec<[(&'g Tensor, Way); 2]>) {
+        self.iter().for_each(|o| o.tensors(to));
+    }
+
+    unsafe fn views<'g>(&self) -> Result<Self::Views<'g>> {
+        let mut views: SmallVec<[O::Views<'g>; N]> = SmallVec::new();
+        for output in self {
+            // SAFETY: as promised by the caller.
+            views.push(unsafe { output.views()? });
+        }
+        match views.into_inner() {
+            Ok(views) => Ok(views),
+            Err(_) => unreachable!("as many views as outputs"),
+        }
+    }
+}
+
+impl<A: Outputs, B: Outputs> Outputs for (A, B) {
+    type Views<'g> = (A::Views<'g>, B::Views<'g>);
+
+    fn tensors<'g>(&'g self, to: &mut SmallVec<[(&'g Tensor, Way); 2]>) {
+        self.0.tensors(to);
+        self.1.tensors(to);
+    }
+
+    unsafe fn views<'g>(&self) -> Result<Self::Views<'g>> {
+        // SAFETY: as promised by the caller.
+        unsafe { Ok((self.0.views()?, self.1.views()?)) }
+    }
+}
+
+/// Access to the operands of a kernel.
+struct Access<'g> {
+    _writes: WriteGuards<'g>,
+    _reads: ReadGuards<'g>,
+}
+
+/// Whether two results have no element in common, halves of one memory for instance.
+fn are_apart(a: &Tensor, b: &Tensor) -> bool {
+    if access::overlap(a, b) == Overlap::None {
+        return true;
+    }
+    let alike = a.sizes() == b.sizes() && a.strides() == b.strides() && a.dtype() == b.dtype();
+    // the two as one tensor, with a dimension that leads from one to the other
+    let step = (a.storage_offset() - b.storage_offset()).abs();
+    let both = |own: &[i64], of_two: i64| -> Dims { own.iter().copied().chain([of_two]).collect() };
+    alike && step != 0 && !layout::may_overlap(&both(a.sizes(), 2), &both(a.strides(), step))
+}
+
+/// Takes access to what is written and read; waits for all of it, holding none meanwhile.
+#[inline]
+fn take<'g>(outs: &[(&'g Tensor, Way)], ins: &[&'g Tensor]) -> Result<Access<'g>> {
+    let mut writes: SmallVec<[&Tensor; 2]> = SmallVec::new();
+    for (out, way) in outs {
+        if *way == Way::Written {
+            access::check_no_internal_overlap(out)?;
+        }
+        let alone = *way == Way::Fresh && out.is_alone();
+        if !alone && !writes.iter().any(|w| w.shares_storage_with(out)) {
+            writes.push(out);
+        }
+    }
+    if writes.is_empty() {
+        return Ok(Access {
+            _writes: SmallVec::new(),
+            _reads: access::read(ins)?,
+        });
+    }
+    for (i, (a, _)) in outs.iter().enumerate() {
+        if outs[..i].iter().any(|(b, _)| !are_apart(a, b)) {
+            return Err(access::partial_overlap());
+        }
+    }
+    let is_written = |t: &Tensor| writes.iter().any(|w| w.shares_storage_with(t));
+    let reads: Tensors<'g> = ins.iter().copied().filter(|t| !is_written(t)).collect();
+    let at_once = || {
+        let mut held = Access {
+            _writes: SmallVec::new(),
+            _reads: SmallVec::new(),
+        };
+        for t in &writes {
+            held._writes.push(t.storage().try_hold()?);
+        }
+        for t in &reads {
+            held._reads.push(t.storage().try_read()?);
+        }
+        Some(held)
+    };
+    let held = match at_once() {
+        Some(held) => held,
+        None => {
+            let held = Operands::default()
+                .writing(&writes)
+                .reading(&reads)
+                .take()?;
+            Access {
+                _writes: held.writes,
+                _reads: held.reads,
+            }
+        }
+    };
+    for t in outs.iter().map(|(t, _)| t).chain(ins) {
+        t.check_settled()?;
+    }
+    for (t, guard) in writes.iter().zip(&held._writes) {
+        let known =
+            |(out, way): &(&Tensor, Way)| *way != Way::Fresh && out.storage().same(t.storage());
+        if outs.iter().any(known) {
+            t.storage().count_write(guard);
+        }
+    }
+    Ok(held)
+}
+
+/// Runs a kernel that writes `outs` and reads `ins`. Results without memory are left alone, and the kernel is not run.
+///
+/// An input may be one of `outs` as well, element upon element; kernels that cannot work so refuse it.
+///
+/// # Errors
+/// Those of the kernel; operands that overlap results in part; memory that this thread has in another way.
+#[inline]
+pub(crate) fn run<O: Outputs, I: Inputs, R: Default>(
+    outs: O,
+    ins: I,
+    kernel: impl for<'g> FnOnce(O::Views<'g>, I::Views<'g>) -> Result<R>,
+) -> Result<R> {
+    let (mut written, mut read) = (SmallVec::new(), Tensors::new());
+    outs.tensors(&mut written);
+    ins.tensors(&mut read);
+    if written.iter().any(|(t, _)| !t.storage().has_data()) {
+        return Ok(R::default());
+    }
+    let _access = take(&written, &read)?;
+    let written: Tensors<'_> = written.iter().map(|(t, _)| *t).collect();
+    // SAFETY: access is held until the kernel has run.
+    let (outs, ins) = unsafe { (outs.views()?, ins.views(&written)?) };
+    kernel(outs, ins)
+}
+
+/// What a kernel finds out about its operands, which must have memory.
+///
+/// # Errors
+/// Those of the kernel; operands without data.
+#[inline]
+pub(crate) fn read<I: Inputs, R>(
+    ins: I,
+    kernel: impl for<'g> FnOnce(I::Views<'g>) -> Result<R>,
+) -> Result<R> {
+    let mut read = Tensors::new();
+    ins.tensors(&mut read);
+    let _access = access::read(&read)?;
+    // SAFETY: access is held until the kernel has run.
+    kernel(unsafe { ins.views(&[])? })
+}
+
+/// [`run`] for a kernel that goes element by element: the inputs are broadcast to the sizes of the result.
+#[inline]
+pub(crate) fn elementwise<O: for<'g> Outputs<Views<'g> = Out<'g>>, const N: usize>(
+    out: O,
+    ins: [&Tensor; N],
+    kernel: impl for<'g> FnOnce(Out<'g>, [In<'g>; N]) -> Result<()>,
+) -> Result<()> {
+    run(out, ins, |out, ins| {
+        let sizes = out.sizes();
+        if ins.iter().all(|i| i.sizes() == sizes) {
+            return kernel(out, ins);
+        }
+        let strides: [Dims; N] =
+            ins.map(|i| layout::broadcast_strides(i.sizes(), i.strides(), sizes));
+        let mut views = ins;
+        for (view, strides) in views.iter_mut().zip(&strides) {
+            *view = view.broadcast(sizes, strides)?;
+        }
+        kernel(out, views)
+    })
+}
+
+/// The commonest case, without detours: `op` on two row-major tensors of `dtype` and of the same sizes, into a fresh
+/// one. `None` where they are not that, or where one of them is taken: [`run`] waits for both.
+#[inline]
+pub(crate) fn binary_flat(
+    op: BinaryOp,
+    dtype: DType,
+    a: &Tensor,
+    b: &Tensor,
+) -> Result<Option<Tensor>> {
+    let plain = a.dtype() == dtype
+        && b.dtype() == dtype
+        && a.is_contiguous()
+        && b.is_contiguous()
+        && a.sizes() == b.sizes()
+        && a.device().is_cpu()
+        && b.device().is_cpu()
+        && a.storage().has_data();
+    if !plain {
+        return Ok(None);
+    }
+    let out = Tensor::allocate_like_contiguous(a, dtype)?;
+    let Some(guards) = access::try_read_both(a, b)? else {
+        return Ok(None);
+    };
+    let operands = [out.data_ptr()?, a.data_ptr()?, b.data_ptr()?];
+    // SAFETY: out is fresh; a and b are held shared; all are row-major, with the same sizes and dtype.
+    unsafe { kernels::binary_flat(op, dtype, operands, a.numel() as usize)? };
+    drop(guards);
+    Ok(Some(out))
+}
