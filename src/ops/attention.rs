@@ -4,9 +4,10 @@ use super::attention_math::bool_mask;
 use super::copy;
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::tensor::{Tensor, access};
+use crate::ops::launch;
+use crate::tensor::Tensor;
 use straightline_catalog::{DType, Dims, layout};
-use straightline_runtime::cpu::kernels::attention::{Attention, Heads, attention};
+use straightline_runtime::cpu::kernels::attention::{Attention, attention};
 
 /// Whether the mask of an attention of 4-D operands is one that the fused kernel takes.
 fn mask_fits(q: &Tensor, k: &Tensor, mask: &Tensor) -> bool {
@@ -225,17 +226,6 @@ pub(super) fn check_flash(
     super::common::check_devices(&[q, k, v])
 }
 
-fn heads(t: &Tensor) -> Result<Heads> {
-    let mut strides = [0; 4];
-    for (to, from) in strides.iter_mut().zip(t.strides()) {
-        *to = *from as isize;
-    }
-    Ok(Heads {
-        ptr: t.data_ptr()?,
-        strides,
-    })
-}
-
 /// The result in the layout of the queries, and the logarithms of the rows' sums as (batch, head, query) over (batch, query, head).
 pub(crate) fn flash_attention(
     q: &Tensor,
@@ -249,9 +239,9 @@ pub(crate) fn flash_attention(
     check_flash(q, k, v, mask, dropout)?;
     let (qs, ks) = (q.sizes(), k.sizes());
     let strides = layout::preserved_strides(qs, q.strides());
-    let out = Tensor::allocate(q.dtype(), q.device(), Dims::from_slice(qs), strides)?;
+    let mut out = Tensor::allocate(q.dtype(), q.device(), Dims::from_slice(qs), strides)?;
     let wide = q.dtype().opmath();
-    let log = Tensor::allocate(
+    let mut log = Tensor::allocate(
         wide,
         q.device(),
         Dims::from_slice(&qs[..3]),
@@ -269,25 +259,19 @@ pub(crate) fn flash_attention(
             }
             None => None,
         };
-        let mut operands = vec![q, k, v];
-        operands.extend(mask.as_ref());
-        let _reads = access::read(&operands)?;
-        let task = Attention {
-            dtype: q.dtype(),
-            sizes: [qs[0], qs[1], qs[2], qs[3]].map(|n| n as usize),
-            kv_heads: ks[1] as usize,
-            keys: ks[2] as usize,
-            q: heads(q)?,
-            k: heads(k)?,
-            v: heads(v)?,
-            mask: mask.as_ref().map(heads).transpose()?,
-            out: heads(&out)?,
-            logsumexp: heads(&log)?,
-            causal,
-            scale: scale.unwrap_or(1.0 / (qs[3] as f64).sqrt()),
-        };
-        // SAFETY: the sizes were checked against each other; operands are held shared, the results are fresh.
-        unsafe { attention(&task)? };
+        let (results, operands) = ([&mut out, &mut log], ([q, k, v], mask.as_ref()));
+        launch::run(results, operands, |[out, logsumexp], ([q, k, v], mask)| {
+            Ok(attention(Attention {
+                q,
+                k,
+                v,
+                mask,
+                out,
+                logsumexp,
+                causal,
+                scale: scale.unwrap_or(1.0 / (qs[3] as f64).sqrt()),
+            })?)
+        })?;
     }
     Ok((out, log))
 }

@@ -5,8 +5,8 @@ use super::conv_shape::Convolution;
 use super::copy;
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::tensor::{Tensor, access};
-use smallvec::SmallVec;
+use crate::ops::launch;
+use crate::tensor::Tensor;
 use straightline_catalog::{DType, Dims, MemoryFormat, Scalar};
 use straightline_runtime::cpu::kernels::conv;
 
@@ -80,7 +80,7 @@ pub(crate) fn convolution(
     )?;
     let sizes = c.sizes(x, w, bias.map(Tensor::sizes))?;
     c.check_dtypes(x, w, bias)?;
-    let target = Target::new(x, &sizes, c.order(x, w))?;
+    let mut target = Target::new(x, &sizes, c.order(x, w))?;
     if target.has_data() && sizes.iter().all(|s| *s > 0) {
         let g = c.geometry(x.sizes(), w.sizes(), &sizes);
         let (xc, wc) = (operand(x)?, operand(w)?);
@@ -88,26 +88,15 @@ pub(crate) fn convolution(
             Some(b) => Some(copy::to_contiguous(&copy::to_dtype(b, xc.dtype())?)?),
             None => None,
         };
-        let operands: SmallVec<[&Tensor; 3]> = [Some(&xc), Some(&wc), bias.as_ref()]
-            .into_iter()
-            .flatten()
-            .collect();
-        let _reads = access::read(&operands)?;
-        let bias = match &bias {
-            Some(b) => b.data_ptr()?.cast_const(),
-            None => std::ptr::null(),
-        };
-        let (xp, wp) = (xc.data_ptr()?.cast_const(), wc.data_ptr()?.cast_const());
-        let out = target.computed.data_ptr()?;
-        // SAFETY: the operands are row-major, of one dtype, held shared, and have the sizes of the geometry, which were
-        // checked; the result is fresh.
-        unsafe {
-            if transposed {
-                conv::scatter(xc.dtype(), &g, xp, wp, bias, out)?;
+        let (out, operands) = (&mut target.computed, ([&xc, &wc], bias.as_ref()));
+        launch::run(out, operands, |out, ([x, w], bias)| {
+            let kernel = if transposed {
+                conv::scatter
             } else {
-                conv::convolve(xc.dtype(), &g, xp, wp, bias, out)?;
-            }
-        }
+                conv::convolve
+            };
+            Ok(kernel(&g, x, w, bias, out)?)
+        })?;
     }
     target.finish()
 }

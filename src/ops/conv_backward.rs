@@ -4,7 +4,8 @@ use super::conv::{Target, operand, unflattened};
 use super::conv_shape::Convolution;
 use super::copy;
 use crate::error::{Error, Result};
-use crate::tensor::{Tensor, access};
+use crate::ops::launch;
+use crate::tensor::Tensor;
 use straightline_catalog::Dims;
 use straightline_runtime::cpu::kernels::conv;
 
@@ -43,10 +44,10 @@ pub(crate) fn convolution_backward(
     let sizes = c.sizes(x, w, None)?;
     check_gradient(grad, x, w, &sizes)?;
     let order = c.order(x, w);
-    let grad_x = want_x
+    let mut grad_x = want_x
         .then(|| Target::new(x, x.sizes(), order))
         .transpose()?;
-    let grad_w = want_w
+    let mut grad_w = want_w
         .then(|| Target::new(w, w.sizes(), order))
         .transpose()?;
     let any = [&grad_x, &grad_w]
@@ -56,27 +57,25 @@ pub(crate) fn convolution_backward(
     if any {
         let g = c.geometry(x.sizes(), w.sizes(), &sizes);
         let (grad, xc, wc) = (operand(grad)?, operand(x)?, operand(w)?);
-        let _reads = access::read(&[&grad, &xc, &wc])?;
-        let (gp, xp, wp) = (
-            grad.data_ptr()?.cast_const(),
-            xc.data_ptr()?.cast_const(),
-            wc.data_ptr()?.cast_const(),
-        );
-        // SAFETY: the operands are row-major, of one dtype, held shared, and have the sizes of the geometry, which were
-        // checked; the results are fresh.
-        unsafe {
-            if let Some(t) = &grad_x {
-                let out = t.computed.data_ptr()?;
-                if transposed {
-                    conv::convolve(xc.dtype(), &g, gp, wp, std::ptr::null(), out)?;
+        if let Some(t) = &mut grad_x {
+            launch::run(&mut t.computed, [&grad, &wc], |out, [grad, w]| {
+                let kernel = if transposed {
+                    conv::convolve
                 } else {
-                    conv::scatter(xc.dtype(), &g, gp, wp, std::ptr::null(), out)?;
-                }
-            }
-            if let Some(t) = &grad_w {
-                let (from, to) = if transposed { (gp, xp) } else { (xp, gp) };
-                conv::weight_gradient(xc.dtype(), &g, from, to, t.computed.data_ptr()?)?;
-            }
+                    conv::scatter
+                };
+                Ok(kernel(&g, grad, w, None, out)?)
+            })?;
+        }
+        if let Some(t) = &mut grad_w {
+            let (from, to) = if transposed {
+                (&grad, &xc)
+            } else {
+                (&xc, &grad)
+            };
+            launch::run(&mut t.computed, [from, to], |out, [from, to]| {
+                Ok(conv::weight_gradient(&g, from, to, out)?)
+            })?;
         }
     }
     let grad_b = want_b.then(|| bias_gradient(grad)).transpose()?;

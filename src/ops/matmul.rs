@@ -3,15 +3,17 @@
 use super::common::check_devices;
 use super::math_bits::plain;
 use crate::error::{Error, Result};
-use crate::tensor::{Tensor, access};
+use crate::ops::launch;
+use crate::tensor::Tensor;
 use straightline_catalog::promote::reads_product;
 use straightline_catalog::{DType, Dims, Scalar};
-use straightline_runtime::cpu::kernels::matmul::{self, MatMut, MatRef, MatmulError, Scaling};
+use straightline_runtime::cpu::kernels::matmul::{self, MatmulError, Scale};
 
 impl From<MatmulError> for Error {
     fn from(e: MatmulError) -> Error {
         match e {
             MatmulError::DType { .. } => Error::dtype(e.to_string()),
+            MatmulError::Operands(e) => e.into(),
             _ => Error::shape(e.to_string()),
         }
     }
@@ -57,48 +59,20 @@ fn check_inner(a: &Tensor, b: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// The last two dimensions as a matrix.
-pub(super) fn mat(t: &Tensor) -> Result<MatRef> {
-    let n = t.dim();
-    Ok(MatRef::new(
-        t.data_ptr()?.cast_const(),
-        (t.sizes()[n - 2] as usize, t.sizes()[n - 1] as usize),
-        (t.strides()[n - 2] as isize, t.strides()[n - 1] as isize),
-    ))
-}
-
-fn mat_mut(t: &Tensor) -> Result<MatMut> {
-    let n = t.dim();
-    Ok(MatMut::new(
-        t.data_ptr()?,
-        (t.sizes()[n - 2] as usize, t.sizes()[n - 1] as usize),
-        (t.strides()[n - 2] as isize, t.strides()[n - 1] as isize),
-    ))
-}
-
 pub(crate) fn mm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let (a, b) = (&*plain(a)?, &*plain(b)?);
     check_2d(a, "self")?;
     check_2d(b, "mat2")?;
     check_inner(a, b)?;
     check_dtypes(a, b)?;
-    let out = Tensor::allocate_contiguous(a.dtype(), a.device(), &[a.sizes()[0], b.sizes()[1]])?;
+    let mut out =
+        Tensor::allocate_contiguous(a.dtype(), a.device(), &[a.sizes()[0], b.sizes()[1]])?;
     if a.dtype() == DType::Bool {
         return super::copy::fill_(&out, Scalar::Bool(false));
     }
-    if out.storage().has_data() {
-        let _reads = access::read(&[a, b])?;
-        // SAFETY: out is fresh; a and b are held shared; the views lie within their storages.
-        unsafe {
-            matmul::gemm(
-                a.dtype(),
-                mat(a)?,
-                mat(b)?,
-                mat_mut(&out)?,
-                Scaling::default(),
-            )?
-        };
-    }
+    launch::run(&mut out, [a, b], |out, [a, b]| {
+        Ok(matmul::product(out, a, b, Scale::default())?)
+    })?;
     Ok(out)
 }
 
@@ -108,18 +82,6 @@ fn factor(dtype: DType, factor: Scalar) -> Scalar {
         true => factor,
         false => factor.cast(dtype),
     }
-}
-
-/// The first factor without columns where the product is not read ([`reads_product`]).
-pub(super) fn narrowed(a: MatRef, unread: bool) -> MatRef {
-    let cols = if unread { 0 } else { a.cols };
-    MatRef { cols, ..a }
-}
-
-/// The second factor without rows where the product is not read.
-pub(super) fn shortened(b: MatRef, unread: bool) -> MatRef {
-    let rows = if unread { 0 } else { b.rows };
-    MatRef { rows, ..b }
 }
 
 pub(crate) fn addmm(
@@ -138,18 +100,16 @@ pub(crate) fn addmm(
     let (beta, alpha) = (factor(a.dtype(), beta), factor(a.dtype(), alpha));
     let sizes = [a.sizes()[0], b.sizes()[1]];
     let bias = super::view::expand(bias, &sizes, true)?;
-    let out = Tensor::allocate_contiguous(a.dtype(), a.device(), &sizes)?;
-    if out.storage().has_data() {
-        let _reads = access::read(&[a, b, &bias])?;
-        let scaling = Scaling {
+    let mut out = Tensor::allocate_contiguous(a.dtype(), a.device(), &sizes)?;
+    let unread = !reads_product(a.dtype(), alpha, usize::MAX);
+    launch::run(&mut out, [a, b, &bias], |out, [a, b, bias]| {
+        let scale = Scale {
             alpha,
-            addend: Some((beta, mat(&bias)?)),
+            addend: Some((beta, bias)),
+            unread,
         };
-        let unread = !reads_product(a.dtype(), alpha, usize::MAX);
-        let (left, right) = (narrowed(mat(a)?, unread), shortened(mat(b)?, unread));
-        // SAFETY: out is fresh; the operands are held shared; bias has out's sizes by expansion.
-        unsafe { matmul::gemm(a.dtype(), left, right, mat_mut(&out)?, scaling)? };
-    }
+        Ok(matmul::product(out, a, b, scale)?)
+    })?;
     Ok(out)
 }
 
@@ -178,32 +138,26 @@ fn check_3d(a: &Tensor, b: &Tensor) -> Result<()> {
 }
 
 fn run_bmm(
-    out: &Tensor,
+    out: &mut Tensor,
     a: &Tensor,
     b: &Tensor,
-    scaling: Scaling,
-    addend_stride: i64,
+    alpha: Scalar,
+    addend: Option<(Scalar, &Tensor)>,
 ) -> Result<()> {
-    let _reads = access::read(&[a, b])?;
     let sizes = (a.sizes(), b.sizes());
     let work = sizes.0[1]
         .saturating_mul(sizes.0[2])
         .saturating_mul(sizes.1[2]);
-    let unread = !reads_product(a.dtype(), scaling.alpha, work as usize);
-    // SAFETY: out is fresh; a, b (and the addend, by the caller) are held shared; views lie
-    // within their storages.
-    unsafe {
-        matmul::bmm(
-            a.dtype(),
-            out.sizes()[0] as usize,
-            (narrowed(mat(a)?, unread), a.strides()[0] as isize),
-            (shortened(mat(b)?, unread), b.strides()[0] as isize),
-            (mat_mut(out)?, out.strides()[0] as isize),
-            scaling,
-            addend_stride as isize,
-        )?;
-    }
-    Ok(())
+    let unread = !reads_product(a.dtype(), alpha, work as usize);
+    let (beta, addend) = addend.unzip();
+    launch::run(out, ([a, b], addend), |out, ([a, b], addend)| {
+        let scale = Scale {
+            alpha,
+            addend: beta.zip(addend),
+            unread,
+        };
+        Ok(matmul::products(out, a, b, scale)?)
+    })
 }
 
 pub(crate) fn bmm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
@@ -214,13 +168,11 @@ pub(crate) fn bmm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     }
     check_3d(a, b)?;
     let sizes = [a.sizes()[0], a.sizes()[1], b.sizes()[2]];
-    let out = Tensor::allocate_contiguous(b.dtype(), a.device(), &sizes)?;
+    let mut out = Tensor::allocate_contiguous(b.dtype(), a.device(), &sizes)?;
     if a.numel() == 0 || b.numel() == 0 {
         return super::copy::fill_(&out, Scalar::Int(0));
     }
-    if out.storage().has_data() {
-        run_bmm(&out, a, b, Scaling::default(), 0)?;
-    }
+    run_bmm(&mut out, a, b, Scalar::Int(1), None)?;
     Ok(out)
 }
 
@@ -246,18 +198,11 @@ pub(crate) fn baddbmm(
     let (beta, alpha) = (factor(a.dtype(), beta), factor(a.dtype(), alpha));
     let sizes = [a.sizes()[0], a.sizes()[1], b.sizes()[2]];
     let addend = super::view::expand(addend, &sizes, true)?;
-    let out = Tensor::allocate_contiguous(a.dtype(), a.device(), &sizes)?;
+    let mut out = Tensor::allocate_contiguous(a.dtype(), a.device(), &sizes)?;
     if nothing {
         return super::copy::fill_(&out, Scalar::Int(0));
     }
-    if out.storage().has_data() {
-        let _read = access::read(&[&addend])?;
-        let scaling = Scaling {
-            alpha,
-            addend: Some((beta, mat(&addend)?)),
-        };
-        run_bmm(&out, a, b, scaling, addend.strides()[0])?;
-    }
+    run_bmm(&mut out, a, b, alpha, Some((beta, &addend)))?;
     Ok(out)
 }
 

@@ -7,7 +7,7 @@ use super::norm_memory::{Dense, Output, check_float, numbers, parameter_dtype, t
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
 use straightline_catalog::DType;
-use straightline_runtime::cpu::kernels::norm::{self, Channels};
+use straightline_runtime::cpu::kernels::norm::Channels;
 
 /// What a batch norm gives: the result, the statistics for the backward, those that the running ones move to.
 struct BatchNorm {
@@ -119,7 +119,7 @@ fn normalize_batch(
         )));
     }
     let order = suggested(x);
-    let out = Output::new(x, order, order)?;
+    let mut out = Output::new(x, order, order)?;
     let saved = [if training { channels } else { 0 }];
     let device = x.device();
     let mut found: Vec<[f64; 2]> = Vec::new();
@@ -130,10 +130,8 @@ fn normalize_batch(
         None
     };
     if let Some(dense) = dense.as_ref().filter(|_| training) {
-        let _read = access::read(&[&dense.tensor])?;
         count = dense.channels.each() as f64;
-        // SAFETY: dense memory of these sizes, held shared.
-        found = unsafe { norm::moments(dense.tensor.dtype(), dense.channels, dense.ptr()?)? };
+        found = dense.moments()?;
     }
     let mean = tensor_of(found.iter().map(|[m, _]| *m), &saved, dtype, device)?;
     let inverse = found.iter().map(|[_, v]| invstd(*v, eps));
@@ -160,10 +158,7 @@ fn normalize_batch(
         batch = (means.iter().zip(&found))
             .map(|(mean, [_, var])| [*mean, var * count / (count - 1.0)])
             .collect();
-        let _read = access::read(&[&dense.tensor])?;
-        let to = out.computed.data_ptr()?;
-        // SAFETY: dense memory of these sizes, held shared; the result is fresh.
-        unsafe { norm::affine(wide, dense.channels, dense.ptr()?, &factors, to)? };
+        dense.affine(&factors, &mut out)?;
     }
     Ok(BatchNorm {
         out: out.finish()?,
@@ -382,14 +377,12 @@ pub(crate) fn native_group_norm(
     }
     check_groups(x, &[("weight", weight), ("bias", bias)], (n, c, hw), group)?;
     let order = suggested(x);
-    let out = Output::new(x, order, Order::Contiguous)?;
+    let mut out = Output::new(x, order, Order::Contiguous)?;
     let mut found = Vec::new();
     if out.has_data() && x.numel() > 0 {
         let dense = Dense::rows(x, (n * group) as usize)?;
-        let _read = access::read(&[&dense.tensor])?;
         let wide = dense.tensor.dtype();
-        // SAFETY: dense memory of these sizes, held shared.
-        let moments = unsafe { norm::moments(wide, dense.channels, dense.ptr()?)? };
+        let moments = dense.moments()?;
         let (c, per_group) = (c as usize, (c / group) as usize);
         let arithmetic = Arithmetic(wide);
         found = (moments.into_iter())
@@ -411,14 +404,12 @@ pub(crate) fn native_group_norm(
                 arithmetic.scale_and_shift([mean, rstd], of(&weight), of(&bias))
             })
             .collect();
-        let s = Channels {
+        let channels = Channels {
             outer: 1,
             channels: n as usize * c,
             inner: hw as usize,
         };
-        let to = out.computed.data_ptr()?;
-        // SAFETY: dense memory of these sizes; the result is fresh.
-        unsafe { norm::affine(wide, s, dense.ptr()?, &factors, to)? };
+        Dense { channels, ..dense }.affine(&factors, &mut out)?;
     }
     let sizes = [n, group];
     let mean = tensor_of(found.iter().map(|[m, _]| *m), &sizes, dtype, x.device())?;
@@ -508,24 +499,22 @@ pub(crate) fn weight_norm_interface(v: &Tensor, g: &Tensor, dim: i64) -> Result<
         )));
     }
     check_count(Some(g), "g", s.channels as i64)?;
-    let out = Output::new(v, Order::Contiguous, Order::Contiguous)?;
+    let mut out = Output::new(v, Order::Contiguous, Order::Contiguous)?;
     let mut norms = Vec::new();
     if out.has_data() {
-        let dense = Dense::rows(v, 1)?;
-        let _read = access::read(&[&dense.tensor])?;
-        let (wide, p) = (dense.tensor.dtype(), dense.ptr()?);
-        // SAFETY: dense memory of these sizes, held shared; the result is fresh.
-        unsafe {
-            let sums = norm::dots(wide, s, p, p, &vec![0.0; s.channels])?;
-            norms = sums
-                .into_iter()
-                .map(|[_, squares]| squares.sqrt())
-                .collect();
-            let factors: Vec<[f64; 3]> = (numbers(g)?.iter().zip(&norms))
-                .map(|(g, n): (&f64, &f64)| [0.0, g / n, -0.0])
-                .collect();
-            norm::affine(wide, s, p, &factors, out.computed.data_ptr()?)?;
-        }
+        let dense = Dense {
+            channels: s,
+            ..Dense::rows(v, 1)?
+        };
+        let sums = dense.dots(&dense, &vec![0.0; s.channels])?;
+        norms = sums
+            .into_iter()
+            .map(|[_, squares]| squares.sqrt())
+            .collect();
+        let factors: Vec<[f64; 3]> = (numbers(g)?.iter().zip(&norms))
+            .map(|(g, n): (&f64, &f64)| [0.0, g / n, -0.0])
+            .collect();
+        dense.affine(&factors, &mut out)?;
     }
     let dtype = v.dtype().opmath();
     let norms = tensor_of(norms.into_iter(), g.sizes(), dtype, v.device())?;

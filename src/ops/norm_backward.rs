@@ -6,7 +6,8 @@ use super::copy;
 use super::norm::{check_channels, check_count, check_groups, invstd, weight_channels};
 use super::norm_memory::{Dense, Output, check_float, numbers, parameter_dtype, tensor_of};
 use crate::error::{Error, Result};
-use crate::tensor::{Tensor, access};
+use crate::ops::launch;
+use crate::tensor::Tensor;
 use straightline_catalog::layout;
 use straightline_runtime::cpu::kernels::norm::{self, Channels, LayerGradient};
 
@@ -65,39 +66,34 @@ pub(crate) fn native_batch_norm_backward(
     check_count(Some(mean), "the mean", channels)?;
     check_count(Some(spread), "the variance", channels)?;
     let order = suggested(x);
-    let dx = want_x.then(|| Output::new(x, order, order)).transpose()?;
+    let mut dx = want_x.then(|| Output::new(x, order, order)).transpose()?;
     let mut dots = Vec::new();
     let mut scales = Vec::new();
     if x.storage().has_data() {
         let (dense, dy) = (Dense::new(x, order)?, Dense::new(grad, order)?);
-        let _reads = access::read(&[&dense.tensor, &dy.tensor])?;
-        let (s, wide) = (dense.channels, dense.tensor.dtype());
+        let s = dense.channels;
         let mean = numbers(mean)?;
         scales = numbers(spread)?;
         if !train {
             scales.iter_mut().for_each(|v| *v = invstd(*v, eps));
         }
         let weight = weight.map(numbers).transpose()?;
-        // SAFETY: dense memory of these sizes, held shared; the result is fresh.
-        unsafe {
-            dots = norm::dots(wide, s, dense.ptr()?, dy.ptr()?, &mean)?;
-            if let Some(out) = dx.as_ref().filter(|_| x.numel() > 0) {
-                let n = s.each() as f64;
-                let factors: Vec<[f64; 4]> = (0..s.channels)
-                    .map(|c| {
-                        let a = scales[c] * weight.as_ref().map_or(1.0, |w| w[c]);
-                        let [sum, dot] = dots[c];
-                        if train {
-                            let k = dot * scales[c] * scales[c] / n;
-                            [mean[c], a, -k * a, -sum / n * a]
-                        } else {
-                            [0.0, a, 0.0, 0.0]
-                        }
-                    })
-                    .collect();
-                let to = out.computed.data_ptr()?;
-                norm::combine(wide, s, dense.ptr()?, dy.ptr()?, &factors, to)?;
-            }
+        dots = dense.dots(&dy, &mean)?;
+        if let Some(out) = dx.as_mut().filter(|_| x.numel() > 0) {
+            let n = s.each() as f64;
+            let factors: Vec<[f64; 4]> = (0..s.channels)
+                .map(|c| {
+                    let a = scales[c] * weight.as_ref().map_or(1.0, |w| w[c]);
+                    let [sum, dot] = dots[c];
+                    if train {
+                        let k = dot * scales[c] * scales[c] / n;
+                        [mean[c], a, -k * a, -sum / n * a]
+                    } else {
+                        [0.0, a, 0.0, 0.0]
+                    }
+                })
+                .collect();
+            dense.combine(&dy, &factors, out)?;
         }
     }
     let sums = |f: &dyn Fn(usize) -> f64| {
@@ -137,51 +133,46 @@ pub(crate) fn native_group_norm_backward(
     check_groups(x, &[("weight", weight)], (n, c, hw), group)?;
     check_count(Some(mean), "the mean", n * group)?;
     check_count(Some(rstd), "rstd", n * group)?;
-    let dx = want_x
+    let mut dx = want_x
         .then(|| Output::new(x, suggested(x), Order::Contiguous))
         .transpose()?;
     let (mut dw, mut db) = (vec![0.0; c as usize], vec![0.0; c as usize]);
     if x.storage().has_data() && x.numel() > 0 {
         let rows = (n * c) as usize;
         let (dense, dy) = (Dense::rows(x, rows)?, Dense::rows(grad, rows)?);
-        let _reads = access::read(&[&dense.tensor, &dy.tensor])?;
-        let (s, wide) = (dense.channels, dense.tensor.dtype());
+        let s = dense.channels;
         let (mean, rstd) = (numbers(mean)?, numbers(rstd)?);
         let weight = weight.map(numbers).transpose()?;
         let (c, per_group) = (c as usize, (c / group) as usize);
         let means: Vec<f64> = (0..rows).map(|i| mean[i / per_group]).collect();
-        // SAFETY: dense memory of these sizes, held shared; the result is fresh.
-        unsafe {
-            let dots = norm::dots(wide, s, dense.ptr()?, dy.ptr()?, &means)?;
-            for (i, [sum, dot]) in dots.iter().enumerate() {
-                dw[i % c] += dot * rstd[i / per_group];
-                db[i % c] += sum;
-            }
-            if let Some(out) = &dx {
-                let gamma = |i: usize| weight.as_ref().map_or(1.0, |w| w[i % c]);
-                let count = (per_group * s.inner) as f64;
-                let of_group: Vec<[f64; 2]> = (0..rows / per_group)
-                    .map(|g| {
-                        let mut total = [0.0; 2];
-                        let first = g * per_group;
-                        for (i, dot) in dots[first..first + per_group].iter().enumerate() {
-                            total[0] += dot[0] * gamma(first + i);
-                            total[1] += dot[1] * gamma(first + i);
-                        }
-                        total
-                    })
-                    .collect();
-                let factors: Vec<[f64; 4]> = (0..rows)
-                    .map(|i| {
-                        let g = i / per_group;
-                        let ([sum, dot], r) = (of_group[g], rstd[g]);
-                        let b = -dot * r * r * r / count;
-                        [mean[g], gamma(i) * r, b, -sum * r / count]
-                    })
-                    .collect();
-                let to = out.computed.data_ptr()?;
-                norm::combine(wide, s, dense.ptr()?, dy.ptr()?, &factors, to)?;
-            }
+        let dots = dense.dots(&dy, &means)?;
+        for (i, [sum, dot]) in dots.iter().enumerate() {
+            dw[i % c] += dot * rstd[i / per_group];
+            db[i % c] += sum;
+        }
+        if let Some(out) = &mut dx {
+            let gamma = |i: usize| weight.as_ref().map_or(1.0, |w| w[i % c]);
+            let count = (per_group * s.inner) as f64;
+            let of_group: Vec<[f64; 2]> = (0..rows / per_group)
+                .map(|g| {
+                    let mut total = [0.0; 2];
+                    let first = g * per_group;
+                    for (i, dot) in dots[first..first + per_group].iter().enumerate() {
+                        total[0] += dot[0] * gamma(first + i);
+                        total[1] += dot[1] * gamma(first + i);
+                    }
+                    total
+                })
+                .collect();
+            let factors: Vec<[f64; 4]> = (0..rows)
+                .map(|i| {
+                    let g = i / per_group;
+                    let ([sum, dot], r) = (of_group[g], rstd[g]);
+                    let b = -dot * r * r * r / count;
+                    [mean[g], gamma(i) * r, b, -sum * r / count]
+                })
+                .collect();
+            dense.combine(&dy, &factors, out)?;
         }
     }
     let vector = |values: Vec<f64>| tensor_of(values.into_iter(), &[c], dtype, x.device());
@@ -224,32 +215,39 @@ pub(crate) fn native_layer_norm_backward(
         let t = Tensor::allocate_contiguous(wide, x.device(), shape)?;
         Ok(Some((t, like.clone())))
     };
-    let dx = want_x
+    let mut dx = want_x
         .then(|| Output::new(x, Order::Contiguous, Order::Contiguous))
         .transpose()?;
-    let (dw, db) = (vector(weight, want_w)?, vector(bias, want_b)?);
+    let (mut dw, mut db) = (vector(weight, want_w)?, vector(bias, want_b)?);
     if x.storage().has_data() {
         let cols = layout::numel(shape) as usize;
         let plain = |t: &Tensor| copy::to_contiguous(&copy::to_dtype(t, wide)?);
         let (xc, dy) = (plain(x)?, plain(grad)?);
         let (mean, rstd) = (plain(mean)?, plain(rstd)?);
         let weight = weight.map(plain).transpose()?;
-        let mut operands = vec![&xc, &dy, &mean, &rstd];
-        operands.extend(&weight);
-        let _reads = access::read(&operands)?;
-        let to = |t: Option<&Tensor>| t.map_or(Ok(std::ptr::null_mut()), Tensor::data_ptr);
-        let gradient = LayerGradient {
-            dy: dy.data_ptr()?,
-            x: xc.data_ptr()?,
-            mean: mean.data_ptr()?,
-            rstd: rstd.data_ptr()?,
-            weight: to(weight.as_ref())?,
-            dx: to(dx.as_ref().map(|o| &o.computed))?,
-            dweight: to(dw.as_ref().map(|(t, _)| t))?,
-            dbias: to(db.as_ref().map(|(t, _)| t))?,
-        };
-        // SAFETY: all are row-major, of one dtype and of these sizes; what is read is held shared, what is written is fresh.
-        unsafe { norm::layer_norm_gradient(wide, (rows as usize, cols), gradient)? };
+        let results = (
+            dx.as_mut().map(|o| &mut o.computed),
+            [dw.as_mut(), db.as_mut()].map(|o| o.map(|(t, _)| t)),
+        );
+        let operands = ([&dy, &xc, &mean, &rstd], weight.as_ref());
+        launch::run(
+            results,
+            operands,
+            |(dx, [dweight, dbias]), (ins, weight)| {
+                let [dy, x, mean, rstd] = ins;
+                let gradient = LayerGradient {
+                    dy,
+                    x,
+                    mean,
+                    rstd,
+                    weight,
+                    dx,
+                    dweight,
+                    dbias,
+                };
+                Ok(norm::layer_norm_gradient((rows as usize, cols), gradient)?)
+            },
+        )?;
     }
     let finish = |t: Option<(Tensor, Tensor)>| {
         t.map(|(t, like)| copy::to_dtype(&t, like.dtype()))
@@ -289,26 +287,24 @@ pub(crate) fn weight_norm_interface_backward(
     }
     check_count(Some(g), "g", s.channels as i64)?;
     check_count(Some(norms), "the norms", s.channels as i64)?;
-    let out = Output::new(v, Order::Contiguous, Order::Contiguous)?;
+    let mut out = Output::new(v, Order::Contiguous, Order::Contiguous)?;
     let mut dg = Vec::new();
     if out.has_data() {
         let (dense, dw) = (Dense::rows(v, 1)?, Dense::rows(grad, 1)?);
-        let _reads = access::read(&[&dense.tensor, &dw.tensor])?;
-        let wide = dense.tensor.dtype();
+        let dense = Dense {
+            channels: s,
+            ..dense
+        };
         let (g, norms) = (numbers(g)?, numbers(norms)?);
-        // SAFETY: dense memory of these sizes, held shared; the result is fresh.
-        unsafe {
-            let dots = norm::dots(wide, s, dense.ptr()?, dw.ptr()?, &vec![0.0; s.channels])?;
-            let factors: Vec<[f64; 4]> = (0..s.channels)
-                .map(|c| {
-                    let (scale, n) = (g[c] / norms[c], norms[c]);
-                    [0.0, scale, -scale * dots[c][1] / (n * n), 0.0]
-                })
-                .collect();
-            dg = (0..s.channels).map(|c| dots[c][1] / norms[c]).collect();
-            let to = out.computed.data_ptr()?;
-            norm::combine(wide, s, dense.ptr()?, dw.ptr()?, &factors, to)?;
-        }
+        let dots = dense.dots(&dw, &vec![0.0; s.channels])?;
+        let factors: Vec<[f64; 4]> = (0..s.channels)
+            .map(|c| {
+                let (scale, n) = (g[c] / norms[c], norms[c]);
+                [0.0, scale, -scale * dots[c][1] / (n * n), 0.0]
+            })
+            .collect();
+        dg = (0..s.channels).map(|c| dots[c][1] / norms[c]).collect();
+        dense.combine(&dw, &factors, &mut out)?;
     }
     let dg = tensor_of(dg.into_iter(), g.sizes(), g.dtype(), v.device())?;
     Ok((out.finish()?, dg))

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::ops::launch;
 use crate::tensor::Tensor;
 use straightline_catalog::{DType, Device, Dims, layout};
-use straightline_runtime::cpu::kernels::norm::Channels;
+use straightline_runtime::cpu::kernels::norm::{self, Channels};
 
 /// Refuses dtypes that PyTorch has no kernel for.
 pub(super) fn check_float(x: &Tensor, name: &str) -> Result<()> {
@@ -116,9 +116,35 @@ impl Dense {
         };
         Ok(Dense { tensor, channels })
     }
+}
 
-    pub(super) fn ptr(&self) -> Result<*const u8> {
-        Ok(self.tensor.data_ptr()?.cast_const())
+impl Dense {
+    /// Mean and variance of each channel.
+    pub(super) fn moments(&self) -> Result<Vec<[f64; 2]>> {
+        launch::read(&self.tensor, |x| Ok(norm::moments(self.channels, x)?))
+    }
+
+    /// The sums of `dy` and of `(x - mean) * dy` over each channel.
+    pub(super) fn dots(&self, dy: &Dense, mean: &[f64]) -> Result<Vec<[f64; 2]>> {
+        launch::read([&self.tensor, &dy.tensor], |[x, dy]| {
+            Ok(norm::dots(self.channels, x, dy, mean)?)
+        })
+    }
+
+    /// `(x - centre) * scale + shift`, the numbers of each channel.
+    pub(super) fn affine(&self, factors: &[[f64; 3]], out: &mut Output) -> Result<()> {
+        launch::run(&mut out.computed, &self.tensor, |out, x| {
+            Ok(norm::affine(self.channels, x, factors, out)?)
+        })
+    }
+
+    /// `dy * a + (x - m) * b + c`, the numbers of each channel.
+    pub(super) fn combine(&self, dy: &Dense, factors: &[[f64; 4]], out: &mut Output) -> Result<()> {
+        launch::run(
+            &mut out.computed,
+            [&self.tensor, &dy.tensor],
+            |out, [x, dy]| Ok(norm::combine(self.channels, x, dy, factors, out)?),
+        )
     }
 }
 

@@ -3,10 +3,11 @@
 use super::{copy, matmul, view};
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::tensor::{Tensor, access};
+use crate::ops::launch;
+use crate::tensor::Tensor;
 use straightline_catalog::promote::reads_product;
 use straightline_catalog::{DType, Dims, Scalar};
-use straightline_runtime::cpu::kernels::matmul::{self as kernels, MatMut, MatRef, Scaling};
+use straightline_runtime::cpu::kernels::matmul::{self as kernels, Scale};
 
 const ONE: Scalar = Scalar::Int(1);
 
@@ -28,15 +29,6 @@ fn same_dtypes(tensors: &[&Tensor]) -> Result<()> {
         )));
     }
     Ok(())
-}
-
-/// A vector as a column.
-fn column(t: &Tensor) -> Result<MatRef> {
-    Ok(MatRef::new(
-        t.data_ptr()?.cast_const(),
-        (t.numel() as usize, 1),
-        (t.strides().first().copied().unwrap_or(1) as isize, 1),
-    ))
 }
 
 fn matrix_vector(
@@ -71,7 +63,7 @@ fn matrix_vector(
         )));
     }
     super::common::check_devices(&[m, v])?;
-    let out = Tensor::allocate_contiguous(dtype, m.device(), &[rows])?;
+    let mut out = Tensor::allocate_contiguous(dtype, m.device(), &[rows])?;
     // without elements there is nothing to compute, which PyTorch does for truth values too
     if dtype == DType::Bool && m.numel() == 0 {
         return match addend {
@@ -90,26 +82,19 @@ fn matrix_vector(
             Some((t, beta)) => Some((view::expand(t, &[rows], true)?, beta)),
             None => None,
         };
-        let mut operands = vec![m, v];
-        operands.extend(addend.as_ref().map(|(t, _)| t));
-        let _reads = access::read(&operands)?;
-        let scaling = Scaling {
-            alpha: alpha.cast(dtype),
-            addend: match &addend {
-                Some((t, beta)) => Some((beta.cast(dtype), column(t)?)),
-                None => None,
+        let (addend, beta) = addend.unzip();
+        launch::run(
+            &mut out,
+            ([m, v], addend.as_ref()),
+            |out, ([m, v], addend)| {
+                let scale = Scale {
+                    alpha: alpha.cast(dtype),
+                    addend: beta.map(|b| b.cast(dtype)).zip(addend),
+                    unread,
+                };
+                Ok(kernels::product(out, m, v, scale)?)
             },
-        };
-        // SAFETY: out is fresh; the operands are held shared; sizes and dtypes were checked.
-        unsafe {
-            kernels::gemm(
-                dtype,
-                matmul::narrowed(matmul::mat(m)?, unread),
-                matmul::shortened(column(v)?, unread),
-                MatMut::row_major(out.data_ptr()?, rows as usize, 1),
-                scaling,
-            )?;
-        }
+        )?;
     }
     Ok(out)
 }

@@ -21,6 +21,7 @@ pub(super) fn fill_random(
     generator: Option<&Generator>,
     fill: impl FnOnce(Out<'_>, &mut Stream) -> Result<(), KernelError>,
 ) -> Result<Tensor> {
+    t.check_real()?;
     launch::run(launch::Written(t), (), |out, ()| {
         let mut stream = generator.unwrap_or(Generator::default_cpu()).lock();
         Ok(fill(out, &mut stream)?)
@@ -335,6 +336,7 @@ pub(crate) fn bernoulli_tensor_(
     if p.shares_storage_with(t) {
         p = copy::clone_contiguous(&p)?;
     }
+    t.check_real()?;
     launch::run(launch::Written(t), &p, |out, p| {
         let mut stream = generator.unwrap_or(Generator::default_cpu()).lock();
         Ok(random::bernoulli_of(out, p, &mut stream)?)

@@ -27,10 +27,14 @@ fn reduced(x: &Tensor, dims: &[usize], keepdim: bool, dtype: DType) -> Result<Re
 }
 
 fn reduce(op: ReduceOp, x: &Tensor, dims: &[usize], keepdim: bool, dtype: DType) -> Result<Tensor> {
-    // real elements are converted one by one, as the kernel reads them
-    let x = match x.dtype().is_complex() || dtype.is_complex() {
-        true => copy::to_dtype(x, dtype)?,
-        false => x.clone(),
+    // into a wider number, elements are converted one by one as the kernel reads them; any other conversion comes first
+    let sums = matches!(op, ReduceOp::Sum | ReduceOp::Prod);
+    let widened = matches!(dtype, DType::F32 | DType::F64 | DType::I64)
+        && !x.dtype().is_complex()
+        && DType::promote(x.dtype(), dtype) == dtype;
+    let x = match sums && widened {
+        true => x.clone(),
+        false => copy::to_dtype(x, dtype)?,
     };
     let mut out = reduced(&x, dims, keepdim, dtype)?;
     launch::run(&mut out.kept, &x, |out, x| Ok(kernels::reduce(op, out, x)?))?;

@@ -9,8 +9,9 @@
 
 use super::matmul::MatRef;
 use super::matmul::blocks::{self, BlockProduct};
+use super::operand::{In, Out, apart, ask, has_dtype, same_dtype, same_sizes};
 use super::real::Real;
-use super::strided::KernelError;
+use super::strided::{KernelError, Strided};
 use crate::cpu::math::{Lane, Simd, SimdTask, functions as f};
 use crate::cpu::threads;
 use crate::memory::{self, Block};
@@ -21,65 +22,137 @@ const QUERIES: usize = 48;
 /// Keys of a block.
 const KEYS: usize = 256;
 
-/// A tensor of (batch, head, position, feature) and its strides, in elements.
-#[derive(Clone, Copy, Debug)]
-pub struct Heads {
-    /// The first element.
-    pub ptr: *mut u8,
-    /// From one batch, head, position, feature to the next.
-    pub strides: [isize; 4],
-}
-
-/// One attention.
-#[derive(Clone, Copy, Debug)]
-pub struct Attention {
-    /// The dtype of all operands but `mask` and `logsumexp`.
-    pub dtype: DType,
-    /// Batches, heads of the queries, queries, features.
-    pub sizes: [usize; 4],
-    /// Heads of keys and values; each serves as many heads of queries.
-    pub kv_heads: usize,
-    /// Keys.
-    pub keys: usize,
+/// The operands of an attention, tensors of (batch, head, position, feature).
+#[derive(Debug)]
+pub struct Attention<'a> {
     /// The queries.
-    pub q: Heads,
-    /// The keys.
-    pub k: Heads,
+    pub q: In<'a>,
+    /// The keys: of as many heads as the queries, or of fewer, each of which serves several.
+    pub k: In<'a>,
     /// The values.
-    pub v: Heads,
-    /// Added to the scores: (batch, head, query, key), a stride of 0 where it is the same for all. `f64` for `f64`, else `f32`.
-    pub mask: Option<Heads>,
+    pub v: In<'a>,
+    /// Added to the scores: (batch, head, query, key). `f64` for `f64`, else `f32`.
+    pub mask: Option<In<'a>>,
     /// The result.
-    pub out: Heads,
-    /// The logarithm of the sum of exponentials of each row: `f64` for `f64`, else `f32`; its fourth stride means nothing.
-    pub logsumexp: Heads,
+    pub out: Out<'a>,
+    /// The logarithm of the sum of exponentials of each row, (batch, head, query): `f64` for `f64`, else `f32`.
+    pub logsumexp: Out<'a>,
     /// Query `i` sees keys `0..=i`.
     pub causal: bool,
     /// The factor of the scores.
     pub scale: f64,
 }
 
-// SAFETY: addresses and numbers; what may be done with them is the contract of `attention`.
-unsafe impl Sync for Attention {}
-
 /// Computes it, split over threads where that is worth it.
 ///
-/// # Safety
-///
-/// The operands are valid to read, `out` and `logsumexp` to write, for the sizes given, aligned for their dtypes; elements of the results are distinct
-/// and overlap nothing else.
-pub unsafe fn attention(task: &Attention) -> Result<(), KernelError> {
-    // SAFETY: the caller's contract.
+/// # Errors
+/// Operands whose sizes do not go together, of another dtype than the queries or not aligned.
+pub fn attention(given: Attention<'_>) -> Result<(), KernelError> {
+    const NAME: &str = "attention";
+    apart(NAME, &[given.q, given.k, given.v])?;
+    apart(NAME, given.mask.as_slice())?;
+    let (q, k, v) = (given.q.raw(), given.k.raw(), given.v.raw());
+    let (mask, out, log) = (
+        given.mask.map(In::raw),
+        given.out.raw(),
+        given.logsumexp.raw(),
+    );
+    same_dtype(NAME, &[&q, &k, &v, &out])?;
+    let dims = [&q, &k, &v, &out].iter().all(|t| t.sizes.len() == 4);
+    ask(NAME, dims && log.sizes.len() == 3, "four dimensions")?;
+    same_sizes(NAME, &[&q, &out])?;
+    same_sizes(NAME, &[&k, &v])?;
+    let &[batch, heads, queries, features] = q.sizes else {
+        return Err(KernelError::operands(NAME, "four dimensions"));
+    };
+    let (kv_heads, keys) = (k.sizes[1], k.sizes[2]);
+    let fits = k.sizes[0] == batch
+        && k.sizes[3] == features
+        && (heads == kv_heads || (kv_heads > 0 && heads % kv_heads == 0))
+        && log.sizes == [batch, heads, queries];
+    ask(NAME, fits, "sizes that go together")?;
+    has_dtype(NAME, &log, q.dtype.opmath())?;
+    if let Some(mask) = &mask {
+        has_dtype(NAME, mask, q.dtype.opmath())?;
+        ask(
+            NAME,
+            mask.sizes == [batch, heads, queries, keys],
+            "a mask for each score",
+        )?;
+    }
+    for t in [Some(q), Some(k), Some(v), mask, Some(out), Some(log)]
+        .iter()
+        .flatten()
+    {
+        let aligned = t.ptr.addr() % t.dtype.size() == 0 || t.numel() == 0;
+        ask(NAME, aligned, "aligned elements")?;
+    }
+    let task = Task {
+        sizes: [batch, heads, queries, features].map(|n| n as usize),
+        kv_heads: kv_heads as usize,
+        keys: keys as usize,
+        q: Heads::of(&q),
+        k: Heads::of(&k),
+        v: Heads::of(&v),
+        mask: mask.as_ref().map(Heads::of),
+        out: Heads::of(&out),
+        logsumexp: Heads::of(&log),
+        causal: given.causal,
+        scale: given.scale,
+    };
+    // SAFETY: the sizes go together, the elements are aligned, the results lie apart.
     unsafe {
-        match task.dtype {
-            DType::F32 => run::<f32, f32>(task),
-            DType::F64 => run::<f64, f64>(task),
-            DType::F16 => run::<::half::f16, f32>(task),
-            DType::BF16 => run::<::half::bf16, f32>(task),
-            other => Err(KernelError::unsupported("attention", other)),
+        match q.dtype {
+            DType::F32 => run::<f32, f32>(&task),
+            DType::F64 => run::<f64, f64>(&task),
+            DType::F16 => run::<::half::f16, f32>(&task),
+            DType::BF16 => run::<::half::bf16, f32>(&task),
+            other => Err(KernelError::unsupported(NAME, other)),
         }
     }
 }
+
+/// A tensor of (batch, head, position, feature) and its strides, in elements.
+#[derive(Clone, Copy, Debug)]
+struct Heads {
+    /// The first element.
+    ptr: *mut u8,
+    /// From one batch, head, position, feature to the next.
+    strides: [isize; 4],
+}
+
+impl Heads {
+    fn of(t: &Strided<'_>) -> Heads {
+        let mut strides = [0; 4];
+        for (to, from) in strides.iter_mut().zip(t.strides) {
+            *to = *from as isize;
+        }
+        Heads {
+            ptr: t.ptr,
+            strides,
+        }
+    }
+}
+
+/// What [`attention`] has checked.
+struct Task {
+    /// Batches, heads of the queries, queries, features.
+    sizes: [usize; 4],
+    kv_heads: usize,
+    keys: usize,
+    q: Heads,
+    k: Heads,
+    v: Heads,
+    mask: Option<Heads>,
+    out: Heads,
+    /// Its fourth stride means nothing.
+    logsumexp: Heads,
+    causal: bool,
+    scale: f64,
+}
+
+// SAFETY: addresses and numbers; the threads of a call write disjoint parts.
+unsafe impl Sync for Task {}
 
 /// What scores are computed in.
 trait Wide: blocks::Block + Lane + Real {}
@@ -127,7 +200,7 @@ impl<W> Scratch<W> {
 /// # Safety
 ///
 /// As [`attention`]; `T` is the type of the dtype.
-unsafe fn run<T: Real + Default, W: Wide>(task: &Attention) -> Result<(), KernelError> {
+unsafe fn run<T: Real + Default, W: Wide>(task: &Task) -> Result<(), KernelError> {
     let [batches, heads, queries, features] = task.sizes;
     let pairs = batches * heads;
     if pairs == 0 || queries == 0 {
@@ -194,7 +267,7 @@ unsafe fn run<T: Real + Default, W: Wide>(task: &Attention) -> Result<(), Kernel
 ///
 /// As [`attention`]; `out` has room for the packed form.
 unsafe fn pack_head<T: Real + Default, W: Wide>(
-    task: &Attention,
+    task: &Task,
     of: Heads,
     (b, h): (usize, usize),
     transposed: bool,
@@ -209,7 +282,7 @@ unsafe fn pack_head<T: Real + Default, W: Wide>(
         .wrapping_offset(b as isize * s[0] + (h / group) as isize * s[1]);
     let mut view = MatRef::new(first.cast(), (keys, features), (s[2], s[3]));
     let _wide; // the converted copy, which lives until it is packed
-    if task.dtype.size() != size_of::<W>() {
+    if size_of::<T>() != size_of::<W>() {
         let block = memory::allocate(keys * features * size_of::<W>())?;
         let wide = block.as_ptr().cast::<W>();
         for i in 0..keys {
@@ -235,7 +308,7 @@ unsafe fn pack_head<T: Real + Default, W: Wide>(
 ///
 /// As [`attention`].
 unsafe fn one_block<T: Real, W: Wide>(
-    task: &Attention,
+    task: &Task,
     (b, h): (usize, usize),
     block: usize,
     packed: &Packed<W>,

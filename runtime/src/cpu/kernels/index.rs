@@ -385,6 +385,9 @@ pub fn arange(
     step: straightline_passes::ir::Scalar,
 ) -> Result<(), KernelError> {
     let out = out.raw();
+    if out.dtype.is_complex() {
+        return Err(KernelError::unsupported("arange", out.dtype));
+    }
     ask("arange", out.sizes.len() == 1, "a one-dimensional result")?;
     let n = out.sizes[0] as usize;
     let integral = !out.dtype.is_floating() && out.dtype != DType::Bool;

@@ -3,11 +3,12 @@
 //! Everything is f32 or f64 in dense memory, sums are kept in f64. A batch norm over row-major memory, a batch norm over
 //! channels-last memory, a group norm and a weight norm differ only in the [`Channels`] they are called with.
 
-use super::KernelError;
 use super::nest::Shared;
+use super::operand::{In, Out, apart, ask, row_major, same_dtype};
+use super::{KernelError, Strided};
 use crate::cpu::math::{Lane, Simd, SimdTask};
 use crate::cpu::threads;
-use straightline_passes::ir::DType;
+use straightline_passes::ir::{DType, layout};
 
 /// Dense memory as `outer` blocks of `channels` runs of `inner` elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,74 +90,90 @@ macro_rules! real_dtype {
     };
 }
 
-/// Mean and variance (divided by the count) of each channel.
-///
-/// # Safety
-///
-/// `x` is dense, of `dtype` and of the sizes of `s`.
-pub unsafe fn moments(
-    dtype: DType,
-    s: Channels,
-    x: *const u8,
-) -> Result<Vec<[f64; 2]>, KernelError> {
-    // SAFETY: the caller's contract.
-    Ok(unsafe { real_dtype!(dtype, moments_of(s, x.cast())) })
+const NAME: &str = "normalisation";
+
+/// The operands fill their memory in one order, and have the elements and the dtype of the first.
+fn check(s: Channels, operands: &[&Strided<'_>]) -> Result<DType, KernelError> {
+    let first = operands[0];
+    for t in operands {
+        same_dtype(NAME, &[first, t])?;
+        let dense = layout::is_non_overlapping_and_dense(t.sizes, t.strides);
+        ask(
+            NAME,
+            dense && t.numel() == s.len(),
+            "dense operands of its channels",
+        )?;
+        let aligned = t.numel() == 0 || t.ptr.addr() % t.dtype.size() == 0;
+        ask(NAME, aligned, "aligned elements")?;
+    }
+    Ok(first.dtype)
+}
+
+/// There is a number for each channel.
+fn check_numbers<T>(s: Channels, numbers: &[T]) -> Result<(), KernelError> {
+    ask(
+        NAME,
+        numbers.len() == s.channels,
+        "a factor for each channel",
+    )
+}
+
+/// Mean and variance (divided by the count) of each channel of dense memory.
+pub fn moments(s: Channels, x: In<'_>) -> Result<Vec<[f64; 2]>, KernelError> {
+    apart(NAME, &[x])?;
+    let x = x.raw();
+    let dtype = check(s, &[&x])?;
+    // SAFETY: dense memory of these sizes.
+    Ok(unsafe { real_dtype!(dtype, moments_of(s, x.ptr.cast())) })
 }
 
 /// The sums of `dy` and of `(x - mean) * dy` over each channel.
-///
-/// # Safety
-///
-/// `x` and `dy` are dense, of `dtype` and of the sizes of `s`.
-pub unsafe fn dots(
-    dtype: DType,
+pub fn dots(
     s: Channels,
-    x: *const u8,
-    dy: *const u8,
+    x: In<'_>,
+    dy: In<'_>,
     mean: &[f64],
 ) -> Result<Vec<[f64; 2]>, KernelError> {
-    debug_assert_eq!(mean.len(), s.channels);
-    // SAFETY: the caller's contract.
-    Ok(unsafe { real_dtype!(dtype, dots_of(s, x.cast(), dy.cast(), mean)) })
+    apart(NAME, &[x, dy])?;
+    let (x, dy) = (x.raw(), dy.raw());
+    let dtype = check(s, &[&x, &dy])?;
+    check_numbers(s, mean)?;
+    // SAFETY: dense memory of these sizes.
+    Ok(unsafe { real_dtype!(dtype, dots_of(s, x.ptr.cast(), dy.ptr.cast(), mean)) })
 }
 
 /// `out = (x - centre) * scale + shift`, these three numbers for each channel.
-///
-/// # Safety
-///
-/// `x` and `out` are dense, of `dtype` and of the sizes of `s`; `out` is `x` or does not overlap it.
-pub unsafe fn affine(
-    dtype: DType,
+pub fn affine(
     s: Channels,
-    x: *const u8,
+    x: In<'_>,
     factors: &[[f64; 3]],
-    out: *mut u8,
+    out: Out<'_>,
 ) -> Result<(), KernelError> {
-    debug_assert_eq!(factors.len(), s.channels);
-    // SAFETY: the caller's contract.
-    unsafe { real_dtype!(dtype, affine_of(s, x.cast(), factors, out.cast())) }
+    let (x, out) = (x.raw(), out.raw());
+    let dtype = check(s, &[&x, &out])?;
+    check_numbers(s, factors)?;
+    // SAFETY: dense memory of these sizes; the result is `x` or lies apart.
+    unsafe { real_dtype!(dtype, affine_of(s, x.ptr.cast(), factors, out.ptr.cast())) }
     Ok(())
 }
 
 /// `out = dy * a + (x - m) * b + c`, the numbers `[m, a, b, c]` for each channel.
-///
-/// # Safety
-///
-/// `x`, `dy` and `out` are dense, of `dtype` and of the sizes of `s`; `out` overlaps neither.
-pub unsafe fn combine(
-    dtype: DType,
+pub fn combine(
     s: Channels,
-    x: *const u8,
-    dy: *const u8,
+    x: In<'_>,
+    dy: In<'_>,
     factors: &[[f64; 4]],
-    out: *mut u8,
+    out: Out<'_>,
 ) -> Result<(), KernelError> {
-    debug_assert_eq!(factors.len(), s.channels);
-    // SAFETY: the caller's contract.
+    apart(NAME, &[x, dy])?;
+    let (x, dy, out) = (x.raw(), dy.raw(), out.raw());
+    let dtype = check(s, &[&x, &dy, &out])?;
+    check_numbers(s, factors)?;
+    // SAFETY: dense memory of these sizes; the result lies apart.
     unsafe {
         real_dtype!(
             dtype,
-            combine_of(s, x.cast(), dy.cast(), factors, out.cast())
+            combine_of(s, x.ptr.cast(), dy.ptr.cast(), factors, out.ptr.cast())
         )
     }
     Ok(())
@@ -349,45 +366,79 @@ unsafe fn combine_of<T: Real>(
     });
 }
 
-/// What [`layer_norm_gradient`] reads and writes; all dense and of one dtype.
-#[derive(Clone, Copy, Debug)]
-pub struct LayerGradient {
+/// What [`layer_norm_gradient`] reads and writes; all row-major and of one dtype.
+#[derive(Debug)]
+pub struct LayerGradient<'a> {
     /// Rows by columns.
-    pub dy: *const u8,
+    pub dy: In<'a>,
     /// Rows by columns.
-    pub x: *const u8,
+    pub x: In<'a>,
     /// One for each row.
-    pub mean: *const u8,
+    pub mean: In<'a>,
     /// One for each row.
-    pub rstd: *const u8,
-    /// One for each column, or null for ones.
-    pub weight: *const u8,
-    /// Rows by columns, or null.
-    pub dx: *mut u8,
-    /// One for each column, or null.
-    pub dweight: *mut u8,
-    /// One for each column, or null.
-    pub dbias: *mut u8,
+    pub rstd: In<'a>,
+    /// One for each column; ones if there is none.
+    pub weight: Option<In<'a>>,
+    /// Rows by columns.
+    pub dx: Option<Out<'a>>,
+    /// One for each column.
+    pub dweight: Option<Out<'a>>,
+    /// One for each column.
+    pub dbias: Option<Out<'a>>,
+}
+
+/// The addresses of a [`LayerGradient`], null where there is no operand.
+struct Addresses {
+    dy: *mut u8,
+    x: *mut u8,
+    mean: *mut u8,
+    rstd: *mut u8,
+    weight: *mut u8,
+    dx: *mut u8,
+    dweight: *mut u8,
+    dbias: *mut u8,
 }
 
 /// The gradients of a layer norm over each of `rows` rows of `cols` columns.
-///
-/// # Safety
-///
-/// The pointers are valid for the sizes said, and what is written overlaps nothing.
-pub unsafe fn layer_norm_gradient(
-    dtype: DType,
+pub fn layer_norm_gradient(
     (rows, cols): (usize, usize),
-    g: LayerGradient,
+    g: LayerGradient<'_>,
 ) -> Result<(), KernelError> {
-    // SAFETY: the caller's contract.
-    unsafe { real_dtype!(dtype, layer_gradient(rows, cols, g)) }
+    let first = g.x.raw();
+    let address = |t: Option<Strided<'_>>, numel: usize| -> Result<*mut u8, KernelError> {
+        let Some(t) = t else {
+            return Ok(std::ptr::null_mut());
+        };
+        same_dtype(NAME, &[&first, &t])?;
+        row_major(NAME, &[&t])?;
+        ask(NAME, t.numel() == numel, "operands of its rows and columns")?;
+        let aligned = numel == 0 || t.ptr.addr() % t.dtype.size() == 0;
+        ask(NAME, aligned, "aligned elements")?;
+        Ok(t.ptr)
+    };
+    apart(NAME, &[g.dy, g.x, g.mean, g.rstd])?;
+    apart(NAME, g.weight.as_slice())?;
+    let written = |o: &Option<Out<'_>>, numel| address(o.as_ref().map(Out::raw), numel);
+    let addresses = Addresses {
+        dy: address(Some(g.dy.raw()), rows * cols)?,
+        x: address(Some(first), rows * cols)?,
+        mean: address(Some(g.mean.raw()), rows)?,
+        rstd: address(Some(g.rstd.raw()), rows)?,
+        weight: address(g.weight.map(In::raw), cols)?,
+        dx: written(&g.dx, rows * cols)?,
+        dweight: written(&g.dweight, cols)?,
+        dbias: written(&g.dbias, cols)?,
+    };
+    // SAFETY: operands of these sizes; what is written lies apart.
+    unsafe { real_dtype!(first.dtype, layer_gradient(rows, cols, addresses)) }
     Ok(())
 }
 
-unsafe fn layer_gradient<T: Real>(rows: usize, cols: usize, g: LayerGradient) {
-    let [dy, x, mean, rstd, weight] =
-        [g.dy, g.x, g.mean, g.rstd, g.weight].map(|p| Shared(p.cast_mut()));
+/// # Safety
+///
+/// The addresses are those of as many elements of `T` as [`LayerGradient`] says, or null.
+unsafe fn layer_gradient<T: Real>(rows: usize, cols: usize, g: Addresses) {
+    let [dy, x, mean, rstd, weight] = [g.dy, g.x, g.mean, g.rstd, g.weight].map(Shared);
     let [dx, dweight, dbias] = [g.dx, g.dweight, g.dbias].map(Shared);
     let at = |p: Shared, i: usize| p.at(0).cast::<T>().wrapping_add(i);
     let null = |p: Shared| p.at(0).is_null();
@@ -450,7 +501,25 @@ unsafe fn layer_gradient<T: Real>(rows: usize, cols: usize, g: LayerGradient) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::operand::tests::{input, output};
     use super::*;
+
+    #[test]
+    fn operands_of_other_sizes_are_refused() {
+        let s = Channels {
+            outer: 1,
+            channels: 2,
+            inner: 3,
+        };
+        let (x, mut out) = ([0f32; 6], [0f32; 6]);
+        let factors = [[0.0; 3]; 2];
+        assert!(affine(s, input(&x), &factors, output(&mut out)).is_ok());
+        assert!(affine(s, input(&x[..5]), &factors, output(&mut out)).is_err());
+        assert!(affine(s, input(&x), &factors[..1], output(&mut out)).is_err());
+        assert!(affine(s, input(&x), &factors, output(&mut out[..5])).is_err());
+        assert!(affine(s, input(&[0f64; 6]), &factors, output(&mut out)).is_err());
+        assert!(dots(s, input(&x), input(&x), &[0.0]).is_err());
+    }
 
     #[test]
     fn both_layouts_give_the_moments_of_the_channels() {
@@ -467,8 +536,7 @@ mod tests {
                 inner: 1,
             },
         ] {
-            // SAFETY: 24 elements.
-            let got = unsafe { moments(DType::F32, s, x.as_ptr().cast()) }.unwrap();
+            let got = moments(s, input(&x)).unwrap();
             for (c, [mean, var]) in got.into_iter().enumerate() {
                 let of: Vec<f64> = (0..24)
                     .filter(|i| i / s.inner % s.channels == c)
@@ -504,17 +572,7 @@ mod tests {
         ] {
             let mut out = [0f64; 4];
             let factors = [[0.0, 2.0, 1.0], [1.0, 10.0, 0.0]];
-            // SAFETY: four elements each.
-            unsafe {
-                affine(
-                    DType::F64,
-                    s,
-                    x.as_ptr().cast(),
-                    &factors,
-                    out.as_mut_ptr().cast(),
-                )
-            }
-            .unwrap();
+            affine(s, input(&x), &factors, output(&mut out)).unwrap();
             assert_eq!(out, want);
         }
     }

@@ -44,6 +44,12 @@ impl<'a> In<'a> {
         In { raw, upon: true }
     }
 
+    /// Whether the elements are those that an output of the same call writes.
+    #[inline]
+    pub fn is_upon(&self) -> bool {
+        self.upon
+    }
+
     /// The element type.
     #[inline]
     pub fn dtype(&self) -> DType {
@@ -501,4 +507,85 @@ pub(crate) fn has_dim(
         dim < operand.sizes.len().max(1),
         "a dimension that its operand has",
     )
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Numbers in a row as an operand.
+    pub(crate) fn input<T: Element>(x: &[T]) -> In<'_> {
+        input_of(x, [x.len() as i64], [1])
+    }
+
+    /// Numbers in a row as a result.
+    pub(crate) fn output<T: Element>(x: &mut [T]) -> Out<'_> {
+        let n = x.len() as i64;
+        output_of(x, [n], [1])
+    }
+
+    /// Numbers as an operand of these sizes and strides, which lie within them.
+    pub(crate) fn input_of<T: Element, const N: usize>(
+        x: &[T],
+        sizes: [i64; N],
+        strides: [i64; N],
+    ) -> In<'_> {
+        assert!(reach(&sizes, &strides) < x.len() as i64);
+        // SAFETY: borrowed for as long as the operand lives.
+        unsafe { In::new(raw(x.as_ptr().cast_mut(), sizes, strides)) }
+    }
+
+    /// As [`input_of`], to write.
+    pub(crate) fn output_of<T: Element, const N: usize>(
+        x: &mut [T],
+        sizes: [i64; N],
+        strides: [i64; N],
+    ) -> Out<'_> {
+        assert!(reach(&sizes, &strides) < x.len() as i64);
+        // SAFETY: borrowed for as long as the operand lives.
+        unsafe { Out::new(raw(x.as_mut_ptr(), sizes, strides)) }
+    }
+
+    fn raw<T: Element, const N: usize>(
+        ptr: *mut T,
+        sizes: [i64; N],
+        strides: [i64; N],
+    ) -> Strided<'static> {
+        let dtype = DType::ALL.iter().copied().find(|d| T::is(*d));
+        Strided {
+            ptr: ptr.cast(),
+            dtype: dtype.unwrap(),
+            sizes: Box::leak(Box::new(sizes)),
+            strides: Box::leak(Box::new(strides)),
+        }
+    }
+
+    #[test]
+    fn slices_are_of_the_dtype_and_apart_from_results() {
+        let mut x = [1f32, 2.0, 3.0];
+        assert_eq!(input(&x).slice::<f32>().unwrap(), [1.0, 2.0, 3.0]);
+        assert!(input(&x).slice::<i32>().is_err());
+        let out = output(&mut x);
+        assert!(out.as_input().slice::<f32>().is_err());
+        out.slice::<f32>().unwrap()[1] = 5.0;
+        assert_eq!(x[1], 5.0);
+    }
+
+    #[test]
+    fn a_number_is_each_element() {
+        let n = Number::new(Scalar::Float(1.5), DType::F16);
+        assert!(n.operand(&[2], &[1]).is_err());
+        let half = n.operand(&[], &[]).unwrap();
+        assert_eq!(half.slice::<::half::f16>().unwrap()[0].to_f32(), 1.5);
+    }
+
+    #[test]
+    fn an_operand_is_broadcast_to_sizes_that_it_fits() {
+        let x = [1f32, 2.0, 3.0];
+        let x = input(&x);
+        assert!(x.broadcast(&[2, 3], &[0, 1]).is_ok());
+        assert!(x.broadcast(&[2, 3], &[3, 1]).is_err());
+        assert!(x.broadcast(&[4], &[1]).is_err());
+        assert!(x.broadcast(&[3, 2], &[1, 0]).is_err());
+    }
 }

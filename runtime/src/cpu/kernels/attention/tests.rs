@@ -1,5 +1,6 @@
 //! Attention against the plain formula.
 
+use super::super::operand::tests::{input_of, output_of};
 use super::*;
 
 fn numbers(n: usize, seed: u64) -> Vec<f32> {
@@ -39,7 +40,7 @@ fn plain(q: &[f32], k: &[f32], v: &[f32], d: usize, causal: bool, mask: &[f32]) 
 }
 
 #[test]
-fn agrees_with_the_plain_way() {
+fn agrees_with_the_plaicolumnsway() {
     for (m, n, d) in [
         (1, 1, 1),
         (3, 5, 4),
@@ -51,32 +52,20 @@ fn agrees_with_the_plain_way() {
             let (q, k, v) = (numbers(m * d, 1), numbers(n * d, 2), numbers(n * d, 3));
             let mask = numbers(n, 4);
             let (mut out, mut log) = (vec![0f32; m * d], vec![0f32; m]);
-            let heads = |ptr: *const f32| Heads {
-                ptr: ptr.cast_mut().cast(),
-                strides: [0, 0, d as isize, 1],
-            };
-            let task = Attention {
-                dtype: DType::F32,
-                sizes: [1, 1, m, d],
-                kv_heads: 1,
-                keys: n,
-                q: heads(q.as_ptr()),
-                k: heads(k.as_ptr()),
-                v: heads(v.as_ptr()),
-                mask: Some(Heads {
-                    ptr: mask.as_ptr().cast_mut().cast(),
-                    strides: [0, 0, 0, 1],
-                }),
-                out: heads(out.as_mut_ptr()),
-                logsumexp: Heads {
-                    ptr: log.as_mut_ptr().cast(),
-                    strides: [0, 0, 1, 0],
-                },
+            let (rows, columns, features) = (m as i64, n as i64, d as i64);
+            let queries = ([1, 1, rows, features], [0, 0, features, 1]);
+            let keys = ([1, 1, columns, features], [0, 0, features, 1]);
+            attention(Attention {
+                q: input_of(&q, queries.0, queries.1),
+                k: input_of(&k, keys.0, keys.1),
+                v: input_of(&v, keys.0, keys.1),
+                mask: Some(input_of(&mask, [1, 1, rows, columns], [0, 0, 0, 1])),
+                out: output_of(&mut out, queries.0, queries.1),
+                logsumexp: output_of(&mut log, [1, 1, rows], [0, 0, 1]),
                 causal,
                 scale: 3.0,
-            };
-            // SAFETY: the vectors have the sizes that the task says.
-            unsafe { attention(&task) }.unwrap();
+            })
+            .unwrap();
             let want = plain(&q, &k, &v, d, causal, &mask);
             for (i, (x, y)) in out.iter().zip(&want).enumerate() {
                 assert!(
@@ -89,31 +78,23 @@ fn agrees_with_the_plain_way() {
 }
 
 #[test]
-fn a_hidden_row_gives_zeros() {
+fn a_hiddecolumnsrow_gives_zeros() {
     let (q, mask) = ([1f32; 4], [f32::NEG_INFINITY; 4]);
     let (mut out, mut log) = ([9f32; 4], [9f32; 2]);
-    let heads = |ptr: *const f32| Heads {
-        ptr: ptr.cast_mut().cast(),
-        strides: [0, 0, 2, 1],
+    let (sizes, strides) = ([1, 1, 2, 2], [0, 0, 2, 1]);
+    let mut run = |keys: i64| {
+        attention(Attention {
+            q: input_of(&q, sizes, strides),
+            k: input_of(&q, [1, 1, keys, 2], strides),
+            v: input_of(&q, sizes, strides),
+            mask: Some(input_of(&mask, sizes, strides)),
+            out: output_of(&mut out, sizes, strides),
+            logsumexp: output_of(&mut log, [1, 1, 2], [0, 0, 1]),
+            causal: false,
+            scale: 1.0,
+        })
     };
-    let task = Attention {
-        dtype: DType::F32,
-        sizes: [1, 1, 2, 2],
-        kv_heads: 1,
-        keys: 2,
-        q: heads(q.as_ptr()),
-        k: heads(q.as_ptr()),
-        v: heads(q.as_ptr()),
-        mask: Some(heads(mask.as_ptr())),
-        out: heads(out.as_mut_ptr()),
-        logsumexp: Heads {
-            ptr: log.as_mut_ptr().cast(),
-            strides: [0, 0, 1, 0],
-        },
-        causal: false,
-        scale: 1.0,
-    };
-    // SAFETY: the arrays have the sizes that the task says.
-    unsafe { attention(&task) }.unwrap();
+    assert!(run(1).is_err(), "keys and values are as many");
+    run(2).unwrap();
     assert_eq!((out, log), ([0.0; 4], [0.0; 2]));
 }

@@ -21,6 +21,21 @@ pub struct Geometry {
 }
 
 impl Geometry {
+    /// Elements of the input.
+    pub(super) fn inputs(&self) -> usize {
+        self.batch * self.in_channels * self.input_plane()
+    }
+
+    /// Elements of the output.
+    pub(super) fn outputs(&self) -> usize {
+        self.batch * self.out_channels * self.output_plane()
+    }
+
+    /// Elements of the weight.
+    pub(super) fn weights(&self) -> usize {
+        self.out_channels * self.group_inputs() * self.taps()
+    }
+
     /// Elements of one input channel.
     pub(super) fn input_plane(&self) -> usize {
         self.input.iter().product()

@@ -2,8 +2,9 @@
 
 use super::columns::{Number, put, take};
 use super::{Geometry, depthwise, direct};
-use crate::cpu::kernels::KernelError;
 use crate::cpu::kernels::matmul::{self, MatMut, MatRef, Scaling};
+use crate::cpu::kernels::operand::{In, Out, apart, ask, row_major, same_dtype};
+use crate::cpu::kernels::{KernelError, Strided};
 use crate::cpu::threads;
 use straightline_passes::ir::{DType, Scalar};
 
@@ -50,58 +51,112 @@ macro_rules! numbers {
     };
 }
 
+const NAME: &str = "convolution";
+
+/// The operands are row-major, of one dtype, aligned, and have as many elements as the geometry says.
+fn check(operands: &[(&Strided<'_>, usize)]) -> Result<DType, KernelError> {
+    let (first, _) = operands[0];
+    for (t, numel) in operands {
+        same_dtype(NAME, &[first, t])?;
+        row_major(NAME, &[t])?;
+        ask(
+            NAME,
+            t.numel() == *numel,
+            "operands of the sizes of its geometry",
+        )?;
+        let aligned = *numel == 0 || t.ptr.addr() % t.dtype.to_real().size() == 0;
+        ask(NAME, aligned, "aligned elements")?;
+    }
+    Ok(first.dtype)
+}
+
+fn pointer(t: Option<Strided<'_>>) -> *const u8 {
+    t.map_or(std::ptr::null(), |t| t.ptr.cast_const())
+}
+
 /// `output = input * weight + bias`. Half types are refused: their callers compute in f32.
 ///
-/// # Safety
-///
-/// All are dense, row-major and of `dtype`: `input` (batch, in channels, input), `weight` (out channels, in channels of a group, kernel), `bias`
-/// (out channels) or null, `output` (batch, out channels, output), which nothing else overlaps.
-pub unsafe fn convolve(
-    dtype: DType,
+/// All are row-major and of one dtype: `input` (batch, in channels, input), `weight` (out channels, in channels of a group,
+/// kernel), `bias` (out channels), `output` (batch, out channels, output).
+pub fn convolve(
     g: &Geometry,
-    input: *const u8,
-    weight: *const u8,
-    bias: *const u8,
-    output: *mut u8,
+    input: In<'_>,
+    weight: In<'_>,
+    bias: Option<In<'_>>,
+    output: Out<'_>,
 ) -> Result<(), KernelError> {
-    // SAFETY: the caller's contract.
-    unsafe { numbers!(dtype, forward(dtype, g, input, weight, bias, output)) }
+    apart(NAME, &[input, weight])?;
+    apart(NAME, bias.as_slice())?;
+    let (input, weight, bias) = (input.raw(), weight.raw(), bias.map(In::raw));
+    let output = output.raw();
+    let dtype = check(&[
+        (&input, g.inputs()),
+        (&weight, g.weights()),
+        (&output, g.outputs()),
+        (
+            bias.as_ref().unwrap_or(&input),
+            bias.map_or(g.inputs(), |_| g.out_channels),
+        ),
+    ])?;
+    let (from, by, plus) = (
+        input.ptr.cast_const(),
+        weight.ptr.cast_const(),
+        pointer(bias),
+    );
+    // SAFETY: dense operands of the geometry's sizes, as has been checked.
+    unsafe { numbers!(dtype, forward(dtype, g, from, by, plus, output.ptr)) }
     Ok(())
 }
 
-/// The transposed convolution: each element of `output` is spread over `input` through the kernel, and `bias` (one element per input
-/// channel, or null) added. This is also the gradient of [`convolve`]'s input.
-///
-/// # Safety
-///
-/// As [`convolve`], but `output` is read and `input` written.
-pub unsafe fn scatter(
-    dtype: DType,
+/// The transposed convolution: each element of `output` is spread over `input` through the kernel, and `bias` (one element
+/// per input channel) added. This is also the gradient of [`convolve`]'s input.
+pub fn scatter(
     g: &Geometry,
-    output: *const u8,
-    weight: *const u8,
-    bias: *const u8,
-    input: *mut u8,
+    output: In<'_>,
+    weight: In<'_>,
+    bias: Option<In<'_>>,
+    input: Out<'_>,
 ) -> Result<(), KernelError> {
-    // SAFETY: the caller's contract.
-    unsafe { numbers!(dtype, backward(dtype, g, output, weight, bias, input)) }
+    apart(NAME, &[output, weight])?;
+    apart(NAME, bias.as_slice())?;
+    let (output, weight, bias) = (output.raw(), weight.raw(), bias.map(In::raw));
+    let input = input.raw();
+    let dtype = check(&[
+        (&output, g.outputs()),
+        (&weight, g.weights()),
+        (&input, g.inputs()),
+        (
+            bias.as_ref().unwrap_or(&input),
+            bias.map_or(g.inputs(), |_| g.in_channels),
+        ),
+    ])?;
+    let (from, by, plus) = (
+        output.ptr.cast_const(),
+        weight.ptr.cast_const(),
+        pointer(bias),
+    );
+    // SAFETY: as in `convolve`.
+    unsafe { numbers!(dtype, backward(dtype, g, from, by, plus, input.ptr)) }
     Ok(())
 }
 
 /// The gradient of [`convolve`]'s weight: what each tap saw, times the gradient of the output.
-///
-/// # Safety
-///
-/// As [`convolve`], but `weight` is written.
-pub unsafe fn weight_gradient(
-    dtype: DType,
+pub fn weight_gradient(
     g: &Geometry,
-    input: *const u8,
-    grad_output: *const u8,
-    weight: *mut u8,
+    input: In<'_>,
+    grad_output: In<'_>,
+    weight: Out<'_>,
 ) -> Result<(), KernelError> {
-    // SAFETY: the caller's contract.
-    unsafe { numbers!(dtype, weights(dtype, g, input, grad_output, weight)) }
+    apart(NAME, &[input, grad_output])?;
+    let (input, grad_output, weight) = (input.raw(), grad_output.raw(), weight.raw());
+    let dtype = check(&[
+        (&input, g.inputs()),
+        (&grad_output, g.outputs()),
+        (&weight, g.weights()),
+    ])?;
+    let (from, by) = (input.ptr.cast_const(), grad_output.ptr.cast_const());
+    // SAFETY: as in `convolve`.
+    unsafe { numbers!(dtype, weights(dtype, g, from, by, weight.ptr)) }
     Ok(())
 }
 

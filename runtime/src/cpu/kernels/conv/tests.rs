@@ -1,7 +1,7 @@
 //! Convolutions against the sum written out.
 
 use super::*;
-use straightline_passes::ir::DType;
+use crate::cpu::kernels::operand::tests::{input, output};
 
 fn numbers(n: usize, seed: usize) -> Vec<f64> {
     (0..n)
@@ -140,34 +140,12 @@ fn forward_is_the_sum() {
         }
         every(&g, |i, k, o| want[o] += x[i] * w[k]);
         let mut got = vec![0.0f64; want.len()];
-        // SAFETY: the slices have the sizes of the geometry.
-        unsafe {
-            convolve(
-                DType::F64,
-                &g,
-                x.as_ptr().cast(),
-                w.as_ptr().cast(),
-                b.as_ptr().cast(),
-                got.as_mut_ptr().cast(),
-            )
-            .unwrap();
-        }
+        convolve(&g, input(&x), input(&w), Some(input(&b)), output(&mut got)).unwrap();
         assert_eq!(got, want, "{g:?}");
         let narrow = |v: &[f64]| v.iter().map(|x| *x as f32).collect::<Vec<_>>();
         let (x, w, b) = (narrow(&x), narrow(&w), narrow(&b));
         let mut got = vec![0f32; want.len()];
-        // SAFETY: as above.
-        unsafe {
-            convolve(
-                DType::F32,
-                &g,
-                x.as_ptr().cast(),
-                w.as_ptr().cast(),
-                b.as_ptr().cast(),
-                got.as_mut_ptr().cast(),
-            )
-            .unwrap();
-        }
+        convolve(&g, input(&x), input(&w), Some(input(&b)), output(&mut got)).unwrap();
         assert_eq!(got, narrow(&want), "{g:?}");
     }
 }
@@ -188,26 +166,8 @@ fn gradients_are_the_sums() {
             dw[k] += dy[o] * x[i];
         });
         let (mut got_x, mut got_w) = (vec![9.0f64; x.len()], vec![9.0f64; w.len()]);
-        // SAFETY: the slices have the sizes of the geometry.
-        unsafe {
-            scatter(
-                DType::F64,
-                &g,
-                dy.as_ptr().cast(),
-                w.as_ptr().cast(),
-                std::ptr::null(),
-                got_x.as_mut_ptr().cast(),
-            )
-            .unwrap();
-            weight_gradient(
-                DType::F64,
-                &g,
-                x.as_ptr().cast(),
-                dy.as_ptr().cast(),
-                got_w.as_mut_ptr().cast(),
-            )
-            .unwrap();
-        }
+        scatter(&g, input(&dy), input(&w), None, output(&mut got_x)).unwrap();
+        weight_gradient(&g, input(&x), input(&dy), output(&mut got_w)).unwrap();
         assert_eq!(got_x, dx, "{g:?}");
         assert_eq!(got_w, dw, "{g:?}");
     }
@@ -241,18 +201,7 @@ fn speed() {
         let mut best = f64::MAX;
         for _ in 0..20 {
             let begin = std::time::Instant::now();
-            // SAFETY: the slices have the sizes of the geometry.
-            unsafe {
-                convolve(
-                    DType::F32,
-                    &g,
-                    x.as_ptr().cast(),
-                    w.as_ptr().cast(),
-                    std::ptr::null(),
-                    y.as_mut_ptr().cast(),
-                )
-                .unwrap();
-            }
+            convolve(&g, input(&x), input(&w), None, output(&mut y)).unwrap();
             best = best.min(begin.elapsed().as_secs_f64());
         }
         let flops = 2.0 * (w.len() * g.output.iter().product::<usize>()) as f64;

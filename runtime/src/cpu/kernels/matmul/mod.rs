@@ -77,6 +77,8 @@ pub use packed::{Epilogue, PackedB, matmul_packed, matmul_packed_strided};
 pub use straightline_passes::schedule::loops::Activation;
 pub use view::{MatMut, MatRef};
 
+use super::operand::{self, In, Out};
+use super::{KernelError, Strided};
 use element::Element;
 use straightline_passes::ir::{DType, Scalar};
 
@@ -104,6 +106,9 @@ pub enum MatmulError {
         /// Rows and columns of the result.
         out: (usize, usize),
     },
+    /// Operands that the kernel does not work on.
+    #[error(transparent)]
+    Operands(#[from] KernelError),
     /// There is no product over this dtype.
     #[error("matrix product is not defined for {dtype}")]
     DType {
@@ -172,6 +177,141 @@ pub unsafe fn gemm(
         }
     }
     Ok(())
+}
+
+/// How [`product`] and [`products`] scale, and what they add.
+#[derive(Clone, Copy, Debug)]
+pub struct Scale<'a> {
+    /// Factor of the product.
+    pub alpha: Scalar,
+    /// The addend and its factor; it has the sizes of the result.
+    pub addend: Option<(Scalar, In<'a>)>,
+    /// The factors are not read, and the product is zero: PyTorch's rule where `alpha` is 0.
+    pub unread: bool,
+}
+
+impl Default for Scale<'_> {
+    /// The plain product.
+    fn default() -> Self {
+        Scale {
+            alpha: Scalar::Int(1),
+            addend: None,
+            unread: false,
+        }
+    }
+}
+
+/// `out = beta * addend + alpha * (a @ b)` of matrices; a vector is a column.
+///
+/// # Errors
+/// Sizes that do not fit, a dtype that has no product, operands that are not aligned or lie on the result.
+pub fn product(out: Out<'_>, a: In<'_>, b: In<'_>, scale: Scale<'_>) -> Result<(), MatmulError> {
+    let checked = Checked::new(out, a, b, scale)?;
+    // SAFETY: operands apart, aligned and of one dtype; an addend is the result itself or apart.
+    unsafe {
+        gemm(
+            checked.dtype,
+            checked.a,
+            checked.b,
+            checked.out,
+            checked.scaling,
+        )
+    }
+}
+
+/// [`product`] for each matrix of a batch, the first dimension.
+///
+/// # Errors
+/// As for [`product`].
+pub fn products(out: Out<'_>, a: In<'_>, b: In<'_>, scale: Scale<'_>) -> Result<(), MatmulError> {
+    let batch = |sizes: &[i64]| (sizes.len() == 3).then(|| sizes[0] as usize);
+    let n = batch(out.sizes());
+    let addend = scale.addend.map(|(_, t)| t);
+    let fits = n.is_some()
+        && [Some(a), Some(b), addend]
+            .iter()
+            .flatten()
+            .all(|t| batch(t.sizes()) == n);
+    operand::ask("bmm", fits, "batches of matrices, as many of each")?;
+    let steps = [a.strides()[0], b.strides()[0], out.strides()[0]].map(|s| s as isize);
+    let addend_step = addend.map_or(0, |t| t.strides()[0] as isize);
+    let checked = Checked::new(out, a, b, scale)?;
+    // SAFETY: as in `product`, for each matrix.
+    unsafe {
+        bmm(
+            checked.dtype,
+            n.unwrap_or(0),
+            (checked.a, steps[0]),
+            (checked.b, steps[1]),
+            (checked.out, steps[2]),
+            checked.scaling,
+            addend_step,
+        )
+    }
+}
+
+/// The operands of a product as raw matrices.
+struct Checked {
+    dtype: DType,
+    a: MatRef,
+    b: MatRef,
+    out: MatMut,
+    scaling: Scaling,
+}
+
+impl Checked {
+    fn new(out: Out<'_>, a: In<'_>, b: In<'_>, scale: Scale<'_>) -> Result<Checked, MatmulError> {
+        const NAME: &str = "a matrix product";
+        operand::apart(NAME, &[a, b])?;
+        let (out, a, b) = (out.raw(), a.raw(), b.raw());
+        let addend = scale.addend.map(|(beta, t)| (beta, t.raw()));
+        let all = [Some(out), Some(a), Some(b), addend.map(|(_, t)| t)];
+        for t in all.iter().flatten() {
+            operand::same_dtype(NAME, &[&out, t])?;
+            operand::ask(NAME, t.sizes.len() <= 3, "matrices")?;
+            let aligned = t.ptr.addr() % alignment(t.dtype) == 0 || t.numel() == 0;
+            operand::ask(NAME, aligned, "aligned elements")?;
+        }
+        let mat = |t: &Strided<'_>| {
+            let at = |from_end: usize, of: &[i64], other: i64| {
+                let i = of.len().checked_sub(from_end);
+                i.map_or(other, |i| of[i])
+            };
+            // a vector is a column
+            let (rows, cols) = match t.sizes.len() {
+                0 | 1 => ((at(1, t.sizes, 1), at(1, t.strides, 1)), (1, 1)),
+                _ => (
+                    (at(2, t.sizes, 1), at(2, t.strides, 1)),
+                    (at(1, t.sizes, 1), at(1, t.strides, 1)),
+                ),
+            };
+            MatRef::new(
+                t.ptr,
+                (rows.0 as usize, cols.0 as usize),
+                (rows.1 as isize, cols.1 as isize),
+            )
+        };
+        let (mut left, mut right) = (mat(&a), mat(&b));
+        let to = mat(&out);
+        if scale.unread {
+            (left.cols, right.rows) = (0, 0);
+        }
+        Ok(Checked {
+            dtype: out.dtype,
+            a: left,
+            b: right,
+            out: MatMut::new(out.ptr, (to.rows, to.cols), (to.row_stride, to.col_stride)),
+            scaling: Scaling {
+                alpha: scale.alpha,
+                addend: addend.map(|(beta, t)| (beta, mat(&t))),
+            },
+        })
+    }
+}
+
+/// The alignment of elements: of complex numbers that of their parts.
+fn alignment(dtype: DType) -> usize {
+    dtype.to_real().size()
 }
 
 /// Whether a product is zeros, if anything: PyTorch gives that of truth values too, which it does not multiply.
