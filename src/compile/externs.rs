@@ -155,7 +155,7 @@ fn deliver(stack: &[Value], outputs: &[ViewMut<'_>], offer: &Offer) -> Result<()
         let _guard = t.read()?;
         // SAFETY: `out` is the plan's own memory for this result, of the sizes and dtype just
         // checked; the result is held shared, and lies elsewhere.
-        let (out, t) = unsafe { (Out::new(out), In::new(t.strided_any()?)) };
+        let (out, t) = unsafe { (Out::new(out), In::new(t.strided()?)) };
         kernels::copy(out, t)?;
     }
     Ok(())
@@ -221,7 +221,7 @@ fn to_tensor(view: &View<'_>, row_major: bool) -> Result<Tensor> {
         strides: view.strides,
     };
     // SAFETY: t is fresh; the plan keeps the operand valid and unwritten during the call.
-    let (to, from) = unsafe { (Out::new(t.strided_any()?), In::new(source)) };
+    let (to, from) = unsafe { (Out::new(t.strided()?), In::new(source)) };
     kernels::copy(to, from)?;
     Ok(t)
 }

@@ -364,12 +364,7 @@ fn copy_back(target: &Tensor, value: &Tensor, held: &Borrows<'_>) -> Result<()> 
     // SAFETY: target is held exclusively and value shared, or by this call alone; they do not
     // overlap, since value is fresh or was copied; both have the sizes and dtype that capture
     // recorded.
-    let (to, from) = unsafe {
-        (
-            Out::new(target.strided_any()?),
-            In::new(value.strided_any()?),
-        )
-    };
+    let (to, from) = unsafe { (Out::new(target.strided()?), In::new(value.strided()?)) };
     straightline_runtime::cpu::kernels::copy(to, from)?;
     drop(guards);
     Ok(())

@@ -1,10 +1,11 @@
 //! Losses over classes: negative log likelihood, cross entropy, multi-class margins.
 
 use super::copy;
-use super::dense::{dense, slice, slice_mut, with_float};
+use super::dense::{dense, with_float};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ops::aten;
-use crate::tensor::{Tensor, access};
+use crate::ops::launch;
+use crate::tensor::Tensor;
 use straightline_catalog::{DType, Dims, Scalar, layout};
 use straightline_runtime::cpu::kernels::KernelError;
 use straightline_runtime::cpu::kernels::class_loss::{Incoming, Nll, Reduction};
@@ -131,43 +132,41 @@ fn nll_forward(
     let red = reduction_or_sum(red);
     let each = red == Reduction::None && x.dim() > 1;
     let sizes: &[i64] = if each { target.sizes() } else { &[] };
-    let out = Tensor::allocate_contiguous(x.dtype(), x.device(), sizes)?;
-    let total = Tensor::allocate_contiguous(x.dtype(), x.device(), &[])?;
-    if out.storage().has_data() {
-        let x = dense(x)?;
-        let target = dense(&copy::to_dtype(target, DType::I64)?)?;
-        let weight = weight.map(dense).transpose()?;
-        let mut operands = vec![&x, &target];
-        operands.extend(weight.as_ref());
-        let _reads = access::read(&operands)?;
-        with_float!(x.dtype(), "nll_loss_out_frame", T => {
-            // SAFETY: row-major operands of these dtypes, held shared; the results are fresh.
-            let (scores, nll, out, total) = unsafe {
-                (
-                    slice::<T>(&x)?,
-                    Nll {
-                        target: slice::<i64>(&target)?,
-                        weight: weight.as_ref().map(|w| slice::<T>(w)).transpose()?,
-                        ignore,
-                        classes: classes as usize,
-                        inner: inner as usize,
-                    },
-                    slice_mut::<T>(&out)?,
-                    slice_mut::<T>(&total)?,
-                )
-            };
-            let narrow = <T as straightline_runtime::cpu::kernels::real::Real>::narrow;
-            total[0] = narrow(0.0);
-            if each {
-                nll.each(scores, out).map_err(out_of_bounds)
-            } else {
-                let (loss, sum) = nll.total(scores).map_err(out_of_bounds)?;
-                out[0] = narrow(if red == Reduction::Mean { loss / sum } else { loss });
-                total[0] = narrow(sum);
-                Ok(())
-            }
-        }; half)?;
-    }
+    let mut out = Tensor::allocate_contiguous(x.dtype(), x.device(), sizes)?;
+    let mut total = Tensor::allocate_contiguous(x.dtype(), x.device(), &[])?;
+    let x = dense(x)?;
+    let target = dense(&copy::to_dtype(target, DType::I64)?)?;
+    let weight = weight.map(dense).transpose()?;
+    launch::run(
+        [&mut out, &mut total],
+        ([&x, &target], weight.as_ref()),
+        |[out, total], ([x, target], weight)| {
+            with_float!(x.dtype(), "nll_loss_out_frame", T => {
+        let (scores, nll, out, total) = (
+                x.slice::<T>()?,
+                Nll {
+                    target: target.slice::<i64>()?,
+                    weight: weight.map(|w| w.slice::<T>()).transpose()?,
+                    ignore,
+                    classes: classes as usize,
+                    inner: inner as usize,
+                },
+                out.slice::<T>()?,
+                total.slice::<T>()?,
+            );
+        let narrow = <T as straightline_runtime::cpu::kernels::real::Real>::narrow;
+        total[0] = narrow(0.0);
+        if each {
+            nll.each(scores, out).map_err(out_of_bounds)
+        } else {
+            let (loss, sum) = nll.total(scores).map_err(out_of_bounds)?;
+            out[0] = narrow(if red == Reduction::Mean { loss / sum } else { loss });
+            total[0] = narrow(sum);
+            Ok(())
+        }
+    }; half)
+        },
+    )?;
     Ok((out, total))
 }
 
@@ -239,39 +238,37 @@ fn nll_backward(
     if spatial && !layout::is_contiguous(x.sizes(), &strides) {
         return Err(Error::runtime("grad_input must be contiguous"));
     }
-    let out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
-    if out.storage().has_data() {
-        let (grad, total) = (dense(grad)?, dense(total)?);
-        let target = dense(&copy::to_dtype(target, DType::I64)?)?;
-        let weight = weight.map(dense).transpose()?;
-        let mut operands = vec![&grad, &target, &total];
-        operands.extend(weight.as_ref());
-        let _reads = access::read(&operands)?;
-        with_float!(x.dtype(), "nll_loss_backward_out_frame", T => {
-            // SAFETY: row-major operands of these dtypes, held shared; the result is fresh.
-            let (grad, nll, total, out) = unsafe {
-                (
-                    slice::<T>(&grad)?,
-                    Nll {
-                        target: slice::<i64>(&target)?,
-                        weight: weight.as_ref().map(|w| slice::<T>(w)).transpose()?,
-                        ignore,
-                        classes: classes as usize,
-                        inner: inner as usize,
-                    },
-                    slice::<T>(&total)?,
-                    slice_mut::<T>(&out)?,
-                )
-            };
-            use straightline_runtime::cpu::kernels::real::Real;
-            let incoming = match red {
-                _ if each => Incoming::Each(grad),
-                Reduction::Mean => Incoming::All(grad[0].wide() / total[0].wide()),
-                _ => Incoming::All(grad[0].wide()),
-            };
-            nll.backward(incoming, out).map_err(out_of_bounds)
-        }; half)?;
-    }
+    let mut out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
+    let (grad, total) = (dense(grad)?, dense(total)?);
+    let target = dense(&copy::to_dtype(target, DType::I64)?)?;
+    let weight = weight.map(dense).transpose()?;
+    launch::run(
+        &mut out,
+        ([&grad, &target, &total], weight.as_ref()),
+        |out, ([grad, target, total], weight)| {
+            with_float!(x.dtype(), "nll_loss_backward_out_frame", T => {
+        let (grad, nll, total, out) = (
+                grad.slice::<T>()?,
+                Nll {
+                    target: target.slice::<i64>()?,
+                    weight: weight.map(|w| w.slice::<T>()).transpose()?,
+                    ignore,
+                    classes: classes as usize,
+                    inner: inner as usize,
+                },
+                total.slice::<T>()?,
+                out.slice::<T>()?,
+            );
+        use straightline_runtime::cpu::kernels::real::Real;
+        let incoming = match red {
+            _ if each => Incoming::Each(grad),
+            Reduction::Mean => Incoming::All(grad[0].wide() / total[0].wide()),
+            _ => Incoming::All(grad[0].wide()),
+        };
+        nll.backward(incoming, out).map_err(out_of_bounds)
+    }; half)
+        },
+    )?;
     Ok(out)
 }
 

@@ -2,10 +2,10 @@
 
 use super::common::needs_data;
 use super::copy;
-use super::dense::{slice, slice_mut};
 use super::special::unsupported;
 use crate::error::{Error, Result};
 use crate::ops::aten;
+use crate::ops::launch;
 use crate::tensor::Tensor;
 use straightline_catalog::{DType, Scalar};
 use straightline_runtime::cpu::kernels::bins as kernels;
@@ -73,48 +73,48 @@ pub(crate) fn forward(
     }
     let device = log_probs.device();
     let width = longest.saturating_mul(2).saturating_add(1);
-    let loss = Tensor::allocate_contiguous(DType::F64, device, &[batch])?;
-    let alpha = Tensor::allocate_contiguous(DType::F64, device, &[batch, steps, width])?;
+    let mut loss = Tensor::allocate_contiguous(DType::F64, device, &[batch])?;
+    let mut alpha = Tensor::allocate_contiguous(DType::F64, device, &[batch, steps, width])?;
     if loss.storage().has_data() {
         copy::fill_(&alpha, Scalar::Float(f64::NEG_INFINITY))?;
         let by_batch = super::view::transpose(log_probs, 0, 1)?;
         let x = copy::clone_contiguous(&copy::to_dtype(&by_batch, DType::F64)?)?;
         let labels = copy::to_dtype(targets, DType::I64)?.to_vec::<i64>()?;
-        // SAFETY: row-major tensors of this dtype, all of this function alone.
-        let (x, loss, alpha) = unsafe {
-            (
-                slice::<f64>(&x)?,
-                slice_mut::<f64>(&loss)?,
-                slice_mut::<f64>(&alpha)?,
-            )
-        };
-        let (steps, classes, width) = (steps as usize, classes as usize, width as usize);
-        let (row, part) = (steps * classes, steps * width);
-        let mut begin = 0;
-        for (i, loss) in loss.iter_mut().enumerate() {
-            let (n, m) = (target_lengths[i] as usize, input_lengths[i] as usize);
-            if let [_, columns] = *targets.sizes() {
-                begin = i * columns as usize;
-            }
-            let own: Vec<usize> = (labels[begin..begin + n].iter())
-                .map(|l| match usize::try_from(*l) {
-                    Ok(l) if l < classes => Ok(l),
-                    _ => Err(Error::runtime(format!(
-                        "ctc_loss: the label {l} is not within 0..{classes}"
-                    ))),
-                })
-                .collect::<Result<_>>()?;
-            begin += n;
-            *loss = kernels::ctc(
-                &x[i * row..(i + 1) * row],
-                classes,
-                m,
-                &own,
-                blank as usize,
-                &mut alpha[i * part..(i + 1) * part],
-                width,
+        launch::run([&mut loss, &mut alpha], &x, |[loss, alpha], x| {
+            let (x, loss, alpha) = (
+                x.slice::<f64>()?,
+                loss.slice::<f64>()?,
+                alpha.slice::<f64>()?,
             );
-        }
+            let (steps, classes, width) = (steps as usize, classes as usize, width as usize);
+            let (row, part) = (steps * classes, steps * width);
+            let mut begin = 0;
+            for (i, loss) in loss.iter_mut().enumerate() {
+                let (n, m) = (target_lengths[i] as usize, input_lengths[i] as usize);
+                if let [_, columns] = *targets.sizes() {
+                    begin = i * columns as usize;
+                }
+                let own: Vec<usize> = (labels[begin..begin + n].iter())
+                    .map(|l| match usize::try_from(*l) {
+                        Ok(l) if l < classes => Ok(l),
+                        _ => Err(Error::runtime(format!(
+                            "ctc_loss: the label {l} is not within 0..{classes}"
+                        ))),
+                    })
+                    .collect::<Result<_>>()?;
+                begin += n;
+                *loss = kernels::ctc(
+                    &x[i * row..(i + 1) * row],
+                    classes,
+                    m,
+                    &own,
+                    blank as usize,
+                    &mut alpha[i * part..(i + 1) * part],
+                    width,
+                );
+            }
+            Ok(())
+        })?;
     }
     let of_dtype = |t: &Tensor| copy::to_dtype(t, log_probs.dtype());
     Ok((of_dtype(&loss)?, of_dtype(&alpha)?))

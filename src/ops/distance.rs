@@ -1,10 +1,11 @@
 //! Distances between vectors.
 
-use super::dense::{dense, slice, slice_mut, with_float};
+use super::dense::{dense, with_float};
 use super::view;
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::tensor::{Tensor, access};
+use crate::ops::launch;
+use crate::tensor::Tensor;
 use straightline_catalog::{Dims, Scalar, layout};
 use straightline_runtime::cpu::kernels::distance as kernels;
 
@@ -98,25 +99,25 @@ pub(crate) fn cdist_forward(a: &Tensor, b: &Tensor, p: f64, mode: Option<i64>) -
         same_dtype(&a, &b)?;
         super::dense::check_kernel("cdist", &a)?;
     }
-    let out = Tensor::allocate_contiguous(a.dtype(), a.device(), &sizes)?;
-    if out.storage().has_data() && width == 0 {
+    let mut out = Tensor::allocate_contiguous(a.dtype(), a.device(), &sizes)?;
+    if width == 0 {
         return super::copy::fill_(&out, Scalar::Int(0));
     }
-    if out.storage().has_data() && out.numel() > 0 {
+    if out.numel() > 0 {
         let (a, b) = (dense(&a)?, dense(&b)?);
-        let _reads = access::read(&[&a, &b])?;
         let (rows, cols, width) = (rows as usize, cols as usize, width as usize);
-        with_float!(a.dtype(), "cdist", T => {
-            // SAFETY: row-major operands held shared; the result is fresh.
-            let (a, b, out) = unsafe { (slice::<T>(&a)?, slice::<T>(&b)?, slice_mut::<T>(&out)?) };
-            for (i, out) in out.chunks_exact_mut(rows * cols).enumerate() {
-                let (a, b) = (
-                    &a[i * rows * width..(i + 1) * rows * width],
-                    &b[i * cols * width..(i + 1) * cols * width],
-                );
-                kernels::pairs(a, b, width, p, out);
-            }
-            Ok::<(), Error>(())
+        launch::run(&mut out, [&a, &b], |out, [a, b]| {
+            with_float!(a.dtype(), "cdist", T => {
+                let (a, b, out) = (a.slice::<T>()?, b.slice::<T>()?, out.slice::<T>()?);
+                for (i, out) in out.chunks_exact_mut(rows * cols).enumerate() {
+                    let (a, b) = (
+                        &a[i * rows * width..(i + 1) * rows * width],
+                        &b[i * cols * width..(i + 1) * cols * width],
+                    );
+                    kernels::pairs(a, b, width, p, out);
+                }
+                Ok::<(), Error>(())
+            })
         })?;
     }
     Ok(out)
@@ -150,36 +151,38 @@ pub(crate) fn cdist_backward(
         same_dtype(&a, t)?;
     }
     super::dense::check_kernel("cdist_backward", &a)?;
-    let out = Tensor::allocate_contiguous(a.dtype(), a.device(), a.sizes())?;
-    if out.storage().has_data() && out.numel() > 0 {
+    let mut out = Tensor::allocate_contiguous(a.dtype(), a.device(), a.sizes())?;
+    if out.numel() > 0 {
         let (a, b, grad, distances) = (dense(&a)?, dense(&b)?, dense(&grad)?, dense(&distances)?);
-        let _reads = access::read(&[&a, &b, &grad, &distances])?;
         let (rows, cols, width) = (rows as usize, cols as usize, width as usize);
-        with_float!(a.dtype(), "cdist_backward", T => {
-            // SAFETY: row-major operands held shared; the result is fresh.
-            let (a, b, grad, distances, out) = unsafe {
-                (
-                    slice::<T>(&a)?,
-                    slice::<T>(&b)?,
-                    slice::<T>(&grad)?,
-                    slice::<T>(&distances)?,
-                    slice_mut::<T>(&out)?,
-                )
-            };
-            for (i, out) in out.chunks_exact_mut(rows * width).enumerate() {
-                let pairs = i * rows * cols..(i + 1) * rows * cols;
-                kernels::pairs_backward(
-                    &grad[pairs.clone()],
-                    &a[i * rows * width..(i + 1) * rows * width],
-                    &b[i * cols * width..(i + 1) * cols * width],
-                    width,
-                    p,
-                    &distances[pairs],
-                    out,
-                );
-            }
-            Ok::<(), Error>(())
-        })?;
+        launch::run(
+            &mut out,
+            [&a, &b, &grad, &distances],
+            |out, [a, b, grad, distances]| {
+                with_float!(a.dtype(), "cdist_backward", T => {
+                    let (a, b, grad, distances, out) = (
+                            a.slice::<T>()?,
+                            b.slice::<T>()?,
+                            grad.slice::<T>()?,
+                            distances.slice::<T>()?,
+                            out.slice::<T>()?,
+                        );
+                    for (i, out) in out.chunks_exact_mut(rows * width).enumerate() {
+                        let pairs = i * rows * cols..(i + 1) * rows * cols;
+                        kernels::pairs_backward(
+                            &grad[pairs.clone()],
+                            &a[i * rows * width..(i + 1) * rows * width],
+                            &b[i * cols * width..(i + 1) * cols * width],
+                            width,
+                            p,
+                            &distances[pairs],
+                            out,
+                        );
+                    }
+                    Ok::<(), Error>(())
+                })
+            },
+        )?;
     }
     Ok(out)
 }
@@ -209,15 +212,15 @@ pub(crate) fn pdist_forward(x: &Tensor, p: f64) -> Result<Tensor> {
     if pairs > 0 {
         super::dense::check_kernel("pdist", x)?;
     }
-    let out = Tensor::allocate_contiguous(x.dtype(), x.device(), &[pairs])?;
-    if out.storage().has_data() && pairs > 0 {
+    let mut out = Tensor::allocate_contiguous(x.dtype(), x.device(), &[pairs])?;
+    if pairs > 0 {
         let x = dense(x)?;
-        let _reads = access::read(&[&x])?;
-        with_float!(x.dtype(), "pdist", T => {
-            // SAFETY: a row-major operand held shared; the result is fresh.
-            let (x, out) = unsafe { (slice::<T>(&x)?, slice_mut::<T>(&out)?) };
-            kernels::among(x, width as usize, p, out);
-            Ok::<(), Error>(())
+        launch::run(&mut out, &x, |out, x| {
+            with_float!(x.dtype(), "pdist", T => {
+                let (x, out) = (x.slice::<T>()?, out.slice::<T>()?);
+                kernels::among(x, width as usize, p, out);
+                Ok::<(), Error>(())
+            })
         })?;
     }
     Ok(out)
@@ -241,23 +244,25 @@ pub(crate) fn pdist_backward(
             distances.numel()
         )));
     }
-    let out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
-    if out.storage().has_data() && out.numel() > 0 {
+    let mut out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
+    if out.numel() > 0 {
         let (x, grad, distances) = (dense(x)?, dense(grad)?, dense(distances)?);
-        let _reads = access::read(&[&x, &grad, &distances])?;
-        with_float!(x.dtype(), "pdist_backward", T => {
-            // SAFETY: row-major operands held shared; the result is fresh.
-            let (x, grad, distances, out) = unsafe {
-                (
-                    slice::<T>(&x)?,
-                    slice::<T>(&grad)?,
-                    slice::<T>(&distances)?,
-                    slice_mut::<T>(&out)?,
-                )
-            };
-            kernels::among_backward(grad, x, width as usize, p, distances, out);
-            Ok::<(), Error>(())
-        })?;
+        launch::run(
+            &mut out,
+            [&x, &grad, &distances],
+            |out, [x, grad, distances]| {
+                with_float!(x.dtype(), "pdist_backward", T => {
+                    let (x, grad, distances, out) = (
+                            x.slice::<T>()?,
+                            grad.slice::<T>()?,
+                            distances.slice::<T>()?,
+                            out.slice::<T>()?,
+                        );
+                    kernels::among_backward(grad, x, width as usize, p, distances, out);
+                    Ok::<(), Error>(())
+                })
+            },
+        )?;
     }
     Ok(out)
 }

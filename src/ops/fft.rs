@@ -72,7 +72,7 @@ fn run(what: Transform, out: &Tensor, x: &Tensor, dim: usize, scale: f64) -> Res
             Some(access::read(&[x])?)
         };
         // SAFETY: out is fresh, and x is out itself or held shared; their sizes differ at dim at most.
-        unsafe { transform(what, out.strided_any()?, x.strided_any()?, dim, scale)? };
+        unsafe { transform(what, out.strided()?, x.strided()?, dim, scale)? };
     }
     Ok(())
 }

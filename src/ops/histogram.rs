@@ -1,11 +1,11 @@
 //! Histograms of one and of several dimensions, and reductions of segments.
 
 use super::copy;
-use super::dense::{slice, slice_mut};
 use super::special::unsupported;
 use super::{reduce, shape_factory, view};
 use crate::error::{Error, Result};
 use crate::ops::aten;
+use crate::ops::launch;
 use crate::tensor::Tensor;
 use straightline_catalog::{DType, Dims, Scalar, layout};
 use straightline_runtime::cpu::kernels::bins::{self as kernels, Segment};
@@ -130,8 +130,8 @@ fn counted(x: &Tensor, edges: &[Tensor], weight: Option<&Tensor>, density: bool)
         return Err(unsupported("histogramdd", x.dtype()));
     }
     super::common::check_sizes(&sizes)?;
-    let out = Tensor::allocate_contiguous(DType::F64, x.device(), &sizes)?;
-    let out = copy::fill_(&out, Scalar::Int(0))?;
+    let mut out = Tensor::allocate_contiguous(DType::F64, x.device(), &sizes)?;
+    copy::fill_(&out, Scalar::Int(0))?;
     if out.storage().has_data() && x.numel() > 0 {
         let x = wide(x)?;
         let weight = weight.map(wide).transpose()?;
@@ -140,25 +140,23 @@ fn counted(x: &Tensor, edges: &[Tensor], weight: Option<&Tensor>, density: bool)
             .map(|e| wide(e)?.to_vec::<f64>())
             .collect::<Result<_>>()?;
         let bounds: Vec<&[f64]> = edges.iter().map(Vec::as_slice).collect();
-        // SAFETY: row-major tensors of this dtype, all of this function alone.
-        let (x, bins) = unsafe { (slice::<f64>(&x)?, slice_mut::<f64>(&out)?) };
-        let weight = match &weight {
-            // SAFETY: as above.
-            Some(w) => Some(unsafe { slice::<f64>(w)? }),
-            None => None,
-        };
-        kernels::histogram(x, &bounds, weight, bins);
-        if density {
-            let sum: f64 = bins.iter().sum();
-            let strides = layout::contiguous_strides(&sizes);
-            for (i, bin) in bins.iter_mut().enumerate() {
-                let volume = edges.iter().enumerate().fold(1.0, |v, (d, e)| {
-                    let at = (i as i64 / strides[d] % sizes[d]) as usize;
-                    v * (e[at + 1] - e[at])
-                });
-                *bin /= sum * volume;
+        launch::run(&mut out, (&x, weight.as_ref()), |bins, (x, weight)| {
+            let (x, bins) = (x.slice::<f64>()?, bins.slice::<f64>()?);
+            let weight = weight.map(|w| w.slice::<f64>()).transpose()?;
+            kernels::histogram(x, &bounds, weight, bins);
+            if density {
+                let sum: f64 = bins.iter().sum();
+                let strides = layout::contiguous_strides(&sizes);
+                for (i, bin) in bins.iter_mut().enumerate() {
+                    let volume = edges.iter().enumerate().fold(1.0, |v, (d, e)| {
+                        let at = (i as i64 / strides[d] % sizes[d]) as usize;
+                        v * (e[at + 1] - e[at])
+                    });
+                    *bin /= sum * volume;
+                }
             }
-        }
+            Ok(())
+        })?;
     }
     Ok(out)
 }
@@ -289,7 +287,8 @@ pub(crate) fn segment_reduce(
     unchecked: bool,
     initial: Option<Scalar>,
 ) -> Result<Tensor> {
-    let refuse = |text: String| Err(Error::runtime(format!("segment_reduce(): {text}")));
+    let failed = |text: String| Error::runtime(format!("segment_reduce(): {text}"));
+    let refuse = |text: String| Err(failed(text));
     let axis = super::common::wrap_dim(axis, x.dim())?;
     if indices.is_some() {
         return refuse("indices based reduction is not supported yet.".into());
@@ -330,47 +329,51 @@ pub(crate) fn segment_reduce(
         return refuse("Expected at least one offset".into());
     }
     let sizes = [&x.sizes()[..axis], &[segments], &x.sizes()[axis + 1..]].concat();
-    let out = Tensor::allocate_contiguous(DType::F64, x.device(), &sizes)?;
+    let mut out = Tensor::allocate_contiguous(DType::F64, x.device(), &sizes)?;
     if out.storage().has_data() {
         let rows = x.sizes()[axis] as usize;
         let inner = x.sizes()[axis + 1..].iter().product::<i64>() as usize;
         let bounds = copy::to_dtype(bounds, DType::I64)?.to_vec::<i64>()?;
         let x = wide(x)?;
-        // SAFETY: row-major tensors of this dtype, both of this function alone.
-        let (x, out) = unsafe { (slice::<f64>(&x)?, slice_mut::<f64>(&out)?) };
-        let (segments, initial) = (segments as usize, initial.map(Scalar::as_f64));
-        for (o, bounds) in bounds.chunks_exact((given as usize).max(1)).enumerate() {
-            let x = &x[o * rows * inner..(o + 1) * rows * inner];
-            let mut ends: Vec<i64> = bounds.to_vec();
-            if !are_offsets {
-                ends.insert(0, 0);
-                for i in 1..ends.len() {
-                    ends[i] = ends[i].saturating_add(ends[i - 1]);
+        launch::run(&mut out, &x, |out, x| {
+            let (x, out) = (x.slice::<f64>()?, out.slice::<f64>()?);
+            let (segments, initial) = (segments as usize, initial.map(Scalar::as_f64));
+            for (o, bounds) in bounds.chunks_exact((given as usize).max(1)).enumerate() {
+                let x = &x[o * rows * inner..(o + 1) * rows * inner];
+                let mut ends: Vec<i64> = bounds.to_vec();
+                if !are_offsets {
+                    ends.insert(0, 0);
+                    for i in 1..ends.len() {
+                        ends[i] = ends[i].saturating_add(ends[i - 1]);
+                    }
+                    if !unchecked
+                        && (bounds.iter().any(|n| *n < 0) || ends.last() != Some(&(rows as i64)))
+                    {
+                        return Err(failed("Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when !unsafe.".into()));
+                    }
                 }
-                if !unchecked
-                    && (bounds.iter().any(|n| *n < 0) || ends.last() != Some(&(rows as i64)))
-                {
-                    return refuse("Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when !unsafe.".into());
+                for (s, ends) in ends.windows(2).enumerate() {
+                    let (Ok(from), Ok(to)) = (usize::try_from(ends[0]), usize::try_from(ends[1]))
+                    else {
+                        return Err(failed("a segment begins before the first element".into()));
+                    };
+                    if from > to || to > rows {
+                        return Err(failed(format!(
+                            "the segment {from}..{to} is not within 0..{rows}"
+                        )));
+                    }
+                    let at = (o * segments + s) * inner;
+                    kernels::segment(
+                        &x[from * inner..to * inner],
+                        inner,
+                        how,
+                        initial,
+                        &mut out[at..at + inner],
+                    );
                 }
             }
-            for (s, ends) in ends.windows(2).enumerate() {
-                let (Ok(from), Ok(to)) = (usize::try_from(ends[0]), usize::try_from(ends[1]))
-                else {
-                    return refuse("a segment begins before the first element".into());
-                };
-                if from > to || to > rows {
-                    return refuse(format!("the segment {from}..{to} is not within 0..{rows}"));
-                }
-                let at = (o * segments + s) * inner;
-                kernels::segment(
-                    &x[from * inner..to * inner],
-                    inner,
-                    how,
-                    initial,
-                    &mut out[at..at + inner],
-                );
-            }
-        }
+            Ok(())
+        })?;
     }
     copy::to_dtype(&out, x.dtype())
 }

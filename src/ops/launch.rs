@@ -171,7 +171,7 @@ impl<A: Inputs, B: Inputs> Inputs for (A, B) {
 #[inline]
 unsafe fn view<'g>(t: &Tensor, written: &[&Tensor]) -> Result<In<'g>> {
     // SAFETY: the tensor lives that long.
-    let raw = unsafe { &*std::ptr::from_ref(t) }.strided_any()?;
+    let raw = unsafe { &*std::ptr::from_ref(t) }.strided()?;
     for out in written {
         if !t.shares_storage_with(out) {
             continue;
@@ -214,7 +214,7 @@ macro_rules! outputs {
                 let $of = self;
                 let t: &Tensor = $tensor;
                 // SAFETY: as promised by the caller.
-                unsafe { Ok(Out::new((*std::ptr::from_ref(t)).strided_any()?)) }
+                unsafe { Ok(Out::new((*std::ptr::from_ref(t)).strided()?)) }
             }
         }
     )*};

@@ -1,9 +1,10 @@
 //! Margin losses over classes: one class per sample, or several.
 
 use super::class_loss::reduction_or_sum;
-use super::dense::{check_kernel, dense, slice, slice_mut, with_float};
+use super::dense::{check_kernel, dense, with_float};
 use crate::error::{Error, Result};
-use crate::tensor::{Tensor, access};
+use crate::ops::launch;
+use crate::tensor::Tensor;
 use straightline_catalog::{DType, Scalar};
 use straightline_runtime::cpu::kernels::KernelError;
 use straightline_runtime::cpu::kernels::class_loss::{
@@ -97,46 +98,44 @@ pub(crate) fn multi_margin_loss(
     let red = reduction_or_sum(red);
     let each = red == Reduction::None && target.dim() > 0;
     let sizes: &[i64] = if each { &[n] } else { &[] };
-    let out = Tensor::allocate_contiguous(x.dtype(), x.device(), sizes)?;
-    if out.storage().has_data() {
-        let (x, target) = (dense(x)?, dense(target)?);
-        let weight = weight.map(dense).transpose()?;
-        let mut operands = vec![&x, &target];
-        operands.extend(weight.as_ref());
-        let _reads = access::read(&operands)?;
-        with_float!(x.dtype(), "multi_margin_loss_cpu_kernel", T => {
-            // SAFETY: row-major operands of these dtypes, held shared; the result is fresh.
-            let (x, out, target, weight) = unsafe {
-                (
-                    slice::<T>(&x)?,
-                    slice_mut::<T>(&out)?,
-                    slice::<i64>(&target)?,
-                    weight.as_ref().map(|w| slice::<T>(w)).transpose()?,
-                )
-            };
-            let loss = MultiMargin {
-                target,
-                weight,
-                squared: p.as_f64() == 2.0,
-                margin: margin.as_f64(),
-                classes: c as usize,
-            };
-            let mut sum = 0.0;
-            loss.each(x, |i, term| {
-                if each {
-                    out[i] = T::narrow(term);
+    let mut out = Tensor::allocate_contiguous(x.dtype(), x.device(), sizes)?;
+    let (x, target) = (dense(x)?, dense(target)?);
+    let weight = weight.map(dense).transpose()?;
+    launch::run(
+        &mut out,
+        ([&x, &target], weight.as_ref()),
+        |out, ([x, target], weight)| {
+            with_float!(x.dtype(), "multi_margin_loss_cpu_kernel", T => {
+                let (x, out, target, weight) = (
+                        x.slice::<T>()?,
+                        out.slice::<T>()?,
+                        target.slice::<i64>()?,
+                        weight.map(|w| w.slice::<T>()).transpose()?,
+                    );
+                let loss = MultiMargin {
+                    target,
+                    weight,
+                    squared: p.as_f64() == 2.0,
+                    margin: margin.as_f64(),
+                    classes: c as usize,
+                };
+                let mut sum = 0.0;
+                loss.each(x, |i, term| {
+                    if each {
+                        out[i] = T::narrow(term);
+                    }
+                    sum += term;
+                })
+                .map_err(out_of_range)?;
+                if !each {
+                    // the mean of no samples is 0 here
+                    let count = if red == Reduction::Mean { n.max(1) } else { 1 };
+                    out[0] = T::narrow(sum / count as f64);
                 }
-                sum += term;
+                Ok::<(), Error>(())
             })
-            .map_err(out_of_range)?;
-            if !each {
-                // the mean of no samples is 0 here
-                let count = if red == Reduction::Mean { n.max(1) } else { 1 };
-                out[0] = T::narrow(sum / count as f64);
-            }
-            Ok::<(), Error>(())
-        })?;
-    }
+        },
+    )?;
     Ok(out)
 }
 
@@ -160,40 +159,38 @@ pub(crate) fn multi_margin_loss_backward(
             grad.sizes()
         )));
     }
-    let out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
-    if out.storage().has_data() {
-        let (grad, x, target) = (dense(grad)?, dense(x)?, dense(target)?);
-        let weight = weight.map(dense).transpose()?;
-        let mut operands = vec![&grad, &x, &target];
-        operands.extend(weight.as_ref());
-        let _reads = access::read(&operands)?;
-        with_float!(x.dtype(), "multi_margin_loss_backward_cpu_kernel", T => {
-            // SAFETY: row-major operands of these dtypes, held shared; the result is fresh.
-            let (grad, x, out, target, weight) = unsafe {
-                (
-                    slice::<T>(&grad)?,
-                    slice::<T>(&x)?,
-                    slice_mut::<T>(&out)?,
-                    slice::<i64>(&target)?,
-                    weight.as_ref().map(|w| slice::<T>(w)).transpose()?,
-                )
-            };
-            let loss = MultiMargin {
-                target,
-                weight,
-                squared: p.as_f64() == 2.0,
-                margin: margin.as_f64(),
-                classes: c as usize,
-            };
-            let incoming = if each {
-                Incoming::Each(grad)
-            } else {
-                Incoming::All(grad[0].wide())
-            };
-            let scale = if red == Reduction::Mean { n as f64 } else { 1.0 };
-            loss.backward(x, incoming, scale, out).map_err(out_of_range)
-        })?;
-    }
+    let mut out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
+    let (grad, x, target) = (dense(grad)?, dense(x)?, dense(target)?);
+    let weight = weight.map(dense).transpose()?;
+    launch::run(
+        &mut out,
+        ([&grad, &x, &target], weight.as_ref()),
+        |out, ([grad, x, target], weight)| {
+            with_float!(x.dtype(), "multi_margin_loss_backward_cpu_kernel", T => {
+                let (grad, x, out, target, weight) = (
+                        grad.slice::<T>()?,
+                        x.slice::<T>()?,
+                        out.slice::<T>()?,
+                        target.slice::<i64>()?,
+                        weight.map(|w| w.slice::<T>()).transpose()?,
+                    );
+                let loss = MultiMargin {
+                    target,
+                    weight,
+                    squared: p.as_f64() == 2.0,
+                    margin: margin.as_f64(),
+                    classes: c as usize,
+                };
+                let incoming = if each {
+                    Incoming::Each(grad)
+                } else {
+                    Incoming::All(grad[0].wide())
+                };
+                let scale = if red == Reduction::Mean { n as f64 } else { 1.0 };
+                loss.backward(x, incoming, scale, out).map_err(out_of_range)
+            })
+        },
+    )?;
     Ok(out)
 }
 
@@ -238,43 +235,43 @@ pub(crate) fn multilabel_margin_loss_forward(
     let red = reduction_or_sum(red);
     let each = red == Reduction::None && target.dim() > 1;
     let sizes: &[i64] = if each { &[n] } else { &[] };
-    let out = Tensor::allocate_contiguous(x.dtype(), x.device(), sizes)?;
-    let marks = Tensor::allocate_contiguous(x.dtype(), x.device(), target.sizes())?;
-    if out.storage().has_data() {
-        let (x, target) = (dense(x)?, dense(target)?);
-        let _reads = access::read(&[&x, &target])?;
-        with_float!(x.dtype(), "multilabel_margin_loss_forward_out_frame", T => {
-            // SAFETY: row-major operands of these dtypes, held shared; the results are fresh.
-            let (x, target, out, marks) = unsafe {
-                (
-                    slice::<T>(&x)?,
-                    slice::<i64>(&target)?,
-                    slice_mut::<T>(&out)?,
-                    slice_mut::<T>(&marks)?,
-                )
-            };
-            if target.iter().any(|t| *t < -1) {
-                return Err(Error::runtime("argument #2 'target' is out of range"));
-            }
-            let c = c as usize;
-            let mut sum = 0.0;
-            #[allow(clippy::needless_range_loop, reason = "rows of several buffers, and perhaps an element of out")]
-            for i in 0..n as usize {
-                let row = i * c..(i + 1) * c;
-                mark_targets(&target[row.clone()], &mut marks[row.clone()]).map_err(bad_label)?;
-                let term = multilabel_margin(&x[row.clone()], &target[row.clone()], &marks[row]);
-                if each {
-                    out[i] = T::narrow(term);
+    let mut out = Tensor::allocate_contiguous(x.dtype(), x.device(), sizes)?;
+    let mut marks = Tensor::allocate_contiguous(x.dtype(), x.device(), target.sizes())?;
+    let (x, target) = (dense(x)?, dense(target)?);
+    launch::run(
+        [&mut out, &mut marks],
+        [&x, &target],
+        |[out, marks], [x, target]| {
+            with_float!(x.dtype(), "multilabel_margin_loss_forward_out_frame", T => {
+                let (x, target, out, marks) = (
+                        x.slice::<T>()?,
+                        target.slice::<i64>()?,
+                        out.slice::<T>()?,
+                        marks.slice::<T>()?,
+                    );
+                if target.iter().any(|t| *t < -1) {
+                    return Err(Error::runtime("argument #2 'target' is out of range"));
                 }
-                sum += term;
-            }
-            if !each {
-                let count = if red == Reduction::Mean { n.max(1) } else { 1 };
-                out[0] = T::narrow(sum / count as f64);
-            }
-            Ok(())
-        })?;
-    }
+                let c = c as usize;
+                let mut sum = 0.0;
+                #[allow(clippy::needless_range_loop, reason = "rows of several buffers, and perhaps an element of out")]
+                for i in 0..n as usize {
+                    let row = i * c..(i + 1) * c;
+                    mark_targets(&target[row.clone()], &mut marks[row.clone()]).map_err(bad_label)?;
+                    let term = multilabel_margin(&x[row.clone()], &target[row.clone()], &marks[row]);
+                    if each {
+                        out[i] = T::narrow(term);
+                    }
+                    sum += term;
+                }
+                if !each {
+                    let count = if red == Reduction::Mean { n.max(1) } else { 1 };
+                    out[0] = T::narrow(sum / count as f64);
+                }
+                Ok(())
+            })
+        },
+    )?;
     Ok((out, marks))
 }
 
@@ -297,37 +294,37 @@ pub(crate) fn multilabel_margin_loss_backward(
             marks.sizes()
         )));
     }
-    let out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
-    if out.storage().has_data() {
-        let (grad, x, target, marks) = (dense(grad)?, dense(x)?, dense(target)?, dense(marks)?);
-        let _reads = access::read(&[&grad, &x, &target, &marks])?;
-        with_float!(x.dtype(), "multilabel_margin_loss_backward_out_frame", T => {
-            // SAFETY: row-major operands of these dtypes, held shared; the result is fresh.
-            let (grad, x, target, marks, out) = unsafe {
-                (
-                    slice::<T>(&grad)?,
-                    slice::<T>(&x)?,
-                    slice::<i64>(&target)?,
-                    slice::<T>(&marks)?,
-                    slice_mut::<T>(&out)?,
-                )
-            };
-            let scale = if red == Reduction::Mean { n as f64 } else { 1.0 };
-            for i in 0..n as usize {
-                let row = i * c as usize..(i + 1) * c as usize;
-                let g = grad[if each { i } else { 0 }].wide() / scale;
-                multilabel_margin_backward(
-                    &x[row.clone()],
-                    &target[row.clone()],
-                    &marks[row.clone()],
-                    g,
-                    &mut out[row],
-                )
-                .map_err(bad_label)?;
-            }
-            Ok::<(), Error>(())
-        })?;
-    }
+    let mut out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
+    let (grad, x, target, marks) = (dense(grad)?, dense(x)?, dense(target)?, dense(marks)?);
+    launch::run(
+        &mut out,
+        [&grad, &x, &target, &marks],
+        |out, [grad, x, target, marks]| {
+            with_float!(x.dtype(), "multilabel_margin_loss_backward_out_frame", T => {
+                let (grad, x, target, marks, out) = (
+                        grad.slice::<T>()?,
+                        x.slice::<T>()?,
+                        target.slice::<i64>()?,
+                        marks.slice::<T>()?,
+                        out.slice::<T>()?,
+                    );
+                let scale = if red == Reduction::Mean { n as f64 } else { 1.0 };
+                for i in 0..n as usize {
+                    let row = i * c as usize..(i + 1) * c as usize;
+                    let g = grad[if each { i } else { 0 }].wide() / scale;
+                    multilabel_margin_backward(
+                        &x[row.clone()],
+                        &target[row.clone()],
+                        &marks[row.clone()],
+                        g,
+                        &mut out[row],
+                    )
+                    .map_err(bad_label)?;
+                }
+                Ok::<(), Error>(())
+            })
+        },
+    )?;
     Ok(out)
 }
 

@@ -29,16 +29,6 @@ impl Tensor {
         }
     }
 
-    /// The tensor as an operand of a kernel for real numbers, in its own shape.
-    ///
-    /// # Errors
-    /// The tensor is complex: kernels that move elements as bytes or have a complex form take [`Tensor::strided_any`].
-    #[inline]
-    pub(crate) fn strided(&self) -> Result<Strided<'_>> {
-        self.check_real()?;
-        self.strided_any()
-    }
-
     /// Refuses complex tensors.
     #[inline]
     pub(crate) fn check_real(&self) -> Result<()> {
@@ -53,38 +43,12 @@ impl Tensor {
 
     /// The tensor as a kernel operand, in its own shape, of any dtype.
     #[inline]
-    pub(crate) fn strided_any(&self) -> Result<Strided<'_>> {
+    pub(crate) fn strided(&self) -> Result<Strided<'_>> {
         Ok(Strided {
             ptr: self.data_ptr()?,
             dtype: self.dtype(),
             sizes: self.sizes(),
             strides: self.strides(),
-        })
-    }
-
-    /// [`Tensor::strided`] with other sizes and strides.
-    #[inline]
-    pub(crate) fn strided_as<'a>(
-        &self,
-        sizes: &'a [i64],
-        strides: &'a [i64],
-    ) -> Result<Strided<'a>> {
-        self.check_real()?;
-        self.strided_as_any(sizes, strides)
-    }
-
-    /// The tensor as a kernel operand of any dtype with other sizes and strides (broadcast, for instance).
-    #[inline]
-    pub(crate) fn strided_as_any<'a>(
-        &self,
-        sizes: &'a [i64],
-        strides: &'a [i64],
-    ) -> Result<Strided<'a>> {
-        Ok(Strided {
-            ptr: self.data_ptr()?,
-            dtype: self.dtype(),
-            sizes,
-            strides,
         })
     }
 }

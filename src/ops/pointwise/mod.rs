@@ -55,11 +55,6 @@ fn result_with_strides(
     Tensor::allocate(dtype, device, sizes, strides)
 }
 
-/// The operand's strides when read as `sizes`.
-pub(super) fn strides_as(t: &Tensor, sizes: &[i64]) -> Dims {
-    layout::broadcast_strides(t.sizes(), t.strides(), sizes)
-}
-
 pub(super) fn zeros(rank: usize) -> Dims {
     Dims::from_elem(0, rank)
 }
