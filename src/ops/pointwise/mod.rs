@@ -27,7 +27,7 @@ use super::common::{result_strides, result_strides_with_number};
 use super::copy;
 use crate::error::Result;
 use crate::tensor::Tensor;
-use straightline_catalog::{DType, Dims, layout};
+use straightline_catalog::{DType, Dims};
 
 /// A result tensor for element-wise operands, in PyTorch's layout.
 pub(super) fn result(sizes: Dims, dtype: DType, operands: &[&Tensor]) -> Result<Tensor> {
