@@ -107,7 +107,11 @@ fn place(out: &ViewMut<'_>) -> Option<placement::Place> {
     let bytes = layout::storage_bytes(out.dtype.size(), out.sizes, out.strides, 0);
     let plain = bytes > 0 && out.ptr.addr().is_multiple_of(out.dtype.size());
     let data = NonNull::new(out.ptr).filter(|_| plain)?;
-    Some((data, bytes))
+    Some(placement::Place {
+        data,
+        bytes,
+        dtype: out.dtype,
+    })
 }
 
 /// Brings a kernel's results to the plan's memory, unless they are there.

@@ -11,8 +11,11 @@ use super::structured::{Variant, arguments, schema_of};
 use super::{aten, copy};
 use crate::dispatch::{DispatchKey, Kernel, OperatorHandle, Value, hold_arguments};
 use crate::error::{Error, Result};
+use crate::ops::launch;
 use crate::tensor::Tensor;
 use crate::tensor::access::{self, Overlap, overlap};
+use crate::tensor::placement::Offer;
+use smallvec::SmallVec;
 use straightline_catalog::Op;
 use straightline_catalog::rules::{OutChecked, OutDtype, OutOverlap, OutRules, OutStrides};
 use straightline_catalog::schema::FunctionSchema;
@@ -93,6 +96,10 @@ pub(crate) fn of(functional: Op, rules: OutRules, key: DispatchKey) -> Kernel {
         check_in_place(schema, &args)?;
         let functional = functional.get()?;
         let mut results = functional_arguments(functional, schema, &args, dtype)?;
+        let offer = match way {
+            Way::Direct if key == DispatchKey::CPU => offer(functional, schema, &args),
+            _ => None,
+        };
         let called = match way {
             Way::Direct => functional.redispatch_boxed(keys, &mut results),
             Way::Composed => functional.call_boxed(&mut results),
@@ -101,7 +108,10 @@ pub(crate) fn of(functional: Op, rules: OutRules, key: DispatchKey) -> Kernel {
             OutChecked::Last => e,
             OutChecked::First => check_beside(dtype, schema, &args, &e).err().unwrap_or(e),
         })?;
-        let results: Vec<Tensor> = results.iter().flat_map(Value::tensors).cloned().collect();
+        let mut results: Vec<Tensor> = results.iter().flat_map(Value::tensors).cloned().collect();
+        if let Some(offer) = &offer {
+            settle(offer, schema, &args, &mut results)?;
+        }
         let mut results = results.iter();
         for (arg, value) in schema.args.iter().zip(&args).filter(|(a, _)| a.is_write()) {
             for to in value.tensors() {
@@ -124,6 +134,10 @@ pub(crate) fn of(functional: Op, rules: OutRules, key: DispatchKey) -> Kernel {
                     to.set_geometry(to.sizes(), result.strides(), to.storage_offset())?;
                 }
                 match arg.is_out() {
+                    true if is_computed_in(to, result) => {
+                        // counts as a write, as a copy would
+                        drop(to.write()?);
+                    }
                     true if makes_no_values(functional) => {
                         check_out(to, result, rules)?;
                         resize_output(to, result, rules.strides, way)?;
@@ -141,6 +155,50 @@ pub(crate) fn of(functional: Op, rules: OutRules, key: DispatchKey) -> Kernel {
         }
         Ok(())
     })
+}
+
+/// Offers the memory of each `out` to the kernel of the functional variant, so that nothing is copied. Not where it could
+/// fail once it has written: an `out` of a call that failed is as it was.
+fn offer(functional: OperatorHandle, schema: &FunctionSchema, args: &[Value]) -> Option<Offer> {
+    if makes_no_values(functional) || functional.tags().contains(&"may_fail") {
+        return None;
+    }
+    let of = |out: bool| {
+        let args = schema.args.iter().zip(args);
+        args.filter(move |(a, _)| a.is_out() == out)
+            .flat_map(|(_, v)| v.tensors())
+            .collect::<SmallVec<[&Tensor; 4]>>()
+    };
+    launch::offer(&of(true), &of(false))
+}
+
+/// Whether a result has been computed in the memory of its `out`.
+fn is_computed_in(out: &Tensor, result: &Tensor) -> bool {
+    let same = || matches!((out.data_ptr(), result.data_ptr()), (Ok(a), Ok(b)) if a == b);
+    out.numel() > 0
+        && out.dtype() == result.dtype()
+        && out.sizes() == result.sizes()
+        && out.is_contiguous()
+        && result.is_contiguous()
+        && same()
+}
+
+/// Takes results that lie in a place which is not theirs out of it, before anything is written.
+fn settle(
+    offer: &Offer,
+    schema: &FunctionSchema,
+    args: &[Value],
+    results: &mut [Tensor],
+) -> Result<()> {
+    offer.close();
+    let outs = schema.args.iter().zip(args).filter(|(a, _)| a.is_write());
+    let outs = outs.flat_map(|(_, v)| v.tensors());
+    for (out, result) in outs.zip(results) {
+        if offer.has_given(result.storage()) && !is_computed_in(out, result) {
+            *result = copy::clone_contiguous(result)?;
+        }
+    }
+    Ok(())
 }
 
 /// Of a call that failed because it is not implemented for a dtype: whether its `out` could have had the dtype that the

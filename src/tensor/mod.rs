@@ -240,7 +240,7 @@ impl Tensor {
             )));
         }
         let storage = match device.kind {
-            DeviceType::Cpu => Storage::allocate(bytes)?,
+            DeviceType::Cpu => Storage::allocate_for(dtype, bytes)?,
             DeviceType::Meta => Storage::without_data(bytes),
             _ => {
                 return Err(crate::Error::device(format!(
@@ -272,7 +272,7 @@ impl Tensor {
         let i = &*like.0;
         debug_assert!(like.is_contiguous() && i.device.is_cpu());
         let parts = Parts {
-            storage: Storage::allocate(like.numel() as usize * dtype.size())?,
+            storage: Storage::allocate_for(dtype, like.numel() as usize * dtype.size())?,
             dtype,
             device: Device::CPU,
             keys: keys_of(DeviceType::Cpu),

@@ -1,16 +1,22 @@
 //! Where the results of a kernel go: memory that its caller offers.
 //!
-//! A kernel allocates its results. A caller that has a place for them says so beforehand, by size, and the allocations of
-//! this thread take the places. Nothing is promised: a kernel may compute its result elsewhere, or use the place for
+//! A kernel allocates its results. A caller that has a place for them says so beforehand, by dtype and size, and the
+//! allocations of this thread take the places. Nothing is promised: a kernel may compute its result elsewhere, or use the place for
 //! something else on the way, so the caller looks where each result lies, and copies those that lie elsewhere.
 
 use super::storage::Storage;
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
+use straightline_catalog::DType;
 
-/// A place of so many bytes.
-pub(crate) type Place = (NonNull<u8>, usize);
+/// A place for so many bytes of elements of a dtype.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) data: NonNull<u8>,
+    pub(crate) bytes: usize,
+    pub(crate) dtype: DType,
+}
 
 #[derive(Default)]
 struct Offered {
@@ -67,17 +73,22 @@ impl Drop for Offer {
     }
 }
 
-/// A storage on a place of this size, if one is on offer.
+/// A storage on a place of this size for elements of this dtype, if one is on offer.
 #[inline(always)]
-pub(super) fn take(bytes: usize) -> Option<Storage> {
-    if ANY.get() { take_place(bytes) } else { None }
+pub(super) fn take(dtype: DType, bytes: usize) -> Option<Storage> {
+    if ANY.get() {
+        take_place(dtype, bytes)
+    } else {
+        None
+    }
 }
 
 #[cold]
-fn take_place(bytes: usize) -> Option<Storage> {
+fn take_place(dtype: DType, bytes: usize) -> Option<Storage> {
     OFFERED.with_borrow_mut(|offered| {
-        let at = offered.places.iter().position(|(_, n)| *n == bytes)?;
-        let (place, _) = offered.places[at];
+        let fits = |p: &Place| p.bytes == bytes && p.dtype == dtype;
+        let at = offered.places.iter().position(fits)?;
+        let place = offered.places[at].data;
         // SAFETY: as promised to `Offer::new`; dropping the offer reclaims what was taken.
         let storage = unsafe { Storage::lend(place, bytes) }.ok()?;
         offered.places.remove(at);
@@ -91,13 +102,23 @@ mod tests {
     use super::*;
     use crate::tensor::Tensor;
 
+    fn floats(data: NonNull<u8>) -> Place {
+        Place {
+            data,
+            bytes: 4000,
+            dtype: DType::F32,
+        }
+    }
+
     #[test]
     fn a_place_is_given_once_and_taken_back() {
         let mut memory = vec![0f32; 1000];
         let place = NonNull::new(memory.as_mut_ptr()).unwrap().cast();
         // SAFETY: the vector is looked at again after the offer.
-        let offer = unsafe { Offer::new([(place, 4000)]) };
+        let offer = unsafe { Offer::new([floats(place)]) };
         let make = |n: i64| Tensor::full([n], 2.5).unwrap();
+        let of_another_dtype = Tensor::full([1000], 1i32).unwrap();
+        assert!(!offer.has_given(of_another_dtype.storage()));
         let other = make(999);
         assert!(!offer.has_given(other.storage()));
         let kept = make(1000);
@@ -120,7 +141,7 @@ mod tests {
         let mut memory = vec![0f32; 1000];
         let place = NonNull::new(memory.as_mut_ptr()).unwrap().cast();
         // SAFETY: the vector is looked at again after the offer.
-        let offer = unsafe { Offer::new([(place, 4000)]) };
+        let offer = unsafe { Offer::new([floats(place)]) };
         let y = crate::ops::aten::cumsum(&x, 1, None).unwrap();
         assert_eq!(y.data_ptr().unwrap(), place.as_ptr());
         drop((y, offer));

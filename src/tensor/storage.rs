@@ -21,6 +21,7 @@ use smallvec::SmallVec;
 use std::cell::UnsafeCell;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use straightline_catalog::DType;
 use straightline_runtime::memory::{
     Block, allocate, asymmetric_fences, give_cell, guard, take_cell,
 };
@@ -129,13 +130,19 @@ impl Storage {
         Storage::inline(bytes)
     }
 
-    /// Fresh data in a block of their own, or in the place that is offered to them.
-    fn apart(bytes: usize) -> Result<Storage> {
+    /// Fresh memory for elements of a dtype, or the place that is offered to them.
+    #[inline]
+    pub(crate) fn allocate_for(dtype: DType, bytes: usize) -> Result<Storage> {
         if bytes > INLINE
-            && let Some(placed) = placement::take(bytes)
+            && let Some(placed) = placement::take(dtype, bytes)
         {
             return Ok(placed);
         }
+        Storage::allocate(bytes)
+    }
+
+    /// Fresh data in a block of their own.
+    fn apart(bytes: usize) -> Result<Storage> {
         let block = allocate(bytes)?;
         let data = block.as_ptr();
         Storage::with(bytes, data, Some(block))
@@ -319,7 +326,7 @@ impl Storage {
     }
 
     /// Whether this thread has it, in whatever way.
-    pub(super) fn is_held(&self) -> bool {
+    pub(crate) fn is_held(&self) -> bool {
         self.0.borrow.mine(this_thread()).is_some()
     }
 
