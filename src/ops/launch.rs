@@ -540,11 +540,14 @@ mod tests {
 
     #[test]
     fn an_out_of_a_failed_call_is_as_it_was() {
-        let x = crate::ops::copy::to_dtype(&numbers(&[40, 50]), DType::F64).unwrap();
-        let y = Tensor::full([40], 3.0f64).unwrap();
+        let doubles = |t: &Tensor| crate::ops::copy::to_dtype(t, DType::F64).unwrap();
+        let (x, y) = (
+            doubles(&numbers(&[400, 5])),
+            doubles(&Tensor::full([400], 3.0).unwrap()),
+        );
         // the result is of i64, which is as long
         assert!(aten::argmax_out(&x, Some(1), false, &y).is_err());
-        assert_eq!(y.to_vec::<f64>().unwrap(), vec![3.0; 40]);
+        assert_eq!(y.to_vec::<f64>().unwrap(), vec![3.0; 400]);
     }
 
     #[test]
