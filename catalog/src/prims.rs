@@ -19,6 +19,78 @@ pub enum Class {
     Truth,
 }
 
+/// The table of the functions of one value: gives its rows to a macro.
+///
+/// A row is `Variant name Class cost body [operators]`. The body is `built` where `runtime/src/cpu/math/functions` has a
+/// function of that name, from which eager kernels and generated code both come; `own` where an instruction does it, or
+/// where each dtype has a way of its own.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! unary_functions {
+    ($then:ident! $($before:tt)*) => {
+        $then! { $($before)*
+            Neg neg Number 1 own [neg];
+            Abs abs Number 1 own [abs];
+            Sign sign Number 2 built [sign];
+            Sqrt sqrt Float 4 own [sqrt];
+            Rsqrt rsqrt Float 6 built [rsqrt];
+            Reciprocal reciprocal Float 4 built [reciprocal];
+            Exp exp Float 10 built [exp];
+            Exp2 exp2 Float 10 built [exp2];
+            Expm1 expm1 Float 14 built [expm1];
+            Log log Float 14 built [log];
+            Log2 log2 Float 14 built [log2];
+            Log10 log10 Float 14 built [log10];
+            Log1p log1p Float 14 built [log1p];
+            Sin sin Float 14 built [sin];
+            Cos cos Float 14 built [cos];
+            Tan tan Float 18 built [tan];
+            Asin asin Float 18 built [asin];
+            Acos acos Float 18 built [acos];
+            Atan atan Float 18 built [atan];
+            Sinh sinh Float 18 built [sinh];
+            Cosh cosh Float 18 built [cosh];
+            Asinh asinh Float 18 built [asinh];
+            Acosh acosh Float 18 built [acosh];
+            Atanh atanh Float 18 built [atanh];
+            Tanh tanh Float 14 built [tanh];
+            Sigmoid sigmoid Float 10 built [sigmoid];
+            Erf erf Float 18 built [erf];
+            Erfc erfc Float 18 built [erfc];
+            Floor floor Number 1 own [floor];
+            Ceil ceil Number 1 own [ceil];
+            /// Half to even.
+            Round round Number 1 own [round];
+            Trunc trunc Number 1 own [trunc];
+            /// Floats only.
+            IsNan is_nan Truth 1 own [isnan];
+            /// Floats only.
+            IsInf is_inf Truth 1 own [isinf];
+            /// `x == 0`.
+            LogicalNot logical_not Truth 1 own [logical_not];
+            /// Integers: bits; `bool`: logical.
+            BitwiseNot bitwise_not Bits 1 own [bitwise_not];
+            Relu relu Number 1 own [relu];
+            /// `0.5 x (1 + erf(x / sqrt 2))`.
+            GeluErf gelu_erf Number 18 built [gelu];
+            /// The tanh approximation.
+            GeluTanh gelu_tanh Number 18 built [];
+            Silu silu Float 10 built [silu];
+        }
+    };
+}
+
+macro_rules! unary {
+    ($($(#[$of:meta])* $variant:ident $text:ident $class:ident $cost:literal $body:ident [$($op:ident),*];)*) => {
+        prims! {
+            /// Functions of one value. Those of floats follow IEEE 754 and PyTorch (NaN propagates).
+            UnaryOp {
+                $($(#[$of])* $variant $text $class $cost [$($op),*];)*
+            }
+        }
+    };
+}
+
 macro_rules! prims {
     ($($(#[$doc:meta])* $name:ident {
         $($(#[$of:meta])* $variant:ident $text:ident $class:ident $cost:literal [$($op:ident),*];)*
@@ -63,58 +135,9 @@ macro_rules! prims {
     )*};
 }
 
-prims! {
-    /// Functions of one value. Those of floats follow IEEE 754 and PyTorch (NaN propagates).
-    UnaryOp {
-        Neg neg Number 1 [neg];
-        Abs abs Number 1 [abs];
-        Sign sign Number 2 [sign];
-        Sqrt sqrt Float 4 [sqrt];
-        Rsqrt rsqrt Float 6 [rsqrt];
-        Reciprocal reciprocal Float 4 [reciprocal];
-        Exp exp Float 10 [exp];
-        Exp2 exp2 Float 10 [exp2];
-        Expm1 expm1 Float 14 [expm1];
-        Log log Float 14 [log];
-        Log2 log2 Float 14 [log2];
-        Log10 log10 Float 14 [log10];
-        Log1p log1p Float 14 [log1p];
-        Sin sin Float 14 [sin];
-        Cos cos Float 14 [cos];
-        Tan tan Float 18 [tan];
-        Asin asin Float 18 [asin];
-        Acos acos Float 18 [acos];
-        Atan atan Float 18 [atan];
-        Sinh sinh Float 18 [sinh];
-        Cosh cosh Float 18 [cosh];
-        Asinh asinh Float 18 [asinh];
-        Acosh acosh Float 18 [acosh];
-        Atanh atanh Float 18 [atanh];
-        Tanh tanh Float 14 [tanh];
-        Sigmoid sigmoid Float 10 [sigmoid];
-        Erf erf Float 18 [erf];
-        Erfc erfc Float 18 [erfc];
-        Floor floor Number 1 [floor];
-        Ceil ceil Number 1 [ceil];
-        /// Half to even.
-        Round round Number 1 [round];
-        Trunc trunc Number 1 [trunc];
-        /// Floats only.
-        IsNan is_nan Truth 1 [isnan];
-        /// Floats only.
-        IsInf is_inf Truth 1 [isinf];
-        /// `x == 0`.
-        LogicalNot logical_not Truth 1 [logical_not];
-        /// Integers: bits; `bool`: logical.
-        BitwiseNot bitwise_not Bits 1 [bitwise_not];
-        Relu relu Number 1 [relu];
-        /// `0.5 x (1 + erf(x / sqrt 2))`.
-        GeluErf gelu_erf Number 18 [gelu];
-        /// The tanh approximation.
-        GeluTanh gelu_tanh Number 18 [];
-        Silu silu Float 10 [silu];
-    }
+unary_functions!(unary!);
 
+prims! {
     /// Functions of two values of one dtype, which the result has.
     BinaryOp {
         Add add Number 1 [add_Tensor, add_Scalar];
@@ -123,7 +146,7 @@ prims! {
         /// Floats: IEEE division. Integers never get here (true division converts to floats first).
         Div div Float 4 [div_Tensor, div_Scalar];
         /// `div(rounding_mode="floor")`; integer division by zero is reported by the kernel.
-        FloorDiv floor_div Number 4 [div_Tensor_mode, div_Scalar_mode];
+        FloorDiv floor_div Number 14 [div_Tensor_mode, div_Scalar_mode];
         /// `div(rounding_mode="trunc")`.
         TruncDiv trunc_div Number 4 [];
         /// Sign of the dividend (C `fmod`).

@@ -1,11 +1,8 @@
 //! What is known about a kernel before a line of it is emitted: invariant values, address shapes, unrolling.
 
-use super::arith::unary_cost;
 use smallvec::SmallVec;
 use straightline_passes::ir::DType;
-use straightline_passes::schedule::loops::{
-    AxisId, BinaryOp, Index, Kernel, Mem, Op, Stage, Val, Vectorize,
-};
+use straightline_passes::schedule::loops::{AxisId, Index, Kernel, Mem, Op, Stage, Val, Vectorize};
 
 /// Where a set of accesses points: one address is kept for all accesses that differ in their constant only.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -178,15 +175,14 @@ impl KernelFacts {
     }
 }
 
+/// A rough number of instructions, for the choice of unrolling.
 fn cost(op: &Op, dtype: DType) -> u32 {
     let base = match op {
-        Op::Unary(u, _) => unary_cost(*u),
-        Op::Binary(b, ..) => match b {
-            BinaryOp::Pow | BinaryOp::Atan2 | BinaryOp::Fmod | BinaryOp::Remainder => 25,
-            BinaryOp::FloorDiv => 30,
-            BinaryOp::TruncDiv | BinaryOp::ShiftLeft | BinaryOp::ShiftRight => 8,
-            _ => 1,
-        },
+        // a call of a built function is about as many instructions as its work, and as much again
+        Op::Unary(u, _) if u.cost() > 6 => 2 * u.cost(),
+        Op::Binary(b, ..) if b.cost() > 6 => 2 * b.cost(),
+        Op::Unary(u, _) => u.cost().div_ceil(2),
+        Op::Binary(b, ..) => b.cost().div_ceil(2),
         Op::CheckIndex { .. } => 10,
         Op::Const(_) => 0,
         _ => 1,

@@ -12,49 +12,6 @@ use straightline_passes::schedule::loops::{BinaryOp, CompareOp, ReduceOp, UnaryO
 /// Code that runs when an integer divisor is zero; given the truth value of that.
 pub(crate) type OnZero<'c, 'a, 'f> = dyn FnMut(&mut Emit<'a, 'f>, Value) + 'c;
 
-pub(crate) fn math_function(op: UnaryOp) -> Option<Fn1> {
-    Some(match op {
-        UnaryOp::Rsqrt => Fn1::Rsqrt,
-        UnaryOp::Reciprocal => Fn1::Reciprocal,
-        UnaryOp::Sign => Fn1::Sign,
-        UnaryOp::Exp => Fn1::Exp,
-        UnaryOp::Exp2 => Fn1::Exp2,
-        UnaryOp::Expm1 => Fn1::Expm1,
-        UnaryOp::Log => Fn1::Log,
-        UnaryOp::Log2 => Fn1::Log2,
-        UnaryOp::Log10 => Fn1::Log10,
-        UnaryOp::Log1p => Fn1::Log1p,
-        UnaryOp::Sin => Fn1::Sin,
-        UnaryOp::Cos => Fn1::Cos,
-        UnaryOp::Tan => Fn1::Tan,
-        UnaryOp::Asin => Fn1::Asin,
-        UnaryOp::Acos => Fn1::Acos,
-        UnaryOp::Atan => Fn1::Atan,
-        UnaryOp::Sinh => Fn1::Sinh,
-        UnaryOp::Cosh => Fn1::Cosh,
-        UnaryOp::Asinh => Fn1::Asinh,
-        UnaryOp::Acosh => Fn1::Acosh,
-        UnaryOp::Atanh => Fn1::Atanh,
-        UnaryOp::Tanh => Fn1::Tanh,
-        UnaryOp::Sigmoid => Fn1::Sigmoid,
-        UnaryOp::Erf => Fn1::Erf,
-        UnaryOp::Erfc => Fn1::Erfc,
-        UnaryOp::GeluErf => Fn1::GeluErf,
-        UnaryOp::GeluTanh => Fn1::GeluTanh,
-        UnaryOp::Silu => Fn1::Silu,
-        _ => return None,
-    })
-}
-
-/// A rough number of instructions, for the choice of unrolling.
-pub(crate) fn unary_cost(op: UnaryOp) -> u32 {
-    match op {
-        UnaryOp::Rsqrt | UnaryOp::Reciprocal | UnaryOp::Sign => 3,
-        _ if math_function(op).is_some() => 25,
-        _ => 1,
-    }
-}
-
 extern "C" fn int_pow(base: i64, exponent: i64) -> i64 {
     // PyTorch: a negative exponent gives 0, except for the bases 1 and -1
     if exponent < 0 {
@@ -107,7 +64,7 @@ impl<'a, 'f> Emit<'a, 'f> {
             what: format!("{op:?} on {dtype}"),
         };
         if v.kind.float() {
-            if let Some(f) = math_function(op) {
+            if let Some(f) = Fn1::of(op) {
                 let r = self.record(v, |p, x| f.build(p, x));
                 return Ok(self.wrap(r, dtype));
             }

@@ -366,14 +366,7 @@ fn unary(op: UnaryOp, v: Scalar, d: DType) -> Scalar {
                 UnaryOp::IsNan => return Scalar::Bool(x.is_nan()),
                 UnaryOp::IsInf => return Scalar::Bool(x.is_infinite()),
                 UnaryOp::LogicalNot => return Scalar::Bool(x == 0.0),
-                op => {
-                    let name = format!("{op:?}");
-                    let f = Fn1::ALL
-                        .iter()
-                        .find(|f| format!("{f:?}") == name)
-                        .expect("a math function");
-                    float1(*f, x, d)
-                }
+                op => float1(Fn1::of(op).expect("a math function"), x, d),
             };
             Scalar::Float(f).cast(d)
         }

@@ -234,52 +234,32 @@ fn floor_div<P: Prims>(p: &mut P, a: P::F, b: P::F) -> P::F {
     p.select(divisible, r, quotient)
 }
 
-/// Rows over `f32` (also for widened half types) or `f64`.
-pub(super) fn unary_row(op: UnaryOp, dtype: DType) -> Option<Row1> {
-    let d = dtype == DType::F64;
-    Some(match op {
-        UnaryOp::Neg => float1!(d, |p, x| p.neg(x)),
-        UnaryOp::Abs => float1!(d, |p, x| p.abs(x)),
-        UnaryOp::Sign => float1!(d, |p, x| f::sign(p, x)),
-        UnaryOp::Sqrt => float1!(d, |p, x| p.sqrt(x)),
-        UnaryOp::Rsqrt => float1!(d, |p, x| f::rsqrt(p, x)),
-        UnaryOp::Reciprocal => float1!(d, |p, x| f::reciprocal(p, x)),
-        UnaryOp::Exp => float1!(d, |p, x| f::exp(p, x)),
-        UnaryOp::Exp2 => float1!(d, |p, x| f::exp2(p, x)),
-        UnaryOp::Expm1 => float1!(d, |p, x| f::expm1(p, x)),
-        UnaryOp::Log => float1!(d, |p, x| f::log(p, x)),
-        UnaryOp::Log2 => float1!(d, |p, x| f::log2(p, x)),
-        UnaryOp::Log10 => float1!(d, |p, x| f::log10(p, x)),
-        UnaryOp::Log1p => float1!(d, |p, x| f::log1p(p, x)),
-        UnaryOp::Sin => float1!(d, |p, x| f::sin(p, x)),
-        UnaryOp::Cos => float1!(d, |p, x| f::cos(p, x)),
-        UnaryOp::Tan => float1!(d, |p, x| f::tan(p, x)),
-        UnaryOp::Asin => float1!(d, |p, x| f::asin(p, x)),
-        UnaryOp::Acos => float1!(d, |p, x| f::acos(p, x)),
-        UnaryOp::Atan => float1!(d, |p, x| f::atan(p, x)),
-        UnaryOp::Sinh => float1!(d, |p, x| f::sinh(p, x)),
-        UnaryOp::Cosh => float1!(d, |p, x| f::cosh(p, x)),
-        UnaryOp::Asinh => float1!(d, |p, x| f::asinh(p, x)),
-        UnaryOp::Acosh => float1!(d, |p, x| f::acosh(p, x)),
-        UnaryOp::Atanh => float1!(d, |p, x| f::atanh(p, x)),
-        UnaryOp::Tanh => float1!(d, |p, x| f::tanh(p, x)),
-        UnaryOp::Sigmoid => float1!(d, |p, x| f::sigmoid(p, x)),
-        UnaryOp::Erf => float1!(d, |p, x| f::erf(p, x)),
-        UnaryOp::Erfc => float1!(d, |p, x| f::erfc(p, x)),
-        UnaryOp::Floor => float1!(d, |p, x| p.floor(x)),
-        UnaryOp::Ceil => float1!(d, |p, x| p.ceil(x)),
-        UnaryOp::Round => float1!(d, |p, x| p.round_even(x)),
-        UnaryOp::Trunc => float1!(d, |p, x| p.trunc(x)),
-        UnaryOp::Relu => float1!(d, |p, x| {
-            let zero = p.f(0.0);
-            f::maximum(p, x, zero)
-        }),
-        UnaryOp::GeluErf => float1!(d, |p, x| f::gelu_erf(p, x)),
-        UnaryOp::GeluTanh => float1!(d, |p, x| f::gelu_tanh(p, x)),
-        UnaryOp::Silu => float1!(d, |p, x| f::silu(p, x)),
-        UnaryOp::IsNan | UnaryOp::IsInf | UnaryOp::LogicalNot | UnaryOp::BitwiseNot => return None,
-    })
+macro_rules! unary_rows {
+    ($($variant:ident $function:ident,)*) => {
+        /// Rows over `f32` (also for widened half types) or `f64`.
+        pub(super) fn unary_row(op: UnaryOp, dtype: DType) -> Option<Row1> {
+            let d = dtype == DType::F64;
+            Some(match op {
+                $(UnaryOp::$variant => float1!(d, |p, x| f::$function(p, x)),)*
+                UnaryOp::Neg => float1!(d, |p, x| p.neg(x)),
+                UnaryOp::Abs => float1!(d, |p, x| p.abs(x)),
+                UnaryOp::Sqrt => float1!(d, |p, x| p.sqrt(x)),
+                UnaryOp::Floor => float1!(d, |p, x| p.floor(x)),
+                UnaryOp::Ceil => float1!(d, |p, x| p.ceil(x)),
+                UnaryOp::Round => float1!(d, |p, x| p.round_even(x)),
+                UnaryOp::Trunc => float1!(d, |p, x| p.trunc(x)),
+                UnaryOp::Relu => float1!(d, |p, x| {
+                    let zero = p.f(0.0);
+                    f::maximum(p, x, zero)
+                }),
+                UnaryOp::IsNan | UnaryOp::IsInf | UnaryOp::LogicalNot | UnaryOp::BitwiseNot => {
+                    return None;
+                }
+            })
+        }
+    };
 }
+f::built_functions!(unary_rows!);
 
 /// Rows over two operands; [`is_long`] ones take no scalar operands.
 pub(super) fn binary_row(op: BinaryOp, dtype: DType) -> Option<Row2> {

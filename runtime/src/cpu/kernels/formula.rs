@@ -8,7 +8,7 @@ use super::half;
 use super::integer::{self, Row1, Row2};
 use super::nest::Nest;
 use super::operand::{In, Out, apart, ask};
-use super::pointwise::{binary_cost, binary_row, select_row, unary_cost, unary_row};
+use super::pointwise::{binary_row, select_row, unary_row};
 use super::tile::{Form, TILE, load, move_elements, store};
 use super::{KernelError, Strided, copy, float};
 use smallvec::SmallVec;
@@ -250,7 +250,7 @@ impl Planner<'_> {
                 }
                 Op::Unary(op, a) => {
                     let dtype = program.inst(a).dtype;
-                    self.plan.cost += unary_cost(op);
+                    self.plan.cost += op.cost() as usize;
                     let tests = matches!(op, UnaryOp::IsNan | UnaryOp::IsInf | UnaryOp::LogicalNot);
                     let row = match tests {
                         true => integer::test_row(op, dtype)
@@ -260,7 +260,7 @@ impl Planner<'_> {
                     (Run::One(row), [a; 3])
                 }
                 Op::Binary(op, a, b) => {
-                    self.plan.cost += binary_cost(op);
+                    self.plan.cost += op.cost() as usize;
                     (Run::Two(binary_row(op, inst.dtype)?), [a, b, b])
                 }
                 Op::Compare(op, a, b) => {

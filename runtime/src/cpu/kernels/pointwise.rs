@@ -9,36 +9,6 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::{BinaryOp, CompareOp, UnaryOp};
 
-/// The work of one element, as a multiple of an addition.
-pub(super) fn unary_cost(op: UnaryOp) -> usize {
-    match op {
-        UnaryOp::Neg
-        | UnaryOp::Abs
-        | UnaryOp::Sign
-        | UnaryOp::Floor
-        | UnaryOp::Ceil
-        | UnaryOp::Round => 1,
-        UnaryOp::Trunc
-        | UnaryOp::IsNan
-        | UnaryOp::IsInf
-        | UnaryOp::LogicalNot
-        | UnaryOp::BitwiseNot => 1,
-        UnaryOp::Relu => 1,
-        UnaryOp::Sqrt | UnaryOp::Reciprocal => 2,
-        UnaryOp::Rsqrt => 4,
-        UnaryOp::Exp | UnaryOp::Exp2 | UnaryOp::Log | UnaryOp::Log2 | UnaryOp::Log10 => 6,
-        _ => 10,
-    }
-}
-
-pub(super) fn binary_cost(op: BinaryOp) -> usize {
-    match op {
-        BinaryOp::Div | BinaryOp::TruncDiv => 2,
-        _ if float::is_long(op) => 32,
-        _ => 1,
-    }
-}
-
 pub(super) fn unary_row(op: UnaryOp, dtype: DType) -> Result<Row1, KernelError> {
     if dtype.is_floating() {
         float::unary_row(op, dtype)
@@ -76,7 +46,7 @@ pub fn unary(op: UnaryOp, out: Out<'_>, a: In<'_>) -> Result<(), KernelError> {
     let forms = [Form::arithmetic(out.dtype), Form::arithmetic(a.dtype)];
     // SAFETY: as promised by the caller; the row kernel is that of the forms' types.
     unsafe {
-        pointwise(&[out, a], forms, false, unary_cost(op), &|p, n, _| {
+        pointwise(&[out, a], forms, false, op.cost() as usize, &|p, n, _| {
             row(p[0], p[1], n)
         });
     }
@@ -104,7 +74,7 @@ pub fn binary(op: BinaryOp, out: Out<'_>, a: In<'_>, b: In<'_>) -> Result<(), Ke
             &[out, a, b],
             [form; 3],
             keep,
-            binary_cost(op),
+            op.cost() as usize,
             &|p, n, mask| {
                 if !row(p[0], p[1], p[2], n, mask) {
                     fault.store(true, Relaxed);

@@ -5,8 +5,7 @@ use super::Strip;
 use super::ir::{Body, Fold, Inst, Node, predicate};
 use super::lower::{MAX_STREAMS, Shape, lower};
 use crate::cpu::jit::analyse::StageFacts;
-use crate::cpu::jit::arith::math_function;
-use crate::cpu::math::{Fn2, Prims};
+use crate::cpu::math::{Fn1, Fn2, Prims};
 use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::{
     AxisId, BinaryOp, CompareOp, Index, Kernel, Mem, Op, ReduceOp, Stage, UnaryOp, Val, Vectorize,
@@ -287,7 +286,7 @@ impl Translate<'_> {
 
     fn unary(&mut self, op: UnaryOp, x: Node) -> Option<Node> {
         let b = &mut self.body;
-        if let Some(f) = math_function(op) {
+        if let Some(f) = Fn1::of(op) {
             return Some(f.build(b, x));
         }
         Some(match op {

@@ -68,10 +68,6 @@ pub fn sign<P: Prims>(p: &mut P, x: P::F) -> P::F {
 
 /// The nearest integral value, ties to even.
 #[inline(always)]
-pub fn round<P: Prims>(p: &mut P, x: P::F) -> P::F {
-    p.round_even(x)
-}
-
 /// The magnitude of `x` with the sign of `y`.
 #[inline(always)]
 pub fn copysign<P: Prims>(p: &mut P, x: P::F, y: P::F) -> P::F {

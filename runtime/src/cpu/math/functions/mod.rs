@@ -17,18 +17,17 @@ mod log;
 mod tests;
 mod trig;
 
-pub use activation::{gelu_erf, gelu_tanh, silu};
-pub use elementary::{
-    copysign, fmod, maximum, minimum, pow, reciprocal, remainder, round, rsqrt, sign,
-};
-pub use erf::{erf, erfc};
-pub use exp::{exp, exp2, expm1, sigmoid};
-pub use hyperbolic::{acosh, asinh, atanh, cosh, sinh, tanh};
-pub use inverse_trig::{acos, asin, atan, atan2};
-pub use log::{log, log1p, log2, log10};
-pub use trig::{cos, sin, tan};
+pub use activation::*;
+pub use elementary::*;
+pub use erf::*;
+pub use exp::*;
+pub use hyperbolic::*;
+pub use inverse_trig::*;
+pub use log::*;
+pub use trig::*;
 
 use super::Prims;
+use straightline_passes::ir::prims::UnaryOp;
 
 macro_rules! named {
     ($(#[$doc:meta])* $name:ident [$p:ident $($arg:ident)+] $call:tt { $($variant:ident $function:ident),+ $(,)? }) => {
@@ -63,40 +62,41 @@ macro_rules! named {
     };
 }
 
-named! {
-    /// A function of one argument.
-    Fn1 [p x] (p, x) {
-        Exp exp,
-        Exp2 exp2,
-        Expm1 expm1,
-        Log log,
-        Log2 log2,
-        Log10 log10,
-        Log1p log1p,
-        Tanh tanh,
-        Sigmoid sigmoid,
-        Erf erf,
-        Erfc erfc,
-        Sin sin,
-        Cos cos,
-        Tan tan,
-        Asin asin,
-        Acos acos,
-        Atan atan,
-        Sinh sinh,
-        Cosh cosh,
-        Asinh asinh,
-        Acosh acosh,
-        Atanh atanh,
-        Rsqrt rsqrt,
-        Reciprocal reciprocal,
-        GeluErf gelu_erf,
-        GeluTanh gelu_tanh,
-        Silu silu,
-        Sign sign,
-        Round round,
-    }
+/// Keeps the rows of the table whose bodies are here.
+macro_rules! built {
+    ($d:tt [$($done:tt)*] $(#[$of:meta])* $variant:ident $text:ident $class:ident $cost:literal built [$($op:ident),*]; $($rest:tt)*) => {
+        built! { $d [$($done)* $variant $text,] $($rest)* }
+    };
+    ($d:tt [$($done:tt)*] $(#[$of:meta])* $variant:ident $text:ident $class:ident $cost:literal own [$($op:ident),*]; $($rest:tt)*) => {
+        built! { $d [$($done)*] $($rest)* }
+    };
+    ($d:tt [$($variant:ident $function:ident,)*]) => {
+        named! {
+            /// A function of one argument.
+            Fn1 [p x] (p, x) { $($variant $function),* }
+        }
+
+        impl Fn1 {
+            /// The function of this name; `None` of those that an instruction computes.
+            pub fn of(op: UnaryOp) -> Option<Fn1> {
+                match op {
+                    $(UnaryOp::$variant => Some(Fn1::$variant),)*
+                    _ => None,
+                }
+            }
+        }
+
+        /// Gives the functions to a macro: `Variant function, ...`.
+        macro_rules! built_functions {
+            ($then:ident! $d($d before:tt)*) => {
+                $then! { $d($d before)* $($variant $function,)* }
+            };
+        }
+        pub(crate) use built_functions;
+    };
 }
+
+straightline_passes::ir::unary_functions!(built! $ []);
 
 named! {
     /// A function of two arguments.
