@@ -1,10 +1,6 @@
 //! Makes the module `ops::aten` of the catalogue's entries: a typed, documented wrapper for each operator, and the table that
 //! registers them all.
 
-#[allow(dead_code, unreachable_pub, reason = "shared with the crate")]
-#[path = "src/dispatch/key.rs"]
-mod key;
-
 #[path = "build/kernels.rs"]
 mod kernels;
 #[path = "build/op.rs"]
@@ -19,7 +15,6 @@ use straightline_catalog::entry::{ENTRIES, Entry};
 fn main() -> ExitCode {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=build");
-    println!("cargo::rerun-if-changed=src/dispatch/key.rs");
     match generate() {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {

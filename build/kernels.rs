@@ -1,6 +1,6 @@
 //! The kernels that the entries of the catalogue name.
 
-use crate::key::DispatchKey;
+use straightline_catalog::DispatchKey;
 use straightline_catalog::entry::Entry;
 use straightline_catalog::schema::FunctionSchema;
 

@@ -17,9 +17,9 @@
 //! | `T?` | `Option<..>` of the above | |
 //! | no return, several returns | | `()`, a tuple |
 
-use super::keyset::DispatchKeySet;
 use super::value::{Stack, Value};
 use crate::tensor::{Generator, Tensor};
+use straightline_catalog::keyset::DispatchKeySet;
 use straightline_catalog::schema::SchemaType;
 use straightline_catalog::{DType, Device, Layout, MemoryFormat, QScheme, Scalar};
 

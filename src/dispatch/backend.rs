@@ -3,8 +3,8 @@
 //! `PrivateUse1`, `PrivateUse2` and `PrivateUse3` are backends that this crate has no kernels for:
 //! keys, tables and tensors are ready for them. `PrivateUse1` can be given a name of its own.
 
-use super::key::DispatchKey;
 use straightline_catalog::device;
+use straightline_catalog::key::DispatchKey;
 
 pub use device::RenameBackendError;
 

@@ -2,9 +2,9 @@
 
 use super::error::DispatchError;
 use super::kernel::Kernel;
-use super::key::DispatchKey as K;
 use super::library::Library;
 use crate::Result;
+use straightline_catalog::key::DispatchKey as K;
 
 /// Keys that every operator falls through unless it has a kernel there: those at which c10 has a
 /// fallback that does nothing, or, at the autograd keys, one that only warns in a backward pass.

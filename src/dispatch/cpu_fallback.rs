@@ -2,8 +2,6 @@
 
 use super::error::DispatchError;
 use super::kernel::Kernel;
-use super::key::DispatchKey;
-use super::keyset::DispatchKeySet;
 use super::operator::OperatorHandle;
 use super::tls::ExcludeGuard;
 use super::value::{Stack, Value};
@@ -12,6 +10,8 @@ use super::wrapped_views::is_reshape;
 use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::Tensor;
+use straightline_catalog::key::DispatchKey;
+use straightline_catalog::keyset::DispatchKeySet;
 use straightline_catalog::schema::FunctionSchema;
 use straightline_catalog::{Device, Op, layout};
 

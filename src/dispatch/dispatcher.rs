@@ -2,8 +2,6 @@
 
 use super::error::{DispatchError, Site};
 use super::kernel::Kernel;
-use super::key::{BackendComponent, DispatchKey};
-use super::keyset::{DispatchKeySet, NUM_RUNTIME_ENTRIES};
 use super::listener::{self, Listener, Listeners, RegistrationEvent};
 use super::operator::{Definition, OperatorEntry, OperatorHandle, Record, not_found};
 use super::table::Layouts;
@@ -14,6 +12,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Once, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use straightline_catalog::Op;
+use straightline_catalog::key::{BackendComponent, DispatchKey};
+use straightline_catalog::keyset::{DispatchKeySet, NUM_RUNTIME_ENTRIES};
 use straightline_catalog::schema::{FunctionSchema, OperatorName};
 
 /// The fallback of each slot.

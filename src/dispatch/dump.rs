@@ -1,10 +1,10 @@
 //! What is registered, in c10's text formats.
 
 use super::dispatcher::{all_operators, dispatcher};
-use super::key::DispatchKey;
 use super::operator::OperatorHandle;
 use super::table::{Layouts, Provenance, Registered, SLOTS};
 use std::fmt::Write;
+use straightline_catalog::key::DispatchKey;
 
 /// The registrations of an operator: its schema and each kernel with its place, newest first at
 /// each key. Fallbacks are not shown.

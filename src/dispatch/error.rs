@@ -1,9 +1,9 @@
 //! What the dispatcher refuses, and why.
 
-use super::key::DispatchKey;
-use super::keyset::DispatchKeySet;
 use std::fmt;
 use straightline_catalog::Device;
+use straightline_catalog::key::DispatchKey;
+use straightline_catalog::keyset::DispatchKeySet;
 use straightline_catalog::schema::{SchemaMismatch, SchemaParseError};
 
 /// A place in the source where something was registered.

@@ -2,7 +2,6 @@
 
 use super::arg::{Arg, Ret};
 use super::error::DispatchError;
-use super::keyset::DispatchKeySet;
 use super::operator::OperatorHandle;
 use super::value::{Stack, Value};
 use super::whole::Whole;
@@ -12,6 +11,7 @@ use std::any::TypeId;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use straightline_catalog::keyset::DispatchKeySet;
 use straightline_catalog::schema::{FunctionSchema, SchemaType};
 
 /// A pointer to a trampoline whose real type only the signature knows.

@@ -3,11 +3,11 @@
 use super::dispatcher::{default_overload, dispatcher};
 use super::error::{DispatchError, Site};
 use super::kernel::{IntoKernel, Kernel, Signature};
-use super::key::DispatchKey;
 use super::operator::{OperatorHandle, Record};
 use crate::error::Result;
 use std::fmt;
 use straightline_catalog::Op;
+use straightline_catalog::key::DispatchKey;
 use straightline_catalog::schema::{
     Argument, Declaration, FunctionSchema, OperatorName, Return, SchemaType,
 };

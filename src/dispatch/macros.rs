@@ -14,11 +14,11 @@
 
 use super::dispatcher::dispatcher;
 use super::error::{DispatchError, Site};
-use super::key::DispatchKey;
 use super::library::Library;
 use crate::error::Result;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use straightline_catalog::key::DispatchKey;
 
 pub use inventory;
 

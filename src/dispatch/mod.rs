@@ -27,7 +27,6 @@
 //! The semantics are those of c10 in PyTorch 2.15, with one deliberate difference: a table is
 //! always recomputed in full, where c10's incremental update can leave stale slots.
 
-mod alias;
 mod arg;
 mod backend;
 mod builtin;
@@ -37,10 +36,6 @@ mod dispatcher;
 mod dump;
 mod error;
 mod kernel;
-mod key;
-#[cfg(test)]
-mod key_tests;
-mod keyset;
 mod library;
 mod listener;
 #[doc(hidden)]
@@ -74,8 +69,6 @@ pub(crate) use dispatcher::{fallback_epochs, generation, handle_of, overloads, p
 pub use dump::{dump, dump_registrations, dump_table};
 pub use error::{DispatchError, MissingKernel, Site};
 pub use kernel::{Args, IntoKernel, Kernel, WithKeySet};
-pub use key::{BackendComponent, DispatchKey, ParseKeyError};
-pub use keyset::{DispatchKeySet, NUM_RUNTIME_ENTRIES};
 pub use library::Library;
 pub use listener::{ListenerGuard, RegistrationEvent, on_registered};
 pub use macros::{init, registration_errors};
@@ -91,6 +84,8 @@ pub use record::{
 pub(crate) use recursion::check_captured;
 /// The schema language: [`FunctionSchema`](schema::FunctionSchema) is what a schema string says.
 pub use straightline_catalog::schema;
+pub use straightline_catalog::{BackendComponent, DispatchKey, ParseKeyError};
+pub use straightline_catalog::{DispatchKeySet, NUM_RUNTIME_ENTRIES};
 pub use straightline_catalog::{Effects, similar_operators};
 pub use table::{Provenance, rule_for};
 pub use tls::{ExcludeGuard, ForceKeySetGuard, IncludeGuard, TlsKeySets, call_count, set_excluded};

@@ -2,8 +2,6 @@
 //! (`torch.library.opcheck`)
 
 use super::error::DispatchError;
-use super::key::DispatchKey as K;
-use super::keyset::DispatchKeySet;
 use super::operator::OperatorHandle;
 use super::tls::ExcludeGuard;
 use super::value::{Stack, Value};
@@ -15,6 +13,8 @@ use crate::tensor::storage::Storage;
 use std::fmt;
 use straightline_catalog::DType;
 use straightline_catalog::TensorMeta;
+use straightline_catalog::key::DispatchKey as K;
+use straightline_catalog::keyset::DispatchKeySet;
 use straightline_catalog::schema::{AliasInfo, FunctionSchema};
 
 /// Why a test of [`opcheck`] failed.

@@ -7,7 +7,6 @@
 //! Where nobody observes, a call pays one load and one test for all of this: [`tls::enter`] tests
 //! the thread's own bit and [`observed_everywhere`] together.
 
-use super::keyset::DispatchKeySet;
 use super::operator::OperatorHandle;
 use super::tls;
 use super::value::Value;
@@ -19,6 +18,7 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use straightline_catalog::keyset::DispatchKeySet;
 use straightline_catalog::schema::{FunctionSchema, OperatorName};
 
 /// What kind of range is recorded. The numbers are c10's.

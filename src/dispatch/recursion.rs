@@ -5,12 +5,12 @@
 //! gives an error with the notes in place of a call. What is above the address is not noted: a recursion repeats itself.
 
 use super::error::DispatchError;
-use super::key::DispatchKey;
-use super::keyset::DispatchKeySet;
 use super::operator::OperatorHandle;
 use crate::error::Result;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
+use straightline_catalog::key::DispatchKey;
+use straightline_catalog::keyset::DispatchKeySet;
 use straightline_runtime::stack;
 
 /// The most that is left to a kernel.

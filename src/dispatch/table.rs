@@ -1,10 +1,10 @@
 //! Which kernel fills a slot of an operator's table: one pure function of what is registered.
 
 use super::dispatcher::Fallbacks;
-use super::key::{BackendComponent, DispatchKey};
-use super::keyset::{DispatchKeySet, NUM_RUNTIME_ENTRIES};
 use std::collections::HashMap;
 use std::sync::LazyLock;
+use straightline_catalog::key::{BackendComponent, DispatchKey};
+use straightline_catalog::keyset::{DispatchKeySet, NUM_RUNTIME_ENTRIES};
 
 /// Why a slot of an operator's table holds what it holds: the rule that chose it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

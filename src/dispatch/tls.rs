@@ -1,13 +1,13 @@
 //! What the current thread adds to and takes from every call, and the guards that change it.
 
-use super::key::DispatchKey;
-use super::keyset::DispatchKeySet;
 use super::{record, recursion};
 use crate::modes::outside;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::thread::LocalKey;
+use straightline_catalog::key::DispatchKey;
+use straightline_catalog::keyset::DispatchKeySet;
 use straightline_runtime::stack;
 
 /// In the word of excluded keys: this thread has reasons to take the slow road.

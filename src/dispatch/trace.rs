@@ -8,14 +8,14 @@
 //! `STRAIGHTLINE_SHOW_DISPATCH_TRACE=1` prints it to standard error on every thread; in code,
 //! [`capture`] collects the lines of a closure and [`TraceGuard`] sends them to a writer.
 
-use super::key::DispatchKey;
-use super::keyset::DispatchKeySet;
 use super::tls;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io::Write;
 use std::marker::PhantomData;
 use std::sync::OnceLock;
+use straightline_catalog::key::DispatchKey;
+use straightline_catalog::keyset::DispatchKeySet;
 
 /// The environment variable that switches the trace on: `1` on, `0` or unset off.
 pub const TRACE_VARIABLE: &str = "STRAIGHTLINE_SHOW_DISPATCH_TRACE";

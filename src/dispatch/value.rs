@@ -1,9 +1,9 @@
 //! A value of any schema type: what boxed kernels take from the stack and leave on it.
 
-use super::keyset::DispatchKeySet;
 use super::object::Object;
 use crate::error::Result;
 use crate::tensor::{Generator, Tensor};
+use straightline_catalog::keyset::DispatchKeySet;
 use straightline_catalog::schema::{DefaultValue, SchemaType};
 use straightline_catalog::{DType, Device, Layout, MemoryFormat, QScheme, Scalar};
 

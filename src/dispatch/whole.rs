@@ -1,12 +1,12 @@
 //! Kernels that are made of several kernels and hold their operands from the first to the last.
 
 use super::kernel::{Args, BoxedCall, Erased};
-use super::keyset::DispatchKeySet;
 use super::value::Value;
 use crate::error::Result;
 use crate::tensor::{Tensor, access};
 use smallvec::SmallVec;
 use std::sync::Arc;
+use straightline_catalog::keyset::DispatchKeySet;
 use straightline_catalog::schema::FunctionSchema;
 
 /// What the trampoline of such a kernel reads.

@@ -3,7 +3,6 @@
 use super::dispatcher::all_operators;
 use super::error::DispatchError;
 use super::kernel::Kernel;
-use super::key::DispatchKey;
 use super::library::Library;
 use super::operator::OperatorHandle;
 use super::value::{Stack, Value};
@@ -12,6 +11,7 @@ use crate::tensor::Tensor;
 use std::sync::Arc;
 use straightline_catalog::Device;
 use straightline_catalog::Op;
+use straightline_catalog::key::DispatchKey;
 
 /// Registers all view operators of `aten` for a backend whose tensors wrap CPU tensors: the view
 /// is taken of the CPU tensor and wrapped, and shares its memory as views do. The operators that change a shape in place

@@ -1,10 +1,10 @@
 //! Which kind of tensor: plain memory, sparse, quantized, nested. The dispatch keys say it.
 
 use super::Tensor;
-use crate::dispatch::DispatchKey;
 use crate::error::{Error, ErrorKind};
 use crate::modes::functionalize::{is_wrapper, used_elsewhere};
 use crate::modes::{subclass, tracer};
+use straightline_catalog::DispatchKey;
 use straightline_catalog::{DType, Layout};
 
 impl Tensor {

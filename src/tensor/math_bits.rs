@@ -6,11 +6,11 @@
 //! given out at all.
 
 use super::Tensor;
-use crate::dispatch::{DispatchKey, DispatchKeySet};
 use crate::error::Result;
 use crate::modes::functionalize;
 use crate::ops::aten;
 use straightline_catalog::MemoryFormat;
+use straightline_catalog::{DispatchKey, DispatchKeySet};
 
 /// The keys that are bits.
 const BITS: DispatchKeySet = DispatchKeySet::of(&[

@@ -81,7 +81,6 @@ pub use read::Item;
 pub use safetensors::{load_safetensors, save_safetensors};
 pub use tensors::{OptionalTensors, Tensors};
 
-use crate::dispatch::DispatchKeySet;
 use crate::error::Result;
 use crate::modes::{fake, outside};
 use counted::Counted;
@@ -93,6 +92,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use storage::Storage;
+use straightline_catalog::DispatchKeySet;
 use straightline_catalog::TensorMeta;
 use straightline_catalog::{DType, Device, DeviceType, Dims, layout};
 

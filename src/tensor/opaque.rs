@@ -6,10 +6,10 @@
 use super::Tensor;
 use super::shape::Parts;
 use super::storage::Storage;
-use crate::dispatch::DispatchKeySet;
 use crate::error::{Error, Result};
 use std::any::Any;
 use std::sync::Arc;
+use straightline_catalog::DispatchKeySet;
 use straightline_catalog::{DType, Device, Dims, layout};
 
 /// Makes tensors that carry a payload instead of memory; [`Tensor::opaque`] starts one.
@@ -209,7 +209,7 @@ impl Tensor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dispatch::DispatchKey;
+    use straightline_catalog::DispatchKey;
 
     #[test]
     fn a_bad_shape_is_an_error() {

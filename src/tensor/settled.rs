@@ -5,8 +5,8 @@
 //! and what the capture attached to it counts no more. All handles to it see that, since it is the same tensor.
 
 use super::Tensor;
-use crate::dispatch::DispatchKeySet;
 use std::sync::atomic::{AtomicU64, Ordering};
+use straightline_catalog::DispatchKeySet;
 
 /// The dispatch keys of a tensor, which change when it settles.
 pub(super) struct Keys(AtomicU64);

@@ -8,11 +8,11 @@ use super::counted::{Cell, Counted, InCell};
 use super::geometry::Replaced;
 use super::settled::Keys;
 use super::{Extra, Tensor, TensorImpl};
-use crate::dispatch::DispatchKeySet;
 use crate::tensor::storage::Storage;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32};
+use straightline_catalog::DispatchKeySet;
 use straightline_catalog::{DType, Device, DeviceType};
 use straightline_runtime::memory::{give_cell, take_cell};
 

@@ -5,12 +5,12 @@ use super::{CustomOp, State};
 use crate::dispatch::dispatcher::check_kernel;
 use crate::dispatch::error::{DispatchError, Site};
 use crate::dispatch::kernel::{IntoKernel, Kernel, Signature};
-use crate::dispatch::key::DispatchKey as K;
 use crate::dispatch::library::Library;
 use crate::error::Result;
 use std::sync::Arc;
 use straightline_catalog::DeviceType;
 use straightline_catalog::effects::Effects;
+use straightline_catalog::key::DispatchKey as K;
 use straightline_catalog::schema::{FunctionSchema, OperatorName, SchemaType};
 
 /// The settings of a custom operator; [`custom_op`] starts one and [`CustomOpBuilder::register`] ends it.

@@ -16,8 +16,6 @@ pub use error::CustomOpError;
 use super::dispatcher::check_kernel;
 use super::error::Site;
 use super::kernel::{IntoKernel, Kernel};
-use super::key::{BackendComponent, DispatchKey as K};
-use super::keyset::DispatchKeySet;
 use super::library::Library;
 use super::operator::OperatorHandle;
 use super::tls::ExcludeGuard;
@@ -28,6 +26,8 @@ use checks::{guarded, trivial_fake};
 use error::refuse;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
+use straightline_catalog::key::{BackendComponent, DispatchKey as K};
+use straightline_catalog::keyset::DispatchKeySet;
 use straightline_catalog::schema::{FunctionSchema, SchemaType};
 use straightline_catalog::{DType, Device, DeviceType};
 

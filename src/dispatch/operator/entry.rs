@@ -5,8 +5,6 @@ use super::record::{AMBIGUOUS, MISSING, Record};
 use crate::dispatch::dispatcher::Fallbacks;
 use crate::dispatch::error::{MissingKernel, Site};
 use crate::dispatch::kernel::Signature;
-use crate::dispatch::key::{BackendComponent, DispatchKey};
-use crate::dispatch::keyset::{DispatchKeySet, NUM_RUNTIME_ENTRIES};
 use crate::dispatch::record;
 use crate::dispatch::slots::Slots;
 use crate::dispatch::table::{Layouts, Provenance, Registered, SLOTS};
@@ -14,6 +12,8 @@ use std::collections::BTreeMap;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use straightline_catalog::key::{BackendComponent, DispatchKey};
+use straightline_catalog::keyset::{DispatchKeySet, NUM_RUNTIME_ENTRIES};
 use straightline_catalog::schema::OperatorName;
 
 /// The kernels of an operator, newest first at each key.

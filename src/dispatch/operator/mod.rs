@@ -15,8 +15,6 @@ use super::arg::Ret;
 use super::dispatcher;
 use super::error::{DispatchError, MissingKernel, Site};
 use super::kernel::{Args, Kernel, Signature};
-use super::key::DispatchKey;
-use super::keyset::DispatchKeySet;
 use super::record::{Observation, observed_everywhere};
 use super::recursion::{self, Step};
 use super::slots::Standing;
@@ -32,6 +30,8 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::ptr;
 use std::sync::{Arc, PoisonError};
+use straightline_catalog::key::DispatchKey;
+use straightline_catalog::keyset::DispatchKeySet;
 use straightline_catalog::schema::{FunctionSchema, OperatorName};
 use straightline_catalog::{Arg, DType, Effects, Op, TensorMeta, similar_operators};
 

@@ -7,7 +7,6 @@ use crate::dispatch::arg::Ret;
 use crate::dispatch::dispatcher;
 use crate::dispatch::error::DispatchError;
 use crate::dispatch::kernel::Args;
-use crate::dispatch::keyset::DispatchKeySet;
 use crate::dispatch::record::Observation;
 use crate::dispatch::recursion;
 use crate::dispatch::slots::Standing;
@@ -20,6 +19,7 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
+use straightline_catalog::keyset::DispatchKeySet;
 use straightline_catalog::schema::OperatorName;
 
 /// An operator with its types: calls go straight to the kernel, without boxing.

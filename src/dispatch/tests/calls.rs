@@ -1,9 +1,9 @@
 //! Calls: which keys count, boxed and unboxed, redispatch, errors and the trace.
 
-use super::super::key::DispatchKey as K;
 use super::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use straightline_catalog::key::DispatchKey as K;
 
 type Unary = (&'static Tensor,);
 

@@ -1,8 +1,8 @@
 //! Registration while other threads dispatch.
 
-use super::super::key::DispatchKey as K;
 use super::*;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use straightline_catalog::key::DispatchKey as K;
 
 #[test]
 fn calls_go_on_while_kernels_come_and_go() {

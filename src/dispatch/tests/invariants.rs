@@ -1,9 +1,9 @@
 //! What must hold after any registrations, and the rules of masks and of composites at autograd
 //! keys as tables. The numbers are sections of the facts about c10 that the dispatcher was built from.
 
-use super::super::key::DispatchKey as K;
 use super::*;
 use proptest::prelude::*;
+use straightline_catalog::key::DispatchKey as K;
 
 const CIA: K = K::CompositeImplicitAutograd;
 const CEA: K = K::CompositeExplicitAutograd;

@@ -1,10 +1,10 @@
 //! The table against the rules: the observed consequences as data, and a second implementation of
 //! the rules on random registrations.
 
-use super::super::key::DispatchKey as K;
 use super::*;
 use proptest::prelude::*;
 use std::collections::HashMap;
+use straightline_catalog::key::DispatchKey as K;
 
 const CIA: K = K::CompositeImplicitAutograd;
 const CEA: K = K::CompositeExplicitAutograd;

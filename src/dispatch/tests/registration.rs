@@ -1,7 +1,7 @@
 //! What the registration of definitions, kernels and fallbacks accepts and refuses.
 
-use super::super::key::DispatchKey as K;
 use super::*;
+use straightline_catalog::key::DispatchKey as K;
 
 #[test]
 fn refusals() {

@@ -66,8 +66,6 @@ pub fn sign<P: Prims>(p: &mut P, x: P::F) -> P::F {
     p.select(negative, minus_one, y)
 }
 
-/// The nearest integral value, ties to even.
-#[inline(always)]
 /// The magnitude of `x` with the sign of `y`.
 #[inline(always)]
 pub fn copysign<P: Prims>(p: &mut P, x: P::F, y: P::F) -> P::F {

@@ -3,15 +3,15 @@
 //! A per-backend key is the pair of a functionality bit and a backend bit, so a set is a cross
 //! product: `{CPU, AutogradCUDA}` also contains `CUDA` and `AutogradCPU`.
 
-use super::key::{BackendComponent, DispatchKey, NUM_FUNCTIONALITIES};
+use crate::DeviceType;
+use crate::key::{BackendComponent, DispatchKey, NUM_FUNCTIONALITIES};
 use std::fmt;
 use std::ops::{BitAnd, BitOr, BitOrAssign, BitXor, Sub};
-use straightline_catalog::DeviceType;
 
 /// A set of runtime dispatch keys.
 ///
 /// ```
-/// use straightline::dispatch::{DispatchKey, DispatchKeySet};
+/// use straightline_words::{DispatchKey, DispatchKeySet};
 ///
 /// let ks = DispatchKeySet::from(DispatchKey::CPU) | DispatchKeySet::from(DispatchKey::AutogradCPU);
 /// assert_eq!(ks.to_string(), "DispatchKeySet(CPU, AutogradCPU)");
@@ -294,7 +294,7 @@ impl DispatchKeySet {
 
     /// The bit of the highest backend, 0 (the CPU's) where there is none.
     #[inline]
-    pub(super) const fn highest_backend_bit(self) -> usize {
+    pub const fn highest_backend_bit(self) -> usize {
         ((self.0 & BACKENDS) | 1).ilog2() as usize
     }
 

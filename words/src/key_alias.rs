@@ -3,8 +3,8 @@
 //! All of it is read off PyTorch 2.15, oddities included: three backends (HIP, VE, MTIA) are
 //! behind no autograd key, so a kernel for one of them never displaces a composite there.
 
-use super::key::{BackendComponent, DispatchKey};
-use super::keyset::DispatchKeySet;
+use crate::key::{BackendComponent, DispatchKey};
+use crate::keyset::DispatchKeySet;
 
 const STANDALONE: DispatchKeySet = DispatchKeySet::of(&[
     DispatchKey::FPGA,

@@ -1,7 +1,7 @@
 //! Keys, aliases and key sets against the tables of c10.
 
-use super::key::{BackendComponent as B, DispatchKey as K};
-use super::keyset::{DispatchKeySet as S, NUM_RUNTIME_ENTRIES};
+use crate::key::{BackendComponent as B, DispatchKey as K};
+use crate::keyset::{DispatchKeySet as S, NUM_RUNTIME_ENTRIES};
 use proptest::prelude::*;
 
 fn s(keys: &[K]) -> S {

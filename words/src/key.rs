@@ -3,12 +3,9 @@
 //! The numbering is c10's (PyTorch 2.15). Keys below 48 are functionalities; a higher one runs
 //! earlier. Six functionalities exist once per backend and own a block of keys each; six alias keys
 //! have a meaning only at registration, where they stand for many runtime keys.
-//!
-//! This file depends on nothing but the standard library and the device vocabulary, because the
-//! build script includes it to check `native_functions/`.
 
+use crate::DeviceType;
 use std::fmt;
-use straightline_catalog::DeviceType;
 
 macro_rules! dispatch_keys {
     ($($name:ident,)*) => {
@@ -121,7 +118,7 @@ impl BackendComponent {
         BackendComponent::ALL[device as usize]
     }
 
-    pub(super) const fn from_bit_width(width: u32) -> BackendComponent {
+    pub(crate) const fn from_bit_width(width: u32) -> BackendComponent {
         match width {
             0 => BackendComponent::Invalid,
             n => BackendComponent::ALL[n as usize - 1],
@@ -130,7 +127,7 @@ impl BackendComponent {
 }
 
 /// The number of functionalities, `Undefined` included.
-pub(super) const NUM_FUNCTIONALITIES: usize = 47;
+pub(crate) const NUM_FUNCTIONALITIES: usize = 47;
 
 /// The functionalities that exist once per backend, with the placeholder that opens their block.
 const BLOCKS: [(DispatchKey, DispatchKey); 6] = [
