@@ -5,8 +5,8 @@ use super::kernel::Kernel;
 use super::listener::{self, Listener, Listeners, RegistrationEvent};
 use super::operator::{Definition, OperatorEntry, OperatorHandle, Record, not_found};
 use super::table::Layouts;
+use super::watcher::{Question, asked};
 use crate::error::Result;
-use crate::modes::outside;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -129,7 +129,7 @@ pub fn operator(name: &str) -> Result<OperatorHandle> {
         Some(op) => Ok(op),
         None => find_or_error(&name),
     };
-    outside::asks_operator(found.as_ref().ok().copied());
+    asked(Question::Operator(found.as_ref().ok().copied()));
     found
 }
 

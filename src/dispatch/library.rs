@@ -253,7 +253,7 @@ impl Library {
     /// A replay would not register again what a captured function has registered.
     #[track_caller]
     fn check_not_captured() -> Result<()> {
-        crate::modes::outside::check(
+        crate::tensor::watcher::check(
             "registering operators or kernels",
             "the plan is made of the kernels that are registered when the function is captured: do it before the call",
         )

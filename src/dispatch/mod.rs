@@ -53,6 +53,7 @@ mod tests;
 mod tls;
 mod trace;
 mod value;
+pub(crate) mod watcher;
 mod whole;
 mod wrapped_views;
 

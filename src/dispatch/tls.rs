@@ -1,7 +1,7 @@
 //! What the current thread adds to and takes from every call, and the guards that change it.
 
+use super::watcher::{Question, asked};
 use super::{record, recursion};
-use crate::modes::outside;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -174,7 +174,7 @@ impl Local {
 /// unboxed. A replayed plan adds none, and so a function that asks for it is not captured.
 #[track_caller]
 pub fn call_count() -> u64 {
-    outside::asks_calls(Location::caller());
+    asked(Question::Calls(Location::caller()));
     LOCAL.with(|l| l.calls.get())
 }
 

@@ -72,6 +72,7 @@ use crate::error::Result;
 
 /// Registers the fallbacks of the modes, once per process.
 pub(crate) fn register() -> Result<()> {
+    outside::watch();
     let mut tracer = Library::fallbacks(DispatchKey::Tracer)?;
     tracer.fallback(tracer::kernel())?;
     tracer.leak();

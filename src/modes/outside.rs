@@ -7,18 +7,17 @@
 
 use super::functionalize::{self, Owner};
 use super::tracer;
+use crate::dispatch::watcher as calls;
 use crate::dispatch::{DispatchKey, OperatorHandle, TlsKeySets, generation};
 use crate::error::{Error, ErrorKind, Result};
-use crate::modes::autocast;
+use crate::modes::{autocast, fake, subclass};
+use crate::tensor::watcher::{self, Line, Question, StandsFor, Watcher};
 use crate::tensor::{Held, Tensor};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::panic::Location;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// A source line.
-pub(crate) type Line = &'static Location<'static>;
 
 /// Something that the function asked about tensors or the thread, which a later call may answer
 /// otherwise.
@@ -465,36 +464,84 @@ pub(crate) fn asks_same(a: &Tensor, b: &Tensor) -> Option<bool> {
     Some(yes)
 }
 
-/// The function asks for an operator by its name.
-pub(crate) fn asks_operator(found: Option<OperatorHandle>) {
-    if at_work() {
-        match found {
-            Some(op) => used(op),
-            None => ask(Asked::Registrations(generation(Ordering::Acquire))),
+/// The function asks something of operators.
+fn asks_of_operators(question: calls::Question) {
+    if !at_work() {
+        return;
+    }
+    match question {
+        calls::Question::Operator(Some(op)) => used(op),
+        calls::Question::Operator(None) => {
+            ask(Asked::Registrations(generation(Ordering::Acquire)));
+        }
+        calls::Question::Kernels(op) => ask(Asked::Kernels(op, op.kernel_keys())),
+        calls::Question::Served(op, key) => ask(Asked::Served(op, key, op.serves(key))),
+        calls::Question::Calls(at) => {
+            let why = "a replay makes no calls, and a capture others than eager code: ask outside";
+            refuse("call_count()", why, Some(at));
         }
     }
 }
 
-/// The function asks for the kernels of an operator.
-pub(crate) fn asks_kernels(op: OperatorHandle) {
-    if at_work() {
-        ask(Asked::Kernels(op, op.kernel_keys()));
+/// What the rooms below tell, and ask.
+struct Outside;
+
+impl Watcher for Outside {
+    fn capture(&self) -> Option<u64> {
+        tracer::current()
+    }
+
+    fn refuse(&self, what: &str, why: &str, at: Line) -> Error {
+        refuse(what, why, Some(at))
+    }
+
+    fn check_read(&self, t: &Tensor, what: &str, at: Option<Line>) -> Result<()> {
+        check_read(t, what, at)
+    }
+
+    fn asked(&self, question: Question<'_>) -> Option<bool> {
+        match question {
+            Question::Offset(t) => {
+                asks_offset(t);
+                None
+            }
+            Question::Shared(a, b) => asks_shared(a, b),
+            Question::Same(a, b) => asks_same(a, b),
+        }
+    }
+
+    fn made_from_data(&self, t: &Tensor) {
+        made_from_data(t);
+    }
+
+    fn faked(&self, t: Tensor) -> Tensor {
+        match fake::is_pushed() {
+            true => fake::made_from_data(t),
+            false => t,
+        }
+    }
+
+    fn stands_for(&self, t: &Tensor) -> StandsFor {
+        if functionalize::is_wrapper(t) {
+            let elsewhere = match tracer::current() {
+                None => functionalize::used_elsewhere(t),
+                Some(_) => None,
+            };
+            return elsewhere.map_or(StandsFor::Value, StandsFor::Elsewhere);
+        }
+        subclass::name_of(t).map_or(StandsFor::Nothing, StandsFor::Inside)
+    }
+
+    fn bits(&self, t: &Tensor) -> (bool, bool) {
+        let bits = functionalize::bits(t);
+        (bits.neg, bits.conj)
     }
 }
 
-/// The function asks whether a call would find a kernel.
-pub(crate) fn asks_served(op: OperatorHandle, key: DispatchKey) {
-    if at_work() {
-        ask(Asked::Served(op, key, op.serves(key)));
-    }
-}
-
-/// The function asks how many calls there have been: refused.
-pub(crate) fn asks_calls(at: Line) {
-    if at_work() {
-        let why = "a replay makes no calls, and a capture others than eager code: ask outside";
-        refuse("call_count()", why, Some(at));
-    }
+/// Watches from now on.
+pub(super) fn watch() {
+    watcher::set(&Outside);
+    calls::set(asks_of_operators);
 }
 
 /// The function asks how many threads there are.

@@ -7,7 +7,7 @@
 //! reach the tracer again, and these it records: their results come from the operator's Meta
 //! kernel, and stand for values of the graph.
 
-use super::outside::{self, Line};
+use super::outside;
 use crate::dispatch::{
     DispatchError, DispatchKey, DispatchKeySet, ExcludeGuard, Kernel, Lines, OperatorHandle, Stack,
     TlsKeySets, Value,
@@ -15,6 +15,7 @@ use crate::dispatch::{
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::Tensor;
 use crate::tensor::storage::Storage;
+use crate::tensor::watcher::Line;
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

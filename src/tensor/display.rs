@@ -5,7 +5,7 @@
 //! of `torch._tensor_str` with its default print options.
 
 use super::Tensor;
-use crate::modes::outside;
+use super::watcher;
 use num_complex::Complex;
 use std::fmt;
 use straightline_catalog::{DType, Scalar, default_dtype};
@@ -271,7 +271,7 @@ pub(super) fn body(t: &Tensor, indent: usize) -> crate::Result<String> {
 
 impl fmt::Display for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if outside::check_read(self, "printing a tensor", None).is_err() {
+        if watcher::check_read(self, "printing a tensor", None).is_err() {
             // the error waits for the end of the capture: printing must not fail
             return write!(f, "tensor(...{})", self.suffix(false));
         }

@@ -1,8 +1,8 @@
 //! Tensors from data, and data from tensors.
 
+use super::watcher::{self, Line};
 use super::{Element, Ints, Tensor, access};
 use crate::error::{Error, Result};
-use crate::modes::outside::{self, Line};
 use num_complex::Complex;
 use straightline_catalog::{DType, Device, Scalar, layout};
 
@@ -141,7 +141,7 @@ impl Tensor {
     }
 
     fn read_elements<T: Element>(&self, what: &str, at: Line) -> Result<Vec<T>> {
-        outside::check_read(self, what, Some(at))?;
+        watcher::check_read(self, what, Some(at))?;
         if T::DTYPE != self.dtype() {
             return Err(Error::dtype(format!(
                 "the tensor's elements are {}, not {}: convert with `to_dtype` first",

@@ -1,8 +1,8 @@
 //! Random number generators: a stream of random bits, and the lock that fills take it with.
 
 use super::Tensor;
+use super::watcher;
 use crate::error::{Error, Result};
-use crate::modes::outside;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use straightline_catalog::DType;
@@ -170,7 +170,7 @@ pub fn manual_seed(seed: u64) {
 /// Fails while a function is captured, which also ends the capture.
 #[track_caller]
 fn captured(what: &str) -> Result<()> {
-    outside::check(
+    watcher::check(
         what,
         "a compiled call draws numbers and does not seed: do it before the call",
     )

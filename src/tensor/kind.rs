@@ -1,9 +1,8 @@
 //! Which kind of tensor: plain memory, sparse, quantized, nested. The dispatch keys say it.
 
 use super::Tensor;
+use super::watcher::{self, StandsFor};
 use crate::error::{Error, ErrorKind};
-use crate::modes::functionalize::{is_wrapper, used_elsewhere};
-use crate::modes::{subclass, tracer};
 use straightline_catalog::DispatchKey;
 use straightline_catalog::{DType, Layout};
 
@@ -90,30 +89,26 @@ impl Tensor {
                  keys, or resolve the tensor with `copied()`",
             );
         }
+        let data_dependent = || Error::new(ErrorKind::DataDependent { what: what.into() });
         let plain = self.device().is_cpu() && self.extra().is_none();
-        let (tensor, instead) = match (self.kind_without_memory(), subclass::name_of(self)) {
+        let captures = watcher::capture().is_some();
+        let (tensor, instead) = match (self.kind_without_memory(), watcher::stands_for(self)) {
             (Some((tensor, instead)), _) => (tensor.to_string(), instead),
             // of what a captured function works on, the twin without memory: see below
-            (None, _) if self.device().is_meta() && tracer::current().is_none() => {
+            (None, _) if self.device().is_meta() && !captures => {
                 return Error::device(format!(
                     "{what} on a meta tensor: it has a shape and no data; make the tensor on `cpu` to compute with it"
                 ));
             }
-            (None, _) if tracer::current().is_none() && is_wrapper(self) => {
-                return used_elsewhere(self)
-                    .unwrap_or_else(|| Error::new(ErrorKind::DataDependent { what: what.into() }));
-            }
-            (None, _)
-                if plain || self.is_fake() || tracer::current().is_some() || is_wrapper(self) =>
-            {
-                return Error::new(ErrorKind::DataDependent { what: what.into() });
-            }
-            (None, Some(name)) => (
+            (None, StandsFor::Elsewhere(e)) => return e,
+            (None, StandsFor::Value) => return data_dependent(),
+            (None, _) if plain || self.is_fake() || captures => return data_dependent(),
+            (None, StandsFor::Inside(name)) => (
                 format!("a wrapper tensor, a `{name}`"),
                 "call an operator that its handler answers with a plain tensor, or take the tensors inside \
                  out with `subclass::of`",
             ),
-            (None, None) => (
+            (None, StandsFor::Nothing) => (
                 format!(
                     "a tensor whose data the backend of `{}` holds",
                     self.device()

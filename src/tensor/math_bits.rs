@@ -6,8 +6,8 @@
 //! given out at all.
 
 use super::Tensor;
+use super::watcher;
 use crate::error::Result;
-use crate::modes::functionalize;
 use crate::ops::aten;
 use straightline_catalog::MemoryFormat;
 use straightline_catalog::{DispatchKey, DispatchKeySet};
@@ -33,15 +33,13 @@ impl Tensor {
     /// ```
     #[inline]
     pub fn is_neg(&self) -> bool {
-        self.key_set().has(DispatchKey::Negative)
-            || self.is_captured() && functionalize::bits(self).neg
+        self.key_set().has(DispatchKey::Negative) || self.is_captured() && watcher::bits(self).0
     }
 
     /// Whether the tensor stands for the conjugate of its memory.
     #[inline]
     pub fn is_conj(&self) -> bool {
-        self.key_set().has(DispatchKey::Conjugate)
-            || self.is_captured() && functionalize::bits(self).conj
+        self.key_set().has(DispatchKey::Conjugate) || self.is_captured() && watcher::bits(self).1
     }
 
     /// Whether a captured function holds the tensor in place of one with values.

@@ -66,6 +66,7 @@ mod waiting;
 #[cfg(test)]
 mod waiting_tests;
 pub(crate) mod watch;
+pub(crate) mod watcher;
 
 pub use busy::{BorrowScope, Busy, BusyReason, borrows_wait, try_borrows};
 pub use element::Element;
@@ -82,7 +83,6 @@ pub use safetensors::{load_safetensors, save_safetensors};
 pub use tensors::{OptionalTensors, Tensors};
 
 use crate::error::Result;
-use crate::modes::{fake, outside};
 use counted::Counted;
 use geometry::Replaced;
 pub(crate) use handles::Held;
@@ -95,6 +95,7 @@ use storage::Storage;
 use straightline_catalog::DispatchKeySet;
 use straightline_catalog::TensorMeta;
 use straightline_catalog::{DType, Device, DeviceType, Dims, layout};
+use watcher::Question;
 
 /// An n-dimensional array of one dtype on one device.
 ///
@@ -375,7 +376,7 @@ impl Tensor {
     #[inline]
     pub fn storage_offset(&self) -> i64 {
         if self.0.extra.is_some() {
-            outside::asks_offset(self);
+            watcher::asked(Question::Offset(self));
         }
         self.offset()
     }
@@ -446,7 +447,7 @@ impl Tensor {
         let why = "a compiled function writes its tensors when all is computed, not one operator after the other; \
                    move the question outside";
         // the error waits for the end of the capture
-        let _ = outside::check("version() of a tensor", why);
+        let _ = watcher::check("version() of a tensor", why);
         self.storage().version()
     }
 
@@ -455,7 +456,7 @@ impl Tensor {
     pub fn shares_storage_with(&self, other: &Tensor) -> bool {
         let same = self.storage().same(other.storage());
         match self.0.extra.is_some() || other.0.extra.is_some() {
-            true => outside::asks_shared(self, other).unwrap_or(same),
+            true => watcher::asked(Question::Shared(self, other)).unwrap_or(same),
             false => same,
         }
     }
@@ -466,7 +467,7 @@ impl Tensor {
         let stand_in = self.0.extra.is_some() || other.0.extra.is_some();
         let same = self.same_handle(other);
         match stand_in && !same {
-            true => outside::asks_same(self, other).unwrap_or(same),
+            true => watcher::asked(Question::Same(self, other)).unwrap_or(same),
             false => same,
         }
     }
@@ -498,11 +499,8 @@ impl Tensor {
 
     /// Marks a tensor made from data while this thread captures a function; under a mode of fake tensors it is a fake.
     pub(crate) fn mark_made_during_capture(self) -> Tensor {
-        let Some(capture) = crate::modes::tracer::current() else {
-            return match fake::is_pushed() {
-                true => fake::made_from_data(self),
-                false => self,
-            };
+        let Some(capture) = watcher::capture() else {
+            return watcher::faked(self);
         };
         let i = &*self.0;
         let marked = Tensor::build_with(
@@ -515,7 +513,7 @@ impl Tensor {
             self.key_set(),
             Some(Arc::new(MadeDuringCapture(capture))),
         );
-        outside::made_from_data(&marked);
+        watcher::made_from_data(&marked);
         marked
     }
 

@@ -7,9 +7,9 @@
 //! of shapes and dtypes writes words (`x.mul(2.0)?.add(1.0)?`), which return. While a function is captured a
 //! failing sign ends the capture, and the call of the compiled function returns the error.
 
+use super::watcher;
 use super::{Other, Tensor};
 use crate::error::{Error, Result};
-use crate::modes::tracer;
 use num_complex::Complex;
 use std::ops::{
     Add, AddAssign, BitAnd, BitAndAssign, BitOr, BitOrAssign, BitXor, BitXorAssign, Div, DivAssign,
@@ -34,7 +34,7 @@ fn value<T>(result: Result<T>) -> T {
 #[track_caller]
 fn fail(e: Error) -> ! {
     // the capture turns this into the call's error (`returned`): nothing to print
-    if cfg!(panic = "unwind") && tracer::current().is_some() {
+    if cfg!(panic = "unwind") && watcher::capture().is_some() {
         std::panic::resume_unwind(Box::new(Failed(e)));
     }
     panic!("{e}");

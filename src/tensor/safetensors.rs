@@ -1,8 +1,8 @@
 //! Loading and saving named tensors in the safetensors format.
 
+use super::watcher;
 use super::{Tensor, access};
 use crate::error::{Error, Result};
-use crate::modes::outside;
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -56,7 +56,7 @@ fn dtype_to(d: DType) -> Option<Dtype> {
 /// ```
 #[track_caller]
 pub fn load_safetensors(path: impl AsRef<Path>) -> Result<BTreeMap<String, Tensor>> {
-    outside::check(
+    watcher::check(
         "load_safetensors()",
         "load the tensors before and close over them",
     )?;
@@ -128,7 +128,7 @@ pub fn save_safetensors<'a, N: AsRef<str>>(
     path: impl AsRef<Path>,
     tensors: impl IntoIterator<Item = (N, &'a Tensor)>,
 ) -> Result<()> {
-    outside::check(
+    watcher::check(
         "save_safetensors()",
         "return the tensors and save them outside",
     )?;

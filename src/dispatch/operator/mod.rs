@@ -22,8 +22,8 @@ use super::table::SLOTS;
 use super::tls;
 use super::trace::{Entry, Scope};
 use super::value::{Stack, Value};
+use crate::dispatch::watcher::{Question, asked};
 use crate::error::{Error, Result};
-use crate::modes::outside;
 use entry::Table;
 use std::fmt;
 use std::marker::PhantomData;
@@ -130,7 +130,7 @@ impl OperatorHandle {
 
     /// Whether a kernel is registered at exactly this key.
     pub fn has_kernel(self, key: DispatchKey) -> bool {
-        outside::asks_kernels(self);
+        asked(Question::Kernels(self));
         self.registers(key)
     }
 
@@ -141,7 +141,7 @@ impl OperatorHandle {
 
     /// The keys at which kernels are registered.
     pub fn registered_keys(self) -> Vec<DispatchKey> {
-        outside::asks_kernels(self);
+        asked(Question::Kernels(self));
         self.kernel_keys()
     }
 
@@ -152,7 +152,7 @@ impl OperatorHandle {
 
     /// Whether a call that dispatches to this key finds a kernel, by whatever rule.
     pub fn has_computed_kernel(self, key: DispatchKey) -> bool {
-        outside::asks_served(self, key);
+        asked(Question::Served(self, key));
         self.serves(key)
     }
 
