@@ -669,16 +669,46 @@ impl ViewMap {
         strides: &[i64],
         offset: i64,
     ) -> Result<(Dims, Dims, i64), MetaError> {
-        let to = self.sizes(sizes);
-        if let ViewMap::Reshape(_) = self {
-            return match view_strides(sizes, strides, &to) {
-                Some(seen) => Ok((to, seen, offset)),
-                None => Err(MetaError::Strides {
-                    sizes: Dims::from_slice(sizes),
-                    strides: Dims::from_slice(strides),
-                }),
-            };
+        // the commonest without detours; the tests hold them against the general way
+        match self {
+            ViewMap::Identity => {
+                return Ok((Dims::from_slice(sizes), Dims::from_slice(strides), offset));
+            }
+            ViewMap::Permute(dims) => {
+                let (mut to, mut out) = (Dims::from_slice(sizes), Dims::from_slice(strides));
+                for (i, d) in dims.iter().enumerate() {
+                    (to[i], out[i]) = (sizes[*d], strides[*d]);
+                }
+                return Ok((to, out, offset));
+            }
+            ViewMap::Select { dim, index } => {
+                let (mut to, mut out) = (Dims::from_slice(sizes), Dims::from_slice(strides));
+                to.remove(*dim);
+                let stride = out.remove(*dim);
+                return Ok((to, out, offset + index * stride));
+            }
+            ViewMap::Reshape(to) => {
+                return match view_strides(sizes, strides, to) {
+                    Some(seen) => Ok((to.clone(), seen, offset)),
+                    None => Err(MetaError::Strides {
+                        sizes: Dims::from_slice(sizes),
+                        strides: Dims::from_slice(strides),
+                    }),
+                };
+            }
+            _ => {}
         }
+        self.general_strides(sizes, strides, offset)
+    }
+
+    /// [`ViewMap::strides`] from [`ViewMap::source`]; not of a view under other sizes.
+    fn general_strides(
+        &self,
+        sizes: &[i64],
+        strides: &[i64],
+        offset: i64,
+    ) -> Result<(Dims, Dims, i64), MetaError> {
+        let to = self.sizes(sizes);
         let mut out = Dims::from_elem(0, to.len());
         let mut at = offset;
         // a diagonal without elements begins where its source does
