@@ -42,6 +42,7 @@ pub mod compile;
 mod default_dtype;
 pub mod dispatch;
 mod error;
+pub mod methods;
 pub mod modes;
 pub mod ops;
 mod sync;
@@ -56,20 +57,22 @@ pub use compile::{
 };
 pub use default_dtype::{default_dtype, set_default_dtype};
 pub use error::{Error, ErrorKind, Operand, Result};
-pub use modes::{autocast, profiler};
-pub use straightline_catalog::{DType, Device, DeviceType, Layout, MemoryFormat, QScheme, Scalar};
-pub use straightline_derive::TensorTree;
-pub use straightline_passes::ir::graph::Graph;
-pub use tensor::functions::{
+pub use methods::functions::{
     arange, cat, einsum, empty, empty_like, eye, full, full_like, linspace, logspace, ones,
     ones_like, rand, rand_like, randint, randn, randn_like, randperm, stack, where_, zeros,
     zeros_like,
 };
+pub use methods::{
+    Bounds, ConvOptions, CrossEntropyOptions, Ellipsis, Index, Indices, InterpolateOptions, Item,
+    NewAxis, PoolOptions, Reduction, TensorOptions, load_safetensors, save_safetensors, step,
+};
+pub use modes::{autocast, profiler};
+pub use straightline_catalog::{DType, Device, DeviceType, Layout, MemoryFormat, QScheme, Scalar};
+pub use straightline_derive::TensorTree;
+pub use straightline_passes::ir::graph::Graph;
 pub use tensor::{
-    BorrowScope, Bounds, Busy, BusyReason, ConvOptions, CrossEntropyOptions, Element, Ellipsis,
-    Generator, Index, Indices, Int, InterpolateOptions, Ints, Item, Literal, NewAxis, Number,
-    OptionalInt, OptionalTensors, Other, PoolOptions, Progression, Reduction, Sections, Tensor,
-    TensorOptions, Tensors, borrows_wait, load_safetensors, manual_seed, save_safetensors, step,
+    BorrowScope, Busy, BusyReason, Element, Generator, Int, Ints, Literal, Number, OptionalInt,
+    OptionalTensors, Other, Progression, Sections, Tensor, Tensors, borrows_wait, manual_seed,
     tensor, try_borrows,
 };
 pub use testing::assert_close;

@@ -287,3 +287,18 @@ pub(crate) fn needs_data(op: &str, x: &Tensor) -> Result<()> {
         ))
     })
 }
+
+/// A number as Python writes a `float`.
+pub(crate) fn python_float(x: f64) -> String {
+    let text = format!("{x:?}");
+    match text.split_once('e') {
+        None => text,
+        Some((mantissa, exponent)) => {
+            let (sign, digits) = match exponent.strip_prefix('-') {
+                Some(digits) => ('-', digits),
+                None => ('+', exponent),
+            };
+            format!("{mantissa}e{sign}{digits:0>2}")
+        }
+    }
+}

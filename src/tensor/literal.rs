@@ -210,7 +210,7 @@ impl<T: Literal + ?Sized> Literal for &T {
 }
 
 /// The tensor that is written as `values`.
-pub(super) fn make<L: Literal>(values: &L, dtype: Option<DType>) -> Result<Tensor> {
+pub(crate) fn make<L: Literal>(values: &L, dtype: Option<DType>) -> Result<Tensor> {
     let mut sizes = vec![None; L::DIMS];
     values.measure(&mut sizes)?;
     // sizes behind an empty dimension are not seen

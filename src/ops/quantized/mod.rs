@@ -29,7 +29,7 @@ use super::copy;
 use super::sparse::keys_on;
 use crate::dispatch::DispatchKey;
 use crate::error::{Error, Result};
-use crate::tensor::display_layouts::python_float;
+use crate::ops::common::python_float;
 use crate::tensor::{Tensor, access};
 use straightline_catalog::{DType, Device, Layout, MemoryFormat, QScheme};
 use straightline_runtime::cpu::kernels::quantized::{self as kernels, Affine, Channels, Quantum};

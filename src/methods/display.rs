@@ -4,8 +4,8 @@
 //! `...` beyond 1000 elements with three items kept at each edge, 80 columns. The rules are those
 //! of `torch._tensor_str` with its default print options.
 
-use super::Tensor;
-use super::watcher;
+use crate::tensor::Tensor;
+use crate::tensor::watcher;
 use num_complex::Complex;
 use std::fmt;
 use straightline_catalog::{DType, Scalar, default_dtype};
@@ -197,7 +197,7 @@ impl Tensor {
     /// Every element in row-major order, whatever the dtype.
     #[track_caller]
     pub(crate) fn to_scalars(&self) -> crate::Result<Vec<Scalar>> {
-        fn wrap<T: super::Element>(
+        fn wrap<T: crate::tensor::Element>(
             t: &Tensor,
             f: impl Fn(T) -> Scalar,
         ) -> crate::Result<Vec<Scalar>> {

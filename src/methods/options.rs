@@ -1,8 +1,8 @@
 //! What a new tensor is to be: dtype, device, generator; and the factories that take it.
 
-use super::{Generator, Ints, Literal, Progression, Tensor};
 use crate::error::{Error, Result};
 use crate::ops::aten;
+use crate::tensor::{Generator, Ints, Literal, Progression, Tensor};
 use straightline_catalog::{DType, Device, Scalar};
 
 /// What a new tensor is to be, where the defaults will not do: its dtype, its device, and the generator that random
@@ -100,7 +100,7 @@ impl TensorOptions {
     #[track_caller]
     pub fn literal(&self, values: impl Literal) -> Result<Tensor> {
         let at = std::panic::Location::caller();
-        let made = super::literal::make(&values, self.dtype);
+        let made = crate::tensor::literal::make(&values, self.dtype);
         let made = made.map_err(|e| e.with_location(at))?;
         match self.device {
             Some(device) => made.to_device(device),
@@ -124,7 +124,9 @@ macro_rules! factories {
     ($($(#[$doc:meta])* $name:ident($($arg:ident: $ty:ty),*) |$self:ident| $body:block)*) => {
         /// The factories as functions.
         pub(crate) mod functions {
-            use super::{Ints, Progression, Result, Scalar, Tensor};
+            use crate::error::Result;
+            use crate::tensor::{Ints, Progression, Tensor};
+            use straightline_catalog::Scalar;
             #[cfg(doc)]
             use crate::ops::aten;
 

@@ -1,11 +1,11 @@
 //! What PyTorch has as functions of its module and what starts from no tensor in particular: factories, joins, sums over
 //! indices, a choice. Each is an associated function or a method of [`Tensor`] too, as in other crates.
 
-use super::{Int, Other, Tensor, Tensors};
 use crate::error::Result;
+use crate::tensor::{Int, Other, Tensor, Tensors};
 use straightline_catalog::Scalar;
 
-pub use super::options::functions::*;
+pub use crate::methods::options::functions::*;
 
 /// [`Tensor::cat`]: tensors joined along a dimension.
 ///

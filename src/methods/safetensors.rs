@@ -1,8 +1,8 @@
 //! Loading and saving named tensors in the safetensors format.
 
-use super::watcher;
-use super::{Tensor, access};
 use crate::error::{Error, Result};
+use crate::tensor::watcher;
+use crate::tensor::{Tensor, access};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use std::collections::BTreeMap;
 use std::path::Path;

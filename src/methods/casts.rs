@@ -1,8 +1,9 @@
 //! Other dtypes, other devices.
 
+use super::TensorOptions;
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::tensor::{Tensor, TensorOptions};
+use crate::tensor::Tensor;
 use straightline_catalog::{DType, Device};
 
 macro_rules! casts {

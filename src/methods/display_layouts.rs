@@ -1,14 +1,14 @@
 //! Printing tensors that are not plain memory, as PyTorch prints them: sparse, quantized, nested.
 
-use super::Tensor;
-use super::display::{LINE_WIDTH, goes_without_saying, list};
+use crate::methods::display::{LINE_WIDTH, goes_without_saying, list};
 use crate::ops::{nested, quantized, sparse};
+use crate::tensor::Tensor;
 use std::fmt::Write as _;
 use straightline_catalog::DType;
 
 /// The elements of a part, or why they can not be read.
 fn body(t: &Tensor, indent: usize) -> String {
-    super::display::body(t, indent).unwrap_or_else(|e| format!("<{e}>"))
+    crate::methods::display::body(t, indent).unwrap_or_else(|e| format!("<{e}>"))
 }
 
 /// The columns that `tensor(` takes.
@@ -120,24 +120,11 @@ fn with_suffixes(mut text: String, suffixes: &[String], mut newline: bool) -> St
     text
 }
 
-/// A number as Python writes a `float`.
-pub(crate) fn python_float(x: f64) -> String {
-    let text = format!("{x:?}");
-    match text.split_once('e') {
-        None => text,
-        Some((mantissa, exponent)) => {
-            let (sign, digits) = match exponent.strip_prefix('-') {
-                Some(digits) => ('-', digits),
-                None => ('+', exponent),
-            };
-            format!("{mantissa}e{sign}{digits:0>2}")
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ops::common::python_float;
+    use straightline_catalog::DType;
     use crate::{Device, Layout};
 
     // The texts are what PyTorch 2.15 prints.

@@ -1,7 +1,7 @@
 //! Values out of tensors: one, rows, all.
 
-use super::{Element, Tensor};
 use crate::error::{Error, Result};
+use crate::tensor::{Element, Tensor};
 use half::{bf16, f16};
 use num_complex::Complex;
 use std::panic::Location;

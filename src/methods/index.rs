@@ -1,8 +1,8 @@
 //! Indexing as it is written: `x.i((0..2, 1, ..))`, and assignment through it.
 
-use super::{Int, Other, Tensor};
 use crate::error::{Error, Result};
 use crate::ops::aten;
+use crate::tensor::{Int, Other, Tensor};
 use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 use std::panic::Location;
 use straightline_catalog::DType;

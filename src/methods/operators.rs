@@ -7,9 +7,9 @@
 //! of shapes and dtypes writes words (`x.mul(2.0)?.add(1.0)?`), which return. While a function is captured a
 //! failing sign ends the capture, and the call of the compiled function returns the error.
 
-use super::watcher;
-use super::{Other, Tensor};
 use crate::error::{Error, Result};
+use crate::tensor::watcher;
+use crate::tensor::{Other, Tensor};
 use num_complex::Complex;
 use std::ops::{
     Add, AddAssign, BitAnd, BitAndAssign, BitOr, BitOrAssign, BitXor, BitXorAssign, Div, DivAssign,
