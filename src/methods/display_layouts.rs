@@ -124,8 +124,8 @@ fn with_suffixes(mut text: String, suffixes: &[String], mut newline: bool) -> St
 mod tests {
     use super::*;
     use crate::ops::common::python_float;
-    use straightline_catalog::DType;
     use crate::{Device, Layout};
+    use straightline_catalog::DType;
 
     // The texts are what PyTorch 2.15 prints.
     #[test]

@@ -118,6 +118,7 @@ impl BackendComponent {
         BackendComponent::ALL[device as usize]
     }
 
+    #[inline]
     pub(crate) const fn from_bit_width(width: u32) -> BackendComponent {
         match width {
             0 => BackendComponent::Invalid,
@@ -166,6 +167,7 @@ impl DispatchKey {
     }
 
     /// The block that a per-backend key belongs to: `(functionality, start)`.
+    #[inline]
     const fn block(self) -> Option<(DispatchKey, DispatchKey)> {
         let mut i = 0;
         while i < BLOCKS.len() {
@@ -180,6 +182,7 @@ impl DispatchKey {
 
     /// The functionality of a runtime key: a per-backend key maps to its building block, an alias
     /// to `Undefined`, any other key to itself.
+    #[inline]
     pub const fn functionality(self) -> DispatchKey {
         if self.is_alias() {
             return DispatchKey::Undefined;
@@ -191,6 +194,7 @@ impl DispatchKey {
     }
 
     /// The backend of a per-backend key, `Invalid` for any other.
+    #[inline]
     pub const fn backend(self) -> BackendComponent {
         match self.block() {
             Some((_, start)) => BackendComponent::from_bit_width((self as u8 - start as u8) as u32),
@@ -199,10 +203,12 @@ impl DispatchKey {
     }
 
     /// Whether this is a building block, which has one key per backend and none of its own.
+    #[inline]
     pub const fn is_per_backend_functionality(self) -> bool {
         self.block_start().is_some()
     }
 
+    #[inline]
     const fn block_start(self) -> Option<DispatchKey> {
         let mut i = 0;
         while i < BLOCKS.len() {
@@ -217,6 +223,7 @@ impl DispatchKey {
     /// The key of a functionality on a backend: `Sparse` and `CUDA` make `SparseCUDA`. A
     /// functionality that is not per-backend stays itself; without a backend the placeholder that
     /// prints `Undefined` results.
+    #[inline]
     pub const fn on_backend(self, backend: BackendComponent) -> DispatchKey {
         match self.block_start() {
             Some(start) => DispatchKey::ALL[start as usize + backend as usize],
@@ -232,6 +239,7 @@ impl DispatchKey {
 
     /// Whether the key has a slot in an operator's table (`Undefined` has one too, and is not
     /// counted here).
+    #[inline]
     pub const fn is_runtime(self) -> bool {
         let v = self as u8;
         if v == 0 || self.is_alias() {
@@ -244,11 +252,13 @@ impl DispatchKey {
     }
 
     /// The keys with a slot in an operator's table, ascending, without `Undefined`: 136 of them.
+    #[inline]
     pub fn runtime_keys() -> impl Iterator<Item = DispatchKey> {
         DispatchKey::ALL.iter().copied().filter(|k| k.is_runtime())
     }
 
     /// The printed name. Placeholders print as an undefined key of their block.
+    #[inline]
     pub const fn name(self) -> &'static str {
         match self {
             DispatchKey::StartOfDenseBackends => "Undefined",
@@ -262,12 +272,14 @@ impl DispatchKey {
     }
 
     /// The dense key of a device.
+    #[inline]
     pub const fn dense(device: DeviceType) -> DispatchKey {
         DispatchKey::Dense.on_backend(BackendComponent::of(device))
     }
 
     /// The autograd key that tensors of a backend carry: `AutogradOther` for HIP, VE and anything
     /// that is no backend.
+    #[inline]
     pub const fn autograd_of(backend: BackendComponent) -> DispatchKey {
         match backend {
             BackendComponent::Invalid | BackendComponent::HIP | BackendComponent::VE => {
@@ -278,6 +290,7 @@ impl DispatchKey {
     }
 
     /// The autocast key that tensors of a backend carry, if it has one.
+    #[inline]
     pub const fn autocast_of(backend: BackendComponent) -> Option<DispatchKey> {
         Some(match backend {
             BackendComponent::CPU => DispatchKey::AutocastCPU,
@@ -296,6 +309,7 @@ impl DispatchKey {
 
     /// Whether the name is one that [`str::parse`] accepts. The table is c10's, which leaves out
     /// many per-backend keys that print.
+    #[inline]
     fn is_parseable(self) -> bool {
         use BackendComponent as B;
         let backend = self.backend();
@@ -327,6 +341,7 @@ impl DispatchKey {
 }
 
 impl fmt::Display for DispatchKey {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
@@ -337,6 +352,7 @@ impl fmt::Display for DispatchKey {
 pub struct ParseKeyError(pub String);
 
 impl fmt::Display for ParseKeyError {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "could not parse dispatch key: {}", self.0)
     }
@@ -347,6 +363,7 @@ impl std::error::Error for ParseKeyError {}
 impl std::str::FromStr for DispatchKey {
     type Err = ParseKeyError;
 
+    #[inline]
     fn from_str(s: &str) -> Result<Self, Self::Err> {
         DispatchKey::ALL
             .iter()

@@ -18,6 +18,7 @@ impl DispatchKey {
     /// The runtime keys that a registration at this key fills: the expansion of an alias, the key
     /// itself otherwise. `Undefined`, which the composite aliases fill too, is no member of a set;
     /// see [`DispatchKey::fills_undefined`].
+    #[inline]
     pub fn expansion(self) -> DispatchKeySet {
         let dense_like = DispatchKeySet::BACKEND_FUNCTIONALITIES | STANDALONE;
         let autograd = DispatchKeySet::AUTOGRAD | DispatchKeySet::ALL_BACKENDS;
@@ -41,6 +42,7 @@ impl DispatchKey {
     }
 
     /// Whether a registration at this key also serves calls that have no functionality at all.
+    #[inline]
     pub const fn fills_undefined(self) -> bool {
         matches!(
             self,
@@ -51,6 +53,7 @@ impl DispatchKey {
     }
 
     /// Whether a registration at `alias` fills this key.
+    #[inline]
     pub fn is_included_in(self, alias: DispatchKey) -> bool {
         if self == DispatchKey::Undefined {
             return alias.fills_undefined();
@@ -59,6 +62,7 @@ impl DispatchKey {
     }
 
     /// The backends whose direct kernels displace a composite at this autograd key.
+    #[inline]
     pub fn backends_behind_autograd(self) -> DispatchKeySet {
         use BackendComponent as B;
         match self {
@@ -78,6 +82,7 @@ impl DispatchKey {
 
     /// Whether the key holds data on a backend: dense, quantized or sparse on any backend, or one
     /// of the standalone backends.
+    #[inline]
     pub fn is_backend(self) -> bool {
         self.is_runtime()
             && (DispatchKeySet::AUTOGRAD_OTHER_BACKENDS | DispatchKeySet::from(DispatchKey::Dense))

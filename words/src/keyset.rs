@@ -150,6 +150,7 @@ impl DispatchKeySet {
         DispatchKeySet::full_after(DispatchKey::Functionalize);
 
     /// The union of some keys. Aliases and `Undefined` add nothing.
+    #[inline]
     pub const fn of(keys: &[DispatchKey]) -> DispatchKeySet {
         let mut out = 0;
         let mut i = 0;
@@ -174,6 +175,7 @@ impl DispatchKeySet {
 
     /// Everything strictly below `key`'s functionality, every backend, and always
     /// `PythonDispatcher`, so that a redispatch can be intercepted once more.
+    #[inline]
     pub const fn full_after(key: DispatchKey) -> DispatchKeySet {
         let f = functionality_bit(key.functionality());
         let below = if f == 0 { 0 } else { f - 1 };
@@ -182,6 +184,7 @@ impl DispatchKeySet {
 
     /// The set that a dense tensor of this backend and no other property carries: the dense key,
     /// `ADInplaceOrView` and autograd, and its autocast key.
+    #[inline]
     pub const fn for_dense_tensor(backend: BackendComponent) -> DispatchKeySet {
         let autocast = match DispatchKey::autocast_of(backend) {
             Some(k) => raw(k),
@@ -195,11 +198,13 @@ impl DispatchKeySet {
     }
 
     /// [`DispatchKeySet::for_dense_tensor`] of a device.
+    #[inline]
     pub const fn for_device(device: DeviceType) -> DispatchKeySet {
         DispatchKeySet::for_dense_tensor(BackendComponent::of(device))
     }
 
     /// The autograd keys that a tensor of this backend carries.
+    #[inline]
     pub const fn autograd_related(backend: BackendComponent) -> DispatchKeySet {
         DispatchKeySet::of(&[
             DispatchKey::ADInplaceOrView,
@@ -299,6 +304,7 @@ impl DispatchKeySet {
     }
 
     /// The key that a call with this set dispatches to.
+    #[inline]
     pub const fn highest_priority_key(self) -> DispatchKey {
         self.highest_functionality()
             .on_backend(self.highest_backend())
@@ -315,6 +321,7 @@ impl DispatchKeySet {
 
     /// The keys, ascending. A per-backend functionality without backends yields nothing, and
     /// neither do backends alone.
+    #[inline]
     pub fn iter(self) -> impl Iterator<Item = DispatchKey> {
         DispatchKey::ALL[1..NUM_FUNCTIONALITIES]
             .iter()
@@ -339,6 +346,7 @@ impl From<DispatchKey> for DispatchKeySet {
 }
 
 impl FromIterator<DispatchKey> for DispatchKeySet {
+    #[inline]
     fn from_iter<I: IntoIterator<Item = DispatchKey>>(keys: I) -> Self {
         keys.into_iter()
             .fold(DispatchKeySet::EMPTY, DispatchKeySet::add)
@@ -386,6 +394,7 @@ impl Sub for DispatchKeySet {
 }
 
 impl fmt::Display for DispatchKeySet {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("DispatchKeySet(")?;
         for (i, k) in self.iter().enumerate() {
@@ -399,6 +408,7 @@ impl fmt::Display for DispatchKeySet {
 }
 
 impl fmt::Debug for DispatchKeySet {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
     }
