@@ -41,6 +41,7 @@ mod layout;
 mod linalg;
 mod losses;
 mod make;
+mod math_bits;
 mod nested;
 mod neural;
 pub(crate) mod operators;

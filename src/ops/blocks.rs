@@ -3,8 +3,8 @@
 use super::common::{check_sizes, promote, wrap_dim};
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::ops::launch;
 use crate::tensor::Tensor;
+use crate::tensor::launch;
 use straightline_catalog::{DType, Device, Layout, Scalar};
 
 /// Matrices one after another along the diagonal of zeros; a vector is one row.

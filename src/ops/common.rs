@@ -3,6 +3,7 @@
 use super::channels::{Order, is_channels_last_contiguous};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
+pub(crate) use crate::tensor::check_sizes;
 use smallvec::SmallVec;
 use straightline_catalog::promote::{Operand, result_type};
 use straightline_catalog::view;
@@ -249,21 +250,6 @@ pub(crate) fn check_devices(tensors: &[&Tensor]) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Negative sizes are refused.
-pub(crate) fn check_sizes(sizes: &[i64]) -> Result<()> {
-    if let Some(bad) = sizes.iter().find(|s| **s < 0) {
-        return Err(Error::shape(format!(
-            "Trying to create tensor with negative dimension {bad}: {sizes:?}"
-        )));
-    }
-    // the product must not overflow either
-    sizes
-        .iter()
-        .try_fold(1i64, |n, s| n.checked_mul((*s).max(1)))
-        .map(|_| ())
-        .ok_or_else(|| Error::shape(format!("sizes {sizes:?} have too many elements")))
 }
 
 /// Refuses what memory has no room for, before something else allocates as much.

@@ -3,8 +3,8 @@
 use super::common::{broadcast, check_devices, float_of, laid_out_like, result_strides};
 use super::{aten, copy, math_bits, matmul, pointwise};
 use crate::error::{Error, Result};
-use crate::ops::launch;
 use crate::tensor::Tensor;
+use crate::tensor::launch;
 use straightline_catalog::prims::UnaryOp;
 use straightline_catalog::{DType, Dims, Scalar};
 use straightline_runtime::cpu::kernels::complex::{self, Function};

@@ -4,8 +4,8 @@ use super::conv::{Target, operand, unflattened};
 use super::conv_shape::Convolution;
 use super::copy;
 use crate::error::{Error, Result};
-use crate::ops::launch;
 use crate::tensor::Tensor;
+use crate::tensor::launch;
 use straightline_catalog::Dims;
 use straightline_runtime::cpu::kernels::conv;
 

@@ -2,9 +2,10 @@
 
 use super::channels::{Order, is_channels_last_contiguous, suggested, suggested_format};
 use super::common::{check_devices, wrap_dim};
-use super::launch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ops::aten;
+use crate::tensor::launch;
+pub(crate) use crate::tensor::launch::clone_contiguous;
 use crate::tensor::{Tensor, access};
 use straightline_catalog::{DType, Device, Dims, Layout, MemoryFormat, Scalar, layout};
 use straightline_runtime::cpu::kernels::{self, Triangle};
@@ -12,13 +13,6 @@ use straightline_runtime::cpu::kernels::{self, Triangle};
 /// Copies element by element into fresh memory of the same sizes, converting.
 pub(super) fn copy_into_fresh(out: &mut Tensor, src: &Tensor) -> Result<()> {
     launch::run(out, src, |out, src| Ok(kernels::copy(out, src)?))
-}
-
-/// A row-major copy.
-pub(crate) fn clone_contiguous(t: &Tensor) -> Result<Tensor> {
-    let mut out = Tensor::allocate_contiguous(t.dtype(), t.device(), t.sizes())?;
-    copy_into_fresh(&mut out, t)?;
-    Ok(out)
 }
 
 /// The tensor itself where it is row-major, else a row-major copy. For kernels: not dispatched.

@@ -5,8 +5,8 @@ use super::copy;
 use super::special::unsupported;
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::ops::launch;
 use crate::tensor::Tensor;
+use crate::tensor::launch;
 use straightline_catalog::{DType, Scalar};
 use straightline_runtime::cpu::kernels::bins as kernels;
 

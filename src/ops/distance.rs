@@ -4,8 +4,8 @@ use super::dense::{dense, with_float};
 use super::view;
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::ops::launch;
 use crate::tensor::Tensor;
+use crate::tensor::launch;
 use straightline_catalog::{Dims, Scalar, layout};
 use straightline_runtime::cpu::kernels::distance as kernels;
 

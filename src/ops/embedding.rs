@@ -3,8 +3,8 @@
 use super::copy;
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::ops::launch;
 use crate::tensor::Tensor;
+use crate::tensor::launch;
 use straightline_catalog::DType;
 use straightline_runtime::cpu::kernels::bags::{self, Bags, Mode};
 

@@ -4,8 +4,8 @@ use super::common::check_sizes;
 use super::copy;
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::ops::launch;
 use crate::tensor::Tensor;
+use crate::tensor::launch;
 use straightline_catalog::{
     DType, Device, Dims, Layout, MemoryFormat, Scalar, default_dtype, layout,
 };

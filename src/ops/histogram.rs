@@ -5,8 +5,8 @@ use super::special::unsupported;
 use super::{reduce, shape_factory, view};
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::ops::launch;
 use crate::tensor::Tensor;
+use crate::tensor::launch;
 use straightline_catalog::{DType, Dims, Scalar, layout};
 use straightline_runtime::cpu::kernels::bins::{self as kernels, Segment};
 

@@ -3,8 +3,8 @@
 use super::common::wrap_dim;
 use super::copy;
 use crate::error::{Error, Result};
-use crate::ops::launch;
 use crate::tensor::Tensor;
+use crate::tensor::launch;
 use straightline_catalog::{DType, Dims};
 use straightline_runtime::cpu::kernels::{self, KernelError};
 

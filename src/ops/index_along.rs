@@ -4,7 +4,7 @@ use super::common::wrap_dim;
 use super::copy;
 use super::scatter::{Reduction, apart, as_vector, divide_by_count};
 use crate::error::{Error, Result};
-use crate::ops::launch;
+use crate::tensor::launch;
 use crate::tensor::{Tensor, access};
 use straightline_catalog::{DType, Dims, Scalar, layout};
 use straightline_runtime::cpu::kernels::{self, IndexedDim, ScatterOp};

@@ -3,7 +3,7 @@
 use super::common::{needs_data, sorted_strides};
 use super::copy;
 use crate::error::{Error, Result};
-use crate::ops::launch;
+use crate::tensor::launch;
 use crate::tensor::{Tensor, access};
 use straightline_catalog::view::view_strides;
 use straightline_catalog::{DType, Dims, layout};

@@ -3,8 +3,8 @@
 use super::class_loss::reduction_or_sum;
 use super::dense::{check_kernel, dense, with_float};
 use crate::error::{Error, Result};
-use crate::ops::launch;
 use crate::tensor::Tensor;
+use crate::tensor::launch;
 use straightline_catalog::{DType, Scalar};
 use straightline_runtime::cpu::kernels::KernelError;
 use straightline_runtime::cpu::kernels::class_loss::{

@@ -223,3 +223,14 @@ pub(crate) fn mul_scalar(a: &Tensor, b: Scalar) -> Result<Tensor> {
     }
     pointwise::mul_scalar(a, b)
 }
+
+impl Tensor {
+    /// The tensor with memory that holds its values, past the dispatcher.
+    pub(crate) fn resolved(&self) -> Result<Tensor> {
+        if self.has_math_bits() {
+            super::copy::clone(self, Some(MemoryFormat::Contiguous))
+        } else {
+            Ok(self.clone())
+        }
+    }
+}

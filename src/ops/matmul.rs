@@ -3,8 +3,8 @@
 use super::common::check_devices;
 use super::math_bits::plain;
 use crate::error::{Error, Result};
-use crate::ops::launch;
 use crate::tensor::Tensor;
+use crate::tensor::launch;
 use straightline_catalog::promote::reads_product;
 use straightline_catalog::{DType, Dims, Scalar};
 use straightline_runtime::cpu::kernels::matmul::{self, MatmulError, Scale};

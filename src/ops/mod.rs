@@ -89,7 +89,6 @@ mod index_along;
 pub(crate) mod index_backward;
 mod index_tensor;
 pub(crate) mod kinds;
-pub(crate) mod launch;
 mod linalg;
 mod losses;
 mod margin_loss;

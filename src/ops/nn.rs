@@ -5,8 +5,8 @@ use super::copy;
 use super::scatter::as_vector;
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::ops::launch;
 use crate::tensor::Tensor;
+use crate::tensor::launch;
 use straightline_catalog::{DType, Dims, Scalar, layout};
 use straightline_runtime::cpu::kernels::{self, RowStatistics};
 

@@ -6,8 +6,8 @@ use super::copy;
 use super::norm::{check_channels, check_count, check_groups, invstd, weight_channels};
 use super::norm_memory::{Dense, Output, check_float, numbers, parameter_dtype, tensor_of};
 use crate::error::{Error, Result};
-use crate::ops::launch;
 use crate::tensor::Tensor;
+use crate::tensor::launch;
 use straightline_catalog::layout;
 use straightline_runtime::cpu::kernels::norm::{self, Channels, LayerGradient};
 

@@ -3,8 +3,8 @@
 use super::channels::Order;
 use super::copy;
 use crate::error::{Error, Result};
-use crate::ops::launch;
 use crate::tensor::Tensor;
+use crate::tensor::launch;
 use straightline_catalog::{DType, Device, Dims, layout};
 use straightline_runtime::cpu::kernels::norm::{self, Channels};
 

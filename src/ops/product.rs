@@ -3,8 +3,8 @@
 use super::{copy, matmul, view};
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::ops::launch;
 use crate::tensor::Tensor;
+use crate::tensor::launch;
 use straightline_catalog::promote::reads_product;
 use straightline_catalog::{DType, Dims, Scalar};
 use straightline_runtime::cpu::kernels::matmul::{self as kernels, Scale};

@@ -7,7 +7,7 @@ use super::composite::is_foreign;
 use super::{copy, pointwise};
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::ops::launch;
+use crate::tensor::launch;
 use crate::tensor::{Generator, Tensor, access};
 use straightline_catalog::{DType, Device, Dims, Layout, MemoryFormat, Scalar};
 use straightline_runtime::cpu::kernels::Out;

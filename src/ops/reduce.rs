@@ -3,8 +3,8 @@
 use super::common::{float_of, reduced_sizes, wrap_dim, wrap_dims};
 use super::copy;
 use crate::error::{Error, Result};
-use crate::ops::launch;
 use crate::tensor::Tensor;
+use crate::tensor::launch;
 use smallvec::SmallVec;
 use straightline_catalog::prims::UnaryOp;
 use straightline_catalog::{DType, Dims, Scalar, layout};

@@ -4,7 +4,7 @@ use super::common::wrap_dim;
 use super::copy;
 use super::index::out_of_bounds;
 use crate::error::{Error, Result};
-use crate::ops::launch;
+use crate::tensor::launch;
 use crate::tensor::{Tensor, access};
 use straightline_catalog::{DType, Dims, Scalar};
 use straightline_runtime::cpu::kernels::{self, ScatterOp};

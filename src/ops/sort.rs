@@ -4,8 +4,8 @@ use super::common::wrap_dim;
 use super::copy;
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::ops::launch;
 use crate::tensor::Tensor;
+use crate::tensor::launch;
 use straightline_catalog::{DType, Dims, Scalar, layout};
 use straightline_runtime::cpu::kernels::{self, Selection};
 

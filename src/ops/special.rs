@@ -4,7 +4,7 @@ use super::common::{broadcast, check_can_cast, check_devices, float_of, laid_out
 use super::{complex_functions, copy, pointwise};
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::ops::launch;
+use crate::tensor::launch;
 use crate::tensor::{Tensor, access};
 use straightline_catalog::{DType, Dims, Scalar, layout};
 use straightline_runtime::cpu::kernels::{In, Out, special as kernels};

@@ -331,7 +331,7 @@ pub(crate) fn is_detached(out: &Tensor, input: &Tensor) -> bool {
 pub(crate) fn detach_overlap(out: &Tensor, input: &Tensor) -> Result<Tensor> {
     match overlap(out, input) {
         Overlap::None | Overlap::Full => Ok(input.clone()),
-        Overlap::Unknown => crate::ops::copy::clone_contiguous(input),
+        Overlap::Unknown => super::launch::clone_contiguous(input),
         Overlap::Partial => Err(partial_overlap()),
     }
 }

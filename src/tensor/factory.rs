@@ -160,7 +160,7 @@ impl Tensor {
         let t = if self.is_contiguous() {
             self.clone()
         } else {
-            crate::ops::copy::clone_contiguous(self)?
+            super::launch::clone_contiguous(self)?
         };
         let n = t.numel() as usize;
         let _guard = access::read(&[&t])?;

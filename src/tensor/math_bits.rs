@@ -7,9 +7,6 @@
 
 use super::Tensor;
 use super::watcher;
-use crate::error::Result;
-use crate::ops::aten;
-use straightline_catalog::MemoryFormat;
 use straightline_catalog::{DispatchKey, DispatchKeySet};
 
 /// The keys that are bits.
@@ -66,39 +63,6 @@ impl Tensor {
         self.key_set().has(DispatchKey::ZeroTensor)
     }
 
-    /// The tensor itself, or a copy where it is lazily negated. See [`aten::resolve_neg`].
-    ///
-    /// ```
-    /// use straightline::{Tensor, ops::aten};
-    /// let x = Tensor::from_vec([1f32], 1)?;
-    /// assert!(x.resolve_neg()?.is_same(&x));
-    /// assert!(!aten::_neg_view(&x)?.resolve_neg()?.is_neg());
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn resolve_neg(&self) -> Result<Tensor> {
-        aten::resolve_neg(self)
-    }
-
-    /// The conjugate: of a real tensor, itself. See [`aten::conj`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// let x = Tensor::from_vec([1f32], 1)?;
-    /// assert!(x.conj()?.is_same(&x));
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn conj(&self) -> Result<Tensor> {
-        aten::conj(self)
-    }
-
-    /// The tensor itself, or a copy where it is lazily conjugated. See [`aten::resolve_conj`].
-    #[track_caller]
-    pub fn resolve_conj(&self) -> Result<Tensor> {
-        aten::resolve_conj(self)
-    }
-
     /// Whether memory and values differ.
     #[inline]
     pub(crate) fn has_math_bits(&self) -> bool {
@@ -113,14 +77,5 @@ impl Tensor {
     /// The memory as it is.
     pub(crate) fn without_math_bits(&self) -> Tensor {
         self.with_keys(self.key_set() - BITS)
-    }
-
-    /// The tensor with memory that holds its values, past the dispatcher.
-    pub(crate) fn resolved(&self) -> Result<Tensor> {
-        if self.has_math_bits() {
-            crate::ops::copy::clone(self, Some(MemoryFormat::Contiguous))
-        } else {
-            Ok(self.clone())
-        }
     }
 }

@@ -72,7 +72,7 @@ impl OpaqueBuilder {
     ///
     /// A negative size, more elements than can be counted, or strides of another length.
     pub fn build(self) -> Result<Tensor> {
-        crate::ops::common::check_sizes(&self.sizes)?;
+        super::check_sizes(&self.sizes)?;
         let strides = match self.strides {
             Some(s) if s.len() != self.sizes.len() => {
                 return Err(Error::shape(format!(

@@ -8,6 +8,7 @@ use super::counted::{Cell, Counted, InCell};
 use super::geometry::Replaced;
 use super::settled::Keys;
 use super::{Extra, Tensor, TensorImpl};
+use crate::error::{Error, Result};
 use crate::tensor::storage::Storage;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
@@ -150,6 +151,21 @@ impl Tensor {
             Tensor(Counted::adopt(cell))
         }
     }
+}
+
+/// Negative sizes are refused.
+pub(crate) fn check_sizes(sizes: &[i64]) -> Result<()> {
+    if let Some(bad) = sizes.iter().find(|s| **s < 0) {
+        return Err(Error::shape(format!(
+            "Trying to create tensor with negative dimension {bad}: {sizes:?}"
+        )));
+    }
+    // the product must not overflow either
+    sizes
+        .iter()
+        .try_fold(1i64, |n, s| n.checked_mul((*s).max(1)))
+        .map(|_| ())
+        .ok_or_else(|| Error::shape(format!("sizes {sizes:?} have too many elements")))
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use crate::error::{Error, Result};
 use crate::ops::common::{
     broadcast, check_can_cast, check_devices, check_fits, float_of, promote, promote_scalar,
 };
-use crate::ops::{copy, launch};
+use crate::ops::copy;
+use crate::tensor::launch;
 use crate::tensor::{Tensor, access};
 use straightline_catalog::{DType, Dims, Scalar};
 use straightline_passes::schedule::loops::BinaryOp;

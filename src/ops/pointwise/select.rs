@@ -6,7 +6,8 @@ use crate::error::{Error, Result};
 use crate::ops::common::{
     broadcast, check_can_cast, check_devices, check_fits, promote, promote_scalar, result_strides,
 };
-use crate::ops::{aten, copy, launch};
+use crate::ops::{aten, copy};
+use crate::tensor::launch;
 use crate::tensor::{Tensor, access};
 use straightline_catalog::{DType, Scalar};
 use straightline_passes::schedule::loops::{BinaryOp, CompareOp};

@@ -5,7 +5,8 @@ use crate::error::{Error, Result};
 use crate::ops::common::{
     check_can_cast, float_of, laid_out_like, restrided, result_strides, result_strides_with_number,
 };
-use crate::ops::{copy, launch};
+use crate::ops::copy;
+use crate::tensor::launch;
 use crate::tensor::{Tensor, access};
 use straightline_catalog::prims::{Class, CompareOp, UnaryOp};
 use straightline_catalog::{DType, Dims};

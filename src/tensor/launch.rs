@@ -394,6 +394,13 @@ pub(crate) fn run<O: Outputs, I: Inputs, R: Default>(
     kernel(outs, ins)
 }
 
+/// A row-major copy, past the dispatcher.
+pub(crate) fn clone_contiguous(t: &Tensor) -> Result<Tensor> {
+    let mut out = Tensor::allocate_contiguous(t.dtype(), t.device(), t.sizes())?;
+    run(&mut out, t, |out, t| Ok(kernels::copy(out, t)?))?;
+    Ok(out)
+}
+
 /// What a kernel finds out about its operands, which must have memory.
 ///
 /// # Errors
