@@ -207,7 +207,7 @@ fn reached_fallbacks<I: TensorTree>(inputs: &I, tls: TlsKeySets) -> Vec<(Dispatc
 fn template<O: TensorTree>(output: &O) -> O {
     output.map(&mut |t| match flat::is_structure(t) {
         true => t.clone(),
-        false => tracer::to_meta(t),
+        false => crate::dispatch::meta::to_meta(t),
     })
 }
 

@@ -451,7 +451,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         let begin = Instant::now();
         let number = self.count.load(Ordering::Relaxed);
         // Tensors of the template are stand-ins for structure; meta ones hold no memory.
-        let input = flat::map(inputs, &mut tracer::to_meta);
+        let input = flat::map(inputs, &mut crate::dispatch::meta::to_meta);
         let _range = record_lazily(|| format!("compile variant {number}"));
         let captured = {
             let _range = record_function("capture");

@@ -160,7 +160,7 @@ pub(super) fn check_shapes(graph: &Graph) -> Result<()> {
         let Ok(op) = handle_of(name) else {
             continue;
         };
-        let mut operand = |v: &ValueRef| tracer::of_type(graph.meta(*v));
+        let mut operand = |v: &ValueRef| crate::dispatch::meta::of_type(graph.meta(*v));
         let stack: Stack = (args.iter().zip(&name.schema().args))
             .map(|(a, s)| to_value(a, &s.ty, &mut operand))
             .collect();

@@ -34,6 +34,7 @@ mod function;
 mod functionalized;
 mod guards;
 mod interpret;
+pub(crate) mod opcheck;
 mod options;
 mod replay;
 mod results;

@@ -30,7 +30,6 @@
 mod arg;
 mod backend;
 mod builtin;
-mod cpu_fallback;
 mod custom_op;
 mod dispatcher;
 mod dump;
@@ -40,9 +39,8 @@ mod library;
 mod listener;
 #[doc(hidden)]
 pub mod macros;
+pub(crate) mod meta;
 mod object;
-#[cfg(feature = "compile")]
-mod opcheck;
 mod operator;
 mod record;
 mod recursion;
@@ -57,9 +55,11 @@ pub(crate) mod watcher;
 mod whole;
 mod wrapped_views;
 
+#[cfg(feature = "compile")]
+pub use crate::compile::opcheck::{CheckFailure, OpCheckReport, opcheck};
+pub use crate::ops::cpu_fallback::{ViewFallback, call_on_cpu, cpu_fallback, cpu_fallback_with};
 pub use arg::{Arg, Ret, RetValue};
 pub use backend::{RenameBackendError, rename_backend};
-pub use cpu_fallback::{ViewFallback, call_on_cpu, cpu_fallback, cpu_fallback_with};
 pub use custom_op::{
     AutogradFormula, CustomOp, CustomOpBuilder, CustomOpError, OpContext, custom_op,
 };
@@ -74,8 +74,7 @@ pub use library::Library;
 pub use listener::{ListenerGuard, RegistrationEvent, on_registered};
 pub use macros::{init, registration_errors};
 pub use object::{Object, ScriptClass};
-#[cfg(feature = "compile")]
-pub use opcheck::{CheckFailure, OpCheckReport, opcheck};
+pub(crate) use operator::not_found;
 pub use operator::{OperatorHandle, TypedHandle, TypedOp};
 pub(crate) use record::record_lazily;
 pub use record::{
@@ -94,4 +93,5 @@ pub(crate) use tls::{Lines, line};
 pub use trace::{TRACE_VARIABLE, TraceGuard, capture};
 pub use value::{Stack, Value};
 pub(crate) use whole::hold_arguments;
+pub(crate) use wrapped_views::is_reshape;
 pub use wrapped_views::wrapped_views;

@@ -2,6 +2,7 @@
 //! which a later call may answer otherwise.
 
 use super::operator::OperatorHandle;
+use super::value::Value;
 use crate::tensor::watcher::Line;
 use std::sync::OnceLock;
 use straightline_catalog::DispatchKey;
@@ -25,6 +26,33 @@ static WATCHER: OnceLock<fn(Question)> = OnceLock::new();
 pub(crate) fn set(watcher: fn(Question)) {
     // a second one would be the same
     let _ = WATCHER.set(watcher);
+}
+
+/// What runs a function in the place of an operator's kernel.
+type InPlaceOf = fn(OperatorHandle, &[Value], &mut dyn FnMut());
+
+static IN_PLACE_OF: OnceLock<InPlaceOf> = OnceLock::new();
+
+/// Makes known who says in whose place calls are made; there is one.
+pub(crate) fn set_in_place_of(run: InPlaceOf) {
+    // a second one would be the same
+    let _ = IN_PLACE_OF.set(run);
+}
+
+/// Runs `f`, which makes other calls in the place of one of this operator: an error of a replay names what eager code
+/// calls.
+pub(crate) fn in_place_of<R>(
+    op: OperatorHandle,
+    args: &[Value],
+    f: impl FnOnce() -> R,
+) -> Option<R> {
+    let (mut f, mut result) = (Some(f), None);
+    let mut run = || result = f.take().map(|f| f());
+    match IN_PLACE_OF.get() {
+        Some(in_place_of) => in_place_of(op, args, &mut run),
+        None => run(),
+    }
+    result
 }
 
 /// Notes a question.

@@ -78,7 +78,7 @@ pub fn wrapped_views(
 const MATH_BITS: [Op; 2] = [Op::_conj, Op::_neg_view];
 
 /// Whether an operator changes the shape of its argument in place.
-pub(super) fn is_reshape(op: OperatorHandle) -> bool {
+pub(crate) fn is_reshape(op: OperatorHandle) -> bool {
     op.tags().contains(&"inplace_view")
 }
 

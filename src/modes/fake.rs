@@ -378,7 +378,7 @@ fn kernel(op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> Result
     }
     let device = result_device(op, schema, &args)?;
     let factory = pairs.pairs.is_empty();
-    tracer::devices_to_meta(schema, &mut twins, factory);
+    crate::dispatch::meta::devices_to_meta(schema, &mut twins, factory);
     let done = {
         let _below = ExcludeGuard::new(ABOVE);
         let _running = Running::begin();

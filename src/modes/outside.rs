@@ -521,6 +521,18 @@ impl Watcher for Outside {
         }
     }
 
+    fn lacks_data(&self) -> bool {
+        tracer::current().is_some() || fake::is_running()
+    }
+
+    fn is_stand_in(&self, t: &Tensor) -> bool {
+        functionalize::is_wrapper(t)
+    }
+
+    fn share_memory(&self, a: &Tensor, b: &Tensor) -> bool {
+        functionalize::share_memory(a, b)
+    }
+
     fn stands_for(&self, t: &Tensor) -> StandsFor {
         if functionalize::is_wrapper(t) {
             let elsewhere = match tracer::current() {
@@ -542,6 +554,7 @@ impl Watcher for Outside {
 pub(super) fn watch() {
     watcher::set(&Outside);
     calls::set(asks_of_operators);
+    calls::set_in_place_of(|op, args, run| tracer::in_place_of(op, args, run));
 }
 
 /// The function asks how many threads there are.

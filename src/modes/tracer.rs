@@ -10,7 +10,7 @@
 use super::outside;
 use crate::dispatch::{
     DispatchError, DispatchKey, DispatchKeySet, ExcludeGuard, Kernel, Lines, OperatorHandle, Stack,
-    TlsKeySets, Value,
+    TlsKeySets, Value, meta,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::Tensor;
@@ -231,129 +231,9 @@ fn eager_call(op: OperatorHandle, args: &[Value]) -> Option<Arc<EagerCall>> {
     Some(Arc::new(EagerCall { op, args, operands }))
 }
 
-/// A tensor with the same shape on the Meta device.
-pub(crate) fn to_meta(t: &Tensor) -> Tensor {
-    if t.kind_without_memory().is_some() {
-        // it may have no size that storage could have
-        let (sizes, keys) = (t.sizes(), t.key_set());
-        return Tensor::irregular(sizes, t.numel(), t.dtype(), Device::META, keys, ());
-    }
-    meta_in(t, Storage::without_data(t.storage().bytes()))
-}
-
-/// A tensor of this type on Meta.
-pub(crate) fn of_type(m: &TensorMeta) -> Tensor {
-    let bytes = layout::storage_bytes(m.dtype.size(), &m.sizes, &m.strides, 0);
-    let storage = Storage::without_data(bytes);
-    let (sizes, strides) = (m.sizes.clone(), m.strides.clone());
-    Tensor::build(storage, m.dtype, Device::META, sizes, strides, 0)
-}
-
-/// [`to_meta`] of a tensor that has a size in storage, in this one.
-fn meta_in(t: &Tensor, storage: Storage) -> Tensor {
-    let m = Tensor::build(
-        storage,
-        t.dtype(),
-        Device::META,
-        Dims::from_slice(t.sizes()),
-        Dims::from_slice(t.strides()),
-        t.storage_offset(),
-    );
-    if t.is_wrapped_number() {
-        m.into_wrapped_number()
-    } else {
-        m
-    }
-}
-
-/// Tensors moved to Meta, which share storage where the tensors do: kernels look at what overlaps.
-#[derive(Default)]
-struct Twins<'a>(SmallVec<[(&'a Storage, Storage); 4]>);
-
-impl<'a> Twins<'a> {
-    fn of(&mut self, t: &'a Tensor) -> Tensor {
-        if t.kind_without_memory().is_some() {
-            return to_meta(t);
-        }
-        let known = self.0.iter().find(|(of, _)| of.same(t.storage()));
-        let storage = match known {
-            Some((_, storage)) => storage.clone(),
-            None => {
-                let fresh = Storage::without_data(t.storage().bytes());
-                self.0.push((t.storage(), fresh.clone()));
-                fresh
-            }
-        };
-        meta_in(t, storage)
-    }
-}
-
-/// The arguments with every tensor and device moved to Meta, and the device that results get.
-pub(crate) fn meta_arguments(args: &[Value]) -> (Vec<Value>, Device) {
-    let mut device = None;
-    let mut note = |d: Device| {
-        device.get_or_insert(d);
-    };
-    let mut twins = Twins::default();
-    let values = args
-        .iter()
-        .map(|v| match v {
-            Value::Tensor(t) => {
-                note(t.device());
-                Value::Tensor(twins.of(t))
-            }
-            Value::TensorList(l) => {
-                l.iter().for_each(|t| note(t.device()));
-                Value::TensorList(l.iter().map(|t| twins.of(t)).collect())
-            }
-            Value::OptionalTensorList(l) => {
-                l.iter().flatten().for_each(|t| note(t.device()));
-                let each = l.iter().map(|t| t.as_ref().map(|t| twins.of(t)));
-                Value::OptionalTensorList(each.collect())
-            }
-            other => other.clone(),
-        })
-        .collect();
-    // a device argument decides over the operands' device
-    let explicit = args.iter().find_map(|v| match v {
-        Value::Device(d) => Some(*d),
-        _ => None,
-    });
-    let values: Vec<Value> = values;
-    (values, explicit.or(device).unwrap_or(Device::CPU))
-}
-
-/// Puts `meta` in the place of devices; of a factory also where it was left out.
-pub(crate) fn devices_to_meta(schema: &FunctionSchema, args: &mut [Value], factory: bool) {
-    for (v, a) in args.iter_mut().zip(&schema.args) {
-        let given = match &*v {
-            Value::Device(_) => true,
-            Value::String(s) => a.name == "device" && s.parse::<Device>().is_ok(),
-            v => v.is_none() && a.name == "device" && factory,
-        };
-        if given {
-            *v = Value::Device(Device::META);
-        }
-    }
-}
-
-/// Runs the operator's Meta kernel on the arguments: shapes without data.
+/// [`meta::run`], with the error of operators of ours that refuse complex numbers where their Meta kernels do not look.
 pub(crate) fn run_meta(op: OperatorHandle, args: &[Value]) -> Result<(Vec<Value>, Device)> {
-    let (mut stack, device) = meta_arguments(args);
-    if let Some(schema) = op.schema() {
-        let factory = args.iter().all(|v| v.tensors().next().is_none());
-        devices_to_meta(schema, &mut stack, factory);
-    }
-    let _guard = ExcludeGuard::new(DispatchKeySet::of(&[
-        DispatchKey::Tracer,
-        DispatchKey::Functionalize,
-    ]));
-    // eager code does not call this kernel: its panic is an error of the capture
-    let run = || op.redispatch_boxed(DispatchKey::Meta.into(), &mut stack);
-    let done = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
-        let text = straightline_runtime::panic_text(&*panic);
-        Err(ErrorKind::Panic(format!("(its Meta kernel) {text}")).into())
-    });
+    let done = meta::run(op, args);
     let for_want_of_data = |e: &Error| matches!(e.kind(), ErrorKind::DataDependent { .. });
     let complex = |t: &Tensor| t.dtype().is_complex();
     if done.as_ref().err().is_none_or(for_want_of_data)
@@ -361,12 +241,7 @@ pub(crate) fn run_meta(op: OperatorHandle, args: &[Value]) -> Result<(Vec<Value>
     {
         check_complex(op, args)?;
     }
-    let on_meta = |t: &Tensor| t.device().is_meta();
-    match done {
-        Ok(()) => Ok((stack, device)),
-        Err(e) if args.iter().flat_map(Value::tensors).any(on_meta) => Err(e),
-        Err(e) => Err(e.with_operands_on(device)),
-    }
+    done
 }
 
 /// A plan draws from the default generator, which need not be named.
@@ -593,10 +468,11 @@ mod tests {
 
     #[test]
     fn meta_arguments_follow_an_explicit_device() {
-        let (_, device) = meta_arguments(&[Value::IntList(vec![2]), Value::Device(Device::META)]);
+        let (_, device) =
+            meta::meta_arguments(&[Value::IntList(vec![2]), Value::Device(Device::META)]);
         assert_eq!(device, Device::META);
         let (args, device) =
-            meta_arguments(&[Value::Tensor(Tensor::from_slice(&[1f32], &[1]).unwrap())]);
+            meta::meta_arguments(&[Value::Tensor(Tensor::from_slice(&[1f32], &[1]).unwrap())]);
         assert_eq!(device, Device::CPU);
         assert_eq!(args[0].as_tensor().unwrap().device(), Device::META);
         assert_eq!(args[0].as_tensor().unwrap().dtype(), DType::F32);

@@ -27,8 +27,8 @@ fn materialize(t: &Tensor) -> Result<Tensor> {
 /// What the operator gives for operands of these shapes, without data, and on which device.
 fn shape_of(op: Op, a: &Tensor, b: &Tensor, rest: &[Value]) -> Result<(Tensor, Device)> {
     let mut stack = vec![
-        Value::Tensor(tracer::to_meta(a)),
-        Value::Tensor(tracer::to_meta(b)),
+        Value::Tensor(crate::dispatch::meta::to_meta(a)),
+        Value::Tensor(crate::dispatch::meta::to_meta(b)),
     ];
     stack.extend_from_slice(rest);
     handle_of(op)?.redispatch_boxed(DispatchKey::Meta.into(), &mut stack)?;

@@ -261,7 +261,7 @@ pub(crate) fn check_room(dtype: DType, device: Device, sizes: &[i64]) -> Result<
 /// stands for a value while a function is captured.
 pub(crate) fn needs_data(op: &str, x: &Tensor) -> Result<()> {
     // a stand-in without elements has all its data, and what is made of it here would be no stand-in
-    let stands_in = crate::modes::functionalize::is_wrapper(x);
+    let stands_in = crate::tensor::watcher::is_stand_in(x);
     if x.storage().has_data() && !stands_in || super::composite::is_foreign(x) {
         return Ok(());
     }

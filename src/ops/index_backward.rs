@@ -1,10 +1,11 @@
 //! Derivatives of selections: zeros with the gradient at the selected places.
 
+use crate::dispatch::watcher::in_place_of;
 use crate::dispatch::{Value, handle_of};
 use crate::error::{Error, Result};
-use crate::modes::tracer;
 use crate::ops::aten;
 use crate::tensor::Tensor;
+use crate::tensor::watcher;
 use straightline_catalog::{DType, MemoryFormat, Op, Scalar};
 
 fn zeros(like: &Tensor, sizes: &[i64]) -> Result<Tensor> {
@@ -120,7 +121,7 @@ pub(crate) fn one_hot(x: &Tensor, num_classes: i64) -> Result<Tensor> {
     if classes == -1 {
         let what = "one_hot without a number of classes";
         super::common::needs_data(what, x)?;
-        if crate::modes::outside::is_capturing() {
+        if watcher::capture().is_some() {
             let what = what.into();
             return Err(Error::new(crate::error::ErrorKind::DataDependent { what }));
         }
@@ -128,7 +129,7 @@ pub(crate) fn one_hot(x: &Tensor, num_classes: i64) -> Result<Tensor> {
         return Err(Error::runtime("num_classes should be positive"));
     }
     // one that a captured function closes over is no more read than one that it is given
-    let read = classes == -1 || !crate::modes::outside::is_capturing();
+    let read = classes == -1 || !watcher::capture().is_some();
     let foreign = super::composite::is_foreign(x);
     if read && (foreign || x.storage().has_data()) && x.numel() > 0 {
         let item = |t: Tensor| match foreign {
@@ -159,14 +160,16 @@ pub(crate) fn one_hot(x: &Tensor, num_classes: i64) -> Result<Tensor> {
     )?;
     // the result is row-major, whatever the operand's layout
     let mut x = aten::contiguous(x, MemoryFormat::Contiguous)?;
-    if tracer::current().is_some() && x.numel() > 0 {
+    if watcher::capture().is_some() && x.numel() > 0 {
         // a class is read from the list of all of them, which checks it as an index
         let args = [Value::Tensor(x.clone()), Value::Int(num_classes)];
         let sizes = x.sizes().to_vec();
-        x = tracer::in_place_of(handle_of(Op::one_hot)?, &args, || {
+        let read = || {
             let read = aten::index_select(&all, 0, &aten::reshape(&x, &[-1])?)?;
             aten::reshape(&read, &sizes)
-        })?;
+        };
+        let checked = in_place_of(handle_of(Op::one_hot)?, &args, read).transpose()?;
+        x = checked.unwrap_or(x);
     }
     let hit = aten::eq_tensor(&aten::unsqueeze(&x, -1)?, &all)?;
     aten::to_dtype(&hit, DType::I64, false, false, None)

@@ -72,6 +72,7 @@ mod conv_backward;
 mod conv_shape;
 pub(crate) mod copy;
 mod coverage;
+pub(crate) mod cpu_fallback;
 mod ctc;
 pub(crate) mod dense;
 mod diagonal;

@@ -4,9 +4,9 @@ use super::channels::{Order, suggested};
 use super::norm::{Three, both, check_channels, check_count, check_groups};
 use super::norm_memory::check_float;
 use crate::error::{Error, Result};
-use crate::modes::functionalize::share_memory;
 use crate::ops::aten;
 use crate::tensor::Tensor;
+use crate::tensor::watcher::share_memory;
 use straightline_catalog::{DType, Dims, MemoryFormat, Scalar, layout};
 
 /// How capture takes a batch norm apart that writes its running statistics.

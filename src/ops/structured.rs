@@ -13,11 +13,11 @@
 use super::aten;
 use super::composite::{backend_of, decompose, is_for_fallback};
 use super::variants;
+use crate::dispatch::meta;
 use crate::dispatch::{
     DispatchError, DispatchKey as K, Kernel, Library, OperatorHandle, Stack, Value, hold_arguments,
 };
 use crate::error::Result;
-use crate::modes::tracer;
 use crate::tensor::Tensor;
 use std::sync::OnceLock;
 use straightline_catalog::Device;
@@ -96,7 +96,7 @@ pub(super) fn arguments(op: OperatorHandle, stack: &mut Stack) -> Result<Vec<Val
 /// What the operator would return, as tensors that have shapes only, and the device of its
 /// arguments.
 pub(super) fn shapes(op: OperatorHandle, args: &[Value]) -> Result<(Vec<Tensor>, Device)> {
-    let (results, _) = tracer::run_meta(op, args)?;
+    let (results, _) = meta::run(op, args)?;
     let tensors = || args.iter().flat_map(Value::tensors);
     let device = tensors()
         .find(|t| t.dim() > 0 || !t.device().is_cpu())

@@ -32,6 +32,16 @@ pub(crate) trait Watcher: Sync {
     /// A tensor made from data outside of a capture: itself, or a fake of it.
     fn faked(&self, t: Tensor) -> Tensor;
 
+    /// Whether what looks like a tensor here has no data because none of this thread's have: while a function is captured,
+    /// or fake tensors compute.
+    fn lacks_data(&self) -> bool;
+
+    /// Whether the tensor stands for a value of a captured function.
+    fn is_stand_in(&self, t: &Tensor) -> bool;
+
+    /// Whether two tensors lie in one memory, stand-ins or not.
+    fn share_memory(&self, a: &Tensor, b: &Tensor) -> bool;
+
     /// What a tensor without memory stands for.
     fn stands_for(&self, t: &Tensor) -> StandsFor;
 
@@ -120,6 +130,22 @@ pub(crate) fn faked(t: Tensor) -> Tensor {
         Some(w) => w.faked(t),
         None => t,
     }
+}
+
+/// Whether tensors of this thread may lack the data that they have in an eager call: while a function is captured, or fake
+/// tensors compute.
+pub(crate) fn lacks_data() -> bool {
+    watcher().is_some_and(|w| w.lacks_data())
+}
+
+/// Whether the tensor stands for a value of a captured function.
+pub(crate) fn is_stand_in(t: &Tensor) -> bool {
+    watcher().is_some_and(|w| w.is_stand_in(t))
+}
+
+/// Whether two tensors lie in one memory, stand-ins or not.
+pub(crate) fn share_memory(a: &Tensor, b: &Tensor) -> bool {
+    watcher().map_or(a.storage().same(b.storage()), |w| w.share_memory(a, b))
 }
 
 /// What a tensor that has no memory stands for.

@@ -470,7 +470,7 @@ impl OperatorHandle {
     }
 }
 
-pub(super) fn not_found(name: &OperatorName, implemented: bool) -> DispatchError {
+pub(crate) fn not_found(name: &OperatorName, implemented: bool) -> DispatchError {
     DispatchError::NotFound {
         name: name.name.clone(),
         overload: name.overload.clone(),

@@ -1,12 +1,12 @@
 //! The CPU fallback: what a backend registers for the operators that it has no kernel for.
 
-use super::error::DispatchError;
-use super::kernel::Kernel;
-use super::operator::OperatorHandle;
-use super::tls::ExcludeGuard;
-use super::value::{Stack, Value};
-use super::whole::hold_arguments;
-use super::wrapped_views::is_reshape;
+use crate::dispatch::DispatchError;
+use crate::dispatch::ExcludeGuard;
+use crate::dispatch::Kernel;
+use crate::dispatch::OperatorHandle;
+use crate::dispatch::hold_arguments;
+use crate::dispatch::is_reshape;
+use crate::dispatch::{Stack, Value};
 use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::Tensor;
@@ -92,7 +92,7 @@ pub fn call_on_cpu(op: OperatorHandle, stack: &mut Stack, views: ViewFallback) -
     let name = || op.name().to_string();
     let schema = op
         .schema()
-        .ok_or_else(|| super::operator::not_found(op.name(), true))?;
+        .ok_or_else(|| crate::dispatch::not_found(op.name(), true))?;
     let Some(base) = stack.len().checked_sub(schema.args.len()) else {
         return Err(DispatchError::StackUnderflow {
             op: name(),
@@ -224,7 +224,7 @@ impl Copies {
             return Ok(false);
         }
         let key = DispatchKey::dense(t.device().kind);
-        Ok(super::dispatcher::handle_of(Op::as_strided)?.registers(key))
+        Ok(crate::dispatch::handle_of(Op::as_strided)?.registers(key))
     }
 
     /// The copy of the whole storage of a tensor.

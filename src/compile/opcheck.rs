@@ -1,11 +1,11 @@
 //! `opcheck`: does an operator keep the word of its schema, its Meta kernel and its registrations?
 //! (`torch.library.opcheck`)
 
-use super::error::DispatchError;
-use super::operator::OperatorHandle;
-use super::tls::ExcludeGuard;
-use super::value::{Stack, Value};
 use crate::compile::compile;
+use crate::dispatch::DispatchError;
+use crate::dispatch::ExcludeGuard;
+use crate::dispatch::OperatorHandle;
+use crate::dispatch::{Stack, Value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::modes::tracer::run_meta;
 use crate::tensor::Tensor;
