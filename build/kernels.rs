@@ -20,6 +20,10 @@ pub(crate) fn kernel_path(kernel: &str) -> String {
     match kernel {
         "fallthrough" => "crate::dispatch::Kernel::fallthrough()".to_string(),
         "below_autograd" => "crate::ops::below_autograd()".to_string(),
+        // what capture records of an operator in another form than its kernel's
+        path if path.starts_with("captured::") => {
+            path.replace("captured", "crate::modes::functionalize")
+        }
         path => format!("crate::ops::{path}"),
     }
 }

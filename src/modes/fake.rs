@@ -5,7 +5,6 @@
 //! as a Meta tensor over the fake's own storage, so that views, writes and changes of shape come back as what they are.
 
 use super::error::ModeError;
-use super::tracer;
 use crate::dispatch::{
     DispatchKey, DispatchKeySet, ExcludeGuard, IncludeGuard, Kernel, Library, OperatorHandle,
     Stack, Value,

@@ -305,11 +305,6 @@ pub(crate) fn check(what: &str, why: &str) -> Result<()> {
     }
 }
 
-/// Whether this thread captures a function.
-pub(crate) fn is_capturing() -> bool {
-    tracer::current().is_some()
-}
-
 /// The one door to data: whatever reads the elements of a tensor asks here first.
 ///
 /// While a function is captured, its arguments have no data, and that of a tensor which it closes

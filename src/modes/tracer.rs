@@ -9,20 +9,17 @@
 
 use super::outside;
 use crate::dispatch::{
-    DispatchError, DispatchKey, DispatchKeySet, ExcludeGuard, Kernel, Lines, OperatorHandle, Stack,
-    TlsKeySets, Value, meta,
+    DispatchError, DispatchKey, DispatchKeySet, Kernel, Lines, OperatorHandle, Stack, TlsKeySets,
+    Value, meta,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::Tensor;
 use crate::tensor::storage::Storage;
 use crate::tensor::watcher::Line;
-use smallvec::SmallVec;
 use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use straightline_catalog::schema::FunctionSchema;
 use straightline_catalog::{Arg, TensorMeta};
-use straightline_catalog::{Device, Dims, Scalar, layout};
+use straightline_catalog::{Device, Scalar};
 use straightline_passes::ir::graph::{EagerCall, Graph, Provenance, SourceLine, ValueRef};
 
 /// The graph that this thread is capturing.

@@ -4,7 +4,6 @@
 //! operator gets ordinary zeros, and writing one is an error.
 
 use super::math_bits::MathBit;
-use super::tracer;
 use crate::dispatch::{DispatchKey, IntoKernel, Kernel, Library, Value, handle_of};
 use crate::error::{Error, Result};
 use crate::ops::{aten, math_bits::IMMUTABLE, shape_inplace, view};

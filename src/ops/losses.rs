@@ -4,9 +4,7 @@ use super::common::{broadcast, check_can_cast, float_of, promote};
 use super::complex_functions;
 use super::formula::{Call, floats, numbers};
 use super::{pointwise, reduce};
-use crate::dispatch::{Kernel, Value};
 use crate::error::{Error, Result};
-use crate::modes::functionalize;
 use crate::ops::aten;
 use crate::tensor::Tensor;
 use straightline_catalog::{DType, Scalar};
@@ -149,22 +147,7 @@ fn check_probabilities(x: &Tensor) -> Result<()> {
     Err(Error::runtime(NO_PROBABILITY))
 }
 
-const NO_PROBABILITY: &str = "all elements of input should be between 0 and 1";
-
-/// What capture records of [`binary_cross_entropy`], whose formula takes any number.
-pub(crate) fn binary_cross_entropy_checked() -> Kernel {
-    functionalize::checked(|op, args| {
-        let Some(x) = args.first().and_then(Value::as_tensor) else {
-            return Ok(());
-        };
-        let within = || {
-            let not_below = aten::ge_scalar(x, 0.into())?;
-            let not_above = aten::le_scalar(x, 1.into())?;
-            aten::all(&aten::logical_and(&not_below, &not_above)?)
-        };
-        functionalize::require(op, args, within, NO_PROBABILITY)
-    })
-}
+pub(crate) const NO_PROBABILITY: &str = "all elements of input should be between 0 and 1";
 
 pub(crate) fn binary_cross_entropy(
     x: &Tensor,

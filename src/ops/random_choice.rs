@@ -1,16 +1,14 @@
 //! Categories drawn by their weights.
 
 use super::common::check_room;
-use super::{aten, copy, pointwise, random};
-use crate::dispatch::{Kernel, handle_of};
+use super::{copy, pointwise, random};
 use crate::error::{Error, Result};
-use crate::modes::functionalize;
 use crate::tensor::{Generator, Tensor};
-use straightline_catalog::{DType, Dims, MemoryFormat, Op, Scalar};
+use straightline_catalog::{DType, Dims};
 use straightline_runtime::cpu::kernels::random_distributions::with_replacement;
 
-const SINGLE: &str = "probability tensor contains either `inf`, `nan` or element < 0";
-const NO_WEIGHT: &str = "invalid multinomial distribution (sum of probabilities <= 0)";
+pub(crate) const SINGLE: &str = "probability tensor contains either `inf`, `nan` or element < 0";
+pub(crate) const NO_WEIGHT: &str = "invalid multinomial distribution (sum of probabilities <= 0)";
 
 fn check_weights(rows: &[f64], categories: usize, samples_with: bool) -> Result<()> {
     for row in rows.chunks_exact(categories) {
@@ -30,7 +28,11 @@ fn check_weights(rows: &[f64], categories: usize, samples_with: bool) -> Result<
 }
 
 /// The sizes of the result and the number of categories.
-fn check_sizes(weights: &Tensor, samples: i64, replacement: bool) -> Result<(Dims, i64)> {
+pub(crate) fn check_sizes(
+    weights: &Tensor,
+    samples: i64,
+    replacement: bool,
+) -> Result<(Dims, i64)> {
     if !(1..=2).contains(&weights.dim()) {
         return Err(Error::runtime("prob_dist must be 1 or 2 dim"));
     }
@@ -91,44 +93,4 @@ pub(crate) fn multinomial(
     let drawn = with_replacement(&numbers, weights.dtype(), categories, samples, &mut stream)?;
     drop(stream);
     Tensor::from_slice(&drawn, &sizes)
-}
-
-/// The captured form. The times of the race are drawn in the order of the weights' memory, so weights that are not row-major
-/// run it in parts, of which the drawing knows the order.
-pub(crate) fn traced_multinomial() -> Kernel {
-    functionalize::unless_row_major(race)
-}
-
-fn race(
-    weights: &Tensor,
-    samples: i64,
-    replacement: bool,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    check_sizes(weights, samples, replacement)?;
-    if replacement && samples > 1 {
-        let rows = aten::contiguous(weights, MemoryFormat::Contiguous)?;
-        return aten::multinomial(&rows, samples, replacement, generator);
-    }
-    let op = handle_of(Op::multinomial)?;
-    let args = [weights.into(), samples.into(), replacement.into()];
-    let finite = || {
-        let within = aten::logical_and(
-            &aten::ge_scalar(weights, Scalar::Int(0))?,
-            &aten::lt_scalar(weights, Scalar::Float(f64::INFINITY))?,
-        )?;
-        aten::all(&within)
-    };
-    functionalize::require(op, &args, finite, SINGLE)?;
-    let some = || {
-        let totals = aten::sum_dim_int_list(weights, Some(&[-1]), false, Some(DType::F64))?;
-        aten::all(&aten::gt_scalar(&totals, Scalar::Int(0))?)
-    };
-    functionalize::require(op, &args, some, NO_WEIGHT)?;
-    let times = aten::exponential(weights, 1.0, generator)?;
-    let speeds = aten::div_tensor(weights, &times)?;
-    if samples == 1 {
-        return aten::argmax(&speeds, Some(-1), true);
-    }
-    Ok(aten::topk(&speeds, samples, -1, true, true)?.1)
 }

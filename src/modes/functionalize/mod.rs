@@ -28,6 +28,7 @@
 //! | `settle` | stand-ins that outlive their capture become ordinary tensors |
 //! | `inverse` | from the new value of a view to the new value of what it views |
 
+pub(crate) mod checked;
 mod derived;
 mod forms;
 mod inverse;
@@ -35,6 +36,7 @@ mod kernels;
 mod kinds;
 mod leaves;
 mod overlaps;
+pub(crate) mod random;
 mod reshape;
 mod settle;
 mod storage;
@@ -42,7 +44,7 @@ mod wrapper;
 
 pub(crate) use derived::{called, derived};
 pub(crate) use kernels::{
-    checked, composite, drawn_in_order, kernel, parts, require, unless_row_major,
+    composite, kernel, parts,
 };
 pub(crate) use leaves::{
     InputSlot, Leaf, MergedStorages, Owner, arguments_behind, begin, conflicts, is_merged,

@@ -3,9 +3,9 @@
 //! A fill takes its numbers in the order of the tensor's memory, and memory in a graph is what the plan makes of it. So capture says the
 //! order in views: the functional operator fills row-major memory, whose dimensions are then put back in their places.
 
+use super::kernels::drawn_in_order;
 use crate::dispatch::{Kernel, handle_of};
 use crate::error::Result;
-use crate::modes::functionalize;
 use crate::ops::aten;
 use crate::tensor::{Generator, Tensor};
 use smallvec::SmallVec;
@@ -94,7 +94,7 @@ fn has_gaps(t: &Tensor) -> bool {
 macro_rules! in_order {
     ($($name:ident $in_place:ident;)*) => {$(
         pub(crate) fn $name() -> Kernel {
-            functionalize::drawn_in_order(|| handle_of(Op::$in_place))
+            drawn_in_order(|| handle_of(Op::$in_place))
         }
     )*};
 }
