@@ -45,6 +45,7 @@ const SLOTS: [(u16, u16); 64] = {
     out
 };
 
+#[inline]
 const fn functionality_bit(key: DispatchKey) -> u64 {
     match key.value() {
         0 => 0,
@@ -52,6 +53,7 @@ const fn functionality_bit(key: DispatchKey) -> u64 {
     }
 }
 
+#[inline]
 const fn raw(key: DispatchKey) -> u64 {
     // aliases and the two placeholders at the ends are no functionality
     let f = key.functionality();
@@ -61,6 +63,7 @@ const fn raw(key: DispatchKey) -> u64 {
     functionality_bit(f) | backend_bit(key.backend())
 }
 
+#[inline]
 const fn backend_bit(b: BackendComponent) -> u64 {
     match b as u32 {
         0 => 0,
