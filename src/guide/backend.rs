@@ -1,9 +1,9 @@
 //! A backend of your own.
 //!
 //! A backend is a device whose tensors hold their elements somewhere that this crate knows nothing
-//! of. It can live in a crate of its own. The keys `PrivateUse1`, `PrivateUse2` and `PrivateUse3` are
-//! there for this; [`rename_backend`](crate::dispatch::rename_backend) gives the first of them a
-//! name.
+//! of. It can live in a crate of its own. The keys `PrivateUse1`, `PrivateUse2` and `PrivateUse3`
+//! are there for this; [`rename_backend`](crate::dispatch::rename_backend) gives the first of them
+//! a name.
 //!
 //! # What it needs
 //!

@@ -29,8 +29,8 @@
 //!
 //! # Guards and variants
 //!
-//! A compiled function serves the dtypes, sizes and strides that it was captured with. Another shape
-//! makes another *variant*, up to
+//! A compiled function serves the dtypes, sizes and strides that it was captured with. Another
+//! shape makes another *variant*, up to
 //! [`CompileOptions::max_variants`](crate::CompileOptions::max_variants); beyond that, calls run
 //! eagerly, and an event says so. [`explain`](crate::Compiled::explain) prints the guards, the
 //! kernels and the reason for every variant.

@@ -1,14 +1,14 @@
 //! An operator of your own.
 //!
-//! First ask whether you need one. A function that combines existing operators is a function; it
-//! is captured, fused and compiled as it stands. An operator is for what no combination of operators
+//! First ask whether you need one. A function that combines existing operators is a function; it is
+//! captured, fused and compiled as it stands. An operator is for what no combination of operators
 //! computes well, such as a recurrence or a call into another library.
 //!
 //! # In one go
 //!
 //! [`custom_op`](crate::dispatch::custom_op) takes a Rust function and registers everything that an
-//! operator needs. The schema is inferred from the function's types. A compiled function also has to
-//! know which shape comes out before there is data: that is the *fake* kernel.
+//! operator needs. The schema is inferred from the function's types. A compiled function also has
+//! to know which shape comes out before there is data: that is the *fake* kernel.
 //!
 //! ```
 //! use straightline::dispatch::{custom_op, opcheck};
@@ -79,6 +79,6 @@
 //! An operator that says nothing about its effects is taken to read something besides its operands:
 //! its calls keep their order and are not merged. Say more with
 //! [`effects`](crate::dispatch::CustomOpBuilder::effects), or with the tags `pure`, `random`,
-//! `effect` and `may_fail` of
-//! [`def_with_tags`](crate::dispatch::Library::def_with_tags). In a compiled function an operator
-//! from outside works on copies of its operands, since its kernel may keep a tensor that it is given.
+//! `effect` and `may_fail` of [`def_with_tags`](crate::dispatch::Library::def_with_tags). In a
+//! compiled function an operator from outside works on copies of its operands, since its kernel may
+//! keep a tensor that it is given.

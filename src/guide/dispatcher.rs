@@ -75,7 +75,8 @@
 //!
 //! Three tools see calls, from the least to the most intrusive:
 //!
-//! - an [`Observer`](crate::dispatch::Observer) is told of calls and changes nothing, as a profiler;
+//! - an [`Observer`](crate::dispatch::Observer) is told of calls and changes nothing, as a
+//!   profiler;
 //! - a [`DispatchMode`](crate::modes::DispatchMode) handles every call of a thread while it is
 //!   pushed;
 //! - a [`TensorSubclass`](crate::modes::TensorSubclass) handles the calls that meet a tensor of its

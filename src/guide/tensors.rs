@@ -81,9 +81,9 @@
 //! # Threads
 //!
 //! A `Tensor` is `Send` and `Sync`. A call borrows the storages that it reads and writes until it
-//! returns. If two threads want a storage at once and one of them writes, the later call waits; with
-//! [`try_borrows`](crate::try_borrows) it fails with [`Busy`](crate::Busy) instead. There are no
-//! data races, and safe code cannot cause undefined behaviour.
+//! returns. If two threads want a storage at once and one of them writes, the later call waits;
+//! with [`try_borrows`](crate::try_borrows) it fails with [`Busy`](crate::Busy) instead. There are
+//! no data races, and safe code cannot cause undefined behaviour.
 //!
 //! # Randomness
 //!
