@@ -7,6 +7,7 @@
 //!
 //! # Where to start
 //!
+//! - The [`guide`] has a page each on tensors, the dispatcher, compiling, custom operators and backends.
 //! - [`Tensor`] has the operators as methods; [`ops::aten`] has all of them with all their arguments.
 //! - [`compile()`] and [`Compiled`]: what is captured, when it compiles again, and
 //!   [`explain`](Compiled::explain), which says why. [`CompileOptions`] sets bounds and fallbacks.
@@ -42,6 +43,7 @@ pub mod compile;
 mod default_dtype;
 pub mod dispatch;
 mod error;
+pub mod guide;
 pub mod methods;
 pub mod modes;
 pub mod ops;

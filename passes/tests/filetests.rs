@@ -30,6 +30,9 @@
 //!
 //! `// define: SCHEMA`, anywhere in a file, defines an operator from outside for all of its cases.
 //!
+//! The blocks of `docs/ir.md` that have a `// run:` line are cases like any others; lines count from the
+//! first one of the block.
+//!
 //! Every rule has a case where it fires and one where it does not; the trial `coverage` says which
 //! are missing.
 
@@ -251,6 +254,34 @@ fn coverage(cases: &[Case]) -> Result<(), String> {
     }
 }
 
+/// The cases of a page of documentation, each named after the line that it begins on.
+fn blocks(page: &Path) -> Vec<(PathBuf, Result<String, String>)> {
+    let text = match std::fs::read_to_string(page) {
+        Ok(text) => text,
+        Err(e) => return vec![(page.to_path_buf(), Err(e.to_string()))],
+    };
+    let mut found = Vec::new();
+    let mut block: Option<(usize, Vec<&str>)> = None;
+    for (i, line) in text.lines().enumerate() {
+        match &mut block {
+            None if line == "```text" => block = Some((i + 2, Vec::new())),
+            None => {}
+            Some((start, lines)) if line == "```" => {
+                if lines.iter().any(|l| l.starts_with("// run:")) {
+                    let name = format!("docs/ir.md:{start}");
+                    found.push((PathBuf::from(name), Ok(lines.join("\n"))));
+                }
+                block = None;
+            }
+            Some((_, lines)) => lines.push(line),
+        }
+    }
+    if found.is_empty() {
+        found.push((page.to_path_buf(), Err("no block is a case".to_string())));
+    }
+    found
+}
+
 fn main() {
     let arguments = Arguments::from_args();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/filetests");
@@ -259,14 +290,21 @@ fn main() {
         eprintln!("cannot read {}: {e}", root.display());
         std::process::exit(1);
     }
+    let mut texts: Vec<(PathBuf, Result<String, String>)> = (paths.into_iter())
+        .map(|path| {
+            let short = path.strip_prefix(&root).unwrap_or(&path).to_path_buf();
+            (
+                short,
+                std::fs::read_to_string(&path).map_err(|e| e.to_string()),
+            )
+        })
+        .collect();
+    texts.extend(blocks(&root.join("../../docs/ir.md")));
     let mut trials = Vec::new();
     let mut all = Vec::new();
-    for path in paths {
-        let short = path.strip_prefix(&root).unwrap_or(&path).to_path_buf();
+    for (short, text) in texts {
         let name = short.display().to_string();
-        let parsed = std::fs::read_to_string(&path)
-            .map_err(|e| e.to_string())
-            .and_then(|text| cases(&text));
+        let parsed = text.and_then(|text| cases(&text));
         if let Ok(cases) = &parsed {
             all.extend(cases.iter().cloned());
         }

@@ -1,6 +1,7 @@
 //! `bench`: every workload eager and compiled, on the same data, compared before it is timed.
 
 pub(crate) mod check;
+mod picture;
 mod quiet;
 mod report;
 mod sample;
@@ -12,6 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use report::{Pair, Row, rounded};
 use sample::{Budget, Timing, measure};
 use std::io::Write;
+use std::path::PathBuf;
 use std::time::Instant;
 use straightline::Tensor;
 use straightline::dispatch::call_count;
@@ -31,6 +33,9 @@ pub(crate) struct Options {
     /// Measures for 0.15 s instead of 0.7 s
     #[arg(long)]
     quick: bool,
+    /// Measures nothing: draws the rows that --json has written to FILE as an SVG
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["workloads", "json", "quick"])]
+    picture: Option<PathBuf>,
     #[command(flatten)]
     setting: Setting,
 }
@@ -44,6 +49,9 @@ fn threads(text: &str) -> Result<usize, String> {
 }
 
 pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
+    if let Some(file) = &options.picture {
+        return Ok(write!(out, "{}", picture::from_file(file)?)?);
+    }
     let suite = workloads::many(&options.workloads)?;
     straightline::set_num_threads(options.threads);
     let budget = if options.quick {
