@@ -23,7 +23,10 @@ const CRATES: [&str; 6] = [
 ];
 
 /// Circles that stay, each by one of its files, with the reason.
-const ALLOWED: [(&str, &str); 0] = [];
+const ALLOWED: [(&str, &str); 1] = [(
+    "cli/src/workloads/mod.rs",
+    "the list of workloads names the files whose workloads are made of its types",
+)];
 
 /// The rooms of `src/`, each of which may use those before it.
 const ROOMS: [&str; 5] = ["tensor", "dispatch", "ops", "modes", "compile"];
@@ -71,13 +74,7 @@ fn rooms_of_the_library_use_those_below() {
             && a < b
         {
             count += 1;
-            writeln!(
-                report,
-                "{} -> {}",
-                sources.name(*from),
-                sources.name(*to)
-            )
-            .unwrap();
+            writeln!(report, "{} -> {}", sources.name(*from), sources.name(*to)).unwrap();
             for place in places {
                 writeln!(report, "    {place}").unwrap();
             }
@@ -153,13 +150,7 @@ impl Sources {
         self.read_module(tokens, file, &folder, module);
     }
 
-    fn read_module(
-        &mut self,
-        tokens: TokenStream,
-        file: usize,
-        folder: &Path,
-        path: Vec<String>,
-    ) {
+    fn read_module(&mut self, tokens: TokenStream, file: usize, folder: &Path, path: Vec<String>) {
         let mut module = Module {
             file,
             ..Module::default()
@@ -184,7 +175,14 @@ impl Sources {
                 _ => {
                     for (at, kind) in words.iter().enumerate() {
                         const KINDS: [&str; 9] = [
-                            "fn", "struct", "enum", "trait", "type", "const", "static", "union",
+                            "fn",
+                            "struct",
+                            "enum",
+                            "trait",
+                            "type",
+                            "const",
+                            "static",
+                            "union",
                             "macro_rules",
                         ];
                         if kind.as_deref().is_some_and(|k| KINDS.contains(&k)) {
@@ -559,7 +557,10 @@ fn read_code(tokens: &[TokenTree], out: &mut Module) {
             TokenTree::Ident(i) => {
                 let line = i.span().start().line;
                 let mut path = vec![i.to_string()];
-                let field = at > 0 && (is_punct(tokens.get(at - 1), '.'));
+                // a field or a method, or what a macro was given
+                let other = at > 0
+                    && (is_punct(tokens.get(at - 1), '.')
+                        || is_punct(tokens.get(at - 1), '$') && i != "crate");
                 at += 1;
                 while is_punct(tokens.get(at), ':')
                     && is_punct(tokens.get(at + 1), ':')
@@ -568,7 +569,7 @@ fn read_code(tokens: &[TokenTree], out: &mut Module) {
                     path.push(next);
                     at += 3;
                 }
-                if field {
+                if other {
                     continue;
                 }
                 out.names.entry(path[0].clone()).or_insert(line);

@@ -1,8 +1,8 @@
 //! Running extremes and running log-sum-exp along a dimension. Running sums and products are in `rows`.
 
 use super::nest;
+use super::nest::rows_along;
 use super::order::{check_ordered, nan_key, read_key};
-use super::rows::rows_along;
 use super::tile::move_elements;
 use super::{KernelError, Strided};
 use straightline_passes::ir::DType;
