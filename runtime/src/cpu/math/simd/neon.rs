@@ -1,5 +1,6 @@
-//! NEON, which every AArch64 has. A value is two 128-bit registers: with 32 of them there is room, and two independent
-//! halves keep the pipes of narrow cores busy. Masks are lanes of all ones and all zeros.
+//! NEON, which every AArch64 has. A value is two 128-bit registers: with 32 of them there is room,
+//! and two independent halves keep the pipes of narrow cores busy. Masks are lanes of all ones and
+//! all zeros.
 
 use super::table::{functions, implement, scalar_calls};
 use super::vector::Simd;
@@ -27,7 +28,8 @@ macro_rules! vectors {
         #[derive(Clone, Copy, Debug, Default)]
         pub struct $name;
 
-        // `min_raw` and `max_raw` stay as the trait has them: `fmin` and `fmax` give NaN where an operand is one.
+        // `min_raw` and `max_raw` stay as the trait has them: `fmin` and `fmax` give NaN where an
+        // operand is one.
         implement! {
             $module, both, $name, $elem as $int, $lanes, $width,
             (Pair<$float>, Pair<$ints>, Pair<$mask>),
@@ -48,12 +50,14 @@ vectors! {
 functions! {
     /// Some bit of either register is set.
     ///
-    /// The halves meet in a pairwise maximum, not in an `or`: LLVM makes of `a >= c || b >= c` the single comparison
-    /// `fmaxnm(a, b) >= c`, which is false where `a` is a signalling NaN and `b` large.
+    /// The halves meet in a pairwise maximum, not in an `or`: LLVM makes of `a >= c || b >= c` the
+    /// single comparison `fmaxnm(a, b) >= c`, which is false where `a` is a signalling NaN and `b`
+    /// large.
     fn any_bit(low: uint8x16_t, high: uint8x16_t) -> bool { vmaxvq_u8(vpmaxq_u8(low, high)) != 0 }
 }
 
-/// What is no intrinsic with these operands, the same for both widths. `$lanes` are those of one register.
+/// What is no intrinsic with these operands, the same for both widths. `$lanes` are those of one
+/// register.
 macro_rules! composed {
     (
         $elem:ty, $int:ty, $lanes:literal, $float:ty, $ints:ty, $mask:ty,
@@ -155,7 +159,8 @@ mod f64x2 {
     }
 }
 
-/// Copies `n <= 8` elements in pieces of eight, four, two and one: a few moves where a copy of unknown length is a call.
+/// Copies `n <= 8` elements in pieces of eight, four, two and one: a few moves where a copy of
+/// unknown length is a call.
 ///
 /// # Safety
 ///

@@ -1,4 +1,5 @@
-//! Vectors as arrays, for machines without an own implementation; the compiler turns the loops into what there is.
+//! Vectors as arrays, for machines without an own implementation; the compiler turns the loops into
+//! what there is.
 
 use super::table::{functions, implement};
 use super::vector::{Lane, MAX_LANES, Simd};

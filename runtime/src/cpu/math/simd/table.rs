@@ -1,13 +1,18 @@
-//! The one table of primitives that every kind of vector gives lane by lane, and the one implementation over it.
+//! The one table of primitives that every kind of vector gives lane by lane, and their one
+//! implementation.
 //!
-//! A kind of vector is a module with a function of each name in the table, most of them intrinsics under that name, and
-//! what [`Simd`](super::Simd) wants of whole vectors. A new primitive is a row here and a name in each module. (Crate
-//! `pulp` was looked at: its vectors have no shifts by a variable, no conversions between floats and integers and no
-//! `scalef`, so that half of the table would stand beside it.)
+//! A kind of vector is a module with a function of each name in the table, most of them intrinsics
+//! under that name, and what [`Simd`](super::vector::Simd) wants of whole vectors. A new primitive
+//! is a row here and a name in each module.
+//!
+//! Why not crate `pulp`: the vectors of its 0.22 have no rounding to integral values, no conversion
+//! between floats and integers and no shift of 64-bit lanes, so that a third of this table would be
+//! intrinsics beside it all the same.
 
 /// Implements `Prims` and `Simd` for a type.
 ///
-/// `$call!` applies a function of `$module` to the lanes of its operands; `{ ... }` are methods of `Prims` besides.
+/// `$call!` applies a function of `$module` to the lanes of its operands; `{ ... }` are methods of
+/// `Prims` besides.
 macro_rules! implement {
     ($module:ident, $call:ident, $($head:tt)*) => {
         implement! { @rows $module, $call, $($head)*

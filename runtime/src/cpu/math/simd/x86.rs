@@ -3,7 +3,8 @@
 /// A function on whole registers.
 macro_rules! register {
     ($module:ident, $op:ident, [$($arg:ident),+] $($n:ident)?) => {
-        // SAFETY: a value of these types exists only where the machine has the instructions, see `assume`.
+        // SAFETY: a value of these types exists only where the machine has the instructions, see
+        // `assume`.
         unsafe { $module::$op($($arg,)+ $($n)?) }
     };
 }
