@@ -8,6 +8,7 @@
 use petgraph::algo::tarjan_scc;
 use petgraph::graph::DiGraph;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -114,6 +115,8 @@ struct Sources {
     files: Vec<PathBuf>,
     modules: HashMap<Vec<String>, Module>,
     arrows: BTreeMap<(usize, usize), BTreeSet<String>>,
+    /// What names were found to mean.
+    known: RefCell<HashMap<(Vec<String>, String), Option<Target>>>,
 }
 
 /// What a path leads to.
@@ -257,6 +260,18 @@ impl Sources {
 
     /// What a name means in a module, if that is of this crate and known.
     fn named(&self, module: &[String], name: &str, depth: usize) -> Option<Target> {
+        let key = (module.to_vec(), name.to_string());
+        if let Some(known) = self.known.borrow().get(&key) {
+            return known.clone();
+        }
+        // modules that import each other's names in a circle find nothing there
+        self.known.borrow_mut().insert(key.clone(), None);
+        let found = self.find(module, name, depth);
+        self.known.borrow_mut().insert(key, found.clone());
+        found
+    }
+
+    fn find(&self, module: &[String], name: &str, depth: usize) -> Option<Target> {
         if depth > 16 {
             return None;
         }
