@@ -23,9 +23,10 @@ fn main() -> ExitCode {
     }
     let written = entry::read(SOURCES).and_then(|entries| generate(&entries));
     let dir = std::env::var_os("OUT_DIR").ok_or_else(|| "OUT_DIR is not set".to_string());
-    let done = written.and_then(|text| {
-        let path = PathBuf::from(dir?).join("ops.rs");
-        std::fs::write(path, text).map_err(|e| e.to_string())
+    let done = written.and_then(|(ops, entries)| {
+        let dir = PathBuf::from(dir?);
+        std::fs::write(dir.join("ops.rs"), ops).map_err(|e| e.to_string())?;
+        std::fs::write(dir.join("entries.rs"), entries).map_err(|e| e.to_string())
     });
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -53,7 +54,8 @@ fn variant(name: &str) -> String {
     }
 }
 
-fn generate(entries: &[Placed]) -> Result<String, String> {
+/// The text of `ops.rs`, what operators are, and of `entries.rs`, what registers them.
+fn generate(entries: &[Placed]) -> Result<(String, String), String> {
     let mut declared: BTreeMap<String, Declared<'_>> = BTreeMap::new();
     for placed in entries.iter().filter(|p| p.entry.declares()) {
         let at = |e: String| format!("{}:{}: {e}", placed.file, placed.line);
@@ -74,8 +76,9 @@ fn generate(entries: &[Placed]) -> Result<String, String> {
     enumeration(&mut out, &declared);
     infos(&mut out, &declared, &random)?;
     modes(&mut out, entries)?;
-    rows(&mut out, entries, &declared)?;
-    Ok(out)
+    let mut registered = String::new();
+    rows(&mut registered, entries, &declared)?;
+    Ok((out, registered))
 }
 
 /// The base names of which some form draws random numbers, without the `_` of the one in place.

@@ -1,11 +1,7 @@
 //! The operators: their names, and what is known of each.
 
 use crate::effects::Effects;
-use crate::entry::Entry;
-use crate::rules::{
-    Autocast, AutocastList, Kind, MathBit, Modes, OutChecked, OutDtype, OutOverlap, OutRules,
-    OutStrides, Results, Tolerance,
-};
+use crate::rules::{Autocast, AutocastList, Kind, MathBit, Modes, Tolerance};
 use crate::schema::FunctionSchema;
 use crate::{Arg, TensorMeta};
 use std::collections::HashMap;

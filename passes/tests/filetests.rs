@@ -42,7 +42,7 @@ use std::path::{Path, PathBuf};
 use straightline_passes::ir::Op;
 use straightline_passes::ir::graph::Graph;
 use straightline_passes::ir::verify::verify;
-use straightline_passes::rewrite::rule::all_rules;
+use straightline_passes::rewrite::all_rules;
 use straightline_passes::rewrite::{RewriteOptions, RewriteReport, rewrite};
 use straightline_passes::schedule::{ScheduleOptions, schedule, verify_schedule};
 

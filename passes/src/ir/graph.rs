@@ -6,9 +6,10 @@
 
 use super::{Arg, ArgumentError, Effects, Op, Scalar, TensorMeta};
 use petgraph::stable_graph::{NodeIndex, StableDiGraph};
-use petgraph::visit::EdgeRef;
+use petgraph::visit::{Dfs, EdgeRef, NodeIndexable, Reversed, VisitMap, Visitable};
 use petgraph::{Direction, algo};
 use smallvec::SmallVec;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
@@ -371,27 +372,24 @@ impl Graph {
     /// Every node in an order in which operands come before their users: inputs and parameters
     /// first, then by age.
     pub fn topological(&self) -> Vec<NodeId> {
-        // Kahn's algorithm over node ids with a sorted frontier, so that the order is stable.
-        let mut missing: std::collections::HashMap<NodeId, usize> = self
-            .g
-            .node_indices()
-            .map(|n| (n, self.g.edges_directed(n, Direction::Incoming).count()))
-            .collect();
-        let mut ready: std::collections::BTreeSet<(bool, NodeId)> = missing
-            .iter()
-            .filter(|(_, count)| **count == 0)
-            .map(|(n, _)| (self.is_call(*n), *n))
-            .collect();
+        // Kahn's algorithm with a sorted frontier: petgraph's `toposort` and `Topo` take whichever
+        // node is ready last, and the text of a graph must not depend on how it was built.
+        let mut missing = vec![0_usize; self.g.node_bound()];
+        let mut ready: BTreeSet<(bool, NodeId)> = BTreeSet::new();
+        for n in self.g.node_indices() {
+            missing[n.index()] = self.g.edges_directed(n, Direction::Incoming).count();
+            if missing[n.index()] == 0 {
+                ready.insert((self.is_call(n), n));
+            }
+        }
         let mut order = Vec::with_capacity(self.g.node_count());
         while let Some((_, n)) = ready.pop_first() {
             order.push(n);
             for e in self.g.edges_directed(n, Direction::Outgoing) {
                 let t = e.target();
-                if let Some(count) = missing.get_mut(&t) {
-                    *count -= 1;
-                    if *count == 0 {
-                        ready.insert((true, t));
-                    }
+                missing[t.index()] -= 1;
+                if missing[t.index()] == 0 {
+                    ready.insert((true, t));
                 }
             }
         }
@@ -412,18 +410,20 @@ impl Graph {
     /// their positions keep their meaning, and so do calls that are [kept](Effects::is_kept): those
     /// with an effect, those that draw random numbers, and those that may fail.
     pub fn eliminate_dead_code(&mut self) -> usize {
-        let mut live = std::collections::HashSet::new();
         let kept = |n: &NodeId| self.effects(*n).is_kept();
-        let mut stack: Vec<NodeId> = self.g.node_indices().filter(kept).collect();
-        stack.extend(self.output);
-        while let Some(n) = stack.pop() {
-            if live.insert(n) {
-                stack.extend(self.g.neighbors_directed(n, Direction::Incoming));
-            }
-        }
+        let roots: Vec<NodeId> = self
+            .g
+            .node_indices()
+            .filter(kept)
+            .chain(self.output)
+            .collect();
+        let uses_to_operands = Reversed(&self.g);
+        let mut search = Dfs::from_parts(roots, uses_to_operands.visit_map());
+        while search.next(uses_to_operands).is_some() {}
+        let live = search.discovered;
         let before = self.g.node_count();
         self.g.retain_nodes(|g, n| {
-            live.contains(&n) || matches!(g[n].kind, NodeKind::Input | NodeKind::Parameter)
+            live.is_visited(&n) || matches!(g[n].kind, NodeKind::Input | NodeKind::Parameter)
         });
         before - self.g.node_count()
     }

@@ -6,7 +6,6 @@
 //! merge by themselves. A call whose result is not a function of its operands, as its effects say
 //! ([`Effects::is_mergeable`]), carries a tag of its own and never merges.
 
-use super::rule::{self, Rule};
 use crate::ir::Effects;
 use crate::ir::graph::Constant;
 use crate::ir::{Arg, TensorMeta};
@@ -83,8 +82,6 @@ pub(super) struct CallInfo {
     pub tag: u32,
     /// What it does besides giving results. Not part of the identity.
     pub effects: Effects,
-    /// The rules that look at this operator.
-    pub rules: &'static [&'static Rule],
 }
 
 /// A constant with its type.
@@ -151,7 +148,6 @@ impl Interner {
         let id = self.calls.len() as u32;
         candidates.push(id);
         self.calls.push(Arc::new(CallInfo {
-            rules: rule::rules_for(op),
             op,
             args,
             results: results.into(),

@@ -45,6 +45,8 @@ mod decompose;
 mod extract;
 mod fast_math;
 mod language;
+mod options;
+mod registry;
 mod report;
 pub mod rule;
 mod saturate;
@@ -53,59 +55,14 @@ mod site;
 #[cfg(test)]
 mod tests;
 
+pub use options::RewriteOptions;
+pub use registry::{all_rules, rules_for};
 pub use report::{RewriteReport, StopReason};
 pub use site::{Producer, Site};
 
-use crate::ir::Op;
 use crate::ir::graph::Graph;
 use crate::ir::verify::{VerifyErrors, verify};
-use std::time::{Duration, Instant};
-
-/// Which rules apply, and how long.
-#[derive(Clone, Debug)]
-pub struct RewriteOptions {
-    /// Decompose composites.
-    pub decompose: bool,
-    /// Exact algebra.
-    pub simplify: bool,
-    /// Algebra that can change values in the last digits, or where NaN and infinities are
-    /// concerned.
-    pub fast_math: bool,
-    /// Composites that the target has a kernel for and that stay whole.
-    pub keep: Vec<Op>,
-    /// No simplification once the e-graph has this many e-nodes.
-    pub node_limit: usize,
-    /// No simplification after this many rounds.
-    pub iteration_limit: usize,
-    /// No simplification after this long.
-    pub time_limit: Duration,
-}
-
-impl Default for RewriteOptions {
-    /// `decompose` and `simplify`; 10,000 e-nodes, 10 rounds, 20 ms.
-    fn default() -> Self {
-        RewriteOptions {
-            decompose: true,
-            simplify: true,
-            fast_math: false,
-            keep: Vec::new(),
-            node_limit: 10_000,
-            iteration_limit: 10,
-            time_limit: Duration::from_millis(20),
-        }
-    }
-}
-
-impl RewriteOptions {
-    /// No rule at all: rewriting then only merges equal calls and drops dead ones.
-    pub fn none() -> Self {
-        RewriteOptions {
-            decompose: false,
-            simplify: false,
-            ..Self::default()
-        }
-    }
-}
+use std::time::Instant;
 
 /// Why a graph was not rewritten.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

@@ -1,16 +1,13 @@
-//! What a rule is, and the index that finds the rules of an operator.
+//! What a rule is.
 //!
 //! A rule is a function on a [`Site`] rather than a pattern in text, since attributes, shapes and
 //! dtypes decide most of them. The e-graph supplies the rest: sharing, alternatives, congruence.
 //! All rules are directional: the replacement is never worse.
 
 use super::site::Site;
-use super::{decompose, fast_math, simplify};
 use crate::ir::Op;
 use egg::Id;
 use smallvec::SmallVec;
-use std::collections::HashMap;
-use std::sync::OnceLock;
 
 /// A family of rules that is switched on and off together.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -82,23 +79,7 @@ macro_rules! rules {
 }
 pub(super) use rules;
 
-/// Every rule, in the order of the tables.
-pub fn all_rules() -> impl Iterator<Item = &'static Rule> {
-    let tables = [decompose::TABLES, simplify::TABLES, &[fast_math::RULES]];
-    tables.into_iter().flatten().copied().flatten()
-}
-
-/// The rules that look at an operator.
-pub fn rules_for(op: Op) -> &'static [&'static Rule] {
-    static INDEX: OnceLock<HashMap<Op, Vec<&'static Rule>>> = OnceLock::new();
-    let index = INDEX.get_or_init(|| {
-        let mut index: HashMap<_, Vec<_>> = HashMap::new();
-        for rule in all_rules() {
-            for op in rule.ops {
-                index.entry(*op).or_default().push(rule);
-            }
-        }
-        index
-    });
-    index.get(&op).map_or(&[], Vec::as_slice)
+/// The two results of a formula.
+pub(super) fn pair(results: Option<[Id; 2]>) -> Option<Replacements> {
+    Some(results?.into_iter().map(Some).collect())
 }

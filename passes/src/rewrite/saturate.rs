@@ -5,9 +5,10 @@
 //! finite ladder from composites to primitives, and a graph must not depend on how busy the
 //! machine was, so they are always carried out in full.
 
-use super::RewriteOptions;
 use super::analysis::{Graph, Origin};
 use super::language::{CallInfo, Term};
+use super::options::RewriteOptions;
+use super::registry::rules_for;
 use super::report::StopReason;
 use super::rule::{Apply, Rule, RuleSet};
 use super::site::Site;
@@ -61,7 +62,8 @@ pub(super) fn saturate(egraph: &mut Graph, options: &RewriteOptions) -> Outcome 
                 continue;
             };
             let call = egraph.analysis.interner.call(*c).clone();
-            if call.rules.is_empty() || is_complex(egraph, &call, children) {
+            let rules = rules_for(call.op);
+            if rules.is_empty() || is_complex(egraph, &call, children) {
                 continue;
             }
             let children = children.iter().map(|c| egraph.find(*c)).collect();
@@ -71,7 +73,7 @@ pub(super) fn saturate(egraph: &mut Graph, options: &RewriteOptions) -> Outcome 
                 children,
                 misfit: Cell::new(false),
             };
-            for rule in site.call.rules {
+            for rule in rules {
                 let limited = rule.set != RuleSet::Decompose && stop.is_some();
                 if !limited
                     && enabled(options, rule, &site.call)
@@ -124,7 +126,9 @@ fn enabled(options: &RewriteOptions, rule: &Rule, call: &CallInfo) -> bool {
 /// Whether a call is to be decomposed.
 pub(super) fn is_composite(options: &RewriteOptions, call: &CallInfo) -> bool {
     options.decompose
-        && call.rules.iter().any(|r| r.set == RuleSet::Decompose)
+        && rules_for(call.op)
+            .iter()
+            .any(|r| r.set == RuleSet::Decompose)
         && !options.keep.contains(&call.op)
 }
 

@@ -1,7 +1,9 @@
 //! The machinery; the rules themselves are tested by the filetests.
 
 use super::*;
+use crate::ir::Op;
 use crate::ir::graph::NodeKind;
+use std::time::Duration;
 
 /// Defines an operator from outside.
 fn define(schema: &str) {
@@ -197,7 +199,7 @@ fn a_malformed_graph_is_refused() {
 #[test]
 fn rule_names_are_unique_and_laws_are_one_line() {
     let mut names = std::collections::HashSet::new();
-    for rule in rule::all_rules() {
+    for rule in all_rules() {
         assert!(names.insert((rule.set, rule.name)), "{rule:?}");
         assert!(!rule.law.is_empty() && !rule.law.contains('\n'), "{rule:?}");
         assert!(!rule.ops.is_empty(), "{rule:?}");
@@ -225,7 +227,7 @@ fn no_call_however_odd_panics() {
         ..RewriteOptions::default()
     };
     let (mut rewritten, mut refused) = (0, 0);
-    for rule in rule::all_rules() {
+    for rule in all_rules() {
         for op in rule.ops {
             for _ in 0..60 {
                 let mut meta = |scale: u64| {

@@ -6,25 +6,20 @@
 //! that makes it), and that answer is what fusion is decided on.
 
 mod element;
+mod emitter;
 mod scatter;
 
 use super::group::{Group, Item, Memory, Stop};
 use super::loops::*;
 use super::program::{Def, Program, V};
-use crate::ir::{DType, Dims};
+use crate::ir::Dims;
+use emitter::{AxisOrigin, Emitter, MAX_DEPTH, RowKey, StageState};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// A body longer than this is no kernel.
-const MAX_BODY: usize = 4096;
-/// Nested definitions deeper than this are no kernel.
-const MAX_DEPTH: usize = 320;
 /// Folds that need each other in a longer chain are no kernel: each of its rounds computes anew what those before it have made
 /// of the row, so that code and time grow with the square of the length. A softmax has three rounds, a norm two.
 const MAX_ROUNDS: u32 = 12;
-/// Longer rows are recomputed rather than kept.
-const MAX_SCRATCH: i64 = 1 << 15;
-
 /// A kernel's code before its axes are ordered and merged.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Emitted {
@@ -37,62 +32,11 @@ pub(crate) struct Emitted {
     pub(crate) probed: Vec<Option<Vec<Option<usize>>>>,
 }
 
-/// Names a value at a row position for keeping it between stages: the index with stage axes
-/// replaced by their positions, and the extents of the row.
-type RowKey = (V, Vec<Index>, Vec<i64>);
-
 /// How axes are cut: group dimensions, and row spaces of stages by their extents.
 #[derive(Default)]
 struct Cuts {
     grid: Vec<Vec<i64>>,
     rows: HashMap<Vec<i64>, Vec<Vec<i64>>>,
-}
-
-#[derive(Clone)]
-enum AxisOrigin {
-    Grid {
-        dim: usize,
-        part: usize,
-    },
-    Row {
-        space: Vec<i64>,
-        dim: usize,
-        part: usize,
-    },
-}
-
-struct StageState {
-    axes: Vec<Axis>,
-    row: Vec<i64>,
-    body: Vec<Inst>,
-    values: HashMap<(V, Vec<Index>), Val>,
-    loads: HashMap<(Mem, Index), Val>,
-    consts: HashMap<(u64, DType, bool), Val>,
-    checks: HashMap<(Val, i64, bool), Val>,
-}
-
-struct Emitter<'a> {
-    memory: &'a Memory<'a>,
-    p: &'a Program,
-    group: &'a Group,
-    /// A fold to ask about: where it is needed, without computing it.
-    probe: Option<V>,
-    axes: Vec<Axis>,
-    origins: Vec<AxisOrigin>,
-    grid_dims: Vec<Index>,
-    stages: Vec<Stage>,
-    /// (stage, instruction, canonical index) of folds done.
-    done: HashMap<V, (u32, Val, Vec<Index>)>,
-    /// Stage in which a store was done.
-    stored_in: HashMap<V, usize>,
-    now: StageState,
-    keep: &'a HashMap<RowKey, u32>,
-    kept_in: HashMap<u32, usize>,
-    kept_used: BTreeSet<u32>,
-    expensive: HashMap<RowKey, BTreeSet<usize>>,
-    inlined: BTreeSet<V>,
-    probed: Vec<Option<Vec<Option<usize>>>>,
-    depth: usize,
 }
 
 /// In which round of stages each item runs: one after the folds that it needs.

@@ -1,75 +1,14 @@
-//! [`Block`], and the two paths that make and recycle one.
+//! The two paths that make and recycle a [`Block`].
 
+use super::block::Block;
 use super::guard::guard;
-use super::large;
+use super::large::{self, system_allocate};
+use super::list::bump;
 use super::size_class::{SMALL_LIMIT, large_size, small_class, small_size};
-use super::stats::{Counts, Slot, bump, claim_slot, release_slot};
-use std::alloc::Layout;
+use super::stats::{Counts, Slot, claim_slot, release_slot};
+use super::system::{ALIGNMENT, OutOfMemory, release, system_free};
 use std::cell::Cell;
 use std::ptr::NonNull;
-
-/// Every block starts at a multiple of this.
-pub const ALIGNMENT: usize = 64;
-
-/// The system has no memory for a block of this size.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("out of memory: cannot allocate {bytes} bytes on the CPU")]
-pub struct OutOfMemory {
-    /// What was asked for.
-    pub bytes: usize,
-}
-
-/// Memory of a tensor: owned, 64-byte aligned, contents unspecified at first (see the [module](super)).
-///
-/// Dropping it gives the memory to the cache, on any thread.
-#[derive(Debug)]
-pub struct Block {
-    ptr: NonNull<u8>,
-    bytes: usize,
-}
-
-// SAFETY: a block owns its memory; the free lists it returns to are those of the dropping thread.
-unsafe impl Send for Block {}
-// SAFETY: a shared block gives out a raw pointer and a length, nothing else.
-unsafe impl Sync for Block {}
-
-impl Block {
-    /// The first byte. Dangling, but aligned, for a block of no bytes.
-    #[inline]
-    pub fn as_ptr(&self) -> *mut u8 {
-        self.ptr.as_ptr()
-    }
-
-    /// The bytes asked for.
-    #[inline]
-    pub fn len(&self) -> usize {
-        self.bytes
-    }
-
-    /// Whether there are none.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.bytes == 0
-    }
-
-    /// Takes the block apart; [`Block::from_raw`] puts it together again.
-    #[inline]
-    pub fn into_raw(self) -> (NonNull<u8>, usize) {
-        let parts = (self.ptr, self.bytes);
-        std::mem::forget(self);
-        parts
-    }
-
-    /// The block that [`Block::into_raw`] took apart.
-    ///
-    /// # Safety
-    ///
-    /// Address and length are those of one `into_raw`, which no other block was made of since.
-    #[inline]
-    pub unsafe fn from_raw(ptr: NonNull<u8>, bytes: usize) -> Block {
-        Block { ptr, bytes }
-    }
-}
 
 thread_local! {
     /// What this thread keeps; nothing before its first use and after its end. It has no destructor, so that reading
@@ -289,61 +228,10 @@ pub fn empty_cache() {
     release(blocks);
 }
 
-/// Gives large blocks back to the system.
-pub(super) fn release(blocks: Vec<(NonNull<u8>, usize)>) {
-    for (ptr, size) in blocks {
-        // SAFETY: the cache held these as free blocks of `system_allocate(size)`.
-        unsafe { system_free(ptr, size) };
-    }
-}
-
 fn dangling() -> NonNull<u8> {
     NonNull::without_provenance(
         const { std::num::NonZeroUsize::new(ALIGNMENT).expect("64 is not 0") },
     )
-}
-
-fn layout(size: usize) -> Option<Layout> {
-    Layout::from_size_align(size, ALIGNMENT).ok()
-}
-
-/// Memory from the system; when there is none, once more after emptying the caches.
-#[cold]
-pub(super) fn system_allocate(size: usize) -> Option<NonNull<u8>> {
-    let layout = layout(size)?;
-    raw_allocate(layout).or_else(|| {
-        let mut blocks = Vec::new();
-        large::drain(&mut blocks);
-        release(blocks);
-        raw_allocate(layout)
-    })
-}
-
-fn raw_allocate(layout: Layout) -> Option<NonNull<u8>> {
-    #[cfg(miri)]
-    // SAFETY: sizes are never 0 here.
-    let ptr = unsafe { std::alloc::alloc_zeroed(layout) };
-    #[cfg(not(miri))]
-    // SAFETY: sizes are never 0 here.
-    let ptr = unsafe { std::alloc::alloc(layout) };
-    let ptr = NonNull::new(ptr)?;
-    #[cfg(not(miri))]
-    // SAFETY: no instructions. To the compiler the block may have been written here, which makes its contents
-    // initialised: the assembly stands for "store arbitrary bytes", a thing this code could do soundly.
-    unsafe {
-        std::arch::asm!("/* {} */", in(reg) ptr.as_ptr(), options(nostack, preserves_flags));
-    }
-    Some(ptr)
-}
-
-/// # Safety
-///
-/// `ptr` came from `system_allocate(size)`, and nothing uses the block any more.
-pub(super) unsafe fn system_free(ptr: NonNull<u8>, size: usize) {
-    if let Some(layout) = layout(size) {
-        // SAFETY: the layout is the one it was allocated with.
-        unsafe { std::alloc::dealloc(ptr.as_ptr(), layout) };
-    }
 }
 
 #[cfg(test)]

@@ -4,11 +4,11 @@
 //! some 20 ns for a pair of allocations; a list of one size takes two or three. Cells hold no data, and are in no
 //! statistics.
 
-use super::allocator::{OutOfMemory, here, system_allocate, system_free};
+use super::allocator::here;
+use super::large::system_allocate;
+use super::list::CELL_CLASSES;
+use super::system::{OutOfMemory, system_free};
 use std::ptr::NonNull;
-
-/// Cells come in this many sizes, 64 bytes apart.
-pub(super) const CELL_CLASSES: usize = 4;
 
 /// The largest cell.
 pub const MAX_CELL_BYTES: usize = CELL_CLASSES * 64;

@@ -12,7 +12,9 @@
 //! full of 0xff: a NaN, or -1, so that what is read before it is written shows; [`fill_with`] takes another byte, and a
 //! result that follows it was never written. A freed one has no pages any more.
 
-use super::allocator::{ALIGNMENT, Block, OutOfMemory, system_allocate, system_free};
+use super::block::Block;
+use super::large::system_allocate;
+use super::system::{ALIGNMENT, OutOfMemory, system_free};
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::OnceLock;

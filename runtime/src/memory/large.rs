@@ -1,5 +1,6 @@
 //! The process-wide cache of large freed blocks.
 
+use super::system::{release, system_memory};
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -128,5 +129,16 @@ pub fn set_cache_limit(bytes: usize) {
         cache.limit = Some(bytes);
         cache.shrink(bytes, &mut evicted);
     }
-    super::allocator::release(evicted);
+    release(evicted);
+}
+
+/// Memory from the system; when there is none, once more after emptying the cache.
+#[cold]
+pub(super) fn system_allocate(size: usize) -> Option<NonNull<u8>> {
+    system_memory(size).or_else(|| {
+        let mut blocks = Vec::new();
+        drain(&mut blocks);
+        release(blocks);
+        system_memory(size)
+    })
 }

@@ -6,9 +6,18 @@ use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, Ordering::Relaxed};
 /// The bytes of one size that a thread keeps; one block is always kept.
 pub(super) const THREAD_CLASS_BYTES: usize = 256 << 10;
 
+/// Cells (see [`take_cell`](super::take_cell)) come in this many sizes, 64 bytes apart.
+pub(super) const CELL_CLASSES: usize = 4;
+
 /// Free memory: the list runs through it.
 struct Free {
     next: *mut Free,
+}
+
+/// Adds without a locked instruction: right only because one thread at a time writes a slot.
+#[inline]
+pub(super) fn bump(counter: &AtomicI64, by: i64) {
+    counter.store(counter.load(Relaxed).wrapping_add(by), Relaxed);
 }
 
 /// Free memory of one size, and what was done with it.
@@ -68,15 +77,15 @@ impl List {
     ) -> Option<NonNull<u8>> {
         let Some(head) = NonNull::new(self.head.load(Relaxed)) else {
             let ptr = system()?;
-            super::stats::bump(&self.fresh, 1);
-            super::stats::bump(&self.taken, 1);
+            bump(&self.fresh, 1);
+            bump(&self.taken, 1);
             return Some(ptr);
         };
         // SAFETY: what is on the list is free memory that `give` linked, and nobody else takes it.
         let next = unsafe { head.as_ref().next };
         self.head.store(next, Relaxed);
         self.len.store(self.len.load(Relaxed) - 1, Relaxed);
-        super::stats::bump(&self.taken, 1);
+        bump(&self.taken, 1);
         Some(head.cast())
     }
 
@@ -90,7 +99,7 @@ impl List {
     pub(super) unsafe fn give(&self, ptr: NonNull<u8>) -> bool {
         let len = self.len.load(Relaxed);
         if len >= self.max_len {
-            super::stats::bump(&self.returned, 1);
+            bump(&self.returned, 1);
             return false;
         }
         let free = ptr.cast::<Free>();
@@ -111,7 +120,7 @@ impl List {
     ///
     /// No other thread takes or gives meanwhile.
     pub(super) unsafe fn drain(&self, mut system: impl FnMut(NonNull<u8>)) {
-        super::stats::bump(&self.returned, i64::from(self.len()));
+        bump(&self.returned, i64::from(self.len()));
         self.len.store(0, Relaxed);
         let mut head = self.head.swap(std::ptr::null_mut(), Relaxed);
         while let Some(free) = NonNull::new(head) {

@@ -15,6 +15,7 @@
 //! Tests can have each block watched at its margins: see [`guard`].
 
 mod allocator;
+mod block;
 mod cell;
 mod fence;
 pub mod guard;
@@ -22,11 +23,12 @@ mod large;
 mod list;
 mod size_class;
 mod stats;
+mod system;
 
-pub use allocator::{
-    ALIGNMENT, Block, OutOfMemory, ThreadStats, allocate, empty_cache, thread_stats,
-};
+pub use allocator::{ThreadStats, allocate, empty_cache, thread_stats};
+pub use block::Block;
 pub use cell::{MAX_CELL_BYTES, give_cell, take_cell};
 pub use fence::{asymmetric_fences, heavy_fence, light_fence};
 pub use large::{cache_limit, set_cache_limit};
 pub use stats::{Stats, stats};
+pub use system::{ALIGNMENT, OutOfMemory};

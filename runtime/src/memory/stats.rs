@@ -6,7 +6,7 @@
 //! The hot path counts as little as it can: what is live is what came from the system, less what went back, less what
 //! the free lists hold.
 
-use super::list::List;
+use super::list::{CELL_CLASSES, List};
 use super::size_class::{SMALL_CLASSES, small_size};
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -41,7 +41,7 @@ pub(super) struct Slot {
     /// Free small blocks, by class.
     pub(super) blocks: [List; SMALL_CLASSES],
     /// Free cells (see [`take_cell`](super::take_cell)), by multiples of 64 bytes. They are in no statistics.
-    pub(super) cells: [List; super::cell::CELL_CLASSES],
+    pub(super) cells: [List; CELL_CLASSES],
     pub(super) large: LargeCounters,
 }
 
@@ -81,12 +81,6 @@ impl Slot {
         sum.allocations += self.large.allocations.load(Relaxed);
         sum.system_allocations += self.large.system_allocations.load(Relaxed);
     }
-}
-
-/// Adds without a locked instruction: right only because one thread at a time writes a slot.
-#[inline]
-pub(super) fn bump(counter: &AtomicI64, by: i64) {
-    counter.store(counter.load(Relaxed).wrapping_add(by), Relaxed);
 }
 
 struct Slots {

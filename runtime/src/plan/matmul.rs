@@ -1,7 +1,7 @@
 //! Matrix products of a plan: packed weights with the epilogue in the kernel, general products otherwise.
 
 use super::PlanError;
-use super::externs::{HostState, Located};
+use super::place::{HostState, Located};
 use crate::cpu::jit::RunContext;
 use crate::cpu::kernels::matmul::{
     Epilogue, MatMut, MatRef, MatmulError, PackedB, Scaling, bmm, matmul_packed_strided,

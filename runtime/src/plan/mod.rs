@@ -48,6 +48,7 @@
 mod error;
 mod externs;
 mod matmul;
+mod place;
 mod timings;
 
 #[cfg(test)]
@@ -55,31 +56,17 @@ mod tests;
 
 pub use error::{ExternError, Panicked, PlanError};
 pub use externs::{ExternCtx, ExternFn, ExternRegistry, View, ViewMut};
+pub use place::ArgPtr;
 pub use timings::PassTimings;
 
 use crate::cpu::jit::{self, Compiled, JitOptions, RunContext, Status};
 use crate::memory::{allocate, guard};
-use externs::{ExternStep, HostState};
+use externs::ExternStep;
+use place::HostState;
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
 use straightline_passes::schedule::loops::{Buffer, BufferKind, Schedule, Step};
-
-/// A tensor argument of one call.
-#[derive(Clone, Copy, Debug)]
-pub struct ArgPtr {
-    /// The tensor's first element.
-    pub ptr: *mut u8,
-    /// The version counter of its storage: a packed copy of a parameter is made anew when it changes.
-    pub version: u64,
-}
-
-impl ArgPtr {
-    /// An argument of version 0.
-    pub fn new(ptr: *mut u8) -> ArgPtr {
-        ArgPtr { ptr, version: 0 }
-    }
-}
 
 /// How a schedule is compiled.
 #[derive(Clone, Debug, Default)]

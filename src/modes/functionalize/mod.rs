@@ -43,9 +43,7 @@ mod storage;
 mod wrapper;
 
 pub(crate) use derived::{called, derived};
-pub(crate) use kernels::{
-    composite, kernel, parts,
-};
+pub(crate) use kernels::{composite, kernel, parts};
 pub(crate) use leaves::{
     InputSlot, Leaf, MergedStorages, Owner, arguments_behind, begin, conflicts, is_merged,
     is_written_constant, leaves, original, source, sources, take_leaves, wrap_argument,

@@ -230,30 +230,8 @@ pub struct FunctionSchema {
 }
 
 impl FunctionSchema {
-    /// Parses a schema; a name alone is an error here, see [`Declaration::parse`].
-    pub fn parse(text: &str) -> Result<FunctionSchema, SchemaParseError> {
-        parse::parse_schema(text)
-    }
-
     /// The position of the argument with this name.
     pub fn arg_index(&self, name: &str) -> Option<usize> {
         self.args.iter().position(|a| a.name == name)
-    }
-}
-
-impl std::str::FromStr for FunctionSchema {
-    type Err = SchemaParseError;
-
-    fn from_str(s: &str) -> Result<Self, Self::Err> {
-        FunctionSchema::parse(s)
-    }
-}
-
-impl std::str::FromStr for OperatorName {
-    type Err = SchemaParseError;
-
-    /// Parses `ns::name.overload`; anything after it is an error.
-    fn from_str(s: &str) -> Result<Self, Self::Err> {
-        parse::parse_name(s)
     }
 }

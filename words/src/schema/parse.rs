@@ -31,17 +31,33 @@ impl Declaration {
     }
 }
 
-pub(super) fn parse_schema(text: &str) -> Result<FunctionSchema, SchemaParseError> {
-    let mut p = Cursor::new(text);
-    let name = p.operator_name()?;
-    p.rest_of_schema(name)
+impl FunctionSchema {
+    /// Parses a schema; a name alone is an error here, see [`Declaration::parse`].
+    pub fn parse(text: &str) -> Result<FunctionSchema, SchemaParseError> {
+        let mut p = Cursor::new(text);
+        let name = p.operator_name()?;
+        p.rest_of_schema(name)
+    }
 }
 
-pub(super) fn parse_name(text: &str) -> Result<OperatorName, SchemaParseError> {
-    let mut p = Cursor::new(text);
-    let name = p.operator_name()?;
-    p.expect_end()?;
-    Ok(name)
+impl std::str::FromStr for FunctionSchema {
+    type Err = SchemaParseError;
+
+    fn from_str(s: &str) -> Result<Self, Self::Err> {
+        FunctionSchema::parse(s)
+    }
+}
+
+impl std::str::FromStr for OperatorName {
+    type Err = SchemaParseError;
+
+    /// Parses `ns::name.overload`; anything after it is an error.
+    fn from_str(s: &str) -> Result<Self, Self::Err> {
+        let mut p = Cursor::new(s);
+        let name = p.operator_name()?;
+        p.expect_end()?;
+        Ok(name)
+    }
 }
 
 struct Cursor<'a> {

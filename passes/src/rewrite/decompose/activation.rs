@@ -1,9 +1,8 @@
 //! Activation functions and their derivatives, by their formulas.
 
-use super::pair;
 use crate::formula::{Builder, activation as f, backward};
 use crate::ir::Op;
-use crate::rewrite::rule::{Replacements, rules};
+use crate::rewrite::rule::{Replacements, pair, rules};
 use crate::rewrite::site::Site;
 use egg::Id;
 

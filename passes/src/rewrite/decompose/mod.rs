@@ -17,8 +17,7 @@ mod shape;
 mod softmax;
 mod statistics;
 
-use super::rule::{Replacements, Rule};
-use egg::Id;
+use super::rule::Rule;
 
 /// The tables of this set.
 pub(super) const TABLES: &[&[Rule]] = &[
@@ -32,8 +31,3 @@ pub(super) const TABLES: &[&[Rule]] = &[
     loss::RULES,
     shape::RULES,
 ];
-
-/// The two results of a formula.
-fn pair(results: Option<[Id; 2]>) -> Option<Replacements> {
-    Some(results?.into_iter().map(Some).collect())
-}

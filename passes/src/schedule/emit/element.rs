@@ -1,6 +1,6 @@
 //! One element at a symbolic index, as instructions.
 
-use super::{AxisOrigin, Emitter, MAX_BODY, MAX_DEPTH, MAX_SCRATCH, RowKey};
+use super::emitter::{AxisOrigin, Emitter, MAX_BODY, MAX_DEPTH, MAX_SCRATCH, RowKey};
 use crate::ir::view::view_strides;
 use crate::ir::{DType, Dims, Scalar};
 use crate::schedule::cost::is_expensive;

@@ -1,6 +1,6 @@
 //! One pass of a scatter, as instructions.
 
-use super::Emitter;
+use super::emitter::Emitter;
 use crate::schedule::group::{Group, Stop, Target};
 use crate::schedule::loops::*;
 use crate::schedule::program::{Def, Place, Program, V};

@@ -6,7 +6,7 @@
 //! differ in some digit of the grid, never write the same number. Digits of one grid point that no axis of the grid
 //! stands between count as one, of the greatest common divisor of their strides.
 
-use super::{check, loaded};
+use super::bounds::{check, loaded};
 use crate::schedule::loops::*;
 use std::collections::BTreeSet;
 

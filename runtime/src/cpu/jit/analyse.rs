@@ -1,7 +1,7 @@
 //! What is known about a kernel before a line of it is emitted: invariant values, address shapes, unrolling.
 
 use smallvec::SmallVec;
-use straightline_passes::ir::DType;
+use straightline_passes::ir::{DType, Scalar};
 use straightline_passes::schedule::loops::{AxisId, Index, Kernel, Mem, Op, Stage, Val, Vectorize};
 
 /// Where a set of accesses points: one address is kept for all accesses that differ in their constant only.
@@ -9,6 +9,28 @@ use straightline_passes::schedule::loops::{AxisId, Index, Kernel, Mem, Op, Stage
 pub(crate) struct AddressKey {
     pub(crate) mem: Mem,
     pub(crate) terms: SmallVec<[(AxisId, i64); 4]>,
+}
+
+/// What a value is in a part of the lane axis.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Known {
+    /// The position along the lane axis, so much later.
+    Shift(i64),
+    /// This number.
+    Same(Scalar),
+    /// The same as another value.
+    Value(Val),
+}
+
+/// A part of the lane axis, as one stage sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub(crate) begin: i64,
+    pub(crate) end: i64,
+    /// Per instruction.
+    pub(crate) known: Vec<Option<Known>>,
+    /// Whether an instruction is needed in this part.
+    pub(crate) needed: Vec<bool>,
 }
 
 /// What is known about a stage.
@@ -29,7 +51,7 @@ pub(crate) struct StageFacts {
     /// Some value has 64-bit lanes.
     pub(crate) wide: bool,
     /// The lane axis cut where listed numbers break; empty where none are read along it.
-    pub(crate) parts: Vec<super::parts::Part>,
+    pub(crate) parts: Vec<Part>,
     /// The innermost loop in vectors wider than Cranelift's.
     pub(crate) strip: Option<super::x86::Strip>,
 }

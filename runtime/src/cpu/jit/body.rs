@@ -1,11 +1,12 @@
 //! A stage's body: one pass over its instructions for four lanes or one.
 
 use super::JitError;
+use super::accumulators::Accumulators;
+use super::analyse::Known;
 use super::emit::Emit;
 use super::lanes::{Kind, LANES, Lanes};
 use super::nest::{Invariant, Nest};
-use super::parts::Known;
-use super::reduce::{Accumulators, FailField};
+use super::reduce::FailField;
 use super::status::{INDEX_OUT_OF_RANGE, ZERO_DIVISION};
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use smallvec::SmallVec;

@@ -17,6 +17,7 @@
 //! | `isa`, `memory`, `scratch`, `status` | the host, executable memory, scratch rows, error reports |
 
 mod access;
+mod accumulators;
 mod analyse;
 mod arith;
 mod body;

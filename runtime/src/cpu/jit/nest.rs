@@ -1,10 +1,10 @@
 //! The loops of a kernel: grid, vector groups, stages.
 
 use super::JitError;
+use super::accumulators::Accumulators;
 use super::analyse::{KernelFacts, unroll};
 use super::emit::Emit;
 use super::lanes::{LANES, Lanes};
-use super::reduce::Accumulators;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{FuncRef, InstBuilder, StackSlotData, StackSlotKind, Value, types};
 use smallvec::SmallVec;

@@ -6,13 +6,13 @@
 //! nothing needs any more is not computed.
 
 use super::JitError;
-use super::analyse::{KernelFacts, StageFacts, operands};
+use super::analyse::{KernelFacts, Known, Part, StageFacts, operands};
 use super::lanes::LANES;
 use super::nest::{Invariant, Nest};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use straightline_passes::ir::{DType, Scalar};
 use straightline_passes::schedule::loops::{
-    Axis, BinaryOp, BufferKind, Index, Kernel, Mem, Op, Schedule, Stage, Val, Vectorize,
+    Axis, BinaryOp, BufferKind, Index, Kernel, Mem, Op, Schedule, Stage, Vectorize,
 };
 
 /// Shorter ranges are not worth code of their own; they go together.
@@ -23,28 +23,6 @@ const LONG: i64 = 16;
 const MAX_PARTS: usize = 6;
 /// And so are more instructions than this in all of them.
 const MAX_CODE: usize = 600;
-
-/// What a value is in a part of the lane axis.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Known {
-    /// The position along the lane axis, so much later.
-    Shift(i64),
-    /// This number.
-    Same(Scalar),
-    /// The same as another value.
-    Value(Val),
-}
-
-/// A part of the lane axis, as one stage sees it.
-#[derive(Clone, Debug)]
-pub(crate) struct Part {
-    pub(crate) begin: i64,
-    pub(crate) end: i64,
-    /// Per instruction.
-    pub(crate) known: Vec<Option<Known>>,
-    /// Whether an instruction is needed in this part.
-    pub(crate) needed: Vec<bool>,
-}
 
 /// The numbers of each instruction that reads a list along the axis.
 fn lists(schedule: &Schedule, stage: &Stage, axis: Axis) -> Vec<Option<Vec<i64>>> {

@@ -1,6 +1,7 @@
 //! Reductions: accumulators as loop parameters, lanes folded at the end.
 
 use super::JitError;
+use super::accumulators::Accumulators;
 use super::analyse::unroll;
 use super::arith::accumulator;
 use super::lanes::{Kind, LANES, Lanes};
@@ -13,43 +14,6 @@ use straightline_passes::schedule::loops::{AxisId, Op, ReduceOp, Val};
 
 /// The chains of additions that a block of a strip is counted for: a multiple of every strip's step.
 const STRIP_SUMS: i64 = 64;
-
-/// The running state of a stage's reductions: for each repetition of the body, for each reduction, its values
-/// (one; for an arg-reduction the extreme and its position).
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Accumulators {
-    items: Vec<SmallVec<[Lanes; 2]>>,
-}
-
-impl Accumulators {
-    /// The registers, as a loop carries them.
-    pub(crate) fn values(&self) -> SmallVec<[Value; 8]> {
-        self.items
-            .iter()
-            .flatten()
-            .flat_map(|l| l.regs().iter().copied())
-            .collect()
-    }
-
-    /// The same state in other registers.
-    pub(crate) fn with(&self, values: &[Value]) -> Accumulators {
-        let mut at = 0;
-        let items = self
-            .items
-            .iter()
-            .map(|acc| {
-                acc.iter()
-                    .map(|l| {
-                        let n = l.regs().len();
-                        at += n;
-                        Lanes::new(l.kind, l.vector, &values[at - n..at])
-                    })
-                    .collect()
-            })
-            .collect();
-        Accumulators { items }
-    }
-}
 
 impl Nest<'_, '_, '_, '_> {
     fn reduced_dtype(&self, s: usize, v: Val) -> DType {

@@ -1,10 +1,13 @@
 //! Copies with conversion, transposition, and fills.
 
+use super::complex::map::{map, with_complex};
+use super::complex::number::{Part, part, part_strides};
 use super::integer::{Bool8, Map1, Row1, row1};
 use super::nest::{GRAIN, Nest, step};
 use super::tile::{Form, TILE, move_elements, move_strided, pointwise};
-use super::{KernelError, Strided, complex};
+use super::{KernelError, Strided};
 use crate::cpu::kernels::operand::{In, Out, same_sizes};
+use num_complex::Complex;
 use smallvec::SmallVec;
 use straightline_passes::ir::{DType, Scalar};
 
@@ -152,12 +155,42 @@ pub(crate) unsafe fn copy_raw(out: Strided<'_>, a: Strided<'_>) -> Result<(), Ke
     }
     if out.dtype.is_complex() || a.dtype.is_complex() {
         // SAFETY: as promised by the caller.
-        return unsafe { complex::convert(out, a) };
+        return unsafe { copy_complex(out, a) };
     }
     let row = conversion(a.dtype, out.dtype);
     let forms = [Form::arithmetic(out.dtype), Form::arithmetic(a.dtype)];
     // SAFETY: as promised by the caller; the row kernel is that of the forms' types.
     unsafe { pointwise(&[out, a], forms, false, 1, &|p, n, _| row(p[0], p[1], n)) };
+    Ok(())
+}
+
+/// [`copy`] where one of the dtypes is complex and the other is not the same.
+///
+/// # Safety
+///
+/// As for [`copy`].
+unsafe fn copy_complex(out: Strided<'_>, a: Strided<'_>) -> Result<(), KernelError> {
+    let (to, from) = (part_strides(&out), part_strides(&a));
+    // SAFETY: as promised by the caller; a part of each element is a real tensor.
+    unsafe {
+        match (out.dtype.is_complex(), a.dtype.is_complex()) {
+            (true, true) => {
+                for p in [Part::Real, Part::Imaginary] {
+                    copy_raw(part(&out, p, &to), part(&a, p, &from))?;
+                }
+            }
+            (true, false) => {
+                copy_raw(part(&out, Part::Real, &to), a)?;
+                fill_raw(part(&out, Part::Imaginary, &to), Scalar::Float(0.0));
+            }
+            (false, _) if out.dtype == DType::Bool => {
+                with_complex!("copy", a.dtype, C => map(out, a, 1, |x: C| {
+                    u8::from(x.re != 0.0 || x.im != 0.0)
+                }))
+            }
+            (false, _) => copy_raw(out, part(&a, Part::Real, &from))?,
+        }
+    }
     Ok(())
 }
 
@@ -400,10 +433,10 @@ pub(crate) unsafe fn fill_raw(out: Strided<'_>, value: Scalar) {
     }
     if out.dtype == DType::C128 {
         let (re, im) = value.as_complex();
-        for (part, number) in [(complex::Part::Real, re), (complex::Part::Imaginary, im)] {
-            let strides = complex::part_strides(&out);
+        for (which, number) in [(Part::Real, re), (Part::Imaginary, im)] {
+            let strides = part_strides(&out);
             // SAFETY: a part of each element.
-            unsafe { fill_raw(complex::part(&out, part, &strides), Scalar::Float(number)) };
+            unsafe { fill_raw(part(&out, which, &strides), Scalar::Float(number)) };
         }
         return;
     }

@@ -3,6 +3,7 @@
 use super::Strided;
 use crate::cpu::threads;
 use smallvec::SmallVec;
+use straightline_passes::ir::Dims;
 
 /// One loop: its extent, and each operand's step in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -215,6 +216,46 @@ impl Shared {
     #[inline]
     pub(super) fn at(self, bytes: isize) -> *mut u8 {
         self.0.wrapping_offset(bytes)
+    }
+}
+
+/// The rows of operands along a dimension: a nest over the other dimensions, and each operand's step.
+pub(super) struct Rows<const N: usize> {
+    pub(super) others: Nest<N>,
+    pub(super) steps: [isize; N],
+    pub(super) n: usize,
+}
+
+pub(super) fn rows_along<const N: usize>(operands: &[Strided<'_>; N], dim: usize) -> Rows<N> {
+    let without = |dims: &[i64]| -> Dims {
+        dims.iter()
+            .enumerate()
+            .filter(|(d, _)| *d != dim)
+            .map(|(_, &x)| x)
+            .collect()
+    };
+    let sizes = without(operands[0].sizes);
+    let strides: [Dims; N] = std::array::from_fn(|k| without(operands[k].strides));
+    let views: [Strided<'_>; N] = std::array::from_fn(|k| Strided {
+        sizes: &sizes,
+        strides: &strides[k],
+        ..operands[k]
+    });
+    let scalar = operands[0].sizes.is_empty();
+    Rows {
+        others: Nest::new(&views),
+        steps: std::array::from_fn(|k| {
+            if scalar {
+                operands[k].dtype.size() as isize
+            } else {
+                operands[k].byte_stride(dim)
+            }
+        }),
+        n: if scalar {
+            1
+        } else {
+            operands[0].sizes[dim] as usize
+        },
     }
 }
 

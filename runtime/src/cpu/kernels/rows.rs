@@ -3,7 +3,7 @@
 //! A row that is not contiguous in `f32` or `f64` is brought into a buffer, computed there, and written back.
 
 use super::copy::{conversion, copy_raw, worth_turning};
-use super::nest::{self, Nest, Shared};
+use super::nest::{self, Shared, rows_along};
 use super::tile::{Form, TILE, Tile, load, store};
 use super::{KernelError, Strided, complex};
 use crate::cpu::kernels::operand::{
@@ -14,48 +14,6 @@ use crate::memory::{self, Block};
 use smallvec::SmallVec;
 use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::ReduceOp;
-
-type Dims = SmallVec<[i64; 6]>;
-
-/// The rows of operands along a dimension: a nest over the other dimensions, and each operand's step.
-pub(super) struct Rows<const N: usize> {
-    pub(super) others: Nest<N>,
-    pub(super) steps: [isize; N],
-    pub(super) n: usize,
-}
-
-pub(super) fn rows_along<const N: usize>(operands: &[Strided<'_>; N], dim: usize) -> Rows<N> {
-    let without = |dims: &[i64]| -> Dims {
-        dims.iter()
-            .enumerate()
-            .filter(|(d, _)| *d != dim)
-            .map(|(_, &x)| x)
-            .collect()
-    };
-    let sizes = without(operands[0].sizes);
-    let strides: [Dims; N] = std::array::from_fn(|k| without(operands[k].strides));
-    let views: [Strided<'_>; N] = std::array::from_fn(|k| Strided {
-        sizes: &sizes,
-        strides: &strides[k],
-        ..operands[k]
-    });
-    let scalar = operands[0].sizes.is_empty();
-    Rows {
-        others: Nest::new(&views),
-        steps: std::array::from_fn(|k| {
-            if scalar {
-                operands[k].dtype.size() as isize
-            } else {
-                operands[k].byte_stride(dim)
-            }
-        }),
-        n: if scalar {
-            1
-        } else {
-            operands[0].sizes[dim] as usize
-        },
-    }
-}
 
 /// Brings a strided row of any length into a contiguous one of the arithmetic type.
 ///

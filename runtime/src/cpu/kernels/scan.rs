@@ -2,8 +2,8 @@
 
 use super::KernelError;
 use super::nest;
+use super::nest::rows_along;
 use super::order::{check_ordered, nan_key, read_key};
-use super::rows::rows_along;
 use super::tile::move_elements;
 use crate::cpu::kernels::operand::{In, Out, apart, has_dim, has_dtype, same_dtype, same_sizes};
 use straightline_passes::ir::DType;

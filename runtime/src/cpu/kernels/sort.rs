@@ -1,8 +1,8 @@
 //! Sorting and selecting along a dimension: `sort`, `topk`, `kthvalue`, `median`, `mode`.
 
 use super::nest;
+use super::nest::rows_along;
 use super::order::{Placed, check_ordered, fits_narrow, load_placed, nan_key};
-use super::rows::rows_along;
 use super::tile::move_elements;
 use super::{KernelError, Strided};
 use crate::cpu::kernels::operand::{

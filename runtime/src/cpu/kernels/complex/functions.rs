@@ -1,6 +1,7 @@
 //! Functions of one complex number, in double precision. What they give at zeros, infinities and NaN is what C's Annex G
 //! says (of signs that it leaves open, glibc's).
 
+use super::number::Number;
 use num_complex::Complex;
 use straightline_passes::schedule::loops::UnaryOp;
 
@@ -50,7 +51,7 @@ fn turned_back(x: C) -> C {
 
 /// A quotient that does not overflow where the result does not.
 fn over(x: C, by: C) -> C {
-    super::Number::div(x, by)
+    Number::div(x, by)
 }
 
 fn exp(x: C) -> C {

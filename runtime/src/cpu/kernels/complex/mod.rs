@@ -5,220 +5,24 @@
 //! and quotients compute in the dtype itself, functions of single precision in double precision.
 
 mod functions;
+pub(super) mod map;
+pub(super) mod number;
 mod reduce;
 mod scan;
 
-use super::copy::{copy_raw, fill_raw};
-use super::tile::{Form, pointwise};
 use super::{KernelError, Strided};
 use crate::cpu::kernels::operand::{In, Out, apart, has_dtype, same_dtype, same_sizes};
+use map::{map, map2, with_complex};
 use num_complex::Complex;
-use straightline_passes::ir::{DType, Dims, Scalar};
+use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::{BinaryOp, CompareOp, UnaryOp};
 
 pub(super) use functions::sqrt;
+pub(super) use number::Number;
+pub use number::Part;
 pub(super) use reduce::reduce;
 pub(super) use scan::cumulative;
 pub use scan::running_log_add_exp;
-
-/// A part of a complex number.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs)] // the names say it
-pub enum Part {
-    Real,
-    Imaginary,
-}
-
-/// The strides of either part, in elements of the real dtype.
-pub(super) fn part_strides(a: &Strided<'_>) -> Dims {
-    a.strides.iter().map(|s| s * 2).collect()
-}
-
-/// A part of each element of a complex tensor, as a real one.
-pub(super) fn part<'a>(a: &Strided<'a>, part: Part, strides: &'a [i64]) -> Strided<'a> {
-    let dtype = a.dtype.to_real();
-    let skip = match part {
-        Part::Real => 0,
-        Part::Imaginary => dtype.size(),
-    };
-    Strided {
-        ptr: a.ptr.wrapping_add(skip),
-        dtype,
-        sizes: a.sizes,
-        strides,
-    }
-}
-
-/// A complex number whose parts are computed with.
-pub(super) trait Number: Copy + Sync {
-    /// The same in double precision.
-    fn wide(self) -> Complex<f64>;
-    /// Rounded from double precision.
-    fn narrow(wide: Complex<f64>) -> Self;
-    /// The real part, of the dtype of the parts.
-    type Part: Copy;
-    /// A part rounded from double precision.
-    fn part(wide: f64) -> Self::Part;
-    fn add(self, other: Self) -> Self;
-    fn sub(self, other: Self) -> Self;
-    fn mul(self, other: Self) -> Self;
-    fn div(self, other: Self) -> Self;
-}
-
-macro_rules! number {
-    ($($t:ty),*) => {$(
-        impl Number for Complex<$t> {
-            type Part = $t;
-            #[inline(always)]
-            fn wide(self) -> Complex<f64> {
-                Complex::new(self.re.into(), self.im.into())
-            }
-            #[inline(always)]
-            fn narrow(wide: Complex<f64>) -> Self {
-                Complex::new(wide.re as $t, wide.im as $t)
-            }
-            #[inline(always)]
-            fn part(wide: f64) -> $t {
-                wide as $t
-            }
-            #[inline(always)]
-            fn add(self, other: Self) -> Self {
-                self + other
-            }
-            #[inline(always)]
-            fn sub(self, other: Self) -> Self {
-                self - other
-            }
-            #[inline(always)]
-            fn mul(self, other: Self) -> Self {
-                self * other
-            }
-            /// By the larger part of the divisor, so that no square overflows.
-            #[inline(always)]
-            fn div(self, other: Self) -> Self {
-                let (a, b, c, d) = (self.re, self.im, other.re, other.im);
-                if c.abs() >= d.abs() {
-                    if c == 0.0 && d == 0.0 {
-                        return Complex::new(a / c.abs(), b / d.abs());
-                    }
-                    let ratio = d / c;
-                    let scale = 1.0 / (c + d * ratio);
-                    Complex::new((a + b * ratio) * scale, (b - a * ratio) * scale)
-                } else {
-                    let ratio = c / d;
-                    let scale = 1.0 / (c * ratio + d);
-                    Complex::new((a * ratio + b) * scale, (b * ratio - a) * scale)
-                }
-            }
-        }
-    )*};
-}
-number!(f32, f64);
-
-/// Calls a macro with the complex type of a dtype, `C`.
-macro_rules! with_complex {
-    ($op:expr, $dtype:expr, $t:ident => $body:expr) => {
-        match $dtype {
-            DType::C64 => {
-                type $t = Complex<f32>;
-                $body
-            }
-            DType::C128 => {
-                type $t = Complex<f64>;
-                $body
-            }
-            other => return Err(KernelError::unsupported($op, other)),
-        }
-    };
-}
-use with_complex;
-
-/// Elements that a row reads at one address, unaligned.
-#[inline(always)]
-unsafe fn get<T: Copy>(p: *const u8, i: usize) -> T {
-    // SAFETY: as promised by the caller.
-    unsafe { p.cast::<T>().add(i).read_unaligned() }
-}
-
-#[inline(always)]
-unsafe fn put<T: Copy>(p: *mut u8, i: usize, x: T) {
-    // SAFETY: as promised by the caller.
-    unsafe { p.cast::<T>().add(i).write_unaligned(x) }
-}
-
-/// `out[i] = f(a[i])` for elements of the types of the operands' dtypes.
-///
-/// # Safety
-///
-/// As for [`super::unary`]; `A` and `R` are as large as the elements.
-unsafe fn map<A: Copy, R: Copy>(
-    out: Strided<'_>,
-    a: Strided<'_>,
-    cost: usize,
-    f: impl Fn(A) -> R + Sync,
-) {
-    let forms = [Form::Raw(size_of::<R>()), Form::Raw(size_of::<A>())];
-    // SAFETY: as promised by the caller; the rows are of these types.
-    unsafe {
-        pointwise(&[out, a], forms, false, cost, &|p, n, _| {
-            for i in 0..n {
-                put(p[0], i, f(get(p[1], i)));
-            }
-        });
-    }
-}
-
-/// `out[i] = f(a[i], b[i])`.
-///
-/// # Safety
-///
-/// As for [`map`].
-unsafe fn map2<A: Copy, R: Copy>(
-    [out, a, b]: [Strided<'_>; 3],
-    cost: usize,
-    f: impl Fn(A, A) -> R + Sync,
-) {
-    let size = Form::Raw(size_of::<A>());
-    let forms = [Form::Raw(size_of::<R>()), size, size];
-    // SAFETY: as promised by the caller; the rows are of these types.
-    unsafe {
-        pointwise(&[out, a, b], forms, false, cost, &|p, n, _| {
-            for i in 0..n {
-                put(p[0], i, f(get(p[1], i), get(p[2], i)));
-            }
-        });
-    }
-}
-
-/// [`super::copy`] where one of the dtypes is complex and the other is not the same.
-///
-/// # Safety
-///
-/// As for [`super::copy`].
-pub(super) unsafe fn convert(out: Strided<'_>, a: Strided<'_>) -> Result<(), KernelError> {
-    let (to, from) = (part_strides(&out), part_strides(&a));
-    // SAFETY: as promised by the caller; a part of each element is a real tensor.
-    unsafe {
-        match (out.dtype.is_complex(), a.dtype.is_complex()) {
-            (true, true) => {
-                for p in [Part::Real, Part::Imaginary] {
-                    copy_raw(part(&out, p, &to), part(&a, p, &from))?;
-                }
-            }
-            (true, false) => {
-                copy_raw(part(&out, Part::Real, &to), a)?;
-                fill_raw(part(&out, Part::Imaginary, &to), Scalar::Float(0.0));
-            }
-            (false, _) if out.dtype == DType::Bool => {
-                with_complex!("copy", a.dtype, C => map(out, a, 1, |x: C| {
-                    u8::from(x.re != 0.0 || x.im != 0.0)
-                }))
-            }
-            (false, _) => copy_raw(out, part(&a, Part::Real, &from))?,
-        }
-    }
-    Ok(())
-}
 
 /// [`super::unary`] of complex numbers. The result of `Abs` is real, that of `IsNan`, `IsInf` and `LogicalNot` is
 /// `bool`.

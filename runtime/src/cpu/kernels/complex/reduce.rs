@@ -2,7 +2,8 @@
 
 use super::super::nest::{Nest, parallel};
 use super::super::{KernelError, Strided};
-use super::{Number, get, put, with_complex};
+use super::map::{get, put, with_complex};
+use super::number::Number;
 use num_complex::Complex;
 use smallvec::SmallVec;
 use straightline_passes::ir::DType;

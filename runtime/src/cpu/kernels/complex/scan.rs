@@ -1,10 +1,10 @@
 //! Running sums and products of complex numbers.
 
-use super::super::nest::parallel;
-use super::super::rows::rows_along;
+use super::super::nest::{parallel, rows_along};
 use super::super::{KernelError, Strided};
 use super::functions::log_add_exp;
-use super::{Number, get, put, with_complex};
+use super::map::{get, put, with_complex};
+use super::number::Number;
 use crate::cpu::kernels::operand::{In, Out, has_dim, same_dtype, same_sizes};
 use num_complex::Complex;
 use straightline_passes::ir::DType;

@@ -1,5 +1,6 @@
 use super::super::{binary, compare, copy, fill, reduce, unary};
 use super::*;
+use straightline_passes::ir::Scalar;
 use straightline_passes::schedule::loops::ReduceOp;
 
 type C = Complex<f64>;

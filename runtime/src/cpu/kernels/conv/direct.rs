@@ -7,7 +7,7 @@
 
 use super::Geometry;
 use super::columns::Number;
-use super::products::{Shared, each, scratch};
+use super::split::{Shared, each, scratch};
 use crate::cpu::kernels::matmul::offsets::{OffsetProduct, Panelled};
 
 /// Where the padded image is and how its rows lie.

@@ -11,6 +11,7 @@ mod depthwise;
 mod direct;
 mod geometry;
 mod products;
+mod split;
 #[cfg(test)]
 mod tests;
 

@@ -1,6 +1,6 @@
 //! The activation of a finished tile, from the same definitions as the eager operators.
 
-use super::float::Float;
+use super::element::Float;
 use crate::cpu::math::simd::{Lane, Simd, SimdTask};
 use crate::cpu::math::{Prims, functions};
 use straightline_passes::schedule::loops::Activation;

@@ -7,11 +7,11 @@
 //!
 //! Each sum stays one chain of fused multiply-adds in the order of `k`: blocks and threads do not change the bits.
 
-use super::MatRef;
 use super::drive::{self, Ending, Left, Panels, Product, Target};
-use super::float::Float;
+use super::element::Float;
 use super::micro::Kernels;
 use super::pack::{self, pack, packed_len};
+use super::view::MatRef;
 
 /// Sizes of the blocks.
 #[derive(Clone, Copy, Debug)]

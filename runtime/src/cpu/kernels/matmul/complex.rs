@@ -7,7 +7,8 @@
 use super::blocked::{Blocked, Blocks, Source};
 use super::drive::{Left, Target};
 use super::micro::Native;
-use super::{MatMut, MatRef, Scaling};
+use super::scaling::Scaling;
+use super::view::{MatMut, MatRef};
 use num_complex::Complex;
 use std::ops::{Add, Neg, Sub};
 use straightline_passes::ir::Scalar;

@@ -1,8 +1,17 @@
 //! The loops around the microkernels: blocking, tiles, panels, threads.
 
-use super::float::Float;
+use super::element::Float;
 use super::micro::{Dot, Kernels, Tile};
 use crate::cpu::threads;
+
+/// Multiply-adds from which a product is split over threads: some 8 us of one core, twice what waking a parked
+/// worker costs.
+pub(super) const PARALLEL_WORK: usize = 1 << 19;
+
+/// The multiply-adds of a product.
+pub(super) fn work(m: usize, n: usize, k: usize) -> usize {
+    m.saturating_mul(n).saturating_mul(k)
+}
 
 /// Steps of `k` that are summed before the next block of panels, so that a panel of it stays in the cache while the rows pass.
 const BLOCK_K: usize = 512;

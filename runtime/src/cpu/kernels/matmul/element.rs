@@ -91,3 +91,8 @@ macro_rules! int_element {
 }
 
 int_element!(u8 i8 i16 i32 i64);
+
+/// An element that the float kernels compute in.
+pub(super) trait Float: Element<Acc = Self> + Default {}
+impl Float for f32 {}
+impl Float for f64 {}

@@ -2,15 +2,10 @@
 
 use super::blocked::{Blocked, Blocks};
 use super::drive::{Dots, Ending, Left, Panels, Product, Target};
-use super::element::Element;
 use super::micro::Native;
 use super::pack::{pack, packed_len, with_scratch};
-use super::{Finish, MatMut, MatRef, Scaling};
-
-/// An element that the float kernels compute in.
-pub(super) trait Float: Element<Acc = Self> + Default {}
-impl Float for f32 {}
-impl Float for f64 {}
+use super::scaling::{Finish, Scaling};
+use super::view::{MatMut, MatRef};
 
 /// The ways to compute a product whose result has contiguous rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

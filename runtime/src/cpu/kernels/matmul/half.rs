@@ -1,7 +1,9 @@
 //! f16 and bf16: widened to f32, accumulated there, rounded once.
 
 use super::element::Element;
-use super::{Finish, MatMut, MatRef, Scaling, float};
+use super::float;
+use super::scaling::{Finish, Scaling};
+use super::view::{MatMut, MatRef};
 
 /// # Safety
 ///

@@ -1,7 +1,9 @@
 //! Integers: sums wrap, so any order of terms gives the same result.
 
+use super::drive::{PARALLEL_WORK, work};
 use super::element::Element;
-use super::{Finish, MatMut, MatRef, PARALLEL_WORK, Scaling, work};
+use super::scaling::{Finish, Scaling};
+use super::view::{MatMut, MatRef};
 use crate::cpu::threads;
 
 /// # Safety

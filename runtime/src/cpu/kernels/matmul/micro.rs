@@ -2,7 +2,7 @@
 
 pub(super) use straightline_microkernels::{Dot, Kernels, Tile};
 
-use super::float::Float;
+use super::element::Float;
 use crate::cpu::math::{Isa, isa};
 #[cfg(target_arch = "aarch64")]
 use straightline_microkernels::neon;

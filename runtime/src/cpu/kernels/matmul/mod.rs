@@ -64,6 +64,7 @@ mod micro;
 pub(super) mod offsets;
 mod pack;
 pub mod packed;
+mod scaling;
 mod view;
 
 #[cfg(test)]
@@ -74,12 +75,13 @@ mod tests_blocked;
 mod tests_packed;
 
 pub use packed::{Epilogue, PackedB, matmul_packed, matmul_packed_strided};
+pub use scaling::Scaling;
 pub use straightline_passes::schedule::loops::Activation;
 pub use view::{MatMut, MatRef};
 
 use super::operand::{self, In, Out};
 use super::{KernelError, Strided};
-use element::Element;
+use drive::{PARALLEL_WORK, work};
 use straightline_passes::ir::{DType, Scalar};
 
 /// Why a product cannot be computed.
@@ -115,26 +117,6 @@ pub enum MatmulError {
         /// The dtype asked for.
         dtype: DType,
     },
-}
-
-/// What is done with the sum of products: `beta * addend + alpha * sum`.
-#[derive(Clone, Copy, Debug)]
-pub struct Scaling {
-    /// Factor of the product.
-    pub alpha: Scalar,
-    /// The addend and its factor. It has the sizes of the result (broadcast by zero strides) and is either the result
-    /// itself, element for element, or does not overlap it.
-    pub addend: Option<(Scalar, MatRef)>,
-}
-
-impl Default for Scaling {
-    /// The plain product.
-    fn default() -> Self {
-        Scaling {
-            alpha: Scalar::Int(1),
-            addend: None,
-        }
-    }
 }
 
 /// `out = beta * addend + alpha * (a @ b)`, all of one dtype.
@@ -440,105 +422,5 @@ fn check(a: MatRef, b: MatRef, out: MatMut, scaling: &Scaling) -> Result<(), Mat
             })
         }
         _ => Ok(()),
-    }
-}
-
-/// Multiply-adds from which a product is split over threads: some 8 us of one core, twice what waking a parked
-/// worker costs.
-pub(super) const PARALLEL_WORK: usize = 1 << 19;
-
-/// The multiply-adds of a product.
-pub(super) fn work(m: usize, n: usize, k: usize) -> usize {
-    m.saturating_mul(n).saturating_mul(k)
-}
-
-/// The scaling in the accumulator type; no addend when `beta` is zero.
-struct Finish<T: Element> {
-    alpha: T::Acc,
-    addend: Option<(T::Acc, MatRef)>,
-}
-
-impl<T: Element> Finish<T> {
-    fn new(scaling: &Scaling) -> Self {
-        Finish {
-            alpha: T::scalar(scaling.alpha),
-            addend: scaling
-                .addend
-                .map(|(beta, mat)| (T::scalar(beta), mat))
-                .filter(|&(beta, _)| !T::is_zero(beta)),
-        }
-    }
-
-    /// Whether the sum is the result.
-    fn is_plain(&self) -> bool {
-        self.addend.is_none() && T::is_one(self.alpha)
-    }
-
-    /// Whether the addend is read from the memory that is written.
-    fn reads(&self, out: MatMut) -> bool {
-        self.addend
-            .is_some_and(|(_, mat)| std::ptr::eq(mat.ptr, out.ptr))
-    }
-
-    /// Writes `beta * addend + alpha * sum` to `out`.
-    ///
-    /// # Safety
-    ///
-    /// `sums` holds accumulators in the sizes of `out`, and may be `out` itself where both types are one; addend and
-    /// `out` as for [`gemm`].
-    unsafe fn store(&self, sums: MatRef, out: MatMut) {
-        let dense = sums.col_stride == 1 && out.col_stride == 1;
-        for i in 0..out.rows {
-            // SAFETY: the caller's contract for row `i`; with constant strides of one the loop vectorises.
-            unsafe {
-                match self.addend {
-                    Some((_, mat)) if dense && mat.col_stride == 1 => {
-                        self.store_row(i, sums, out, [1, 1, 1])
-                    }
-                    None if dense => self.store_row(i, sums, out, [1, 1, 1]),
-                    Some((_, mat)) => {
-                        let steps = [sums.col_stride, out.col_stride, mat.col_stride];
-                        self.store_row(i, sums, out, steps)
-                    }
-                    None => self.store_row(i, sums, out, [sums.col_stride, out.col_stride, 0]),
-                }
-            }
-        }
-    }
-
-    /// Row `i`, with the column strides of sums, result and addend.
-    ///
-    /// # Safety
-    ///
-    /// As [`Self::store`].
-    #[inline(always)]
-    unsafe fn store_row(&self, i: usize, sums: MatRef, out: MatMut, steps: [isize; 3]) {
-        let sum = sums.at::<T::Acc>(i, 0);
-        let target = out.at::<T>(i, 0);
-        let at = |j: usize, stride: isize| j as isize * stride;
-        match self.addend {
-            Some((beta, mat)) => {
-                let term = mat.at::<T>(i, 0);
-                for j in 0..out.cols {
-                    // SAFETY: column `j` of each row.
-                    unsafe {
-                        let value = T::mul(self.alpha, *sum.wrapping_offset(at(j, steps[0])));
-                        let term = (*term.wrapping_offset(at(j, steps[2]))).widen();
-                        *target.wrapping_offset(at(j, steps[1])) =
-                            T::round(T::add(value, T::mul(beta, term)));
-                    }
-                }
-            }
-            None => {
-                for j in 0..out.cols {
-                    // SAFETY: as above.
-                    unsafe {
-                        let value = *sum.wrapping_offset(at(j, steps[0]));
-                        *target.wrapping_offset(at(j, steps[1])) =
-                            T::round(T::mul(self.alpha, value));
-                    }
-                }
-            }
-        }
     }
 }

@@ -3,6 +3,7 @@
 use super::element::Element;
 use super::*;
 use ::half::{bf16, f16};
+use straightline_passes::ir::Scalar;
 
 /// Small repeatable numbers.
 pub(super) struct Rng(pub(super) u64);

@@ -4,7 +4,7 @@ use super::super::fold::Fold;
 use super::super::nest::Shared;
 use super::super::tile::{TILE, Tile, move_elements};
 use super::feed::Feed;
-use super::{Geometry, folded_from};
+use super::geometry::{Geometry, folded_from};
 use std::mem::MaybeUninit;
 
 /// Columns of a tile of accumulators where rows are added as they lie: long pieces keep the prefetcher at work, and a tile of

@@ -9,6 +9,7 @@
 
 mod columns;
 mod feed;
+mod geometry;
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -23,15 +24,10 @@ use crate::cpu::kernels::operand::{In, Out, apart, reduces, same_dtype, same_siz
 use crate::memory::{self, Block};
 use columns::{fold_columns, tile_columns};
 use feed::Feed;
+use geometry::{BLOCK, Geometry, geometry, repeat, row_major};
 use rows::fold_rows;
-use smallvec::SmallVec;
 use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::{BinaryOp, ReduceOp};
-
-type Dims = SmallVec<[i64; 6]>;
-
-/// A row is folded in blocks of this many elements.
-const BLOCK: usize = 2048;
 
 /// Elements of a chunk of a reduction that few outputs share.
 const CHUNK: usize = 128 << 10;
@@ -161,56 +157,6 @@ unsafe fn divide(p: *mut u8, n: usize, by: f64, dtype: DType) -> Result<(), Kern
     Ok(())
 }
 
-fn row_major(sizes: &[i64]) -> Dims {
-    let mut strides: Dims = SmallVec::from_elem(1, sizes.len());
-    for d in (0..sizes.len().saturating_sub(1)).rev() {
-        strides[d] = strides[d + 1] * sizes[d + 1].max(1);
-    }
-    strides
-}
-
-/// The dimensions of a reduction: which are kept, and which are folded.
-struct Geometry {
-    /// Over the kept elements: the accumulators (row-major) and the input.
-    kept: Nest<2>,
-    /// Over the folded elements of one output.
-    folded: Nest<1>,
-}
-
-fn geometry(out: &Strided<'_>, a: &Strided<'_>, acc: *mut u8, acc_dtype: DType) -> Geometry {
-    let (mut ks, mut kin, mut kout): (Dims, Dims, Dims) = Default::default();
-    let (mut fs, mut fin): (Dims, Dims) = Default::default();
-    let strides = row_major(out.sizes);
-    for d in 0..a.sizes.len() {
-        if out.sizes[d] == a.sizes[d] {
-            ks.push(a.sizes[d]);
-            kin.push(a.strides[d]);
-            kout.push(strides[d]);
-        } else {
-            fs.push(a.sizes[d]);
-            fin.push(a.strides[d]);
-        }
-    }
-    let input = |sizes, strides| Strided {
-        ptr: a.ptr,
-        dtype: a.dtype,
-        sizes,
-        strides,
-    };
-    let accumulators = Strided {
-        ptr: acc,
-        dtype: acc_dtype,
-        sizes: &ks,
-        strides: &kout,
-    };
-    // sorted by the input, which is the larger one
-    let kept = Nest::new(&[input(&ks, &kin), accumulators]);
-    Geometry {
-        kept,
-        folded: Nest::new(&[input(&fs, &fin)]),
-    }
-}
-
 /// # Safety
 ///
 /// As for [`reduce`]; `centre` has a number of the accumulating type for each output, in row-major order.
@@ -297,21 +243,6 @@ unsafe fn begin_at_zero(op: ReduceOp, fold: &Fold, acc: *mut u8, n: usize) {
     }
 }
 
-/// Writes `n` copies of an accumulator.
-unsafe fn repeat(p: *mut u8, bits: u64, size: usize, n: usize) {
-    for i in 0..n {
-        // SAFETY: as promised by the caller.
-        unsafe {
-            let to = p.add(i * size);
-            match size {
-                1 => to.write(bits as u8),
-                4 => to.cast::<u32>().write_unaligned(bits as u32),
-                _ => to.cast::<u64>().write_unaligned(bits),
-            }
-        }
-    }
-}
-
 /// # Safety
 ///
 /// As for [`reduce_into`]; nothing is empty.
@@ -382,11 +313,4 @@ unsafe fn run(
         }
     }
     Ok(())
-}
-
-/// The nest of the folded elements of the output whose input starts at `p`.
-fn folded_from(folded: &Nest<1>, p: *mut u8) -> Nest<1> {
-    let mut nest = folded.clone();
-    nest.ptrs = [p];
-    nest
 }

@@ -4,7 +4,7 @@ use super::super::fold::Fold;
 use super::super::nest::Shared;
 use super::super::tile::{TILE, Tile};
 use super::feed::Feed;
-use super::{BLOCK, Geometry, folded_from, repeat};
+use super::geometry::{BLOCK, Geometry, folded_from, repeat};
 
 /// Rows of up to this many blocks keep the results of their blocks side by side.
 const FEW: usize = 16;
