@@ -1,6 +1,7 @@
 //! Eigenvalues, singular values and what is made of them: least squares, square roots, polar factors; the exponential of a matrix.
 //!
-//! Eigenvalues are computed in double precision whatever the dtype is, singular values in the dtype itself.
+//! Eigenvalues are computed in double precision whatever the dtype is, so are singular values of
+//! all but small matrices.
 
 use super::{
     batch, check_elements, check_errors, check_matrix, check_precision, columns, computes, infos,

@@ -1,155 +1,21 @@
-//! Discrete Fourier transforms along one dimension, of any length, computed in double precision.
+//! Discrete Fourier transforms along one dimension, of any length, each in its own precision.
 //!
-//! Lengths fall apart into their prime factors; one with a factor above `DIRECT` becomes a convolution of a length
-//! that is a power of two (Bluestein's algorithm), so that no length costs a square of itself.
+//! The transforms are `rustfft`'s and `realfft`'s. This module moves lines between strided memory
+//! and buffers, and keeps the plans.
 
 use super::nest::{Nest, parallel};
 use super::{KernelError, Strided};
 use num_complex::Complex;
+use realfft::num_traits::Zero;
+use realfft::{ComplexToReal, FftNum, RealFftPlanner, RealToComplex};
+use rustfft::{Fft, FftPlanner};
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use straightline_passes::ir::{DType, Dims};
 
-type C = Complex<f64>;
-
-/// The largest prime factor whose terms are summed one by one.
-const DIRECT: usize = 31;
-
-/// What a transform of `n` elements needs to know.
-struct Plan {
-    n: usize,
-    factors: Vec<usize>,
-    /// `exp(-2 pi i k / n)`.
-    roots: Vec<C>,
-    long: Option<Box<Convolution>>,
-}
-
-/// Bluestein's form: multiplied by a chirp, the sum is a convolution with it.
-struct Convolution {
-    chirp: Vec<C>,
-    /// The transform of the conjugate chirp.
-    filter: Vec<C>,
-    plan: Plan,
-}
-
-fn roots(n: usize) -> Vec<C> {
-    (0..n)
-        .map(|k| {
-            let (sin, cos) = (std::f64::consts::TAU * k as f64 / n as f64).sin_cos();
-            C::new(cos, -sin)
-        })
-        .collect()
-}
-
-fn factors(mut n: usize) -> Vec<usize> {
-    let mut out = Vec::new();
-    let mut p = 2;
-    while n > 1 {
-        while n.is_multiple_of(p) {
-            out.push(p);
-            n /= p;
-        }
-        p += 1;
-        if p * p > n && n > 1 {
-            p = n;
-        }
-    }
-    out
-}
-
-impl Plan {
-    fn new(n: usize) -> Plan {
-        let factors = factors(n);
-        let long = factors.iter().any(|p| *p > DIRECT).then(|| {
-            let length = (2 * n - 1).next_power_of_two();
-            let plan = Plan::new(length);
-            // exp(-pi i k^2 / n), the square taken modulo 2n
-            let turns = roots(2 * n);
-            let chirp: Vec<C> = (0..n)
-                .map(|k| turns[((k as u128 * k as u128) % (2 * n as u128)) as usize])
-                .collect();
-            let mut filter = vec![C::new(0.0, 0.0); length];
-            for (k, c) in chirp.iter().enumerate() {
-                filter[k] = c.conj();
-                filter[(length - k) % length] = c.conj();
-            }
-            let filter = plan.run(&filter);
-            Box::new(Convolution {
-                chirp,
-                filter,
-                plan,
-            })
-        });
-        Plan {
-            n,
-            roots: if long.is_some() { Vec::new() } else { roots(n) },
-            factors,
-            long,
-        }
-    }
-
-    /// The forward transform.
-    fn run(&self, x: &[C]) -> Vec<C> {
-        let mut out = vec![C::new(0.0, 0.0); self.n];
-        match &self.long {
-            None => self.step(x, 1, &mut out, &self.factors),
-            Some(c) => {
-                let length = c.plan.n;
-                let mut a = vec![C::new(0.0, 0.0); length];
-                for ((a, x), w) in a.iter_mut().zip(x).zip(&c.chirp) {
-                    *a = x * w;
-                }
-                // the inverse of the product, by conjugates
-                let product: Vec<C> = (c.plan.run(&a).iter().zip(&c.filter))
-                    .map(|(a, b)| (a * b).conj())
-                    .collect();
-                let back = c.plan.run(&product);
-                for ((out, y), w) in out.iter_mut().zip(&back).zip(&c.chirp) {
-                    *out = y.conj() * w / length as f64;
-                }
-            }
-        }
-        out
-    }
-
-    /// `out` = the transform of every `stride`-th element of `x`.
-    fn step(&self, x: &[C], stride: usize, out: &mut [C], factors: &[usize]) {
-        let n = out.len();
-        let Some((&p, rest)) = factors.split_first() else {
-            out[0] = x[0];
-            return;
-        };
-        let m = n / p;
-        for (r, part) in out.chunks_mut(m).enumerate() {
-            self.step(&x[r * stride..], stride * p, part, rest);
-        }
-        let turn = self.n / n;
-        if p == 2 {
-            let (low, high) = out.split_at_mut(m);
-            for (k, (a, b)) in low.iter_mut().zip(high).enumerate() {
-                let t = *b * self.roots[k * turn];
-                (*a, *b) = (*a + t, *a - t);
-            }
-            return;
-        }
-        let mut terms = [C::new(0.0, 0.0); DIRECT];
-        for k in 0..m {
-            for (r, t) in terms[..p].iter_mut().enumerate() {
-                *t = out[r * m + k] * self.roots[r * k * turn];
-            }
-            for q in 0..p {
-                let sum = terms[..p]
-                    .iter()
-                    .enumerate()
-                    .fold(C::new(0.0, 0.0), |sum, (r, t)| {
-                        sum + t * self.roots[(r * q % p) * (self.n / p)]
-                    });
-                out[q * m + k] = sum;
-            }
-        }
-    }
-}
-
 /// What the elements of a line are and become.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)] // the names say it
 pub enum Transform {
     /// Complex to complex.
@@ -158,45 +24,261 @@ pub enum Transform {
     Inverse,
     /// Real to complex: as many elements of the result as `out` has.
     FromReal,
-    /// The first half of a symmetric spectrum to the real signal of the length of `out`, not divided either.
+    /// The first half of a symmetric spectrum to the real signal of the length of `out`, not
+    /// divided either.
     ToReal,
 }
 
-unsafe fn read(p: *const u8, dtype: DType) -> C {
-    // SAFETY: as promised by the caller.
-    unsafe {
-        match dtype {
-            DType::C64 => {
-                let x = p.cast::<Complex<f32>>().read_unaligned();
-                C::new(x.re.into(), x.im.into())
-            }
-            DType::C128 => p.cast::<C>().read_unaligned(),
-            DType::F32 => C::new(p.cast::<f32>().read_unaligned().into(), 0.0),
-            _ => C::new(p.cast::<f64>().read_unaligned(), 0.0),
+/// A transform of one length. It holds tables only, so that any number of threads may run it.
+#[derive(Clone)]
+enum Plan<T> {
+    Complex(Arc<dyn Fft<T>>),
+    FromReal(Arc<dyn RealToComplex<T>>),
+    ToReal(Arc<dyn ComplexToReal<T>>),
+}
+
+impl<T: FftNum> Plan<T> {
+    fn new(what: Transform, n: usize) -> Self {
+        match what {
+            Transform::Forward => Plan::Complex(FftPlanner::new().plan_fft_forward(n)),
+            Transform::Inverse => Plan::Complex(FftPlanner::new().plan_fft_inverse(n)),
+            Transform::FromReal => Plan::FromReal(RealFftPlanner::new().plan_fft_forward(n)),
+            Transform::ToReal => Plan::ToReal(RealFftPlanner::new().plan_fft_inverse(n)),
         }
     }
 }
 
-unsafe fn write(p: *mut u8, dtype: DType, x: C) {
-    // SAFETY: as promised by the caller.
-    unsafe {
-        match dtype {
-            DType::C64 => p
-                .cast::<Complex<f32>>()
-                .write_unaligned(Complex::new(x.re as f32, x.im as f32)),
-            DType::C128 => p.cast::<C>().write_unaligned(x),
-            DType::F32 => p.cast::<f32>().write_unaligned(x.re as f32),
-            _ => p.cast::<f64>().write_unaligned(x.re),
+/// Plans that were made before.
+///
+/// There is one cache per precision in the whole process: the lines of one call are split among
+/// the threads of the pool, and a cache per thread would hold every table once for each of them.
+/// The lock is held to look a plan up, never while one is made or run.
+struct Plans<T> {
+    kept: HashMap<(Transform, usize), Plan<T>>,
+    /// The sum of the lengths of the plans that are kept; their tables grow with it.
+    total: usize,
+}
+
+/// The most that [`Plans::total`] becomes: tables of some tens of megabytes. A plan that does not
+/// fit empties the cache first; one that is longer by itself is made for each call.
+const KEPT: usize = 1 << 21;
+
+impl<T> Default for Plans<T> {
+    fn default() -> Self {
+        Plans {
+            kept: HashMap::new(),
+            total: 0,
+        }
+    }
+}
+
+impl<T: FftNum> Plans<T> {
+    fn keep(&mut self, what: Transform, n: usize, plan: &Plan<T>) {
+        // another thread may have made the same one meanwhile
+        if n > KEPT || self.kept.contains_key(&(what, n)) {
+            return;
+        }
+        if self.total + n > KEPT {
+            *self = Plans::default();
+        }
+        self.total += n;
+        self.kept.insert((what, n), plan.clone());
+    }
+}
+
+/// `f32` or `f64`.
+trait Precision: FftNum {
+    fn plans() -> &'static Mutex<Plans<Self>>;
+    fn of(x: f64) -> Self;
+
+    fn plan(what: Transform, n: usize) -> Plan<Self> {
+        // nothing panics while the lock is held, and a cache has no state to be broken
+        let lock = || Self::plans().lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock().kept.get(&(what, n)).cloned();
+        known.unwrap_or_else(|| {
+            let plan = Plan::new(what, n);
+            lock().keep(what, n, &plan);
+            plan
+        })
+    }
+}
+
+macro_rules! precision {
+    ($($t:ident)*) => {$(
+        impl Precision for $t {
+            fn plans() -> &'static Mutex<Plans<Self>> {
+                static PLANS: LazyLock<Mutex<Plans<$t>>> = LazyLock::new(Mutex::default);
+                &PLANS
+            }
+            fn of(x: f64) -> Self {
+                x as $t
+            }
+        }
+    )*};
+}
+precision!(f32 f64);
+
+/// Lines that are gathered together: a cache line has elements of that many neighbours.
+const LINES: usize = 8;
+
+/// The buffers of one thread stay below this many elements unless a single line is longer.
+const BUFFER: usize = 1 << 15;
+
+/// The first elements of some lines of one operand, and the step along them in bytes.
+struct Lines<'a> {
+    starts: &'a [*mut u8],
+    step: isize,
+}
+
+impl Lines<'_> {
+    /// Calls `body` with each place: `(line, place in the line, pointer)`. Neighbouring lines of
+    /// elements that lie apart are walked side by side.
+    #[inline(always)]
+    fn walk<E>(&self, count: usize, mut body: impl FnMut(usize, usize, *mut E)) {
+        let at = |line: usize, k: usize| {
+            let bytes = k as isize * self.step;
+            self.starts[line].wrapping_offset(bytes).cast::<E>()
+        };
+        let (lines, dense) = (self.starts.len(), self.step == size_of::<E>() as isize);
+        if dense || lines == 1 {
+            for line in 0..lines {
+                (0..count).for_each(|k| body(line, k, at(line, k)));
+            }
+        } else {
+            for k in 0..count {
+                (0..lines).for_each(|line| body(line, k, at(line, k)));
+            }
+        }
+    }
+
+    /// Copies `count` elements of each line to `to`, a line to every `pitch` elements.
+    ///
+    /// # Safety
+    ///
+    /// The elements are of type `E`, and may be read.
+    unsafe fn gather<E: Copy>(&self, count: usize, to: &mut [E], pitch: usize) {
+        self.walk(count, |line, k, p: *mut E| {
+            // SAFETY: an element of the line, as the caller promises.
+            to[line * pitch + k] = unsafe { p.read_unaligned() };
+        });
+    }
+
+    /// Writes `count` elements to each line.
+    ///
+    /// # Safety
+    ///
+    /// The elements are of type `E`, and may be written.
+    unsafe fn scatter<E>(&self, count: usize, value: impl Fn(usize, usize) -> E) {
+        self.walk(count, |line, k, p: *mut E| {
+            // SAFETY: an element of the line, as the caller promises.
+            unsafe { p.write_unaligned(value(line, k)) };
+        });
+    }
+}
+
+/// A plan with the buffers of one thread.
+struct Worker<T: FftNum> {
+    plan: Plan<T>,
+    n: usize,
+    /// Elements of a line of the operand and of the result.
+    from_n: usize,
+    to_n: usize,
+    scale: T,
+    complex: Vec<Complex<T>>,
+    real: Vec<T>,
+    scratch: Vec<Complex<T>>,
+}
+
+impl<T: FftNum> Worker<T> {
+    fn new(plan: Plan<T>, n: usize, from_n: usize, to_n: usize, scale: T, lines: usize) -> Self {
+        let (complex, real, scratch) = match &plan {
+            Plan::Complex(p) => (n, 0, p.get_inplace_scratch_len()),
+            Plan::FromReal(p) => (n / 2 + 1, n, p.get_scratch_len()),
+            Plan::ToReal(p) => (n / 2 + 1, n, p.get_scratch_len()),
+        };
+        let zeros = |n: usize| vec![Complex::zero(); n];
+        Worker {
+            n,
+            from_n,
+            to_n,
+            scale,
+            complex: zeros(complex * lines),
+            real: vec![T::zero(); real * lines],
+            scratch: zeros(scratch),
+            plan,
+        }
+    }
+
+    /// Transforms some lines.
+    ///
+    /// # Safety
+    ///
+    /// The lines have `from_n` and `to_n` elements, of the types of the transform in the precision
+    /// `T`, which may be read and written.
+    unsafe fn run(&mut self, out: &Lines<'_>, a: &Lines<'_>) {
+        let (n, lines, scale) = (self.n, a.starts.len(), self.scale);
+        match &self.plan {
+            Plan::Complex(plan) => {
+                let x = &mut self.complex[..lines * n];
+                // SAFETY: complex lines of n elements.
+                unsafe { a.gather(n, x, n) };
+                plan.process_with_scratch(x, &mut self.scratch);
+                // SAFETY: as above.
+                unsafe { out.scatter(n, |line, k| x[line * n + k] * scale) };
+            }
+            Plan::FromReal(plan) => {
+                let half = n / 2 + 1;
+                // SAFETY: real lines of n elements.
+                unsafe { a.gather(n, &mut self.real, n) };
+                for (x, y) in (self.real.chunks_exact_mut(n))
+                    .zip(self.complex.chunks_exact_mut(half))
+                    .take(lines)
+                {
+                    plan.process_with_scratch(x, y, &mut self.scratch)
+                        .expect("the buffers have the lengths of the plan");
+                }
+                let y = |line: usize, k: usize| self.complex[line * half + k] * scale;
+                // the other half of the spectrum of a real signal mirrors the first
+                let all = |line: usize, k: usize| match k < half {
+                    true => y(line, k),
+                    false => y(line, n - k).conj(),
+                };
+                // SAFETY: complex lines of to_n <= n elements.
+                unsafe { out.scatter(self.to_n, all) };
+            }
+            Plan::ToReal(plan) => {
+                let half = n / 2 + 1;
+                // what the spectrum has too few of is zero
+                let have = half.min(self.from_n);
+                self.complex.fill(Complex::zero());
+                // SAFETY: complex lines of from_n elements.
+                unsafe { a.gather(have, &mut self.complex, half) };
+                for (x, y) in (self.complex.chunks_exact_mut(half))
+                    .zip(self.real.chunks_exact_mut(n))
+                    .take(lines)
+                {
+                    // a real signal's are real; imaginary parts there have no part in the result
+                    x[0].im = T::zero();
+                    if n.is_multiple_of(2) {
+                        x[half - 1].im = T::zero();
+                    }
+                    plan.process_with_scratch(x, y, &mut self.scratch)
+                        .expect("the buffers have the lengths of the plan, the ends are real");
+                }
+                // SAFETY: real lines of n elements.
+                unsafe { out.scatter(n, |line, k| self.real[line * n + k] * scale) };
+            }
         }
     }
 }
 
 /// `out` = the transform of `a` along `dim`, times `scale`. Sizes are equal but for that of `dim`.
+/// Both have the same precision.
 ///
 /// # Safety
 ///
-/// The memory of both is what they say and may be accessed; the elements of `out` are distinct, and overlap `a` only if
-/// they are the very same elements.
+/// The memory of both is what they say and may be accessed; the elements of `out` are distinct, and
+/// overlap `a` only if they are the very same elements.
 pub unsafe fn fft(
     what: Transform,
     out: Strided<'_>,
@@ -204,12 +286,37 @@ pub unsafe fn fft(
     dim: usize,
     scale: f64,
 ) -> Result<(), KernelError> {
-    let known = |d: DType| d.is_complex() || matches!(d, DType::F32 | DType::F64);
-    for d in [a.dtype, out.dtype] {
-        if !known(d) {
-            return Err(KernelError::unsupported("fft", d));
-        }
+    let of = |d: DType| match what {
+        Transform::FromReal => d.to_complex(),
+        Transform::ToReal => d.to_real(),
+        _ => d,
+    };
+    let complex = what != Transform::FromReal;
+    if a.dtype.is_complex() != complex || out.dtype != of(a.dtype) {
+        return Err(KernelError::unsupported("fft", a.dtype));
     }
+    match a.dtype.to_real() {
+        // SAFETY: as promised by the caller, and the dtypes are those of the transform.
+        DType::F32 => unsafe { transform::<f32>(what, out, a, dim, scale) },
+        // SAFETY: as above.
+        DType::F64 => unsafe { transform::<f64>(what, out, a, dim, scale) },
+        _ => return Err(KernelError::unsupported("fft", a.dtype)),
+    }
+    Ok(())
+}
+
+/// [`fft`] in one precision.
+///
+/// # Safety
+///
+/// As for [`fft`]; the dtypes are those of the transform in this precision.
+unsafe fn transform<T: Precision>(
+    what: Transform,
+    out: Strided<'_>,
+    a: Strided<'_>,
+    dim: usize,
+    scale: f64,
+) {
     let (to_n, from_n) = (out.sizes[dim] as usize, a.sizes[dim] as usize);
     let n = if what == Transform::ToReal {
         to_n
@@ -217,16 +324,17 @@ pub unsafe fn fft(
         from_n
     };
     if out.numel() == 0 || n == 0 {
-        return Ok(());
+        return;
     }
-    let plan = Plan::new(n);
+    debug_assert!(to_n <= n);
+    let plan = T::plan(what, n);
     let without = |of: &[i64]| -> Dims {
         let mut of = Dims::from_slice(of);
         of[dim] = 1;
         of
     };
     let sizes = without(out.sizes);
-    let lines = Nest::new(&[
+    let nest = Nest::new(&[
         Strided {
             sizes: &sizes,
             ..out
@@ -234,67 +342,209 @@ pub unsafe fn fft(
         Strided { sizes: &sizes, ..a },
     ]);
     let (to, from) = (out.byte_stride(dim), a.byte_stride(dim));
-    let inverse = matches!(what, Transform::Inverse | Transform::ToReal);
+    let together = (BUFFER / n).clamp(1, LINES);
     let work = n * (usize::BITS - n.leading_zeros()) as usize;
-    parallel(
-        sizes.iter().product::<i64>() as usize,
-        work,
-        &|begin, end| {
-            let mut x = vec![C::new(0.0, 0.0); n];
-            for index in begin..end {
-                let [out_line, a_line] = lines.element(index);
-                for (k, x) in x.iter_mut().enumerate() {
-                    let mirrored = what == Transform::ToReal && k > n / 2;
-                    let at = if mirrored { n - k } else { k };
-                    // what the spectrum has too few of is zero
-                    let value = if at < from_n {
-                        // SAFETY: element `at` of the line.
-                        unsafe { read(a_line.wrapping_offset(at as isize * from), a.dtype) }
-                    } else {
-                        C::new(0.0, 0.0)
-                    };
-                    // an inverse is the forward transform between two conjugations
-                    *x = if inverse != mirrored {
-                        value.conj()
-                    } else {
-                        value
-                    };
-                }
-                let y = plan.run(&x);
-                for (k, y) in y.iter().take(to_n).enumerate() {
-                    let y = if inverse { y.conj() } else { *y } * scale;
-                    // SAFETY: element k of the line.
-                    unsafe { write(out_line.wrapping_offset(k as isize * to), out.dtype, y) };
+    let count = sizes.iter().product::<i64>() as usize;
+    parallel(count, work, &|begin, end| {
+        let lines = together.min(end - begin);
+        let mut worker = Worker::new(plan.clone(), n, from_n, to_n, T::of(scale), lines);
+        let mut starts = [(); 2].map(|()| SmallVec::<[*mut u8; LINES]>::new());
+        let mut next = begin;
+        while next < end {
+            starts.iter_mut().for_each(SmallVec::clear);
+            let stop = (next + together).min(end);
+            for index in next..stop {
+                for (starts, p) in starts.iter_mut().zip(nest.element(index)) {
+                    starts.push(p);
                 }
             }
-        },
-    );
-    Ok(())
+            let [o, x] = &starts;
+            let out = Lines {
+                starts: o,
+                step: to,
+            };
+            let a = Lines {
+                starts: x,
+                step: from,
+            };
+            // SAFETY: lines of the two operands, different ones in each range.
+            unsafe { worker.run(&out, &a) };
+            next = stop;
+        }
+    });
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use realfft::num_traits::ToPrimitive;
+
+    type C = Complex<f64>;
+
+    const LENGTHS: [usize; 17] = [
+        1, 2, 3, 4, 5, 6, 7, 8, 12, 30, 31, 37, 64, 74, 101, 210, 1009,
+    ];
+
+    fn numbers(n: usize) -> Vec<C> {
+        (0..n)
+            .map(|k| C::new((k as f64 * 0.7).sin(), (k as f64 * 1.3).cos()))
+            .collect()
+    }
+
+    /// The sum itself, with this sign of the exponent.
+    fn sum(x: &[C], sign: f64) -> Vec<C> {
+        let n = x.len();
+        (0..n)
+            .map(|q| {
+                (0..n)
+                    .map(|k| {
+                        let t = sign * std::f64::consts::TAU * ((q * k) % n) as f64 / n as f64;
+                        x[k] * C::new(t.cos(), t.sin())
+                    })
+                    .sum()
+            })
+            .collect()
+    }
+
+    fn near(got: C, want: C, within: f64, what: &str) {
+        assert!(
+            (got - want).re.hypot((got - want).im) < within,
+            "{what}: {got} {want}"
+        );
+    }
+
+    fn strided<'a, E>(
+        x: &mut [E],
+        dtype: DType,
+        sizes: &'a [i64],
+        strides: &'a [i64],
+    ) -> Strided<'a> {
+        Strided {
+            ptr: x.as_mut_ptr().cast(),
+            dtype,
+            sizes,
+            strides,
+        }
+    }
+
+    /// Lines of a matrix of `rows` lines, laid out along rows or (`apart`) along columns.
+    fn layout(rows: usize, n: usize, apart: bool) -> ([i64; 2], [i64; 2]) {
+        let (rows, n) = (rows as i64, n as i64);
+        ([rows, n], if apart { [1, rows] } else { [n, 1] })
+    }
+
+    fn complex_lines<T: Precision + ToPrimitive>(dtype: DType, within: f64) {
+        for n in LENGTHS {
+            for apart in [false, true] {
+                // more than are gathered together, and not a multiple
+                let rows = if n < 300 { LINES + 3 } else { 2 };
+                let (sizes, strides) = layout(rows, n, apart);
+                let at = |r: usize, k: usize| r * strides[0] as usize + k * strides[1] as usize;
+                let all = numbers(rows * n);
+                let mut x: Vec<Complex<T>> = all
+                    .iter()
+                    .map(|x| Complex::new(T::of(x.re), T::of(x.im)))
+                    .collect();
+                for (what, sign) in [(Transform::Forward, -1.0), (Transform::Inverse, 1.0)] {
+                    let mut y = vec![Complex::<T>::zero(); rows * n];
+                    let out = strided(&mut y, dtype, &sizes, &strides);
+                    let a = strided(&mut x, dtype, &sizes, &strides);
+                    // SAFETY: matrices of these sizes and strides.
+                    unsafe { fft(what, out, a, 1, 0.5).unwrap() };
+                    for r in 0..rows {
+                        let line: Vec<C> = (0..n).map(|k| all[at(r, k)]).collect();
+                        for (k, want) in sum(&line, sign).into_iter().enumerate() {
+                            let got = y[at(r, k)];
+                            let got = C::new(got.re.to_f64().unwrap(), got.im.to_f64().unwrap());
+                            near(got, want * 0.5, within * n as f64, &format!("{n} {r} {k}"));
+                        }
+                    }
+                }
+            }
+        }
+    }
 
     #[test]
     fn every_length_agrees_with_the_sum() {
-        for n in [1, 2, 3, 4, 5, 6, 8, 12, 30, 31, 37, 64, 74, 101, 210] {
-            let x: Vec<C> = (0..n)
-                .map(|k| C::new((k as f64 * 0.7).sin(), (k as f64 * 1.3).cos()))
-                .collect();
-            let got = Plan::new(n).run(&x);
-            for (q, y) in got.iter().enumerate() {
-                let want: C = (0..n)
-                    .map(|k| {
-                        let t = -std::f64::consts::TAU * ((q * k) % n) as f64 / n as f64;
-                        x[k] * C::new(t.cos(), t.sin())
-                    })
-                    .sum();
-                assert!(
-                    (y - want).re.hypot((y - want).im) < 1e-11 * n as f64,
-                    "{n} {q}: {y} {want}"
-                );
+        complex_lines::<f64>(DType::C128, 1e-12);
+        complex_lines::<f32>(DType::C64, 1e-6);
+    }
+
+    #[test]
+    fn real_signals_and_half_spectra_agree_with_the_sum() {
+        for n in LENGTHS {
+            for apart in [false, true] {
+                let rows = LINES + 1;
+                let (sizes, strides) = layout(rows, n, apart);
+                let at = |s: &[i64; 2], r: usize, k: usize| r * s[0] as usize + k * s[1] as usize;
+                let mut x: Vec<f64> = numbers(rows * n).iter().map(|x| x.re).collect();
+                let line = |r: usize| -> Vec<C> {
+                    (0..n).map(|k| C::from(x[at(&strides, r, k)])).collect()
+                };
+                let want: Vec<Vec<C>> = (0..rows).map(|r| sum(&line(r), -1.0)).collect();
+                let before = x.clone();
+                for to_n in [n / 2 + 1, n] {
+                    let (out_sizes, out_strides) = layout(rows, to_n, apart);
+                    let mut y = vec![C::zero(); rows * to_n];
+                    let out = strided(&mut y, DType::C128, &out_sizes, &out_strides);
+                    let a = strided(&mut x, DType::F64, &sizes, &strides);
+                    // SAFETY: matrices of these sizes and strides.
+                    unsafe { fft(Transform::FromReal, out, a, 1, 1.0).unwrap() };
+                    for (r, want) in want.iter().enumerate() {
+                        for (k, want) in want[..to_n].iter().enumerate() {
+                            let got = y[at(&out_strides, r, k)];
+                            near(got, *want, 1e-12 * n as f64, &format!("{n} {r} {k}"));
+                        }
+                    }
+                    if to_n != n / 2 + 1 {
+                        continue;
+                    }
+                    // and back, whatever imaginary parts the ends have
+                    for r in 0..rows {
+                        y[at(&out_strides, r, 0)].im = 3.0;
+                        if n % 2 == 0 {
+                            y[at(&out_strides, r, n / 2)].im = f64::NAN;
+                        }
+                    }
+                    let mut back = vec![0.0; rows * n];
+                    let out = strided(&mut back, DType::F64, &sizes, &strides);
+                    let a = strided(&mut y, DType::C128, &out_sizes, &out_strides);
+                    // SAFETY: as above.
+                    unsafe { fft(Transform::ToReal, out, a, 1, 1.0 / n as f64).unwrap() };
+                    for (got, want) in back.iter().zip(&before) {
+                        near(C::from(*got), C::from(*want), 1e-12, &format!("{n} back"));
+                    }
+                }
             }
         }
+    }
+
+    #[test]
+    fn dtypes_that_do_not_belong_together_are_refused() {
+        let (mut x, mut y) = ([0f32; 4], [C::zero(); 4]);
+        let out = strided(&mut y, DType::C128, &[3], &[1]);
+        let a = strided(&mut x, DType::F32, &[4], &[1]);
+        // SAFETY: memory of these dtypes.
+        assert!(unsafe { fft(Transform::FromReal, out, a, 0, 1.0) }.is_err());
+    }
+
+    #[test]
+    fn the_cache_stays_within_its_bound() {
+        let mut plans = Plans::<f32>::default();
+        let plan = Plan::new(Transform::Forward, 1);
+        plans.keep(Transform::Forward, KEPT + 1, &plan);
+        assert!(plans.kept.is_empty());
+        for n in 0..5 {
+            plans.keep(Transform::Forward, KEPT / 3 + n, &plan);
+            plans.keep(Transform::Forward, KEPT / 3 + n, &plan);
+            let sum: usize = plans.kept.keys().map(|(_, n)| n).sum();
+            assert!(sum == plans.total && sum <= KEPT && !plans.kept.is_empty());
+        }
+        let n = 24;
+        let again = || match f32::plan(Transform::Forward, n) {
+            Plan::Complex(p) => p,
+            _ => unreachable!("a complex transform"),
+        };
+        assert!(Arc::ptr_eq(&again(), &again()));
     }
 }

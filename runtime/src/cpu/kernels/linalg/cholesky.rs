@@ -1,16 +1,29 @@
 //! Cholesky's factor.
 
-use super::{Field, Form, solve_triangular};
+use super::{FACTORED, Field, Form, finite, solve_triangular};
 
 /// Cholesky's factor in place, `a = l l^H` (`upper`: `a = u^H u`), the other half zeroed; of the diagonal the real part is read. The result
 /// is 0, or the order of the leading minor that is not positive.
 pub fn cholesky<T: Field>(a: &mut [T], n: usize, upper: bool) -> i32 {
     // (row, column) of the lower factor; the upper one is its mirror image
     let at = |i: usize, j: usize| if upper { i * n + j } else { j * n + i };
-    for i in 0..n {
-        for j in i + 1..n {
-            a[at(i, j)] = T::default();
+    let clear = |a: &mut [T]| {
+        for i in 0..n {
+            for j in i + 1..n {
+                a[at(i, j)] = T::default();
+            }
         }
+    };
+    clear(a);
+    if n >= FACTORED && finite(a) {
+        let given = a.to_vec();
+        a.iter_mut().step_by(n + 1).for_each(|x| *x = T::of(x.re()));
+        if T::cholesky(a, n, upper) {
+            clear(a);
+            return 0;
+        }
+        // which minor it was, and what LAPACK leaves of the others
+        a.copy_from_slice(&given);
     }
     for j in 0..n {
         let mut pivot = a[at(j, j)].re();

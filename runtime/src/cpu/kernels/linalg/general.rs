@@ -2,15 +2,25 @@
 //! vectors by back substitution in the quasi-triangular form.
 
 use super::qr::{reflect, reflector};
-use super::{dot, identity, rotate, two_columns};
+use super::{dot, identity, rotate, squarable, two_columns};
 
 /// Steps for one eigenvalue after which the iteration counts as failed.
 pub(super) const STEPS: usize = 80;
+
+/// From this order on the eigenvalues are faer's: with vectors, by hand they take 0.3 times as long
+/// at 32, 0.6 times at 64, as long at 128, twice as long at 256.
+const MULTISHIFT: usize = 256;
 
 /// The eigenvalues of a general matrix: real and imaginary parts, those of a pair next to each other, the positive part first. `a` becomes
 /// the vectors where they are wanted: the column of a real one, or for a pair one column of real parts and one of imaginary parts; of length
 /// 1, their largest component real. The result is 0, or the number of eigenvalues not found.
 pub fn general(a: &mut [f64], n: usize, re: &mut [f64], im: &mut [f64], vectors: bool) -> i32 {
+    if n >= MULTISHIFT && squarable(a) && straightline_factor::general(a, n, re, im, vectors) {
+        if vectors {
+            normalise(a, n, im);
+        }
+        return 0;
+    }
     let mut z = hessenberg(a, n);
     let mut h = Quasi { h: a, z: &mut z, n };
     let left = h.iterate(re, im);
@@ -432,7 +442,7 @@ mod tests {
             .map(|e| f64::from(u8::from(e % 5 == (e / 5 + 1) % 5)))
             .collect();
         let mut all = vec![(2, rotation), (3, triangle), (5, cycle)];
-        all.extend([1, 2, 3, 6, 20, 40].map(|n| (n, numbers(n * n, n as u64))));
+        all.extend([1, 2, 3, 6, 20, 40, 131].map(|n| (n, numbers(n * n, n as u64))));
         for (n, a) in all {
             let (mut v, mut re, mut im) = (a.clone(), vec![0.0; n], vec![0.0; n]);
             assert_eq!(general(&mut v, n, &mut re, &mut im, true), 0, "{n}");

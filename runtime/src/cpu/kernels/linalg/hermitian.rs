@@ -3,7 +3,11 @@
 
 use super::general::STEPS;
 use super::qr::{reflect, reflector};
-use super::{Field, dot, identity, rotate, two_columns};
+use super::{Field, dot, identity, rotate, squarable, two_columns};
+
+/// From this order on the eigenvalues are faer's: with vectors, by hand they take 0.9 to 1.6 times
+/// as long at 32, 1.8 to 3.8 times at 512.
+const DIVIDED: usize = 128;
 
 /// The eigenvalues of a Hermitian (of real numbers: symmetric) matrix of which the lower triangle is read, least first; `a` becomes the
 /// vectors, in columns, where they are wanted. The result is 0, or where the iteration failed the place (from 1) of the eigenvalue.
@@ -13,6 +17,9 @@ pub fn hermitian<T: Field<Part = f64>>(
     values: &mut [f64],
     vectors: bool,
 ) -> i32 {
+    if n >= DIVIDED && squarable(a) && T::hermitian(a, n, values, vectors) {
+        return 0;
+    }
     let (mut off, mut tau) = (vec![0.0; n], vec![T::default(); n]);
     tridiagonal(a, n, values, &mut off, &mut tau);
     let mut z = Vec::new();

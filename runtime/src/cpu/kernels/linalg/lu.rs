@@ -1,10 +1,24 @@
 //! LU factorisation with row exchanges.
 
-use super::{Field, Form, solve_triangular, subtract, two_columns};
+use super::{FACTORED, Field, Form, finite, moderate, solve_triangular, subtract, two_columns};
 
 /// LU with row exchanges, in place: `a` is `m` by `n`, `pivots` the row (from 1) exchanged with each of the first `min(m, n)`.
 /// The result is the first column (from 1) whose pivot is zero, or 0.
 pub fn lu<T: Field>(a: &mut [T], m: usize, n: usize, pivots: &mut [i32]) -> i32 {
+    if m.min(n) >= FACTORED && finite(a) {
+        let given = a.to_vec();
+        T::lu(a, m, n, pivots);
+        // faer multiplies by reciprocals
+        if (0..m.min(n)).all(|j| moderate(a[j * m + j])) {
+            return 0;
+        }
+        a.copy_from_slice(&given);
+    }
+    lu_by_columns(a, m, n, pivots)
+}
+
+/// [`lu`] a column after another.
+pub(super) fn lu_by_columns<T: Field>(a: &mut [T], m: usize, n: usize, pivots: &mut [i32]) -> i32 {
     let mut info = 0;
     for j in 0..m.min(n) {
         let mut best = j;

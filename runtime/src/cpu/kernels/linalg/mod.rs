@@ -1,6 +1,15 @@
-//! Linear algebra of small dense matrices, of real and of complex numbers, each in its own dtype.
+//! Linear algebra of dense matrices, of real and of complex numbers, each in its own dtype.
 //!
 //! Matrices are column-major slices, as LAPACK has them; pivots and failures count from 1.
+//!
+//! Large matrices are `faer`'s ([`straightline_factor`]). What is done here by hand is
+//!
+//! - small matrices, of which batches have thousands: faer's setup costs more than they do. Each
+//!   threshold says what was measured (one thread of an x86-64 with AVX-512, random matrices);
+//! - matrices that faer does not take or has no result for: those with NaN, infinities, or pivots
+//!   that are zero or nearly so, where LAPACK's numbers and `info` are promised;
+//! - Householder's QR, which has to be LAPACK's (`qr.rs`); Bunch and Kaufman's factors, whose pivots
+//!   LAPACK numbers in a way of its own; the exponential, which faer does not have.
 
 mod cholesky;
 mod exponential;
@@ -17,6 +26,7 @@ use super::complex::{self, Number};
 use super::real::Real;
 use num_complex::Complex;
 use std::ops::{Add, Div, Mul, Neg, Sub};
+use straightline_factor::Element;
 
 pub use cholesky::{cholesky, cholesky_solve};
 pub use exponential::exponential;
@@ -31,7 +41,8 @@ pub use triangular::{Form, solve_triangular};
 
 /// What the algorithms ask of an element: a real or a complex number.
 pub trait Field:
-    Copy
+    Element
+    + Copy
     + PartialEq
     + Default
     + Send
@@ -229,6 +240,33 @@ fn product<T: Field>(a: &[T], b: &[T], n: usize) -> Vec<T> {
         }
     }
     out
+}
+
+/// From this order on (the least of rows and columns) LU and Cholesky's factor are faer's: at 16
+/// they take 0.7 to 1.5 times as long by hand, at 32 1.3 to 3.6 times, at 512 6 to 54 times.
+const FACTORED: usize = 32;
+
+/// Neither NaN nor infinite.
+fn finite<T: Field>(x: &[T]) -> bool {
+    x.iter().all(|x| x.is_finite())
+}
+
+/// Whether a pivot and its reciprocal can be squared.
+fn moderate<T: Field>(pivot: T) -> bool {
+    let least = T::Part::LEAST.root();
+    let size = pivot.taxi();
+    size > least && size < T::Part::ONE / least
+}
+
+/// Whether sums of squares of these elements are safe in double precision. LAPACK scales matrices
+/// where they are not; faer does not.
+fn squarable<T: Field>(a: &[T]) -> bool {
+    let most = a.iter().fold(0.0, |most: f64, x| {
+        let size = x.taxi().wide();
+        // NaN stays
+        if size <= most { most } else { size }
+    });
+    (1e-100..1e100).contains(&most)
 }
 
 /// Each element's conjugate in its place.

@@ -3,16 +3,29 @@
 
 use super::general::STEPS;
 use super::qr::{reflect, reflector};
-use super::{Field, identity, squares, subtract};
+use super::{Field, identity, squarable, squares, subtract};
 use num_complex::Complex;
 
 type C = Complex<f64>;
+
+/// From this order on the eigenvalues are faer's: with vectors, by hand they take 0.6 times as long
+/// at 2, as long at 4, 1.3 times at 8, 7 times at 256.
+const MULTISHIFT: usize = 8;
 
 /// The eigenvalues of a general matrix; `a` becomes the vectors where they are wanted, in columns of length 1 whose largest component is
 /// real. The result is 0, or the number of eigenvalues not found.
 pub fn general_complex(a: &mut [C], n: usize, values: &mut [C], vectors: bool) -> i32 {
     if a.iter().any(|x| !Field::is_finite(*x)) {
         return n.max(1) as i32;
+    }
+    if n >= MULTISHIFT
+        && squarable(a)
+        && straightline_factor::general_complex(a, n, values, vectors)
+    {
+        if vectors {
+            a.chunks_exact_mut(n).for_each(normalise);
+        }
+        return 0;
     }
     let z = hessenberg(a, n);
     let mut schur = Schur { h: a, z, n };
@@ -264,16 +277,21 @@ impl Schur<'_> {
             for (column, x) in self.z.chunks_exact(n).zip(&x) {
                 subtract(out, -x, column);
             }
-            let length = squares(out).sqrt();
-            let size = |x: &C| x.norm_sqr();
-            let top = (0..n).fold(0, |b, i| if size(&out[i]) > size(&out[b]) { i } else { b });
-            let (_, phase) = out[top].polar();
-            let by = phase.conj() / length;
-            out.iter_mut().for_each(|x| *x *= by);
-            out[top].im = 0.0;
+            normalise(out);
         }
         out
     }
+}
+
+/// A vector of length 1, its largest component real.
+fn normalise(x: &mut [C]) {
+    let length = squares(x).sqrt();
+    let size = |x: &C| x.norm_sqr();
+    let top = (0..x.len()).fold(0, |b, i| if size(&x[i]) > size(&x[b]) { i } else { b });
+    let (_, phase) = x[top].polar();
+    let by = phase.conj() / length;
+    x.iter_mut().for_each(|x| *x *= by);
+    x[top].im = 0.0;
 }
 
 #[cfg(test)]
@@ -302,7 +320,7 @@ mod tests {
             .map(|e| C::of(f64::from(u8::from(e % 5 == (e / 5 + 1) % 5))))
             .collect();
         let mut all = vec![(2, turn), (3, triangle), (5, cycle), (3, of(&[0.0; 9]))];
-        all.extend([1, 2, 3, 6, 20, 40].map(|n| (n, numbers(n * n, n as u64))));
+        all.extend([1, 2, 3, 6, 7, 8, 20, 40, 131].map(|n| (n, numbers(n * n, n as u64))));
         for (n, a) in all {
             let (mut v, mut w) = (a.clone(), vec![C::default(); n]);
             assert_eq!(general_complex(&mut v, n, &mut w, true), 0, "{n}");

@@ -1,9 +1,13 @@
 //! Singular values and vectors.
 
-use super::{Field, dot, identity, rotate, squares, two_columns};
+use super::{Field, dot, identity, rotate, squarable, squares, two_columns};
 use crate::cpu::kernels::real::Real;
 
-/// The singular values of an `m` by `n` matrix, `m >= n`, largest first, by rotations of pairs of columns (one-sided Jacobi). `a` becomes the
+/// From this order on singular values are faer's: with vectors, by hand they take 0.6 times as long
+/// at 4, 1.4 to 2.4 times at 8, 9 to 14 times at 256. Single precision is computed in double.
+const BIDIAGONAL: usize = 8;
+
+/// The singular values of an `m` by `n` matrix, `m >= n`, largest first, and vectors. `a` becomes the
 /// left singular vectors times the values, `v` (`n` by `n`, may be empty) the right ones.
 pub fn singular_values<T: Field>(
     a: &mut [T],
@@ -12,6 +16,21 @@ pub fn singular_values<T: Field>(
     v: &mut [T],
     values: &mut [T::Part],
 ) {
+    if n >= BIDIAGONAL && squarable(a) {
+        let mut s = vec![0.0; n];
+        if T::singular(a, m, n, v, &mut s) {
+            for ((x, value), s) in a.chunks_exact_mut(m).zip(values).zip(s) {
+                *value = T::Part::narrow(s);
+                x.iter_mut().for_each(|x| *x = x.scaled(*value));
+            }
+            return;
+        }
+    }
+    jacobi(a, m, n, v, values);
+}
+
+/// [`singular_values`] by rotations of pairs of columns (one-sided Jacobi).
+fn jacobi<T: Field>(a: &mut [T], m: usize, n: usize, v: &mut [T], values: &mut [T::Part]) {
     let with_v = !v.is_empty();
     if with_v {
         v.copy_from_slice(&identity(n));
