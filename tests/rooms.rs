@@ -30,10 +30,10 @@ const ALLOWED: [(&str, &str); 1] = [(
 )];
 
 /// The rooms of `src/`, each of which may use those before it.
-const ROOMS: [&str; 5] = ["tensor", "dispatch", "ops", "modes", "compile"];
+const ROOMS: [&str; 6] = ["tensor", "dispatch", "ops", "modes", "methods", "compile"];
 
 /// How often a file of `src/` uses a file of a later room: a number that may only fall.
-const UPWARD: usize = 83;
+const UPWARD: usize = 2;
 
 #[test]
 fn files_form_no_circles() {
@@ -109,6 +109,9 @@ struct Module {
     names: BTreeMap<String, usize>,
 }
 
+/// What a name means in a module.
+type Known = HashMap<(Vec<String>, String), Option<Target>>;
+
 /// The files of one crate.
 #[derive(Default)]
 struct Sources {
@@ -116,7 +119,7 @@ struct Sources {
     modules: HashMap<Vec<String>, Module>,
     arrows: BTreeMap<(usize, usize), BTreeSet<String>>,
     /// What names were found to mean.
-    known: RefCell<HashMap<(Vec<String>, String), Option<Target>>>,
+    known: RefCell<Known>,
 }
 
 /// What a path leads to.
@@ -284,7 +287,7 @@ impl Sources {
         if self.modules.contains_key(&child) {
             return Some(Target::Module(child));
         }
-        for import in here.imports.iter().filter(|i| i.name == name) {
+        if let Some(import) = here.imports.iter().find(|i| i.name == name) {
             let target = self.absolute(&import.target, module, depth + 1)?;
             return self.resolve(&target, depth + 1);
         }

@@ -129,7 +129,7 @@ pub(crate) fn one_hot(x: &Tensor, num_classes: i64) -> Result<Tensor> {
         return Err(Error::runtime("num_classes should be positive"));
     }
     // one that a captured function closes over is no more read than one that it is given
-    let read = classes == -1 || !watcher::capture().is_some();
+    let read = classes == -1 || watcher::capture().is_none();
     let foreign = super::composite::is_foreign(x);
     if read && (foreign || x.storage().has_data()) && x.numel() > 0 {
         let item = |t: Tensor| match foreign {

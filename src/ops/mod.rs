@@ -90,6 +90,8 @@ pub(crate) mod index_along;
 pub(crate) mod index_backward;
 pub(crate) mod index_tensor;
 pub(crate) mod kinds;
+#[cfg(test)]
+mod launch_tests;
 pub(crate) mod linalg;
 pub(crate) mod losses;
 pub(crate) mod margin_loss;

@@ -3,10 +3,11 @@
 use super::complex::map::{map, with_complex};
 use super::complex::number::{Part, part, part_strides};
 use super::integer::{Bool8, Map1, Row1, row1};
-use super::nest::{GRAIN, Nest, step};
-use super::tile::{Form, TILE, move_elements, move_strided, pointwise};
+use super::moves::{SQUARE, copy_same};
+use super::nest::{GRAIN, Nest};
+use super::tile::{Form, TILE, pointwise};
 use super::{KernelError, Strided};
-use crate::cpu::kernels::operand::{In, Out, same_sizes};
+use crate::cpu::kernels::operand::{In, Out, same_sizes, scalar_bits};
 use num_complex::Complex;
 use smallvec::SmallVec;
 use straightline_passes::ir::{DType, Scalar};
@@ -194,157 +195,6 @@ unsafe fn copy_complex(out: Strided<'_>, a: Strided<'_>) -> Result<(), KernelErr
     Ok(())
 }
 
-/// # Safety
-///
-/// As for [`copy`], and the dtypes are equal.
-unsafe fn copy_same(out: Strided<'_>, a: Strided<'_>) {
-    let size = out.dtype.size();
-    let numel = out.numel();
-    if numel == 0 {
-        return;
-    }
-    if numel <= GRAIN && out.is_contiguous() && a.is_contiguous() {
-        // SAFETY: as promised by the caller.
-        unsafe { std::ptr::copy(a.ptr, out.ptr, numel * size) };
-        return;
-    }
-    let nest = Nest::new(&[out, a]);
-    let [to, from] = nest.inner().strides;
-    let across = nest.dims.iter().position(|d| d.strides[1] == size as isize);
-    if let (true, Some(across @ 1..)) = (to == size as isize && from != 0, across) {
-        // SAFETY: as promised by the caller.
-        unsafe { transpose(&nest, across, size) };
-        return;
-    }
-    // SAFETY: as promised by the caller.
-    unsafe { nest.run(GRAIN, &|p, n| move_elements(size, p[0], to, p[1], from, n)) };
-}
-
-/// Sides of the squares that a transposition goes by: two squares of 8-byte elements fit the first cache, and each
-/// line of the source is used whole before it is evicted.
-const SQUARE: usize = 32;
-
-/// Copies where the output runs along the innermost dimension and the source along another one.
-///
-/// # Safety
-///
-/// As for [`copy`]; both strides named are those of neighbouring elements.
-unsafe fn transpose(nest: &Nest<2>, across: usize, size: usize) {
-    let inner = *nest.inner();
-    let outer = nest.dims[across];
-    let mut rest = nest.clone();
-    rest.dims.remove(across);
-    rest.dims.remove(0);
-    let rows = outer.size.div_ceil(SQUARE);
-    let others: usize = rest.dims.iter().map(|d| d.size).product();
-    let element_work = inner.size * SQUARE;
-    super::nest::parallel(others * rows, element_work, &|begin, end| {
-        for item in begin..end {
-            let (index, strip) = (item / rows, item % rows);
-            let mut at = rest.element(index);
-            let first = strip * SQUARE;
-            let height = SQUARE.min(outer.size - first);
-            step(&mut at, &outer.strides, first as isize);
-            for start in (0..inner.size).step_by(SQUARE) {
-                let width = SQUARE.min(inner.size - start);
-                let to = at[0].wrapping_offset(start as isize * inner.strides[0]);
-                let from = at[1].wrapping_offset(start as isize * inner.strides[1]);
-                // SAFETY: a square within the bounds of both dimensions.
-                unsafe {
-                    match size {
-                        1 => square::<u8>(
-                            to,
-                            outer.strides[0],
-                            from,
-                            inner.strides[1],
-                            width,
-                            height,
-                        ),
-                        2 => square::<u16>(
-                            to,
-                            outer.strides[0],
-                            from,
-                            inner.strides[1],
-                            width,
-                            height,
-                        ),
-                        4 => square::<u32>(
-                            to,
-                            outer.strides[0],
-                            from,
-                            inner.strides[1],
-                            width,
-                            height,
-                        ),
-                        16 => square::<u128>(
-                            to,
-                            outer.strides[0],
-                            from,
-                            inner.strides[1],
-                            width,
-                            height,
-                        ),
-                        _ => square::<u64>(
-                            to,
-                            outer.strides[0],
-                            from,
-                            inner.strides[1],
-                            width,
-                            height,
-                        ),
-                    }
-                }
-            }
-        }
-    });
-}
-
-/// One square: each of `height` output rows of `width` elements is a column of the source.
-#[inline(always)]
-unsafe fn square<T: Copy>(
-    to: *mut u8,
-    to_row: isize,
-    from: *const u8,
-    from_row: isize,
-    width: usize,
-    height: usize,
-) {
-    /// Blocks small enough to be turned in registers, and for their lines to share a set of the first cache.
-    const B: usize = 8;
-    let size = std::mem::size_of::<T>() as isize;
-    let (whole_w, whole_h) = (width - width % B, height - height % B);
-    for j in (0..whole_w).step_by(B) {
-        for i in (0..whole_h).step_by(B) {
-            // SAFETY: a block within the square.
-            unsafe {
-                let from = from.offset(j as isize * from_row + i as isize * size);
-                let to = to.offset(i as isize * to_row + j as isize * size);
-                let block: [[T; B]; B] = std::array::from_fn(|r| {
-                    from.offset(r as isize * from_row)
-                        .cast::<[T; B]>()
-                        .read_unaligned()
-                });
-                #[allow(clippy::needless_range_loop)] // c is a column of the block
-                for c in 0..B {
-                    let turned: [T; B] = std::array::from_fn(|r| block[r][c]);
-                    to.offset(c as isize * to_row)
-                        .cast::<[T; B]>()
-                        .write_unaligned(turned);
-                }
-            }
-        }
-    }
-    // SAFETY: the rest of the square: a strip on the right of each row, and the rows below.
-    unsafe {
-        for i in 0..height {
-            let start = if i < whole_h { whole_w } else { 0 };
-            let to = to.offset(i as isize * to_row + start as isize * size);
-            let from = from.offset(i as isize * size + start as isize * from_row);
-            move_strided::<T>(to, size, from, from_row, width - start);
-        }
-    }
-}
-
 /// Strides of the layout in which `dim` is innermost, for a tensor that is worth copying there before its rows along
 /// `dim` are read one by one: a large one that is contiguous along another dimension.
 pub(super) fn worth_turning(a: &Strided<'_>, dim: usize) -> Option<SmallVec<[i64; 6]>> {
@@ -363,39 +213,6 @@ pub(super) fn worth_turning(a: &Strided<'_>, dim: usize) -> Option<SmallVec<[i64
         }
         strides
     })
-}
-
-/// The bytes of a number in a dtype, at the low end.
-pub(super) fn scalar_bits(value: Scalar, dtype: DType) -> u64 {
-    match dtype {
-        DType::F16 => u64::from(half_bits(value, dtype)),
-        DType::BF16 => u64::from(half_bits(value, dtype)),
-        DType::F32 => u64::from((value.as_f64() as f32).to_bits()),
-        DType::F64 => value.as_f64().to_bits(),
-        DType::Bool => u64::from(value.as_bool()),
-        DType::C64 => {
-            let (re, im) = value.as_complex();
-            u64::from((re as f32).to_bits()) | u64::from((im as f32).to_bits()) << 32
-        }
-        DType::C128 => unreachable!("two words: filled part by part"),
-        DType::U8
-        | DType::I8
-        | DType::I16
-        | DType::I32
-        | DType::I64
-        | DType::QUInt8
-        | DType::QInt8
-        | DType::QInt32 => value.as_i64() as u64,
-    }
-}
-
-/// Through `f32`, as the copy kernels convert.
-fn half_bits(value: Scalar, dtype: DType) -> u16 {
-    let x = value.as_f64() as f32;
-    match dtype {
-        DType::F16 => ::half::f16::from_f32(x).to_bits(),
-        _ => ::half::bf16::from_f32(x).to_bits(),
-    }
 }
 
 #[inline(always)]

@@ -6,10 +6,11 @@
 
 use super::half;
 use super::integer::{self, Row1, Row2};
+use super::moves::move_elements;
 use super::nest::Nest;
 use super::operand::{In, Out, apart, ask};
 use super::pointwise::{binary_row, select_row, unary_row};
-use super::tile::{Form, TILE, load, move_elements, store};
+use super::tile::{Form, TILE, load, store};
 use super::{KernelError, Strided, copy, float};
 use smallvec::SmallVec;
 use std::mem::MaybeUninit;
@@ -125,7 +126,7 @@ impl Planner<'_> {
                 } else {
                     inst.dtype
                 };
-                self.cell(Cell::Bits(copy::scalar_bits(value, wide)))
+                self.cell(Cell::Bits(super::operand::scalar_bits(value, wide)))
             }
             Op::Input(i) => {
                 let k = self.outputs + usize::from(i);

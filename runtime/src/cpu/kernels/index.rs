@@ -5,8 +5,8 @@
 
 use super::combine::{ScatterOp, combine};
 use super::copy::copy_raw;
+use super::moves::move_elements;
 use super::nest::{self, GRAIN, Nest, Shared};
-use super::tile::move_elements;
 use super::{KernelError, Strided};
 use crate::cpu::kernels::operand::{In, Out, apart, ask, same_but, same_dtype, same_sizes, within};
 use smallvec::SmallVec;

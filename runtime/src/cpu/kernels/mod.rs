@@ -33,6 +33,7 @@ mod index_tests;
 mod integer;
 pub mod linalg;
 pub mod matmul;
+mod moves;
 mod nest;
 pub mod norm;
 pub(crate) mod operand;

@@ -281,7 +281,7 @@ impl Number {
         let (re, im) = value.as_complex();
         let bytes = match dtype {
             DType::C128 => [re.to_bits(), im.to_bits()],
-            _ => [super::copy::scalar_bits(value, dtype), 0],
+            _ => [scalar_bits(value, dtype), 0],
         };
         Number {
             bytes: bytes.map(u64::to_le),
@@ -310,6 +310,39 @@ impl Number {
             },
             upon: false,
         })
+    }
+}
+
+/// The bytes of a number in a dtype, at the low end.
+pub(super) fn scalar_bits(value: Scalar, dtype: DType) -> u64 {
+    match dtype {
+        DType::F16 => u64::from(half_bits(value, dtype)),
+        DType::BF16 => u64::from(half_bits(value, dtype)),
+        DType::F32 => u64::from((value.as_f64() as f32).to_bits()),
+        DType::F64 => value.as_f64().to_bits(),
+        DType::Bool => u64::from(value.as_bool()),
+        DType::C64 => {
+            let (re, im) = value.as_complex();
+            u64::from((re as f32).to_bits()) | u64::from((im as f32).to_bits()) << 32
+        }
+        DType::C128 => unreachable!("two words: filled part by part"),
+        DType::U8
+        | DType::I8
+        | DType::I16
+        | DType::I32
+        | DType::I64
+        | DType::QUInt8
+        | DType::QInt8
+        | DType::QInt32 => value.as_i64() as u64,
+    }
+}
+
+/// Through `f32`, as the copy kernels convert.
+fn half_bits(value: Scalar, dtype: DType) -> u16 {
+    let x = value.as_f64() as f32;
+    match dtype {
+        DType::F16 => ::half::f16::from_f32(x).to_bits(),
+        _ => ::half::bf16::from_f32(x).to_bits(),
     }
 }
 

@@ -5,9 +5,9 @@
 
 use super::combine::{ScatterOp, combine};
 use super::index::read_index;
+use super::moves::move_elements;
 use super::nest::{GRAIN, Nest};
 use super::operand::{In, Out, Places, apart, ask, same_dtype, same_sizes};
-use super::tile::move_elements;
 use super::{KernelError, Strided};
 use straightline_passes::ir::DType;
 

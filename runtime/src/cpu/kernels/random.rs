@@ -262,7 +262,7 @@ pub fn bernoulli_of(out: Out<'_>, p: In<'_>, stream: &mut Stream) -> Result<(), 
         return Err(KernelError::unsupported("bernoulli", p.dtype));
     }
     let size = out.dtype.size();
-    let one = super::copy::scalar_bits(Scalar::Int(1), out.dtype).to_le_bytes();
+    let one = crate::cpu::kernels::operand::scalar_bits(Scalar::Int(1), out.dtype).to_le_bytes();
     let n = out.numel();
     if n == 0 {
         return Ok(());

@@ -1,10 +1,10 @@
 //! Running extremes and running log-sum-exp along a dimension. Running sums and products are in `rows`.
 
 use super::KernelError;
+use super::moves::move_elements;
 use super::nest;
 use super::nest::rows_along;
 use super::order::{check_ordered, nan_key, read_key};
-use super::tile::move_elements;
 use crate::cpu::kernels::operand::{In, Out, apart, has_dim, has_dtype, same_dtype, same_sizes};
 use straightline_passes::ir::DType;
 

@@ -1,9 +1,9 @@
 //! Sorting and selecting along a dimension: `sort`, `topk`, `kthvalue`, `median`, `mode`.
 
+use super::moves::move_elements;
 use super::nest;
 use super::nest::rows_along;
 use super::order::{Placed, check_ordered, fits_narrow, load_placed, nan_key};
-use super::tile::move_elements;
 use super::{KernelError, Strided};
 use crate::cpu::kernels::operand::{
     In, Out, apart, ask, has_dim, has_dtype, row_major, same_but, same_dtype, same_sizes,

@@ -3,6 +3,7 @@
 //! Row kernels know one layout. An operand in another one passes through a tile on the stack that stays in the first
 //! cache: gathered or widened before, scattered or narrowed after.
 
+use super::moves::{copy_same, move_elements, move_strided};
 use super::nest::Nest;
 use super::{Strided, half};
 use crate::memory;
@@ -54,57 +55,6 @@ impl Form {
         match self {
             Form::Raw(size) => size,
             Form::Half(_) => 4,
-        }
-    }
-}
-
-/// Moves `n` elements of type `T` between two strides (in bytes).
-///
-/// # Safety
-///
-/// Both sides have `n` elements at their strides.
-#[inline(always)]
-pub(super) unsafe fn move_strided<T: Copy>(
-    dst: *mut u8,
-    dst_step: isize,
-    src: *const u8,
-    src_step: isize,
-    n: usize,
-) {
-    for i in 0..n as isize {
-        // SAFETY: element i of each side.
-        unsafe {
-            let x = src.offset(i * src_step).cast::<T>().read_unaligned();
-            dst.offset(i * dst_step).cast::<T>().write_unaligned(x);
-        }
-    }
-}
-
-/// [`move_strided`] for elements of `size` bytes.
-///
-/// # Safety
-///
-/// As for [`move_strided`].
-pub(super) unsafe fn move_elements(
-    size: usize,
-    dst: *mut u8,
-    dst_step: isize,
-    src: *const u8,
-    src_step: isize,
-    n: usize,
-) {
-    // SAFETY: as promised by the caller.
-    unsafe {
-        if dst_step == size as isize && src_step == dst_step {
-            std::ptr::copy(src, dst, n * size);
-            return;
-        }
-        match size {
-            1 => move_strided::<u8>(dst, dst_step, src, src_step, n),
-            2 => move_strided::<u16>(dst, dst_step, src, src_step, n),
-            4 => move_strided::<u32>(dst, dst_step, src, src_step, n),
-            16 => move_strided::<u128>(dst, dst_step, src, src_step, n),
-            _ => move_strided::<u64>(dst, dst_step, src, src_step, n),
         }
     }
 }
@@ -252,9 +202,7 @@ unsafe fn pointwise_turned<const N: usize>(
                 ..*operand
             };
             // SAFETY: the block has all elements.
-            if unsafe { super::copy::copy_raw(copied, *operand) }.is_err() {
-                return false;
-            }
+            unsafe { copy_same(copied, *operand) };
             *operand = copied;
             blocks.push(block);
         }

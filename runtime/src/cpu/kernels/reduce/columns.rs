@@ -1,8 +1,9 @@
 //! Outputs that are neighbours where the input's elements are: whole rows are added to a tile of them.
 
 use super::super::fold::Fold;
+use super::super::moves::move_elements;
 use super::super::nest::Shared;
-use super::super::tile::{TILE, Tile, move_elements};
+use super::super::tile::{TILE, Tile};
 use super::feed::Feed;
 use super::geometry::{Geometry, folded_from};
 use std::mem::MaybeUninit;

@@ -151,7 +151,7 @@ unsafe fn divide(p: *mut u8, n: usize, by: f64, dtype: DType) -> Result<(), Kern
     }
     let row = float::binary_row(BinaryOp::Div, dtype)
         .ok_or_else(|| KernelError::unsupported("div", dtype))?;
-    let bits = super::copy::scalar_bits(by.into(), dtype);
+    let bits = crate::cpu::kernels::operand::scalar_bits(by.into(), dtype);
     // SAFETY: the row kernel reads one element of the divisor.
     unsafe { row(p, p, (&raw const bits).cast(), n, B_IS_SCALAR) };
     Ok(())
