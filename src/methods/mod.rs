@@ -11,7 +11,7 @@
 //! size 1 (`sum_keepdim(dims)`, `max_keepdim(dim)`), `_with` otherwise (`tril_with(diagonal)`, `var_with(dims, correction,
 //! keepdim)`, `layer_norm_with(shape, weight, bias, eps)`). Where PyTorch has many keywords these are one value with
 //! defaults, [`ConvOptions`], [`PoolOptions`], [`InterpolateOptions`] and [`CrossEntropyOptions`], made as
-//! [`TensorOptions`](crate::TensorOptions) is.
+//! [`TensorOptions`] is.
 //!
 //! Given always is what a call says too little without, and what people write even where PyTorch has a default for it: the
 //! dimension along which tensors are joined, cut, ordered or searched for a position (`cat`, `stack`, `split`, `chunk`,
