@@ -34,11 +34,10 @@ const OF_OTHERS_ALONE: [&str; 5] = [
 
 /// The families of kernels that write and take what they need by themselves: in one go, or `access::whole` where they are
 /// made of several. The others are held around.
-const HOLD_BY_THEMSELVES: [&str; 8] = [
+const HOLD_BY_THEMSELVES: [&str; 7] = [
     "copy::",
     "elementary",
-    "formula_activation::",
-    "formula_arithmetic::",
+    "formula",
     "norm::",
     "pointwise::",
     "random::",
@@ -353,6 +352,7 @@ impl<'a> Declared<'a> {
         match (path, key) {
             ("fallthrough" | "below_autograd", _) => kernel_path(path),
             ("elementary" | "elementary_", _) => self.elementary(path),
+            (path, "CPU" | "Meta") if path.starts_with("formula") => self.local(path),
             ("on_parts", key) => self.on_parts(key),
             ("composed_out", key) => variant("structured[0]", key),
             ("variant", key) => variant("variant_of.expect(\"a variant\")", key),
@@ -402,6 +402,41 @@ impl<'a> Declared<'a> {
         let function = functional.map_or("none".to_string(), |f| format!("{f:?}"));
         format!(
             "{{ fn f(x: &Tensor) -> Result<Tensor> {{ crate::ops::pointwise::{path}(UnaryOp::{function}, x) }} f }}"
+        )
+    }
+
+    /// The kernel for tensors in our own memory: a function, or what a word stands for.
+    fn local(&self, path: &str) -> String {
+        // the operator whose formula it is: the one in parentheses, or the entry's own
+        let (word, of) = match path.strip_suffix(')').and_then(|p| p.split_once('(')) {
+            Some((word, of)) => (word, of.to_string()),
+            None => {
+                let name = self.entry.op.unqualified();
+                let (base, overload) = name.split_at(name.find('.').unwrap_or(name.len()));
+                (path, format!("{}{overload}", base.trim_end_matches('_')))
+            }
+        };
+        match word {
+            "formula" => self.formula("run", &of),
+            "formula_" => self.formula("run_", &of),
+            _ => format!("crate::ops::{path}"),
+        }
+    }
+
+    /// The kernel of an operator that is a formula.
+    fn formula(&self, run: &str, of: &str) -> String {
+        let (mut operands, mut attributes) = (String::new(), String::new());
+        for (i, (p, a)) in self.params.iter().zip(&self.schema.args).enumerate() {
+            match a.ty {
+                SchemaType::Tensor => operands += &format!("({i}, {}), ", p.name),
+                _ => attributes += &format!("({:?}, {}.into()), ", a.name, p.name),
+            }
+        }
+        format!(
+            "{{ fn f({}) -> Result<{}> {{ crate::ops::formula::{run}(straightline_catalog::Op::{}, &[{operands}], &[{attributes}]) }} f }}",
+            self.signature(),
+            self.returns,
+            of.replace('.', "_"),
         )
     }
 
@@ -460,7 +495,7 @@ impl<'a> Declared<'a> {
             || OF_OTHERS.iter().any(|family| kernel.starts_with(family))
             || OF_OTHERS_ALONE.contains(&kernel)
         {
-            return format!("crate::ops::{kernel}");
+            return self.local(kernel);
         }
         let (signature, values) = (self.signature(), self.values());
         format!(
@@ -468,10 +503,11 @@ impl<'a> Declared<'a> {
              fn composite({signature}) -> Result<{}> {{\n            \
              if {} {{\n                \
              return {}.get()?.boxed(({values}), &mut crate::ops::composite::decompose);\n            }}\n            \
-             crate::ops::{kernel}({})\n        }}\n        composite\n    }}",
+             ({})({})\n        }}\n        composite\n    }}",
             self.returns,
             checks.join(" || "),
             self.handle(),
+            self.local(kernel),
             values.trim_end_matches(", "),
         )
     }

@@ -144,6 +144,12 @@ fn split(name: &str) -> (&str, &str) {
     name.split_at(name.find('.').unwrap_or(name.len()))
 }
 
+/// The kernel of the form in place: `mish_` of `mish`, `formula_(x)` of `formula(x)`.
+fn in_place(kernel: &str) -> String {
+    let (name, of) = kernel.split_at(kernel.find('(').unwrap_or(kernel.len()));
+    format!("{name}_{of}")
+}
+
 /// The wrapper's name: the base name and the overload in snake case.
 fn function(name: &str) -> String {
     name.replace('.', "_").to_lowercase()
@@ -173,9 +179,7 @@ impl Entry {
                     let dispatch = self.dispatch.iter();
                     Entry {
                         func: format!("{base}_{overload}(Tensor(a!) self{args}(a!)"),
-                        dispatch: dispatch
-                            .map(|(k, v)| (k.clone(), format!("{v}_")))
-                            .collect(),
+                        dispatch: dispatch.map(|(k, v)| (k.clone(), in_place(v))).collect(),
                         tags: tags("inplace"),
                         tolerance: self.tolerance.clone(),
                         ..Entry::default()

@@ -144,6 +144,7 @@ pub enum Inverse {
 /// # Errors
 ///
 /// The tensor does not have it.
+#[inline]
 pub fn wrap_dim(dim: i64, rank: usize) -> Result<usize, MetaError> {
     let n = rank.max(1) as i64;
     match (-n..n).contains(&dim) {
@@ -153,6 +154,7 @@ pub fn wrap_dim(dim: i64, rank: usize) -> Result<usize, MetaError> {
 }
 
 /// The elements `start..end` of a dimension of `size`, as Python counts them, `step` apart: the first one, and how many.
+#[inline]
 pub fn slice_range(size: i64, start: Option<i64>, end: Option<i64>, step: i64) -> (i64, i64) {
     let clip = |x: i64| (if x < 0 { x.saturating_add(size) } else { x }).clamp(0, size);
     let start = clip(start.unwrap_or(0));
@@ -242,6 +244,7 @@ impl ViewMap {
     /// # Errors
     ///
     /// The dimensions are not those of the source, each once.
+    #[inline]
     pub fn permute(sizes: &[i64], dims: &[i64]) -> Result<ViewMap, MetaError> {
         let (op, rank) = (Op::permute, sizes.len());
         if dims.len() != rank {
@@ -268,6 +271,7 @@ impl ViewMap {
     /// # Errors
     ///
     /// A dimension that the source does not have.
+    #[inline]
     pub fn transpose(sizes: &[i64], a: i64, b: i64) -> Result<ViewMap, MetaError> {
         let rank = sizes.len();
         let (a, b) = (wrap_dim(a, rank)?, wrap_dim(b, rank)?);
@@ -283,6 +287,7 @@ impl ViewMap {
     /// # Errors
     ///
     /// The source has more than two dimensions.
+    #[inline]
     pub fn t(sizes: &[i64]) -> Result<ViewMap, MetaError> {
         match sizes.len() {
             0 | 1 => Ok(ViewMap::Identity),
@@ -300,6 +305,7 @@ impl ViewMap {
     /// # Errors
     ///
     /// The source has no such dimension, or the step is not positive.
+    #[inline]
     pub fn slice(
         sizes: &[i64],
         dim: i64,
@@ -338,6 +344,7 @@ impl ViewMap {
     /// # Errors
     ///
     /// The source has no such dimension, or the dimension no such index.
+    #[inline]
     pub fn select(sizes: &[i64], dim: i64, index: i64) -> Result<ViewMap, MetaError> {
         let op = Op::select_int;
         if sizes.is_empty() {
@@ -663,6 +670,7 @@ impl ViewMap {
     /// # Errors
     ///
     /// Strides under which the elements cannot be seen in these sizes.
+    #[inline]
     pub fn strides(
         &self,
         sizes: &[i64],
@@ -686,6 +694,17 @@ impl ViewMap {
                 to.remove(*dim);
                 let stride = out.remove(*dim);
                 return Ok((to, out, offset + index * stride));
+            }
+            ViewMap::Slice {
+                dim,
+                start,
+                len,
+                step,
+            } => {
+                let (mut to, mut out) = (Dims::from_slice(sizes), Dims::from_slice(strides));
+                to[*dim] = *len;
+                out[*dim] = strides[*dim].saturating_mul(*step);
+                return Ok((to, out, offset + start * strides[*dim]));
             }
             ViewMap::Reshape(to) => {
                 return match view_strides(sizes, strides, to) {

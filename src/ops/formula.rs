@@ -1,9 +1,13 @@
-//! Eager kernels of operators that are formulas: promotion, shape, memory; the arithmetic is the formula's program,
-//! which the runtime runs tile by tile.
+//! Eager kernels of operators that are formulas: promotion, shape, memory. The arithmetic is the
+//! formula's program, which the runtime runs tile by tile.
 //!
-//! An operator is a row of a table (`formula_activation`) or a function of a few lines that makes a [`Call`].
+//! Most operators are no more than a row of the table in `straightline_passes::formula`: their entry
+//! says `formula`, and [`run`] does the rest. Those that check more are functions of a few lines
+//! that make a [`Call`].
 
-use super::common::{broadcast, check_can_cast, check_devices, promote};
+use super::common::{
+    broadcast, check_can_cast, check_devices, check_fits, float_of, promote, promote_scalar,
+};
 use super::copy;
 use super::pointwise::{result, result_with_number};
 use crate::error::{Error, Result};
@@ -11,21 +15,60 @@ use crate::tensor::launch;
 use crate::tensor::launch::Outputs;
 use crate::tensor::{Tensor, access};
 use smallvec::SmallVec;
-use straightline_catalog::{DType, Dims, layout};
-use straightline_passes::formula::{Attribute, Program, Recorder, Val, record};
+use straightline_catalog::{DType, Dims, Op, Scalar, layout};
+use straightline_passes::formula::{
+    self, Attribute, Domain, Eager, Fits, Formula, Program, Recorder, Val, record,
+};
 use straightline_runtime::cpu::kernels;
 use straightline_runtime::cpu::kernels::{In, Out};
 
 /// A call of an operator that is a formula.
 pub(crate) struct Call<'a> {
-    /// The operator, for errors.
-    pub(crate) name: &'static str,
+    /// The operator.
+    op: Op,
     /// Tensors, each with its position in the schema.
-    pub(crate) operands: &'a [(usize, &'a Tensor)],
+    operands: &'a [(usize, &'a Tensor)],
     /// What else the formula reads.
-    pub(crate) attributes: &'a [(&'static str, Attribute)],
+    attributes: &'a [(&'static str, Attribute)],
     /// The dtype of the result.
     pub(crate) dtype: DType,
+}
+
+/// The kernel of an entry that says `formula`: all that it takes is in the row of the operator.
+pub(crate) fn run(
+    op: Op,
+    operands: &[(usize, &Tensor)],
+    attributes: &[(&'static str, Attribute)],
+) -> Result<Tensor> {
+    let call = Call::new(op, operands, attributes)?;
+    match number_operand(attributes) {
+        Some(_) => call.run_into(result_with_number(operands[0].1, call.dtype)?),
+        None => call.run(),
+    }
+}
+
+/// The same of the form in place, `op` being the functional one.
+pub(crate) fn run_(
+    op: Op,
+    operands: &[(usize, &Tensor)],
+    attributes: &[(&'static str, Attribute)],
+) -> Result<Tensor> {
+    Call::new(op, operands, attributes)?.run_inplace()
+}
+
+/// The number that is an operand like the tensors, and takes part in promotion.
+fn number_operand(attributes: &[(&'static str, Attribute)]) -> Option<Scalar> {
+    attributes.iter().find_map(|(name, of)| match of {
+        Attribute::Number(n) if matches!(*name, "self" | "other") => Some(*n),
+        _ => None,
+    })
+}
+
+/// The row of an operator that is a formula with a generic kernel.
+fn row(op: Op) -> Result<(&'static Formula, Eager)> {
+    formula::of(op)
+        .and_then(|f| Some((f, f.eager?)))
+        .ok_or_else(|| Error::not_implemented(format!("`{op}` has no formula that is run eagerly")))
 }
 
 /// The dtype that the operands promote to, of operators that are defined for floats only.
@@ -51,12 +94,72 @@ pub(crate) fn not_for(name: &str, dtype: DType) -> Error {
     ))
 }
 
-impl Call<'_> {
-    fn tensors(&self) -> SmallVec<[&Tensor; 4]> {
+impl<'a> Call<'a> {
+    /// A call whose dtype is what the row of the operator says; its numbers fit.
+    pub(crate) fn new(
+        op: Op,
+        operands: &'a [(usize, &'a Tensor)],
+        attributes: &'a [(&'static str, Attribute)],
+    ) -> Result<Call<'a>> {
+        let Eager { domain, fits } = row(op)?.1;
+        let tensors: SmallVec<[&Tensor; 4]> = operands.iter().map(|(_, t)| *t).collect();
+        let common = match (number_operand(attributes), &tensors[..]) {
+            (Some(n), [t]) => promote_scalar(t, n),
+            _ => promote(&tensors)?,
+        };
+        let dtype = match domain {
+            Domain::Any => common,
+            Domain::NotBool if common != DType::Bool => common,
+            Domain::Numbers if common.is_floating() || common.is_integral() => common,
+            Domain::Floats if common.is_floating() => common,
+            Domain::ToFloat => float_of(common),
+            Domain::Test if !common.is_complex() => DType::Bool,
+            Domain::Test => {
+                let name = op.base();
+                let text = format!("{name} does not support complex inputs.");
+                return Err(Error::type_error(text));
+            }
+            _ => return Err(not_for(op.base(), common)),
+        };
+        let numbers = attributes.iter().filter_map(|(_, a)| match a {
+            Attribute::Number(n) => Some(*n),
+            Attribute::Text(_) => None,
+        });
+        match fits {
+            Fits::Result => numbers.into_iter().try_for_each(|n| check_fits(n, dtype))?,
+            Fits::Arithmetic => {
+                (numbers.into_iter()).try_for_each(|n| check_fits(n, dtype.opmath()))?;
+            }
+            Fits::Anything => {}
+        }
+        Ok(Call::with_dtype(op, operands, attributes, dtype))
+    }
+
+    /// A call in a dtype that the operator has found by itself.
+    pub(crate) fn with_dtype(
+        op: Op,
+        operands: &'a [(usize, &'a Tensor)],
+        attributes: &'a [(&'static str, Attribute)],
+        dtype: DType,
+    ) -> Call<'a> {
+        Call {
+            op,
+            operands,
+            attributes,
+            dtype,
+        }
+    }
+
+    fn tensors(&self) -> SmallVec<[&'a Tensor; 4]> {
         self.operands.iter().map(|(_, t)| *t).collect()
     }
 
-    fn program(
+    fn program(&self) -> Result<Program> {
+        let record = formula::of(self.op).map(|f| f.record);
+        self.recorded(record.ok_or_else(|| not_for(self.op.base(), self.dtype))?)
+    }
+
+    fn recorded(
         &self,
         formula: impl FnOnce(&mut Recorder) -> Option<SmallVec<[Val; 2]>>,
     ) -> Result<Program> {
@@ -64,93 +167,67 @@ impl Call<'_> {
             .map(|(at, t)| (*at, t.dtype()))
             .collect();
         record(self.dtype, &operands, self.attributes, formula)
-            .ok_or_else(|| not_for(self.name, self.dtype))
+            .ok_or_else(|| not_for(self.op.base(), self.dtype))
     }
 
     /// The result, in the layout of pointwise operators.
-    pub(crate) fn run(&self, formula: impl FnOnce(&mut Recorder) -> Option<Val>) -> Result<Tensor> {
-        let tensors = self.tensors();
-        let program = self.program(|b| formula(b).map(|y| [y].into_iter().collect()))?;
-        check_devices(&tensors)?;
-        let mut out = result(broadcast(&tensors)?, self.dtype, &tensors)?;
-        self.execute(&program, [&mut out])?;
+    pub(crate) fn run(&self) -> Result<Tensor> {
+        self.run_laid_out(&self.tensors())
+    }
+
+    /// [`Call::run`] where the layout follows the operands in another order: PyTorch's iterator
+    /// takes the operands of some operators in another order than their schema.
+    pub(crate) fn run_laid_out(&self, order: &[&Tensor]) -> Result<Tensor> {
+        check_devices(order)?;
+        let mut out = result(broadcast(order)?, self.dtype, order)?;
+        launch(&self.program()?, [&mut out], &self.tensors())?;
         Ok(out)
     }
 
-    /// [`Call::run`] of one tensor and a number that is an operand like it.
-    pub(crate) fn run_with_number(
-        &self,
-        a: &Tensor,
-        formula: impl FnOnce(&mut Recorder) -> Option<Val>,
-    ) -> Result<Tensor> {
-        self.run_into(result_with_number(a, self.dtype)?, formula)
-    }
-
-    /// [`Call::run`] where the layout follows the operands in another order: PyTorch's iterator takes some operators' operands
-    /// in another order than the schema.
-    pub(crate) fn run_laid_out(
-        &self,
-        order: &[&Tensor],
-        formula: impl FnOnce(&mut Recorder) -> Option<Val>,
-    ) -> Result<Tensor> {
-        check_devices(order)?;
-        let out = result(broadcast(order)?, self.dtype, order)?;
-        self.run_into(out, formula)
-    }
-
     /// The result in a fresh tensor that the operands broadcast to.
-    pub(crate) fn run_into(
-        &self,
-        mut out: Tensor,
-        formula: impl FnOnce(&mut Recorder) -> Option<Val>,
-    ) -> Result<Tensor> {
-        let program = self.program(|b| formula(b).map(|y| [y].into_iter().collect()))?;
-        check_devices(&self.tensors())?;
-        self.check_shape(&out)?;
-        self.execute(&program, [&mut out])?;
+    pub(crate) fn run_into(&self, mut out: Tensor) -> Result<Tensor> {
+        self.write([&mut out], &self.program()?)?;
         Ok(out)
     }
 
     /// Two results of one shape, laid out by the operands in the order given.
-    pub(crate) fn run_pair(
-        &self,
-        order: &[&Tensor],
-        formula: impl FnOnce(&mut Recorder) -> Option<[Val; 2]>,
-    ) -> Result<(Tensor, Tensor)> {
-        let program = self.program(|b| formula(b).map(|y| y.into_iter().collect()))?;
+    pub(crate) fn run_pair(&self, order: &[&Tensor]) -> Result<(Tensor, Tensor)> {
         check_devices(order)?;
         let sizes = broadcast(order)?;
         let mut first = result(sizes.clone(), self.dtype, order)?;
         let mut second = result(sizes, self.dtype, order)?;
-        self.execute(&program, [&mut first, &mut second])?;
+        launch(&self.program()?, [&mut first, &mut second], &self.tensors())?;
         Ok((first, second))
     }
 
-    /// Two results into fresh tensors (or views of one) that the operands broadcast to.
-    pub(crate) fn run_pair_into(
+    /// What a formula gives of these operands, which are parts of those of the call, in fresh
+    /// tensors (or views of one) that they broadcast to.
+    pub(crate) fn run_parts<const N: usize>(
         &self,
-        outs: [&mut Tensor; 2],
-        formula: impl FnOnce(&mut Recorder) -> Option<[Val; 2]>,
+        outs: [&mut Tensor; N],
+        formula: impl FnOnce(&mut Recorder) -> Option<[Val; N]>,
     ) -> Result<()> {
-        let program = self.program(|b| formula(b).map(|y| y.into_iter().collect()))?;
-        self.check_shape(outs[0])?;
-        self.execute(&program, outs)
+        let program = self.recorded(|b| formula(b).map(|y| y.into_iter().collect()))?;
+        self.write(outs, &program)
     }
 
-    /// The in-place form: the result goes to the first operand.
-    pub(crate) fn run_inplace(
-        &self,
-        formula: impl FnOnce(&mut Recorder) -> Option<Val>,
-    ) -> Result<Tensor> {
+    fn write<const N: usize>(&self, outs: [&mut Tensor; N], program: &Program) -> Result<()> {
+        check_devices(&self.tensors())?;
+        self.check_shape(outs[0])?;
+        launch(program, outs, &self.tensors())
+    }
+
+    /// The form in place: the result goes to the first operand.
+    pub(crate) fn run_inplace(&self) -> Result<Tensor> {
         let x = self.operands[0].1;
         check_can_cast(self.dtype, x.dtype())?;
         check_devices(&self.tensors())?;
         self.check_shape(x)?;
         if self.dtype != x.dtype() {
             let _whole = access::in_place(x, &self.tensors())?;
-            return copy::copy_(x, &self.run(formula)?, false);
+            return copy::copy_(x, &self.run()?, false);
         }
-        let program = self.program(|b| formula(b).map(|y| [y].into_iter().collect()))?;
+        let program = self.program()?;
         if !x.storage().has_data() {
             return Ok(x.clone());
         }
@@ -163,7 +240,7 @@ impl Call<'_> {
             operands.push(access::detach_overlap(x, t)?);
         }
         let inputs: SmallVec<[&Tensor; 4]> = operands.iter().collect();
-        run(&program, [launch::Written(x)], &inputs)?;
+        launch(&program, [launch::Written(x)], &inputs)?;
         Ok(x.clone())
     }
 
@@ -180,14 +257,10 @@ impl Call<'_> {
         }
         Ok(())
     }
-
-    fn execute<const N: usize>(&self, program: &Program, outs: [&mut Tensor; N]) -> Result<()> {
-        run(program, outs, &self.tensors())
-    }
 }
 
 /// Runs a program on inputs that broadcast to its outputs.
-fn run<const N: usize, O>(program: &Program, outs: [O; N], inputs: &[&Tensor]) -> Result<()>
+fn launch<const N: usize, O>(program: &Program, outs: [O; N], inputs: &[&Tensor]) -> Result<()>
 where
     O: for<'g> Outputs<Views<'g> = Out<'g>>,
 {

@@ -1,150 +1,74 @@
-//! Activation functions and their backward operators.
+//! Activation functions and their backward operators that check more than their row of the table of
+//! formulas says.
 
 use super::common::{check_can_cast, check_fits, float_of, laid_out_like, promote, wrap_dim};
 use super::complex_functions;
-use super::formula::{Call, floats, numbers};
+use super::formula::{self, Call, floats};
+use super::pointwise;
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::{Tensor, access};
-use straightline_catalog::{DType, Scalar};
-use straightline_passes::formula::{Attribute, Builder, activation as f, backward, clamp};
+use straightline_catalog::{DType, Op, Scalar};
+use straightline_passes::formula::{Attribute, Builder, activation as f, backward};
 
-/// The type that an operator's numbers must fit: some are kept in the tensor's own, the others in that of the arithmetic.
-fn number_dtype(name: &str, dtype: DType) -> DType {
-    match name.trim_end_matches('_') {
-        "hardtanh"
-        | "hardtanh_any"
-        | "hardshrink"
-        | "hardshrink_backward"
-        | "softshrink_backward" => dtype,
-        _ => dtype.opmath(),
-    }
-}
-
-/// Functions of one tensor and numbers, with their in-place forms: `dtypes: name in_place formula(numbers)`.
-macro_rules! activations {
-    ($($dtypes:ident: $name:ident $inplace:ident $formula:path, ($($number:ident),*);)*) => {$(
-        pub(crate) fn $name(x: &Tensor, $($number: Scalar),*) -> Result<Tensor> {
-            let dtype = $dtypes(stringify!($name), &[x])?;
-            $(check_fits($number, number_dtype(stringify!($name), dtype))?;)*
-            let attributes = [$((stringify!($number), Attribute::from($number))),*];
-            Call { name: stringify!($name), operands: &[(0, x)], attributes: &attributes, dtype }
-                .run($formula)
-        }
-        #[allow(dead_code, reason = "some have no in-place form in PyTorch")]
-        pub(crate) fn $inplace(x: &Tensor, $($number: Scalar),*) -> Result<Tensor> {
-            let dtype = $dtypes(stringify!($inplace), &[x])?;
-            $(check_fits($number, number_dtype(stringify!($inplace), dtype))?;)*
-            let attributes = [$((stringify!($number), Attribute::from($number))),*];
-            Call { name: stringify!($inplace), operands: &[(0, x)], attributes: &attributes, dtype }
-                .run_inplace($formula)
+/// `sigmoid_backward` and `tanh_backward`, of real numbers a formula.
+macro_rules! of_results {
+    ($($name:ident)*) => {$(
+        pub(crate) fn $name(grad: &Tensor, y: &Tensor) -> Result<Tensor> {
+            if promote(&[grad, y])?.is_complex() {
+                let _given = access::read(&[grad, y])?;
+                return complex_functions::$name(grad, y);
+            }
+            formula::run(Op::$name, &[(0, grad), (1, y)], &[])
         }
     )*};
 }
 
-/// Backward operators of the gradient, one tensor and numbers.
-macro_rules! backwards {
-    ($($dtypes:ident: $name:ident $formula:path, ($($number:ident),*);)*) => {$(
-        pub(crate) fn $name(grad: &Tensor, x: &Tensor, $($number: Scalar),*) -> Result<Tensor> {
-            let dtype = $dtypes(stringify!($name), &[grad, x])?;
-            $(check_fits($number, number_dtype(stringify!($name), dtype))?;)*
-            let attributes = [$((stringify!($number), Attribute::from($number))),*];
-            Call { name: stringify!($name), operands: &[(0, grad), (1, x)], attributes: &attributes, dtype }
-                .run($formula)
-        }
-    )*};
-}
+of_results!(sigmoid_backward tanh_backward);
 
-activations! {
-    floats: elu elu_ f::elu, (alpha, scale, input_scale);
-    floats: leaky_relu leaky_relu_ f::leaky_relu, (negative_slope);
-    numbers: hardtanh_any hardtanh_any_ clamp::hardtanh, (min_val, max_val);
-    floats: hardsigmoid hardsigmoid_ f::hardsigmoid, ();
-    floats: hardswish hardswish_ f::hardswish, ();
-    floats: mish mish_ f::mish, ();
-    numbers: threshold_checked threshold_checked_ f::threshold, (threshold, value);
-    floats: celu_checked celu_checked_ f::celu, (alpha);
-    floats: hardshrink hardshrink_ f::hardshrink, (lambd);
-    floats: softshrink_checked softshrink_checked_ f::softshrink, (lambd);
-    floats: softplus softplus_ f::softplus, (beta, threshold);
-}
-
-backwards! {
-    floats: hardtanh_backward backward::hardtanh, (min_val, max_val);
-    floats: hardsigmoid_backward backward::hardsigmoid, ();
-    floats: hardswish_backward backward::hardswish, ();
-    floats: hardshrink_backward backward::hardshrink, (lambd);
-    floats: softshrink_backward backward::softshrink, (lambd);
-    floats: softplus_backward backward::softplus, (beta, threshold);
-    floats: silu_backward backward::silu, ();
-    floats: sigmoid_backward_real backward::sigmoid, ();
-    floats: tanh_backward_real backward::tanh, ();
-}
-
-pub(crate) fn sigmoid_backward(grad: &Tensor, y: &Tensor) -> Result<Tensor> {
-    match promote(&[grad, y])?.is_complex() {
-        true => {
-            let _given = access::read(&[grad, y])?;
-            complex_functions::sigmoid_backward(grad, y)
-        }
-        false => sigmoid_backward_real(grad, y),
-    }
-}
-
-pub(crate) fn tanh_backward(grad: &Tensor, y: &Tensor) -> Result<Tensor> {
-    match promote(&[grad, y])?.is_complex() {
-        true => {
-            let _given = access::read(&[grad, y])?;
-            complex_functions::tanh_backward(grad, y)
-        }
-        false => tanh_backward_real(grad, y),
-    }
+/// The numbers of `threshold`, which the tensor's own dtype holds.
+fn threshold_numbers(
+    x: &Tensor,
+    threshold: Scalar,
+    value: Scalar,
+) -> Result<[(&'static str, Attribute); 2]> {
+    check_fits(threshold, x.dtype())?;
+    check_fits(value, x.dtype())?;
+    Ok([("threshold", threshold.into()), ("value", value.into())])
 }
 
 pub(crate) fn threshold(x: &Tensor, threshold: Scalar, value: Scalar) -> Result<Tensor> {
-    check_fits(threshold, x.dtype())?;
-    check_fits(value, x.dtype())?;
-    threshold_checked(x, threshold, value)
+    let numbers = threshold_numbers(x, threshold, value)?;
+    formula::run(Op::threshold, &[(0, x)], &numbers)
 }
 
 pub(crate) fn threshold_(x: &Tensor, threshold: Scalar, value: Scalar) -> Result<Tensor> {
-    check_fits(threshold, x.dtype())?;
-    check_fits(value, x.dtype())?;
-    // of elements that are one in memory each comes to the same
-    threshold_checked_(&access::distinct(x), threshold, value)?;
+    let numbers = threshold_numbers(x, threshold, value)?;
+    // elements that share memory all get the same value
+    formula::run_(Op::threshold, &[(0, &access::distinct(x))], &numbers)?;
     Ok(x.clone())
 }
 
 pub(crate) fn threshold_backward(g: &Tensor, x: &Tensor, threshold: Scalar) -> Result<Tensor> {
-    let name = "threshold_backward";
-    let dtype = numbers(name, &[g, x])?;
-    check_fits(threshold, dtype)?;
-    let call = Call {
-        name,
-        operands: &[(0, g), (1, x)],
-        attributes: &[("threshold", threshold.into())],
-        dtype,
-    };
-    call.run_laid_out(&[x, g], backward::threshold)
+    let attributes = [("threshold", threshold.into())];
+    Call::new(Op::threshold_backward, &[(0, g), (1, x)], &attributes)?.run_laid_out(&[x, g])
 }
 
-fn check_alpha(alpha: Scalar) -> Result<()> {
+fn celu_alpha(alpha: Scalar) -> Result<[(&'static str, Attribute); 1]> {
     if alpha.as_f64() == 0.0 {
         return Err(Error::runtime(
             "ZeroDivisionError: alpha cannot be 0 for CELU",
         ));
     }
-    Ok(())
+    Ok([("alpha", alpha.into())])
 }
 
 pub(crate) fn celu(x: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    check_alpha(alpha)?;
-    celu_checked(x, alpha)
+    formula::run(Op::celu, &[(0, x)], &celu_alpha(alpha)?)
 }
 
 pub(crate) fn celu_(x: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    check_alpha(alpha)?;
-    celu_checked_(x, alpha)
+    formula::run_(Op::celu, &[(0, x)], &celu_alpha(alpha)?)
 }
 
 pub(crate) fn softshrink(x: &Tensor, lambd: Scalar) -> Result<Tensor> {
@@ -154,7 +78,7 @@ pub(crate) fn softshrink(x: &Tensor, lambd: Scalar) -> Result<Tensor> {
             "lambda must be a finite number greater or equal to 0, but found to be {l}."
         )));
     }
-    softshrink_checked(x, lambd)
+    formula::run(Op::softshrink, &[(0, x)], &[("lambd", lambd.into())])
 }
 
 pub(crate) fn selu(x: &Tensor) -> Result<Tensor> {
@@ -173,13 +97,20 @@ fn bound(x: &Tensor, of: Scalar) -> Scalar {
     }
 }
 
+fn bounds(x: &Tensor, min_val: Scalar, max_val: Scalar) -> [(&'static str, Attribute); 2] {
+    [
+        ("min_val", bound(x, min_val).into()),
+        ("max_val", bound(x, max_val).into()),
+    ]
+}
+
 pub(crate) fn hardtanh(x: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<Tensor> {
-    let bounded = hardtanh_any(x, bound(x, min_val), bound(x, max_val))?;
+    let bounded = formula::run(Op::hardtanh, &[(0, x)], &bounds(x, min_val, max_val))?;
     Ok(laid_out_like(bounded, x))
 }
 
 pub(crate) fn hardtanh_(x: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<Tensor> {
-    hardtanh_any_(x, bound(x, min_val), bound(x, max_val))
+    formula::run_(Op::hardtanh, &[(0, x)], &bounds(x, min_val, max_val))
 }
 
 pub(crate) fn relu6(x: &Tensor) -> Result<Tensor> {
@@ -195,34 +126,22 @@ pub(crate) fn log_sigmoid(x: &Tensor) -> Result<Tensor> {
 }
 
 pub(crate) fn log_sigmoid_forward(x: &Tensor) -> Result<(Tensor, Tensor)> {
-    let name = "log_sigmoid_forward";
-    let dtype = floats(name, &[x])?;
-    let call = Call {
-        name,
-        operands: &[(0, x)],
-        attributes: &[],
-        dtype,
-    };
+    let operands = [(0, x)];
+    let dtype = floats("log_sigmoid_forward", &[x])?;
+    let call = Call::with_dtype(Op::log_sigmoid_forward, &operands, &[], dtype);
     // row-major, whatever the operand's layout
     let mut first = Tensor::allocate_contiguous(dtype, x.device(), x.sizes())?;
     let mut second = Tensor::allocate_contiguous(dtype, x.device(), x.sizes())?;
-    call.run_pair_into([&mut first, &mut second], f::log_sigmoid_forward)?;
+    call.run_parts([&mut first, &mut second], f::log_sigmoid_forward)?;
     Ok((first, second))
 }
 
 /// In the input's dtype, which what the operands promote to must fit in.
 pub(crate) fn mish_backward(g: &Tensor, x: &Tensor) -> Result<Tensor> {
-    let name = "mish_backward";
-    let dtype = floats(name, &[g, x])?;
-    check_can_cast(dtype, x.dtype())?;
-    let call = Call {
-        name,
-        operands: &[(0, g), (1, x)],
-        attributes: &[],
-        dtype,
-    };
-    let out = call.run(backward::mish)?;
-    super::copy::to_dtype(&out, x.dtype())
+    let operands = [(0, g), (1, x)];
+    let call = Call::new(Op::mish_backward, &operands, &[])?;
+    check_can_cast(call.dtype, x.dtype())?;
+    super::copy::to_dtype(&call.run()?, x.dtype())
 }
 
 /// Operands of operators that do not promote.
@@ -241,13 +160,8 @@ pub(crate) fn log_sigmoid_backward(g: &Tensor, x: &Tensor, buffer: &Tensor) -> R
     let name = "log_sigmoid_backward";
     let dtype = same_dtype(name, x, g)?;
     found_dtype(buffer, dtype)?;
-    let call = Call {
-        name,
-        operands: &[(0, g), (1, x), (2, buffer)],
-        attributes: &[],
-        dtype,
-    };
-    call.run(backward::log_sigmoid)
+    let operands = [(0, g), (1, x), (2, buffer)];
+    Call::with_dtype(Op::log_sigmoid_backward, &operands, &[], dtype).run()
 }
 
 pub(crate) fn elu_backward(
@@ -265,19 +179,13 @@ pub(crate) fn elu_backward(
              out-of-place version instead.",
         ));
     }
-    let dtype = floats("elu_backward", &[g, x])?;
-    let call = Call {
-        name: "elu_backward",
-        operands: &[(0, g), (5, x)],
-        attributes: &[
-            ("alpha", alpha.into()),
-            ("scale", scale.into()),
-            ("input_scale", input_scale.into()),
-            ("is_result", is_result.into()),
-        ],
-        dtype,
-    };
-    call.run(backward::elu)
+    let attributes = [
+        ("alpha", alpha.into()),
+        ("scale", scale.into()),
+        ("input_scale", input_scale.into()),
+        ("is_result", is_result.into()),
+    ];
+    formula::run(Op::elu_backward, &[(0, g), (5, x)], &attributes)
 }
 
 pub(crate) fn leaky_relu_backward(
@@ -293,14 +201,8 @@ pub(crate) fn leaky_relu_backward(
              call out-of-place version instead.",
         ));
     }
-    let dtype = floats("leaky_relu_backward", &[g, x])?;
-    let call = Call {
-        name: "leaky_relu_backward",
-        operands: &[(0, g), (1, x)],
-        attributes: &[("negative_slope", slope.into())],
-        dtype,
-    };
-    call.run_laid_out(&[x, g], backward::leaky_relu)
+    let attributes = [("negative_slope", slope.into())];
+    Call::new(Op::leaky_relu_backward, &[(0, g), (1, x)], &attributes)?.run_laid_out(&[x, g])
 }
 
 pub(crate) fn gelu_backward(g: &Tensor, x: &Tensor, approximate: &str) -> Result<Tensor> {
@@ -313,14 +215,8 @@ pub(crate) fn gelu_backward(g: &Tensor, x: &Tensor, approximate: &str) -> Result
             )));
         }
     };
-    let dtype = floats("gelu_backward", &[g, x])?;
-    let call = Call {
-        name: "gelu_backward",
-        operands: &[(0, g), (1, x)],
-        attributes: &[("approximate", Attribute::Text(approximate))],
-        dtype,
-    };
-    call.run(backward::gelu)
+    let attributes = [("approximate", Attribute::Text(approximate))];
+    formula::run(Op::gelu_backward, &[(0, g), (1, x)], &attributes)
 }
 
 fn same_dtype(name: &str, a: &Tensor, b: &Tensor) -> Result<DType> {
@@ -369,13 +265,9 @@ pub(crate) fn prelu(x: &Tensor, weight: &Tensor) -> Result<Tensor> {
 
 pub(crate) fn prelu_kernel(x: &Tensor, weight: &Tensor) -> Result<Tensor> {
     let dtype = same_dtype("_prelu_kernel", x, weight)?;
-    let call = Call {
-        name: "_prelu_kernel",
-        operands: &[(0, x), (1, weight)],
-        attributes: &[],
-        dtype,
-    };
-    Ok(laid_out_like(call.run(f::prelu)?, x))
+    let operands = [(0, x), (1, weight)];
+    let call = Call::with_dtype(Op::_prelu_kernel, &operands, &[], dtype);
+    Ok(laid_out_like(call.run()?, x))
 }
 
 pub(crate) fn prelu_kernel_backward(
@@ -385,13 +277,9 @@ pub(crate) fn prelu_kernel_backward(
 ) -> Result<(Tensor, Tensor)> {
     let dtype = same_dtype("_prelu_kernel_backward", x, weight)?;
     found_dtype(g, dtype)?;
-    let call = Call {
-        name: "_prelu_kernel_backward",
-        operands: &[(0, g), (1, x), (2, weight)],
-        attributes: &[],
-        dtype,
-    };
-    call.run_pair(&[x, weight, g], backward::prelu)
+    let operands = [(0, g), (1, x), (2, weight)];
+    let call = Call::with_dtype(Op::_prelu_kernel_backward, &operands, &[], dtype);
+    call.run_pair(&[x, weight, g])
 }
 
 /// The two halves of a tensor along a dimension.
@@ -425,16 +313,14 @@ fn halves_of(x: &Tensor, d: usize) -> (Tensor, Tensor) {
 pub(crate) fn glu(x: &Tensor, dim: i64) -> Result<Tensor> {
     let dtype = floats("glu", &[x])?;
     let (first, second, _) = halves(x, dim)?;
-    let call = Call {
-        name: "glu",
-        operands: &[(0, &first), (1, &second)],
-        attributes: &[],
-        dtype,
-    };
-    call.run(|b| {
+    let operands = [(0, &first), (1, &second)];
+    let call = Call::with_dtype(Op::glu, &operands, &[], dtype);
+    let mut out = pointwise::result(first.sizes().into(), dtype, &[&first, &second])?;
+    call.run_parts([&mut out], |b| {
         let (first, second) = (b.operand(0)?, b.operand(1)?);
-        f::glu(b, first, second)
-    })
+        Some([f::glu(b, first, second)?])
+    })?;
+    Ok(out)
 }
 
 pub(crate) fn glu_backward(g: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
@@ -444,13 +330,9 @@ pub(crate) fn glu_backward(g: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
     let (first, second, d) = halves(x, dim)?;
     let out = Tensor::allocate_contiguous(dtype, x.device(), x.sizes())?;
     let (mut d_first, mut d_second) = halves_of(&out, d);
-    let call = Call {
-        name: "glu_backward",
-        operands: &[(0, g), (1, &first), (2, &second)],
-        attributes: &[],
-        dtype,
-    };
-    call.run_pair_into([&mut d_first, &mut d_second], |b| {
+    let operands = [(0, g), (1, &first), (2, &second)];
+    let call = Call::with_dtype(Op::glu_backward, &operands, &[], dtype);
+    call.run_parts([&mut d_first, &mut d_second], |b| {
         let (g, first, second) = (b.operand(0)?, b.operand(1)?, b.operand(2)?);
         backward::glu(b, g, first, second)
     })?;

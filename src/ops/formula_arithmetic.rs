@@ -1,60 +1,14 @@
-//! Pointwise arithmetic of several steps: `addcmul`, `lerp`, `xlogy`, `floor_divide`, shifts, clamps in place, tests.
+//! Pointwise arithmetic of several steps that checks more than its row of the table of formulas says:
+//! `addcmul`, `lerp`, clamps in place; and operators that are others by another name.
 
-use super::common::{check_can_cast, check_fits, float_of, promote, promote_scalar};
-use super::formula::{Call, floats, numbers};
+use super::common::promote;
+use super::formula::{self, Call, floats};
 use super::{copy, pointwise};
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::{Tensor, access};
-use straightline_catalog::{DType, Scalar};
-use straightline_passes::formula::{Attribute, arithmetic as f, clamp};
-
-/// Operators of three tensors and a factor, with their in-place forms.
-macro_rules! ternary {
-    ($($dtypes:ident: $name:ident $inplace:ident $formula:path;)*) => {$(
-        pub(crate) fn $name(x: &Tensor, a: &Tensor, b: &Tensor, value: Scalar) -> Result<Tensor> {
-            let dtype = $dtypes(stringify!($name), &[x, a, b])?;
-            let attributes = [("value", Attribute::from(value))];
-            Call { name: stringify!($name), operands: &[(0, x), (1, a), (2, b)], attributes: &attributes, dtype }
-                .run($formula)
-        }
-        pub(crate) fn $inplace(x: &Tensor, a: &Tensor, b: &Tensor, value: Scalar) -> Result<Tensor> {
-            let dtype = $dtypes(stringify!($inplace), &[x, a, b])?;
-            if dtype.is_complex() {
-                check_can_cast(dtype, x.dtype())?;
-                let _whole = access::in_place(x, &[a, b])?;
-                return copy::copy_(x, &pointwise::$name(x, a, b, value)?, false);
-            }
-            check_fits(value, dtype.opmath())?;
-            let attributes = [("value", Attribute::from(value))];
-            Call { name: stringify!($inplace), operands: &[(0, x), (1, a), (2, b)], attributes: &attributes, dtype }
-                .run_inplace($formula)
-        }
-    )*};
-}
-
-ternary! {
-    numbers_or_complex: addcmul addcmul_ f::addcmul;
-    quotient: addcdiv addcdiv_ f::addcdiv;
-}
-
-fn numbers_or_complex(name: &str, tensors: &[&Tensor]) -> Result<DType> {
-    match promote(tensors)? {
-        dtype if dtype.is_complex() => Ok(dtype),
-        _ => numbers(name, tensors),
-    }
-}
-
-fn quotient(name: &str, tensors: &[&Tensor]) -> Result<DType> {
-    let dtype = promote(tensors)?;
-    if !dtype.is_floating() && !dtype.is_complex() {
-        return Err(Error::dtype(format!(
-            "Integer division with {name} is no longer supported, and in a future release {name} will \
-             perform a true division of tensor1 and tensor2"
-        )));
-    }
-    Ok(dtype)
-}
+use straightline_catalog::{DType, Op, Scalar};
+use straightline_passes::formula::Attribute;
 
 /// Of `lerp`, whose operands do not promote.
 fn lerp_dtype(x: &Tensor, end: &Tensor, weight: Option<&Tensor>) -> Result<DType> {
@@ -99,36 +53,27 @@ fn lerp_complex_each(x: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor
     pointwise::where_self(&near, &from_start, &from_end)
 }
 
-fn lerp_call<'a>(
-    operands: &'a [(usize, &'a Tensor)],
-    attributes: &'a [(&'static str, Attribute)],
-    dtype: DType,
-) -> Call<'a> {
-    Call {
-        name: "lerp",
-        operands,
-        attributes,
-        dtype,
-    }
-}
-
 pub(crate) fn lerp_scalar(x: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
-    let dtype = lerp_dtype(x, end, None)?;
-    if dtype.is_complex() {
+    if lerp_dtype(x, end, None)?.is_complex() {
         return lerp_complex(x, end, weight);
     }
-    check_fits(weight, dtype.opmath())?;
-    lerp_call(&[(0, x), (1, end)], &[("weight", weight.into())], dtype).run(f::lerp_scalar)
+    formula::run(
+        Op::lerp_Scalar,
+        &[(0, x), (1, end)],
+        &[("weight", weight.into())],
+    )
 }
 
 pub(crate) fn lerp_scalar_(x: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
-    let dtype = lerp_dtype(x, end, None)?;
-    if dtype.is_complex() {
+    if lerp_dtype(x, end, None)?.is_complex() {
         let _whole = access::in_place(x, &[end])?;
         return copy::copy_(x, &lerp_complex(x, end, weight)?, false);
     }
-    check_fits(weight, dtype.opmath())?;
-    lerp_call(&[(0, x), (1, end)], &[("weight", weight.into())], dtype).run_inplace(f::lerp_scalar)
+    formula::run_(
+        Op::lerp_Scalar,
+        &[(0, x), (1, end)],
+        &[("weight", weight.into())],
+    )
 }
 
 pub(crate) fn lerp_tensor(x: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
@@ -136,7 +81,8 @@ pub(crate) fn lerp_tensor(x: &Tensor, end: &Tensor, weight: &Tensor) -> Result<T
     if dtype.is_complex() {
         return lerp_complex_each(x, end, weight);
     }
-    lerp_call(&[(0, x), (1, end), (2, weight)], &[], dtype).run(f::lerp_tensor)
+    let operands = [(0, x), (1, end), (2, weight)];
+    Call::with_dtype(Op::lerp_Tensor, &operands, &[], dtype).run()
 }
 
 pub(crate) fn lerp_tensor_(x: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
@@ -145,130 +91,8 @@ pub(crate) fn lerp_tensor_(x: &Tensor, end: &Tensor, weight: &Tensor) -> Result<
         let _whole = access::in_place(x, &[end, weight])?;
         return copy::copy_(x, &lerp_complex_each(x, end, weight)?, false);
     }
-    lerp_call(&[(0, x), (1, end), (2, weight)], &[], dtype).run_inplace(f::lerp_tensor)
-}
-
-type Formula =
-    fn(&mut straightline_passes::formula::Recorder) -> Option<straightline_passes::formula::Val>;
-type DTypeOf = fn(DType) -> Result<DType>;
-
-/// An operator of two tensors, or of one and a number.
-struct Two {
-    name: &'static str,
-    formula: Formula,
-    dtype: DTypeOf,
-}
-
-impl Two {
-    fn tensors(&self, a: &Tensor, b: &Tensor, inplace: bool) -> Result<Tensor> {
-        let call = Call {
-            name: self.name,
-            operands: &[(0, a), (1, b)],
-            attributes: &[],
-            dtype: (self.dtype)(promote(&[a, b])?)?,
-        };
-        if inplace {
-            call.run_inplace(self.formula)
-        } else {
-            call.run(self.formula)
-        }
-    }
-
-    fn scalar(&self, a: &Tensor, b: Scalar, inplace: bool) -> Result<Tensor> {
-        let call = Call {
-            name: self.name,
-            operands: &[(0, a)],
-            attributes: &[("other", b.into())],
-            dtype: (self.dtype)(promote_scalar(a, b))?,
-        };
-        if inplace {
-            call.run_inplace(self.formula)
-        } else {
-            call.run_with_number(a, self.formula)
-        }
-    }
-
-    fn number_first(&self, a: Scalar, b: &Tensor) -> Result<Tensor> {
-        let call = Call {
-            name: self.name,
-            operands: &[(1, b)],
-            attributes: &[("self", a.into())],
-            dtype: (self.dtype)(promote_scalar(b, a))?,
-        };
-        call.run_with_number(b, self.formula)
-    }
-}
-
-fn any(dtype: DType) -> Result<DType> {
-    Ok(dtype)
-}
-
-fn to_float(dtype: DType) -> Result<DType> {
-    Ok(float_of(dtype))
-}
-
-fn no_bool(dtype: DType) -> Result<DType> {
-    if dtype == DType::Bool {
-        return Err(super::formula::not_for("floor_divide", dtype));
-    }
-    Ok(dtype)
-}
-
-const XLOGY: Two = Two {
-    name: "xlogy",
-    formula: f::xlogy,
-    dtype: to_float,
-};
-const XLOG1PY: Two = Two {
-    name: "xlog1py",
-    formula: f::xlog1py,
-    dtype: to_float,
-};
-const FLOOR_DIVIDE: Two = Two {
-    name: "floor_divide",
-    formula: f::floor_divide,
-    dtype: no_bool,
-};
-const LEFT: Two = Two {
-    name: "bitwise_left_shift",
-    formula: f::shift_left,
-    dtype: any,
-};
-const RIGHT: Two = Two {
-    name: "bitwise_right_shift",
-    formula: f::shift_right,
-    dtype: any,
-};
-
-macro_rules! two {
-    ($($table:ident: $name:ident $inplace:ident $scalar:ident $scalar_inplace:ident $first:ident;)*) => {$(
-        pub(crate) fn $name(a: &Tensor, b: &Tensor) -> Result<Tensor> {
-            $table.tensors(a, b, false)
-        }
-        #[allow(dead_code, reason = "not every operator has the form")]
-        pub(crate) fn $inplace(a: &Tensor, b: &Tensor) -> Result<Tensor> {
-            $table.tensors(a, b, true)
-        }
-        pub(crate) fn $scalar(a: &Tensor, b: Scalar) -> Result<Tensor> {
-            $table.scalar(a, b, false)
-        }
-        #[allow(dead_code, reason = "not every operator has the form")]
-        pub(crate) fn $scalar_inplace(a: &Tensor, b: Scalar) -> Result<Tensor> {
-            $table.scalar(a, b, true)
-        }
-        #[allow(dead_code, reason = "not every operator has the form")]
-        pub(crate) fn $first(a: Scalar, b: &Tensor) -> Result<Tensor> {
-            $table.number_first(a, b)
-        }
-    )*};
-}
-
-two! {
-    XLOG1PY: xlog1py xlog1py_ xlog1py_scalar xlog1py_scalar_ xlog1py_number;
-    XLOGY: xlogy xlogy_ xlogy_scalar xlogy_scalar_ xlogy_number;
-    FLOOR_DIVIDE: floor_divide floor_divide_ floor_divide_scalar floor_divide_scalar_ floor_divide_number;
-    LEFT: shift_left shift_left_ shift_left_scalar shift_left_scalar_ shift_left_number;
-    RIGHT: shift_right shift_right_ shift_right_scalar shift_right_scalar_ shift_right_number;
+    let operands = [(0, x), (1, end), (2, weight)];
+    Call::with_dtype(Op::lerp_Tensor, &operands, &[], dtype).run_inplace()
 }
 
 /// In-place operators whose functional form has a name that functionalisation does not find.
@@ -349,23 +173,12 @@ pub(crate) fn clamp_max_(x: &Tensor, max: Scalar) -> Result<Tensor> {
     pointwise::clamp_(x, None, Some(max))
 }
 
-const CLAMP_MIN: Two = Two {
-    name: "clamp_min_",
-    formula: clamp::clamp_min,
-    dtype: any,
-};
-const CLAMP_MAX: Two = Two {
-    name: "clamp_max_",
-    formula: clamp::clamp_max,
-    dtype: any,
-};
-
 pub(crate) fn clamp_min_tensor_(x: &Tensor, min: &Tensor) -> Result<Tensor> {
-    CLAMP_MIN.tensors(x, min, true)
+    formula::run_(Op::clamp_min_Tensor, &[(0, x), (1, min)], &[])
 }
 
 pub(crate) fn clamp_max_tensor_(x: &Tensor, max: &Tensor) -> Result<Tensor> {
-    CLAMP_MAX.tensors(x, max, true)
+    formula::run_(Op::clamp_max_Tensor, &[(0, x), (1, max)], &[])
 }
 
 pub(crate) fn clamp_tensor_(
@@ -388,57 +201,7 @@ pub(crate) fn clamp_tensor_(
     {
         return super::special::in_place(x, &[bound], || pointwise::clamp_tensor(x, min, max));
     }
-    let call = Call {
-        name: "clamp_",
-        operands: &operands,
-        attributes: &[],
-        dtype: numbers("clamp_", &tensors)?,
-    };
-    call.run_inplace(clamp::clamp)
-}
-
-fn test(name: &'static str, x: &Tensor, formula: Formula) -> Result<Tensor> {
-    if x.dtype().is_complex() {
-        return Err(Error::type_error(format!(
-            "{name} does not support complex inputs."
-        )));
-    }
-    let call = Call {
-        name,
-        operands: &[(0, x)],
-        attributes: &[],
-        dtype: DType::Bool,
-    };
-    call.run(formula)
-}
-
-pub(crate) fn isposinf(x: &Tensor) -> Result<Tensor> {
-    test("isposinf", x, f::isposinf)
-}
-
-pub(crate) fn isneginf(x: &Tensor) -> Result<Tensor> {
-    test("isneginf", x, f::isneginf)
-}
-
-/// What follows the point.
-pub(crate) fn frac(x: &Tensor) -> Result<Tensor> {
-    let call = Call {
-        name: "frac",
-        operands: &[(0, x)],
-        attributes: &[],
-        dtype: floats("frac", &[x])?,
-    };
-    call.run(f::frac)
-}
-
-pub(crate) fn frac_(x: &Tensor) -> Result<Tensor> {
-    let call = Call {
-        name: "frac_",
-        operands: &[(0, x)],
-        attributes: &[],
-        dtype: floats("frac", &[x])?,
-    };
-    call.run_inplace(f::frac)
+    formula::run_(Op::clamp_Tensor, &operands, &[])
 }
 
 /// Finite numbers for NaN and the infinities; of complex numbers, part by part. Integers are copied.
@@ -460,13 +223,7 @@ pub(crate) fn nan_to_num(
         .into_iter()
         .filter_map(|(name, v)| Some((name, Attribute::from(v?))))
         .collect();
-    let call = Call {
-        name: "nan_to_num",
-        operands: &[(0, x)],
-        attributes: &attributes,
-        dtype: x.dtype(),
-    };
-    call.run(f::nan_to_num)
+    formula::run(Op::nan_to_num, &[(0, x)], &attributes)
 }
 
 pub(crate) fn nan_to_num_(

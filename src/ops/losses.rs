@@ -2,19 +2,18 @@
 
 use super::common::{broadcast, check_can_cast, float_of, promote};
 use super::complex_functions;
-use super::formula::{Call, floats, numbers};
+use super::formula::{self, Call, floats};
 use super::{pointwise, reduce};
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_catalog::{DType, Scalar};
-use straightline_passes::formula::{Attribute, Recorder, Val, loss as f};
+use smallvec::SmallVec;
+use straightline_catalog::{DType, Op, Scalar};
+use straightline_passes::formula::Attribute;
 
 /// PyTorch's numbers for the `reduction` argument.
 const MEAN: i64 = 1;
 const SUM: i64 = 2;
-
-type Formula = fn(&mut Recorder) -> Option<Val>;
 
 fn reduced(loss: Tensor, reduction: i64) -> Result<Tensor> {
     match reduction {
@@ -33,26 +32,9 @@ fn reduced_composite(loss: Tensor, reduction: i64) -> Result<Tensor> {
     }
 }
 
-fn elements(
-    name: &'static str,
-    x: &Tensor,
-    target: &Tensor,
-    attributes: &[(&'static str, Attribute)],
-    formula: Formula,
-) -> Result<Tensor> {
-    let dtype = floats(name, &[x, target])?;
-    let operands = [(0, x), (1, target)];
-    Call {
-        name,
-        operands: &operands,
-        attributes,
-        dtype,
-    }
-    .run(formula)
-}
-
 pub(crate) fn mse_loss(x: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
-    reduced(elements("mse_loss", x, target, &[], f::mse)?, reduction)
+    let elements = formula::run(Op::mse_loss, &[(0, x), (1, target)], &[])?;
+    reduced(elements, reduction)
 }
 
 pub(crate) fn smooth_l1_loss(
@@ -67,8 +49,9 @@ pub(crate) fn smooth_l1_loss(
         ));
     }
     let attributes = [("beta", beta.into())];
+    let operands = [(0, x), (1, target)];
     reduced(
-        elements("smooth_l1_loss", x, target, &attributes, f::smooth_l1)?,
+        formula::run(Op::smooth_l1_loss, &operands, &attributes)?,
         reduction,
     )
 }
@@ -85,14 +68,13 @@ pub(crate) fn huber_loss(
         ));
     }
     let attributes = [("delta", delta.into())];
-    let loss = elements("huber_loss", x, target, &attributes, f::huber)?;
+    let loss = formula::run(Op::huber_loss, &[(0, x), (1, target)], &attributes)?;
     // PyTorch computes into a tensor of the input's dtype
     check_can_cast(loss.dtype(), x.dtype())?;
     reduced(super::copy::to_dtype(&loss, x.dtype())?, reduction)
 }
 
 pub(crate) fn soft_margin_loss(x: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
-    let name = "soft_margin_loss";
     // PyTorch computes in a tensor of the input's shape and dtype
     let sizes = broadcast(&[x, target])?;
     if sizes.as_slice() != x.sizes() {
@@ -114,7 +96,7 @@ pub(crate) fn soft_margin_loss(x: &Tensor, target: &Tensor, reduction: i64) -> R
     if !x.dtype().is_floating() {
         check_can_cast(float_of(x.dtype()), x.dtype())?;
     }
-    let loss = elements(name, x, target, &[], f::soft_margin)?;
+    let loss = formula::run(Op::soft_margin_loss, &[(0, x), (1, target)], &[])?;
     reduced(super::copy::to_dtype(&loss, x.dtype())?, reduction)
 }
 
@@ -170,13 +152,8 @@ pub(crate) fn binary_cross_entropy(
     }
     let mut operands = vec![(0, x), (1, target)];
     operands.extend(weight.map(|w| (2, w)));
-    let call = Call {
-        name,
-        operands: &operands,
-        attributes: &[],
-        dtype,
-    };
-    reduced(call.run(f::binary_cross_entropy)?, reduction)
+    let call = Call::with_dtype(Op::binary_cross_entropy, &operands, &[], dtype);
+    reduced(call.run()?, reduction)
 }
 
 /// Fresh memory in the layout of a tensor.
@@ -184,12 +161,11 @@ fn empty_as(x: &Tensor, dtype: DType) -> Result<Tensor> {
     pointwise::result(x.sizes().into(), dtype, &[x])
 }
 
-/// What the gradient of a loss is multiplied by.
-fn share(whole: f64, x: &Tensor, reduction: i64) -> Scalar {
-    match reduction {
-        MEAN => (whole / x.numel() as f64).into(),
-        _ => whole.into(),
-    }
+/// The number of elements that a loss is the mean of, if it is one: for [`Builder::share`].
+///
+/// [`Builder::share`]: straightline_passes::formula::Builder::share
+fn mean_of(x: &Tensor, reduction: i64) -> Option<(&'static str, Attribute)> {
+    (reduction == MEAN).then(|| ("mean_of", x.numel().into()))
 }
 
 pub(crate) fn binary_cross_entropy_backward(
@@ -210,16 +186,42 @@ pub(crate) fn binary_cross_entropy_backward(
     let dtype = check_alike(name, x, &[g, target])?;
     let mut operands = vec![(0, g), (1, x), (2, target)];
     operands.extend(weight.map(|w| (3, w)));
-    let call = Call {
-        name,
-        operands: &operands,
-        attributes: &[],
-        dtype,
-    };
-    let share = share(1.0, x, reduction);
-    call.run_into(empty_as(x, dtype)?, |b| {
-        f::binary_cross_entropy_backward(b, share)
-    })
+    let attributes = mean_of(x, reduction);
+    let op = Op::binary_cross_entropy_backward;
+    Call::with_dtype(op, &operands, attributes.as_slice(), dtype).run_into(empty_as(x, dtype)?)
+}
+
+/// The derivative of a loss by its formula; row-major where it has the input's sizes.
+fn backward(
+    op: Op,
+    operands: [&Tensor; 3],
+    attributes: &[(&'static str, Attribute)],
+) -> Result<Tensor> {
+    let [g, x, target] = operands;
+    let operands = [(0, g), (1, x), (2, target)];
+    let call = Call::new(op, &operands, attributes)?;
+    if broadcast(&[g, x, target])?.as_slice() != x.sizes() {
+        return call.run();
+    }
+    call.run_into(Tensor::allocate_contiguous(
+        call.dtype,
+        x.device(),
+        x.sizes(),
+    )?)
+}
+
+/// The derivatives of losses, with the argument that gives them their shape.
+fn backward_as(
+    op: Op,
+    operands: [&Tensor; 3],
+    reduction: i64,
+    shape: Option<(&'static str, f64)>,
+) -> Result<Tensor> {
+    let [g, x, target] = operands;
+    check_can_cast(promote(&[g, x, target])?, x.dtype())?;
+    let shape = shape.map(|(name, of)| (name, of.into()));
+    let attributes: SmallVec<[_; 2]> = mean_of(x, reduction).into_iter().chain(shape).collect();
+    super::copy::to_dtype(&backward(op, operands, &attributes)?, x.dtype())
 }
 
 pub(crate) fn mse_loss_backward(
@@ -228,34 +230,7 @@ pub(crate) fn mse_loss_backward(
     target: &Tensor,
     reduction: i64,
 ) -> Result<Tensor> {
-    let name = "mse_loss_backward";
-    let call = Call {
-        name,
-        operands: &[(0, g), (1, x), (2, target)],
-        attributes: &[],
-        dtype: numbers(name, &[g, x, target])?,
-    };
-    let share = share(2.0, x, reduction);
-    check_can_cast(call.dtype, x.dtype())?;
-    super::copy::to_dtype(
-        &row_major(&call, x, |b| f::mse_backward(b, share))?,
-        x.dtype(),
-    )
-}
-
-/// A derivative whose result is row-major where it has the input's size.
-fn row_major(
-    call: &Call<'_>,
-    x: &Tensor,
-    formula: impl FnOnce(&mut Recorder) -> Option<Val>,
-) -> Result<Tensor> {
-    let tensors: Vec<&Tensor> = call.operands.iter().map(|(_, t)| *t).collect();
-    let sizes = super::common::broadcast(&tensors)?;
-    if sizes.as_slice() != x.sizes() {
-        return call.run(formula);
-    }
-    let out = Tensor::allocate_contiguous(call.dtype, x.device(), x.sizes())?;
-    call.run_into(out, formula)
+    backward_as(Op::mse_loss_backward, [g, x, target], reduction, None)
 }
 
 pub(crate) fn smooth_l1_loss_backward(
@@ -265,19 +240,8 @@ pub(crate) fn smooth_l1_loss_backward(
     reduction: i64,
     beta: f64,
 ) -> Result<Tensor> {
-    let name = "smooth_l1_loss_backward";
-    let call = Call {
-        name,
-        operands: &[(0, g), (1, x), (2, target)],
-        attributes: &[("beta", beta.into())],
-        dtype: numbers(name, &[g, x, target])?,
-    };
-    let share = share(1.0, x, reduction);
-    check_can_cast(call.dtype, x.dtype())?;
-    super::copy::to_dtype(
-        &row_major(&call, x, |b| f::smooth_l1_backward(b, share))?,
-        x.dtype(),
-    )
+    let op = Op::smooth_l1_loss_backward;
+    backward_as(op, [g, x, target], reduction, Some(("beta", beta)))
 }
 
 pub(crate) fn huber_loss_backward(
@@ -287,22 +251,16 @@ pub(crate) fn huber_loss_backward(
     reduction: i64,
     delta: f64,
 ) -> Result<Tensor> {
-    let name = "huber_loss_backward";
-    let call = Call {
-        name,
-        operands: &[(0, g), (1, x), (2, target)],
-        attributes: &[("delta", delta.into())],
-        dtype: floats(name, &[g, x, target])?,
-    };
-    if let Some(t) = [g, x, target].into_iter().find(|t| t.dtype() != call.dtype) {
+    let dtype = floats("huber_loss_backward", &[g, x, target])?;
+    if let Some(t) = [g, x, target].into_iter().find(|t| t.dtype() != dtype) {
         return Err(Error::dtype(format!(
             "Found dtype {} but expected {}",
             t.dtype().torch_name(),
-            call.dtype.torch_name()
+            dtype.torch_name()
         )));
     }
-    let share = share(1.0, x, reduction);
-    row_major(&call, x, |b| f::huber_backward(b, share))
+    let op = Op::huber_loss_backward;
+    backward_as(op, [g, x, target], reduction, Some(("delta", delta)))
 }
 
 pub(crate) fn soft_margin_loss_backward(
@@ -311,25 +269,24 @@ pub(crate) fn soft_margin_loss_backward(
     target: &Tensor,
     reduction: i64,
 ) -> Result<Tensor> {
-    let name = "soft_margin_loss_backward";
     if target.dtype() == DType::Bool {
         return Err(Error::not_implemented(
             "Negation, the `-` operator, on a bool tensor is not supported.",
         ));
     }
     if promote(&[x, target])?.is_complex() {
-        let share = share(1.0, x, reduction);
-        return complex_functions::soft_margin_backward(g, x, target, share);
+        let share = match reduction {
+            MEAN => 1.0 / x.numel() as f64,
+            _ => 1.0,
+        };
+        return complex_functions::soft_margin_backward(g, x, target, share.into());
     }
     check_can_cast(float_of(x.dtype()), x.dtype())?;
-    let call = Call {
-        name,
-        operands: &[(0, g), (1, x), (2, target)],
-        attributes: &[],
-        dtype: floats(name, &[x, target])?,
-    };
-    let share = share(1.0, x, reduction);
-    call.run_laid_out(&[target, x, g], |b| f::soft_margin_backward(b, share))
+    let dtype = floats("soft_margin_loss_backward", &[x, target])?;
+    let operands = [(0, g), (1, x), (2, target)];
+    let attributes = mean_of(x, reduction);
+    let op = Op::soft_margin_loss_backward;
+    Call::with_dtype(op, &operands, attributes.as_slice(), dtype).run_laid_out(&[target, x, g])
 }
 
 fn one() -> Scalar {

@@ -1,12 +1,12 @@
 //! The leaky ReLU whose slopes are drawn.
 
 use super::copy;
-use super::formula::{floats, not_for};
+use super::formula::{self, floats, not_for};
 use super::pointwise;
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::{Generator, Tensor};
-use straightline_catalog::{DType, MemoryFormat, Scalar};
+use straightline_catalog::{DType, MemoryFormat, Op, Scalar};
 use straightline_runtime::cpu::kernels::random_distributions::slopes;
 
 pub(crate) fn rrelu(
@@ -88,7 +88,11 @@ pub(crate) fn rrelu_with_noise_functional(
     if !training {
         let slope = (lower.as_f64() + upper.as_f64()) / 2.0;
         let x = copy::to_contiguous(x)?;
-        let out = super::formula_activation::leaky_relu(&x, slope.into())?;
+        let out = formula::run(
+            Op::leaky_relu,
+            &[(0, &x)],
+            &[("negative_slope", slope.into())],
+        )?;
         return Ok((out, copy::clone(noise, None)?));
     }
     check_training(x, noise, dtype)?;

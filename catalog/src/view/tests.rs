@@ -230,3 +230,17 @@ fn strides_that_say_nothing_are_pytorchs() {
         [1]
     );
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// The short ways of [`ViewMap::strides`] come to what follows from [`ViewMap::source`].
+    #[test]
+    fn short_ways_are_the_general_one((source, map) in one()) {
+        if !matches!(map, ViewMap::Reshape(_)) {
+            let rows = contiguous_strides(&source);
+            let short = map.strides(&source, &rows, 3).unwrap();
+            prop_assert_eq!(short, map.general_strides(&source, &rows, 3).unwrap());
+        }
+    }
+}

@@ -1,10 +1,39 @@
 //! Activation functions. Conditions are written so that NaN takes the branch that keeps it.
 
+use super::table::formulas;
 use super::{Builder, clamp};
 use crate::schedule::loops::{BinaryOp, UnaryOp};
 
-/// x where x > 0, else slope x.
-pub fn leaky_relu<B: Builder>(b: &mut B) -> Option<B::Value> {
+formulas! {
+    "leaky_relu(x) = x where x > 0, else slope x"
+        leaky_relu: [leaky_relu] Floats Arithmetic => One(leaky_relu);
+    "prelu(x, w) = x where x > 0, else w x"
+        prelu: [_prelu_kernel] Floats Anything => One(prelu);
+    "elu(x) = scale x where x > 0, else alpha scale expm1(input_scale x)"
+        elu: [elu] Floats Arithmetic => One(elu);
+    "selu is elu with the constants of self-normalising networks"
+        selu: [selu] own => One(selu);
+    "celu is elu with input_scale = 1 / alpha"
+        celu: [celu] Floats Arithmetic => One(celu);
+    "softplus(x) = ln(1 + exp(beta x)) / beta, and x where beta x is above the threshold"
+        softplus: [softplus] Floats Arithmetic => One(softplus);
+    "hardsigmoid(x) = min(max(x + 3, 0), 6) / 6"
+        hardsigmoid: [hardsigmoid] Floats Anything => One(hardsigmoid);
+    "hardswish(x) = x min(max(x + 3, 0), 6) / 6"
+        hardswish: [hardswish] Floats Anything => One(hardswish);
+    "hardshrink(x) = 0 where -lambd <= x <= lambd, else x"
+        hardshrink: [hardshrink] Floats Result => One(hardshrink);
+    "softshrink(x) = x moved toward 0 by lambd, 0 where it would cross; NaN stays"
+        softshrink: [softshrink] Floats Arithmetic => One(softshrink);
+    "threshold(x) = value where x <= threshold, else x"
+        threshold: [threshold] Numbers Arithmetic => One(threshold);
+    "log_sigmoid(x) = min(x, 0) - ln(1 + exp(-|x|))"
+        log_sigmoid: [log_sigmoid] own => One(log_sigmoid);
+    "mish(x) = x tanh(ln(1 + exp(x)))"
+        mish: [mish] Floats Anything => One(mish);
+}
+
+fn leaky_relu<B: Builder>(b: &mut B) -> Option<B::Value> {
     let x = b.lifted_float(0)?;
     let slope = b.float("negative_slope", 0.01);
     let positive = b.gt_n(x, 0.0);
@@ -13,8 +42,7 @@ pub fn leaky_relu<B: Builder>(b: &mut B) -> Option<B::Value> {
     b.rounded(y)
 }
 
-/// x where x > 0, else weight x.
-pub fn prelu<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn prelu<B: Builder>(b: &mut B) -> Option<B::Value> {
     let (x, weight) = (b.lifted_float(0)?, b.lifted(1)?);
     let positive = b.gt_n(x, 0.0);
     let scaled = b.times(x, weight);
@@ -47,15 +75,13 @@ fn exponential<B: Builder>(
     b.rounded(y)
 }
 
-/// scale x where x > 0, else alpha scale expm1(input_scale x).
-pub fn elu<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn elu<B: Builder>(b: &mut B) -> Option<B::Value> {
     let (alpha, scale) = (b.float("alpha", 1.0), b.float("scale", 1.0));
     let input_scale = b.float("input_scale", 1.0);
     exponential(b, alpha, scale, input_scale)
 }
 
-/// `elu` with `input_scale` 1 / alpha.
-pub fn celu<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn celu<B: Builder>(b: &mut B) -> Option<B::Value> {
     let alpha = b.float("alpha", 1.0);
     exponential(b, alpha, 1.0, 1.0 / alpha)
 }
@@ -65,13 +91,11 @@ pub const SELU_ALPHA: f64 = 1.673_263_242_354_377_2;
 /// The `scale` of self-normalising networks.
 pub const SELU_SCALE: f64 = 1.050_700_987_355_480_5;
 
-/// `elu` with the constants of the paper on self-normalising networks.
-pub fn selu<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn selu<B: Builder>(b: &mut B) -> Option<B::Value> {
     exponential(b, SELU_ALPHA, SELU_SCALE, 1.0)
 }
 
-/// log1p(exp(beta x)) / beta, and x where beta x is above the threshold.
-pub fn softplus<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn softplus<B: Builder>(b: &mut B) -> Option<B::Value> {
     let x = b.lifted_float(0)?;
     let (beta, threshold) = (b.float("beta", 1.0), b.float("threshold", 20.0));
     let scaled = b.times_n(x, beta);
@@ -89,16 +113,14 @@ fn ramp<B: Builder>(b: &mut B, x: B::Value) -> B::Value {
     clamp::between(b, shifted, Some(0.0.into()), Some(6.0.into()))
 }
 
-/// min(max(x + 3, 0), 6) / 6.
-pub fn hardsigmoid<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn hardsigmoid<B: Builder>(b: &mut B) -> Option<B::Value> {
     let x = b.lifted_float(0)?;
     let ramp = ramp(b, x);
     let y = b.over_n(ramp, 6.0);
     b.rounded(y)
 }
 
-/// x min(max(x + 3, 0), 6) / 6.
-pub fn hardswish<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn hardswish<B: Builder>(b: &mut B) -> Option<B::Value> {
     let x = b.lifted_float(0)?;
     let ramp = ramp(b, x);
     let product = b.times(x, ramp);
@@ -115,8 +137,7 @@ pub(super) fn within<B: Builder>(b: &mut B, x: B::Value) -> B::Value {
     b.both(above, below)
 }
 
-/// 0 where -lambd <= x <= lambd, else x.
-pub fn hardshrink<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn hardshrink<B: Builder>(b: &mut B) -> Option<B::Value> {
     let x = b.lifted_float(0)?;
     let inside = within(b, x);
     let zero = b.like(x, 0.0);
@@ -124,8 +145,7 @@ pub fn hardshrink<B: Builder>(b: &mut B) -> Option<B::Value> {
     b.rounded(y)
 }
 
-/// x moved toward 0 by lambd, 0 where it would cross; NaN stays.
-pub fn softshrink<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn softshrink<B: Builder>(b: &mut B) -> Option<B::Value> {
     let x = b.lifted_float(0)?;
     let lambd = b.float("lambd", 0.5);
     let above = b.gt_n(x, lambd);
@@ -139,8 +159,7 @@ pub fn softshrink<B: Builder>(b: &mut B) -> Option<B::Value> {
     b.rounded(y)
 }
 
-/// The value where x <= threshold, else x.
-pub fn threshold<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn threshold<B: Builder>(b: &mut B) -> Option<B::Value> {
     let x = b.operand(0)?;
     let (threshold, value) = (b.number("threshold")?, b.number("value")?);
     let below = b.le_n(x, threshold.cast(b.dtype_of(x)));
@@ -159,8 +178,7 @@ fn log_sigmoid_parts<B: Builder>(b: &mut B) -> Option<[B::Value; 2]> {
     Some([b.minus(min, log), z])
 }
 
-/// min(x, 0) - log1p(exp(-|x|)).
-pub fn log_sigmoid<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn log_sigmoid<B: Builder>(b: &mut B) -> Option<B::Value> {
     let [y, _] = log_sigmoid_parts(b)?;
     b.rounded(y)
 }
@@ -171,8 +189,7 @@ pub fn log_sigmoid_forward<B: Builder>(b: &mut B) -> Option<[B::Value; 2]> {
     Some([b.rounded(y)?, b.rounded(z)?])
 }
 
-/// x tanh(log1p(exp(x))).
-pub fn mish<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn mish<B: Builder>(b: &mut B) -> Option<B::Value> {
     let x = b.lifted_float(0)?;
     let e = b.exp_of(x);
     let log = b.log1p_of(e);

@@ -1,8 +1,54 @@
 //! Pointwise arithmetic with several steps.
 
 use super::Builder;
+use super::table::formulas;
 use crate::ir::{DType, Scalar};
 use crate::schedule::loops::{BinaryOp, CompareOp, UnaryOp};
+
+formulas! {
+    "rsub(x, y) = y - alpha x"
+        rsub: [rsub_Tensor, rsub_Scalar] own => One(rsub);
+    "addcmul(x, a, b) = x + value a b"
+        addcmul: [addcmul] Numbers Anything => One(addcmul);
+    "addcdiv(x, a, b) = x + value a / b"
+        addcdiv: [addcdiv] Floats Anything => One(addcdiv);
+    "lerp(x, y, w) = x + w (y - x), or y - (y - x)(1 - w) where |w| >= 0.5"
+        lerp_scalar: [lerp_Scalar] Floats Arithmetic => One(lerp_scalar);
+    "lerp(x, y, w) = x + w (y - x), or y - (y - x)(1 - w) where |w| >= 0.5, elementwise"
+        lerp_tensor: [lerp_Tensor] Floats Anything => One(lerp_tensor);
+    "the square of x is x x"
+        square: [square] own => One(square);
+    "logaddexp(a, b) = max(a, b) + ln(1 + exp(-|a - b|)), and a where both are one infinity"
+        logaddexp: [logaddexp] own => One(logaddexp);
+    "xlogy(x, y) = x log y, 0 where x is 0, and NaN where y is NaN"
+        xlogy: [xlogy_Tensor, xlogy_Scalar_Other, xlogy_Scalar_Self]
+        ToFloat Anything => One(xlogy);
+    "xlog1py(x, y) = x log(1 + y), 0 where x is 0, and NaN where y is NaN"
+        xlog1py: [special_xlog1py, special_xlog1py_other_scalar, special_xlog1py_self_scalar]
+        ToFloat Anything => One(xlog1py);
+    "nan_to_num(x) is x with finite numbers for NaN and the infinities"
+        nan_to_num: [nan_to_num] Floats Anything => One(nan_to_num);
+    "heaviside(x, v) is v where x is 0, else whether x is positive"
+        heaviside: [heaviside] own => One(heaviside);
+    "finite is neither infinite nor NaN; every integer is"
+        isfinite: [isfinite] own => One(isfinite);
+    "isposinf(x) = (x == inf)"
+        isposinf: [isposinf] Test Anything => One(isposinf);
+    "isneginf(x) = (x == -inf)"
+        isneginf: [isneginf] Test Anything => One(isneginf);
+    "frac(x) = x - trunc(x)"
+        frac: [frac] Floats Anything => One(frac);
+    "sgn of real numbers is sign"
+        sgn: [sgn] own => One(sgn);
+    "floor_divide(x, y) = floor(x / y)"
+        floor_divide: [floor_divide, floor_divide_Scalar] NotBool Anything => One(floor_divide);
+    "shifting left by y multiplies by 2^y"
+        shift_left: [__lshift___Tensor, __lshift___Scalar, bitwise_left_shift_Tensor_Scalar]
+        Any Anything => One(shift_left);
+    "shifting right by y divides by 2^y and rounds down"
+        shift_right: [__rshift___Tensor, __rshift___Scalar, bitwise_right_shift_Tensor_Scalar]
+        Any Anything => One(shift_right);
+}
 
 /// `other` as the value it is, a number or a tensor, in the type of computation.
 fn number_or_operand<B: Builder>(b: &mut B, name: &str, at: usize) -> Option<B::Value> {
@@ -25,8 +71,7 @@ fn element_or_operand<B: Builder>(b: &mut B, name: &str, at: usize) -> Option<B:
     }
 }
 
-/// y - alpha x, numbers and the product rounded to the result's type as `sub` rounds them.
-pub fn rsub<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn rsub<B: Builder>(b: &mut B) -> Option<B::Value> {
     let dtype = b.result_dtype();
     let x = b.operand(0)?;
     let mut x = b.converted(x, dtype);
@@ -44,8 +89,7 @@ pub fn rsub<B: Builder>(b: &mut B) -> Option<B::Value> {
     Some(b.minus(y, x))
 }
 
-/// x + value a b.
-pub fn addcmul<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn addcmul<B: Builder>(b: &mut B) -> Option<B::Value> {
     let (x, p) = (b.lifted(0)?, b.lifted(1)?);
     let q = b.lifted(2)?;
     let value = b.number("value").unwrap_or(1.into()).cast(b.dtype_of(x));
@@ -55,8 +99,7 @@ pub fn addcmul<B: Builder>(b: &mut B) -> Option<B::Value> {
     b.rounded(y)
 }
 
-/// x + value a / b.
-pub fn addcdiv<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn addcdiv<B: Builder>(b: &mut B) -> Option<B::Value> {
     let (x, p) = (b.lifted_float(0)?, b.lifted(1)?);
     let q = b.lifted(2)?;
     let value = b.number("value").unwrap_or(1.into());
@@ -66,8 +109,7 @@ pub fn addcdiv<B: Builder>(b: &mut B) -> Option<B::Value> {
     b.rounded(y)
 }
 
-/// x + w (y - x), or y - (y - x)(1 - w) where |w| >= 0.5, which is exact at both ends.
-pub fn lerp_scalar<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn lerp_scalar<B: Builder>(b: &mut B) -> Option<B::Value> {
     let (x, y) = (b.lifted_float(0)?, b.lifted(1)?);
     let w = b.number("weight")?.as_f64();
     let d = b.minus(y, x);
@@ -81,8 +123,7 @@ pub fn lerp_scalar<B: Builder>(b: &mut B) -> Option<B::Value> {
     b.rounded(z)
 }
 
-/// The same with a weight for each element.
-pub fn lerp_tensor<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn lerp_tensor<B: Builder>(b: &mut B) -> Option<B::Value> {
     let (x, y) = (b.lifted_float(0)?, b.lifted(1)?);
     let w = b.lifted(2)?;
     let d = b.minus(y, x);
@@ -97,15 +138,13 @@ pub fn lerp_tensor<B: Builder>(b: &mut B) -> Option<B::Value> {
     b.rounded(z)
 }
 
-/// x x.
-pub fn square<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn square<B: Builder>(b: &mut B) -> Option<B::Value> {
     let x = b.lifted(0)?;
     let y = b.times(x, x);
     b.rounded(y)
 }
 
-/// max(x, y) + log1p(exp(-|x - y|)), and x where both are one infinity.
-pub fn logaddexp<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn logaddexp<B: Builder>(b: &mut B) -> Option<B::Value> {
     let (x, y) = (b.lifted(0)?, b.lifted(1)?);
     let max = b.binary_op(BinaryOp::Maximum, x, y);
     let d = b.minus(x, y);
@@ -139,18 +178,15 @@ fn times_function<B: Builder>(b: &mut B, f: UnaryOp) -> Option<B::Value> {
     b.rounded(z)
 }
 
-/// x log y, 0 where x is 0, and NaN where y is NaN.
-pub fn xlogy<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn xlogy<B: Builder>(b: &mut B) -> Option<B::Value> {
     times_function(b, UnaryOp::Log)
 }
 
-/// x log(1 + y), 0 where x is 0, and NaN where y is NaN.
-pub fn xlog1py<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn xlog1py<B: Builder>(b: &mut B) -> Option<B::Value> {
     times_function(b, UnaryOp::Log1p)
 }
 
-/// x, with other numbers in place of NaN (0 where none is given) and of the infinities (the dtype's largest and least).
-pub fn nan_to_num<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn nan_to_num<B: Builder>(b: &mut B) -> Option<B::Value> {
     let dtype = b.result_dtype();
     let (least, largest) = dtype.finite_bounds()?;
     let number = |b: &B, name, default| b.number(name).map_or(default, Scalar::as_f64);
@@ -172,8 +208,7 @@ pub fn nan_to_num<B: Builder>(b: &mut B) -> Option<B::Value> {
     b.rounded(y)
 }
 
-/// The value given where x is 0, else whether x is positive.
-pub fn heaviside<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn heaviside<B: Builder>(b: &mut B) -> Option<B::Value> {
     let (x, values) = (b.operand(0)?, b.operand(1)?);
     let zero = b.like(x, 0);
     let positive = b.compare_op(CompareOp::Gt, x, zero);
@@ -183,21 +218,18 @@ pub fn heaviside<B: Builder>(b: &mut B) -> Option<B::Value> {
     Some(b.choose(zero, values, step))
 }
 
-/// x - trunc(x).
-pub fn frac<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn frac<B: Builder>(b: &mut B) -> Option<B::Value> {
     let x = b.operand(0)?;
     let whole = b.unary_op(UnaryOp::Trunc, x);
     Some(b.minus(x, whole))
 }
 
-/// The sign of x.
-pub fn sgn<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn sgn<B: Builder>(b: &mut B) -> Option<B::Value> {
     let x = b.operand(0)?;
     Some(b.unary_op(UnaryOp::Sign, x))
 }
 
-/// Neither infinite nor NaN; every integer is finite.
-pub fn isfinite<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn isfinite<B: Builder>(b: &mut B) -> Option<B::Value> {
     let x = b.operand(0)?;
     if !b.dtype_of(x).is_floating() {
         return Some(b.constant_as(x, true.into(), DType::Bool));
@@ -216,13 +248,11 @@ fn equals<B: Builder>(b: &mut B, infinity: f64) -> Option<B::Value> {
     Some(b.eq_n(x, infinity))
 }
 
-/// x = inf; no integer is.
-pub fn isposinf<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn isposinf<B: Builder>(b: &mut B) -> Option<B::Value> {
     equals(b, f64::INFINITY)
 }
 
-/// x = -inf; no integer is.
-pub fn isneginf<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn isneginf<B: Builder>(b: &mut B) -> Option<B::Value> {
     equals(b, f64::NEG_INFINITY)
 }
 
@@ -232,8 +262,7 @@ fn rounded_quotient<B: Builder>(b: &mut B, op: BinaryOp) -> Option<B::Value> {
     b.rounded(q)
 }
 
-/// floor(x / y).
-pub fn floor_divide<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn floor_divide<B: Builder>(b: &mut B) -> Option<B::Value> {
     rounded_quotient(b, BinaryOp::FloorDiv)
 }
 
@@ -248,12 +277,10 @@ fn shift<B: Builder>(b: &mut B, op: BinaryOp) -> Option<B::Value> {
     Some(b.binary_op(op, x, y))
 }
 
-/// x 2^y, of integers; 0 where y is negative or no less than the number of bits.
-pub fn shift_left<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn shift_left<B: Builder>(b: &mut B) -> Option<B::Value> {
     shift(b, BinaryOp::ShiftLeft)
 }
 
-/// floor(x / 2^y), of integers; what a shift by all bits leaves where y is negative or larger.
-pub fn shift_right<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn shift_right<B: Builder>(b: &mut B) -> Option<B::Value> {
     shift(b, BinaryOp::ShiftRight)
 }

@@ -2,16 +2,51 @@
 
 use super::Builder;
 use super::activation::within;
+use super::table::formulas;
 use crate::schedule::loops::UnaryOp;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, SQRT_2};
+
+formulas! {
+    "elu' = scale where x > 0, else alpha scale input_scale exp(input_scale x)"
+        elu_backward: [elu_backward] Floats Anything => One(elu);
+    "leaky_relu' = 1 where x > 0, else slope"
+        leaky_relu_backward: [leaky_relu_backward] Floats Anything => One(leaky_relu);
+    "prelu' = 1 where x > 0, else w; and of w: 0 where x > 0, else x"
+        prelu_backward: [_prelu_kernel_backward] Floats Anything => Two(prelu);
+    "hardtanh' = 0 where x <= lo or x >= hi, else 1"
+        hardtanh_backward: [hardtanh_backward] Floats Arithmetic => One(hardtanh);
+    "hardsigmoid' = 1 / 6 where -3 < x < 3, else 0"
+        hardsigmoid_backward: [hardsigmoid_backward] Floats Anything => One(hardsigmoid);
+    "hardswish' = 0 where x <= -3, 1 where x >= 3, x / 3 + 1 / 2 between"
+        hardswish_backward: [hardswish_backward] Floats Anything => One(hardswish);
+    "hardshrink' = 0 where -lambd <= x <= lambd, else 1"
+        hardshrink_backward: [hardshrink_backward] Floats Result => One(hardshrink);
+    "softshrink' = 0 where -lambd <= x <= lambd, else 1"
+        softshrink_backward: [softshrink_backward] Floats Result => One(softshrink);
+    "softplus' = z / (z + 1) with z = exp(beta x), 1 above the threshold"
+        softplus_backward: [softplus_backward] Floats Arithmetic => One(softplus);
+    "mish' = t + x sigmoid(x) (1 - t^2) with t = tanh(ln(1 + exp(x)))"
+        mish_backward: [mish_backward] Floats Anything => One(mish);
+    "threshold' = 0 where x <= threshold, else 1"
+        threshold_backward: [threshold_backward] Numbers Result => One(threshold);
+    "gelu' = Phi(x) + x phi(x)"
+        gelu_backward: [gelu_backward] Floats Anything => One(gelu);
+    "silu' = s (1 + x (1 - s)) with s = sigmoid(x)"
+        silu_backward: [silu_backward] Floats Anything => One(silu);
+    "sigmoid' = (1 - y) y"
+        sigmoid_backward: [sigmoid_backward] Floats Anything => One(sigmoid);
+    "tanh' = 1 - y^2"
+        tanh_backward: [tanh_backward] Floats Anything => One(tanh);
+    "log_sigmoid' = z / (1 + z) with z = exp(-|x|), 1 less that where x < 0"
+        log_sigmoid_backward: [log_sigmoid_backward] Floats Anything => One(log_sigmoid);
+}
 
 /// The gradient and the other operand, in the type of computation.
 fn operands<B: Builder>(b: &mut B, of: usize) -> Option<(B::Value, B::Value)> {
     Some((b.lifted_float(0)?, b.lifted_float(of)?))
 }
 
-/// `elu`'s, from its operand or (`is_result`) from its result.
-pub fn elu<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn elu<B: Builder>(b: &mut B) -> Option<B::Value> {
     let (g, x) = operands(b, 5)?;
     let (alpha, scale) = (b.float("alpha", 1.0), b.float("scale", 1.0));
     let (input_scale, is_result) = (b.float("input_scale", 1.0), b.flag("is_result"));
@@ -31,8 +66,7 @@ pub fn elu<B: Builder>(b: &mut B) -> Option<B::Value> {
     b.rounded(y)
 }
 
-/// The gradient where x > 0, else slope times it.
-pub fn leaky_relu<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn leaky_relu<B: Builder>(b: &mut B) -> Option<B::Value> {
     let (g, x) = operands(b, 1)?;
     let slope = b.float("negative_slope", 0.01);
     let y = leaky(b, g, x, slope);
@@ -46,8 +80,7 @@ pub fn leaky<B: Builder>(b: &mut B, g: B::Value, x: B::Value, slope: f64) -> B::
     b.choose(positive, g, scaled)
 }
 
-/// `prelu`'s gradients of x and of its weight, the latter for each element.
-pub fn prelu<B: Builder>(b: &mut B) -> Option<[B::Value; 2]> {
+fn prelu<B: Builder>(b: &mut B) -> Option<[B::Value; 2]> {
     let (g, x) = operands(b, 1)?;
     let weight = b.lifted(2)?;
     let positive = b.gt_n(x, 0.0);
@@ -59,8 +92,7 @@ pub fn prelu<B: Builder>(b: &mut B) -> Option<[B::Value; 2]> {
     Some([b.rounded(dx)?, b.rounded(dw)?])
 }
 
-/// The gradient, 0 where x <= low or x >= high.
-pub fn hardtanh<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn hardtanh<B: Builder>(b: &mut B) -> Option<B::Value> {
     let (g, x) = operands(b, 1)?;
     let dtype = b.result_dtype();
     let low = b.number("min_val").unwrap_or((-1).into()).cast(dtype);
@@ -72,8 +104,7 @@ pub fn hardtanh<B: Builder>(b: &mut B) -> Option<B::Value> {
     b.rounded(y)
 }
 
-/// A sixth of the gradient where -3 < x < 3, else 0.
-pub fn hardsigmoid<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn hardsigmoid<B: Builder>(b: &mut B) -> Option<B::Value> {
     let (g, x) = operands(b, 1)?;
     let (above, below) = (b.gt_n(x, -3.0), b.lt_n(x, 3.0));
     let inside = b.both(above, below);
@@ -83,8 +114,7 @@ pub fn hardsigmoid<B: Builder>(b: &mut B) -> Option<B::Value> {
     b.rounded(y)
 }
 
-/// 0 where x <= -3, the gradient where x >= 3, and (x / 3 + 1 / 2) times it between.
-pub fn hardswish<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn hardswish<B: Builder>(b: &mut B) -> Option<B::Value> {
     let (g, x) = operands(b, 1)?;
     let (low, middle) = (b.le_n(x, -3.0), b.lt_n(x, 3.0));
     let third = b.over_n(x, 3.0);
@@ -104,20 +134,17 @@ fn shrink<B: Builder>(b: &mut B, g: B::Value) -> Option<B::Value> {
     b.rounded(y)
 }
 
-/// 0 where -lambd <= x <= lambd, else the gradient.
-pub fn hardshrink<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn hardshrink<B: Builder>(b: &mut B) -> Option<B::Value> {
     let g = b.lifted_float(0)?;
     shrink(b, g)
 }
 
-/// As [`hardshrink`].
-pub fn softshrink<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn softshrink<B: Builder>(b: &mut B) -> Option<B::Value> {
     let g = b.lifted_float(0)?;
     shrink(b, g)
 }
 
-/// The gradient times z / (z + 1) with z = exp(beta x); itself where beta x is above the threshold.
-pub fn softplus<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn softplus<B: Builder>(b: &mut B) -> Option<B::Value> {
     let (g, x) = operands(b, 1)?;
     let (beta, threshold) = (b.float("beta", 1.0), b.float("threshold", 20.0));
     let scaled = b.times_n(x, beta);
@@ -130,8 +157,7 @@ pub fn softplus<B: Builder>(b: &mut B) -> Option<B::Value> {
     b.rounded(y)
 }
 
-/// The gradient times t + x sigmoid(x) (1 - t^2), with t = tanh(log1p(exp(x))).
-pub fn mish<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn mish<B: Builder>(b: &mut B) -> Option<B::Value> {
     let (g, x) = operands(b, 1)?;
     let sigmoid = b.sigmoid_of(x);
     let e = b.exp_of(x);
@@ -146,8 +172,7 @@ pub fn mish<B: Builder>(b: &mut B) -> Option<B::Value> {
     b.rounded(y)
 }
 
-/// 0 where x <= threshold, else the gradient.
-pub fn threshold<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn threshold<B: Builder>(b: &mut B) -> Option<B::Value> {
     let (g, x) = (b.operand(0)?, b.operand(1)?);
     let (g, x) = (b.rounded(g)?, b.rounded(x)?);
     let threshold = b.number("threshold")?.cast(b.result_dtype());
@@ -156,8 +181,7 @@ pub fn threshold<B: Builder>(b: &mut B) -> Option<B::Value> {
     Some(b.choose(below, zero, g))
 }
 
-/// The gradient times the derivative of x Phi(x), or of its approximation with tanh.
-pub fn gelu<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn gelu<B: Builder>(b: &mut B) -> Option<B::Value> {
     let (g, x) = operands(b, 1)?;
     let slope = match b.text("approximate") {
         Some("tanh") => gelu_tanh_slope(b, x),
@@ -202,8 +226,7 @@ fn gelu_tanh_slope<B: Builder>(b: &mut B, x: B::Value) -> B::Value {
     b.plus(left_slope, right_slope)
 }
 
-/// The gradient times s (1 + x (1 - s)) with s = sigmoid(x).
-pub fn silu<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn silu<B: Builder>(b: &mut B) -> Option<B::Value> {
     let (g, x) = operands(b, 1)?;
     let s = b.sigmoid_of(x);
     let rest = b.n_minus(1.0, s);
@@ -214,8 +237,7 @@ pub fn silu<B: Builder>(b: &mut B) -> Option<B::Value> {
     b.rounded(y)
 }
 
-/// The gradient times (1 - y) y, from the result y.
-pub fn sigmoid<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn sigmoid<B: Builder>(b: &mut B) -> Option<B::Value> {
     let (g, y) = operands(b, 1)?;
     let rest = b.n_minus(1.0, y);
     let dx = b.times(g, rest);
@@ -223,8 +245,7 @@ pub fn sigmoid<B: Builder>(b: &mut B) -> Option<B::Value> {
     b.rounded(dx)
 }
 
-/// The gradient times 1 - y^2, from the result y.
-pub fn tanh<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn tanh<B: Builder>(b: &mut B) -> Option<B::Value> {
     let (g, y) = operands(b, 1)?;
     let square = b.times(y, y);
     let rest = b.n_minus(1.0, square);
@@ -232,8 +253,7 @@ pub fn tanh<B: Builder>(b: &mut B) -> Option<B::Value> {
     b.rounded(dx)
 }
 
-/// The gradient times (1 - z / (1 + z)) where x < 0, else times z / (1 + z), with z = exp(-|x|).
-pub fn log_sigmoid<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn log_sigmoid<B: Builder>(b: &mut B) -> Option<B::Value> {
     let (g, x) = operands(b, 1)?;
     let z = b.lifted(2)?;
     let negative = b.lt_n(x, 0.0);

@@ -1,8 +1,26 @@
 //! Bounds: `maximum` and `minimum` propagate NaN from either operand, as PyTorch's clamps do.
 
 use super::Builder;
+use super::table::formulas;
 use crate::ir::Scalar;
 use crate::schedule::loops::{BinaryOp, UnaryOp};
+
+formulas! {
+    "clamp(x, lo, hi) = min(max(x, lo), hi); a missing bound does nothing"
+        clamp: [clamp, clamp_Tensor] Numbers Anything => One(clamp);
+    "clamp_min(x, lo) = max(x, lo)"
+        clamp_min: [clamp_min, clamp_min_Tensor] Any Anything => One(clamp_min);
+    "clamp_max(x, hi) = min(x, hi)"
+        clamp_max: [clamp_max, clamp_max_Tensor] Any Anything => One(clamp_max);
+    "hardtanh(x, lo, hi) = min(max(x, lo), hi)"
+        hardtanh: [hardtanh] Numbers Result => One(hardtanh);
+    "relu6(x) = min(max(x, 0), 6)"
+        relu6: [relu6] own => One(relu6);
+    "fmax(a, b) = max(a, b), but the other where one is NaN"
+        fmax: [fmax] own => One(fmax);
+    "fmin(a, b) = min(a, b), but the other where one is NaN"
+        fmin: [fmin] own => One(fmin);
+}
 
 /// min(max(x, low), high) with numbers, in the dtype of x.
 pub fn between<B: Builder>(
@@ -38,8 +56,7 @@ fn bound<B: Builder>(b: &mut B, name: &str, at: usize) -> Option<B::Value> {
     }
 }
 
-/// min(max(x, min), max); a missing bound does nothing.
-pub fn clamp<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn clamp<B: Builder>(b: &mut B) -> Option<B::Value> {
     let mut x = stored(b, 0)?;
     if let Some(low) = bound(b, "min", 1) {
         x = b.binary_op(BinaryOp::Maximum, x, low);
@@ -50,20 +67,17 @@ pub fn clamp<B: Builder>(b: &mut B) -> Option<B::Value> {
     Some(x)
 }
 
-/// max(x, min).
-pub fn clamp_min<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn clamp_min<B: Builder>(b: &mut B) -> Option<B::Value> {
     let (x, low) = (stored(b, 0)?, bound(b, "min", 1)?);
     Some(b.binary_op(BinaryOp::Maximum, x, low))
 }
 
-/// min(x, max).
-pub fn clamp_max<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn clamp_max<B: Builder>(b: &mut B) -> Option<B::Value> {
     let (x, high) = (stored(b, 0)?, bound(b, "max", 1)?);
     Some(b.binary_op(BinaryOp::Minimum, x, high))
 }
 
-/// min(max(x, min_val), max_val).
-pub fn hardtanh<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn hardtanh<B: Builder>(b: &mut B) -> Option<B::Value> {
     let x = stored(b, 0)?;
     let low = b.number("min_val").unwrap_or((-1).into());
     let high = b.number("max_val").unwrap_or(1.into());
@@ -72,8 +86,7 @@ pub fn hardtanh<B: Builder>(b: &mut B) -> Option<B::Value> {
     Some(between(b, x, Some(low), Some(high)))
 }
 
-/// min(max(x, 0), 6).
-pub fn relu6<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn relu6<B: Builder>(b: &mut B) -> Option<B::Value> {
     let x = stored(b, 0)?;
     Some(between(b, x, Some(0.into()), Some(6.into())))
 }
@@ -90,12 +103,10 @@ fn ignoring_nan<B: Builder>(b: &mut B, op: BinaryOp) -> Option<B::Value> {
     Some(b.choose(x_nan, y, best))
 }
 
-/// max(a, b), but the other where one is NaN.
-pub fn fmax<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn fmax<B: Builder>(b: &mut B) -> Option<B::Value> {
     ignoring_nan(b, BinaryOp::Maximum)
 }
 
-/// min(a, b), but the other where one is NaN.
-pub fn fmin<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn fmin<B: Builder>(b: &mut B) -> Option<B::Value> {
     ignoring_nan(b, BinaryOp::Minimum)
 }

@@ -1,11 +1,39 @@
 //! The elements of losses, before they are reduced, and of their derivatives.
 //!
-//! A derivative takes `scale`, a number that the gradient is multiplied by: 1 / n where the loss was
-//! the mean of n elements.
+//! A loss is reduced as its argument `reduction` says. The gradient of a mean over n elements has a
+//! factor of 1 / n ([`Builder::share`]).
 
 use super::Builder;
+use super::table::formulas;
 use crate::ir::Scalar;
 use crate::schedule::loops::{BinaryOp, CompareOp, UnaryOp};
+
+formulas! {
+    "the squared error is (x - t)^2, reduced"
+        mse_loss: [mse_loss] Floats Anything => Reduced(mse);
+    "smooth L1 is d^2 / (2 beta) where d = |x - t| < beta, else d - beta / 2, reduced"
+        smooth_l1_loss: [smooth_l1_loss] Floats Anything => Reduced(smooth_l1);
+    "Huber is d^2 / 2 where d = |x - t| <= delta, else delta (d - delta / 2), reduced"
+        huber_loss: [huber_loss] Floats Anything => Reduced(huber);
+    "the soft margin loss is ln(1 + exp(-t x)), reduced"
+        soft_margin_loss: [soft_margin_loss] Floats Anything => Reduced(soft_margin);
+    "binary cross entropy is -(t log x + (1 - t) log(1 - x)) with bounded logarithms, weighted and reduced"
+        binary_cross_entropy: [binary_cross_entropy]
+        Floats Anything => Reduced(binary_cross_entropy);
+    "the squared error's derivative is 2 (x - t)"
+        mse_loss_backward: [mse_loss_backward] Numbers Anything => One(mse_backward);
+    "smooth L1's derivative is (x - t) / beta, between -1 and 1"
+        smooth_l1_loss_backward: [smooth_l1_loss_backward]
+        Numbers Anything => One(smooth_l1_backward);
+    "Huber's derivative is x - t, between -delta and delta"
+        huber_loss_backward: [huber_loss_backward] Floats Anything => One(huber_backward);
+    "the soft margin loss's derivative is -t sigmoid(-t x)"
+        soft_margin_loss_backward: [soft_margin_loss_backward]
+        Floats Anything => One(soft_margin_backward);
+    "binary cross entropy's derivative is (x - t) / ((1 - x) x), weighted"
+        binary_cross_entropy_backward: [binary_cross_entropy_backward]
+        Floats Anything => One(binary_cross_entropy_backward);
+}
 
 /// The operands at a position and the next, one less the other.
 fn difference<B: Builder>(b: &mut B, at: usize) -> Option<B::Value> {
@@ -19,16 +47,14 @@ fn distance<B: Builder>(b: &mut B) -> Option<B::Value> {
     Some(b.size_of(d))
 }
 
-/// (x - t)^2.
-pub fn mse<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn mse<B: Builder>(b: &mut B) -> Option<B::Value> {
     b.result_dtype().is_floating().then_some(())?;
     let d = difference(b, 0)?;
     let y = b.times(d, d);
     b.rounded(y)
 }
 
-/// d^2 / (2 beta) where d = |x - t| < beta, else d - beta / 2.
-pub fn smooth_l1<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn smooth_l1<B: Builder>(b: &mut B) -> Option<B::Value> {
     let d = distance(b)?;
     let beta = b.float("beta", 1.0);
     if beta == 0.0 {
@@ -43,8 +69,7 @@ pub fn smooth_l1<B: Builder>(b: &mut B) -> Option<B::Value> {
     b.rounded(y)
 }
 
-/// d^2 / 2 where d = |x - t| <= delta, else delta (d - delta / 2).
-pub fn huber<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn huber<B: Builder>(b: &mut B) -> Option<B::Value> {
     let d = distance(b)?;
     let delta = b.float("delta", 1.0);
     let near = b.le_n(d, delta);
@@ -56,8 +81,7 @@ pub fn huber<B: Builder>(b: &mut B) -> Option<B::Value> {
     b.rounded(y)
 }
 
-/// log1p(exp(-t x)), each step rounded to the result's dtype: of halves, the exponential overflows as PyTorch's does.
-pub fn soft_margin<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn soft_margin<B: Builder>(b: &mut B) -> Option<B::Value> {
     let (x, t) = (b.lifted_float(0)?, b.lifted(1)?);
     let minus = b.negated(t);
     let product = b.times(minus, x);
@@ -68,8 +92,7 @@ pub fn soft_margin<B: Builder>(b: &mut B) -> Option<B::Value> {
     b.rounded(y)
 }
 
-/// -(t log x + (1 - t) log(1 - x)) with logarithms not below -100, times the weight.
-pub fn binary_cross_entropy<B: Builder>(b: &mut B) -> Option<B::Value> {
+fn binary_cross_entropy<B: Builder>(b: &mut B) -> Option<B::Value> {
     let (x, t) = (b.lifted_float(0)?, b.lifted(1)?);
     let log = b.unary_op(UnaryOp::Log, x);
     let log = b.at_least(log, -100.0);
@@ -86,8 +109,8 @@ pub fn binary_cross_entropy<B: Builder>(b: &mut B) -> Option<B::Value> {
     b.rounded(y)
 }
 
-/// 2 scale (x - t) g.
-pub fn mse_backward<B: Builder>(b: &mut B, scale: Scalar) -> Option<B::Value> {
+fn mse_backward<B: Builder>(b: &mut B) -> Option<B::Value> {
+    let scale = b.share(2.0);
     let g = b.lifted(0)?;
     let d = difference(b, 1)?;
     let y = b.times_n(d, scale.cast(b.dtype_of(d)));
@@ -95,14 +118,14 @@ pub fn mse_backward<B: Builder>(b: &mut B, scale: Scalar) -> Option<B::Value> {
     b.rounded(y)
 }
 
-/// scale g times the sign of d = x - t, and d / beta instead where |d| < beta.
-pub fn smooth_l1_backward<B: Builder>(b: &mut B, scale: Scalar) -> Option<B::Value> {
+fn smooth_l1_backward<B: Builder>(b: &mut B) -> Option<B::Value> {
+    let scale = b.share(1.0);
     let beta = b.number("beta").unwrap_or(1.0.into());
     slope(b, scale, beta, None)
 }
 
-/// scale g times d = x - t where |d| < delta, else times delta with its sign.
-pub fn huber_backward<B: Builder>(b: &mut B, scale: Scalar) -> Option<B::Value> {
+fn huber_backward<B: Builder>(b: &mut B) -> Option<B::Value> {
+    let scale = b.share(1.0);
     let delta = b.number("delta").unwrap_or(1.0.into());
     slope(b, scale, delta, Some(delta))
 }
@@ -140,8 +163,8 @@ fn slope<B: Builder>(
     b.rounded(y)
 }
 
-/// -t scale g z / (1 + z) with z = exp(-t x).
-pub fn soft_margin_backward<B: Builder>(b: &mut B, scale: Scalar) -> Option<B::Value> {
+fn soft_margin_backward<B: Builder>(b: &mut B) -> Option<B::Value> {
+    let scale = b.share(1.0);
     let (g, x) = (b.lifted_float(0)?, b.lifted(1)?);
     let t = b.lifted(2)?;
     let minus = b.negated(t);
@@ -153,8 +176,8 @@ pub fn soft_margin_backward<B: Builder>(b: &mut B, scale: Scalar) -> Option<B::V
     b.rounded(y)
 }
 
-/// scale g (x - t) / max((1 - x) x, 1e-12), times the weight.
-pub fn binary_cross_entropy_backward<B: Builder>(b: &mut B, scale: Scalar) -> Option<B::Value> {
+fn binary_cross_entropy_backward<B: Builder>(b: &mut B) -> Option<B::Value> {
+    let scale = b.share(1.0);
     let (g, x) = (b.lifted_float(0)?, b.lifted(1)?);
     let t = b.lifted(2)?;
     let rest = b.n_minus(1.0, x);

@@ -10,6 +10,8 @@
 //! Both do the same operations in the same order, so an eager result and a compiled one agree as
 //! far as the primitives do.
 //!
+//! Each file is a table of the operators that are its formulas ([`table`]), and the functions.
+//!
 //! | file | formulas |
 //! |---|---|
 //! | `activation` | activation functions |
@@ -26,10 +28,12 @@ pub mod loss;
 mod program;
 #[cfg(feature = "rewrite")]
 mod site;
+pub mod table;
 #[cfg(test)]
 mod tests;
 
 pub use program::{Attribute, Inst, Op, Program, Recorder, Val, record};
+pub use table::{Domain, Eager, Fits, Formula, all, of};
 
 use crate::ir::prims::{BinaryOp, CompareOp, UnaryOp};
 use crate::ir::{DType, Scalar};
@@ -53,6 +57,14 @@ pub trait Builder {
 
     /// The string given as the argument of this name.
     fn text(&self, name: &str) -> Option<&str>;
+
+    /// The number of elements that the call's loss is the mean of; `None` where it is none.
+    fn mean_of(&self) -> Option<f64>;
+
+    /// The part that each element of a loss has in a gradient of `whole`.
+    fn share(&self, whole: f64) -> Scalar {
+        self.mean_of().map_or(whole, |n| whole / n).into()
+    }
 
     /// The dtype of a value.
     fn dtype_of(&self, x: Self::Value) -> DType;

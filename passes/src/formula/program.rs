@@ -94,13 +94,13 @@ pub struct Recorder {
 /// attributes and result dtype. `None` where the formula is not defined for them.
 ///
 /// ```
-/// use straightline_passes::formula::{activation, record};
-/// use straightline_passes::ir::DType;
+/// use straightline_passes::formula::{self, record};
+/// use straightline_passes::ir::{DType, Op};
 /// let program = record(
 ///     DType::F32,
 ///     &[(0, DType::F32)],
 ///     &[("negative_slope", 0.1.into())],
-///     |b| activation::leaky_relu(b).map(|y| [y].into_iter().collect()),
+///     formula::of(Op::leaky_relu).unwrap().record,
 /// )
 /// .unwrap();
 /// assert_eq!(program.outputs.len(), 1);
@@ -163,6 +163,10 @@ impl Builder for Recorder {
             Attribute::Text(t) => Some(t),
             Attribute::Number(_) => None,
         }
+    }
+
+    fn mean_of(&self) -> Option<f64> {
+        self.number("mean_of").map(Scalar::as_f64)
     }
 
     fn dtype_of(&self, x: Val) -> DType {

@@ -5,7 +5,7 @@ use crate::ir::prims::{BinaryOp, Class, CompareOp, UnaryOp};
 use crate::ir::promote::{Operand, result_type};
 use crate::ir::{Arg, TensorMeta};
 use crate::ir::{DType, Scalar};
-use crate::rewrite::Site;
+use crate::rewrite::{Site, is_mean};
 use egg::Id;
 
 impl Site<'_> {
@@ -50,6 +50,11 @@ impl Builder for Site<'_> {
             Arg::Str(s) => Some(s),
             _ => None,
         }
+    }
+
+    fn mean_of(&self) -> Option<f64> {
+        let x = self.tensor(1)?;
+        is_mean(self).then(|| self.meta(x).numel() as f64)
     }
 
     fn dtype_of(&self, x: Id) -> DType {

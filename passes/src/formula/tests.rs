@@ -1,4 +1,5 @@
 use super::*;
+use crate::ir::Op as Known;
 
 fn names(op: &Op) -> String {
     match op {
@@ -12,8 +13,19 @@ fn names(op: &Op) -> String {
     }
 }
 
-fn one(b: Option<Val>) -> Option<smallvec::SmallVec<[Val; 2]>> {
-    b.map(|y| [y].into_iter().collect())
+/// The program of an operator for a call with these operands and attributes.
+fn program(
+    op: Known,
+    dtype: DType,
+    operands: &[(usize, DType)],
+    attributes: &[(&'static str, Attribute)],
+) -> Option<Program> {
+    record(
+        dtype,
+        operands,
+        attributes,
+        of(op).expect("a formula").record,
+    )
 }
 
 #[test]
@@ -21,10 +33,7 @@ fn a_formula_records_its_operations_in_order() {
     let slope: Attribute = 0.5.into();
     let x = [(0, DType::F32)];
     let attributes = [("negative_slope", slope)];
-    let p = record(DType::F32, &x, &attributes, |b| {
-        one(activation::leaky_relu(b))
-    })
-    .unwrap();
+    let p = program(Known::leaky_relu, DType::F32, &x, &attributes).unwrap();
     let text: Vec<String> = p.body.iter().map(|i| names(&i.op)).collect();
     let expect = ["input 0", "0.0", "Gt 0 1", "0.5", "Mul 0 3", "select 2 0 4"];
     assert_eq!(text, expect);
@@ -34,7 +43,7 @@ fn a_formula_records_its_operations_in_order() {
 #[test]
 fn half_types_widen_once_and_round_once() {
     let x = [(0, DType::BF16)];
-    let p = record(DType::BF16, &x, &[], |b| one(activation::mish(b))).unwrap();
+    let p = program(Known::mish, DType::BF16, &x, &[]).unwrap();
     let casts: Vec<DType> = (p.body.iter())
         .filter(|i| matches!(i.op, Op::Cast(_)))
         .map(|i| i.dtype)
@@ -46,17 +55,17 @@ fn half_types_widen_once_and_round_once() {
 #[test]
 fn formulas_say_what_they_are_not_defined_for() {
     let x = [(0, DType::I32)];
-    assert!(record(DType::I32, &x, &[], |b| one(activation::elu(b))).is_none());
+    assert!(program(Known::elu, DType::I32, &x, &[]).is_none());
     // a missing operand
-    assert!(record(DType::F32, &[], &[], |b| one(activation::elu(b))).is_none());
-    assert!(record(DType::I32, &x, &[], |b| one(clamp::relu6(b))).is_some());
+    assert!(program(Known::elu, DType::F32, &[], &[]).is_none());
+    assert!(program(Known::relu6, DType::I32, &x, &[]).is_some());
 }
 
 #[test]
 fn numbers_take_the_dtype_of_the_value_beside_them() {
     let x = [(0, DType::I8)];
     let attributes = [("min_val", (-1.5).into()), ("max_val", 300.into())];
-    let p = record(DType::I8, &x, &attributes, |b| one(clamp::hardtanh(b))).unwrap();
+    let p = program(Known::hardtanh, DType::I8, &x, &attributes).unwrap();
     let constants: Vec<Scalar> = (p.body.iter())
         .filter_map(|i| match i.op {
             Op::Const(c) => Some(c),

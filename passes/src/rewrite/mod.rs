@@ -55,6 +55,7 @@ mod site;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use decompose::{is_mean, reduced};
 pub use options::RewriteOptions;
 pub use registry::{all_rules, rules_for};
 pub use report::{RewriteReport, StopReason};

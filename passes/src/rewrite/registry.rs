@@ -6,10 +6,11 @@ use crate::ir::Op;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-/// Every rule, in the order of the tables.
+/// Every rule: those of formulas, then the tables in their order.
 pub fn all_rules() -> impl Iterator<Item = &'static Rule> {
     let tables = [decompose::TABLES, simplify::TABLES, &[fast_math::RULES]];
-    tables.into_iter().flatten().copied().flatten()
+    let tables = tables.into_iter().flatten().copied().flatten();
+    crate::formula::all().map(|f| &f.rule).chain(tables)
 }
 
 /// The rules that look at an operator.

@@ -80,6 +80,6 @@ macro_rules! rules {
 pub(super) use rules;
 
 /// The two results of a formula.
-pub(super) fn pair(results: Option<[Id; 2]>) -> Option<Replacements> {
+pub(crate) fn pair(results: Option<[Id; 2]>) -> Option<Replacements> {
     Some(results?.into_iter().map(Some).collect())
 }

@@ -6,8 +6,9 @@ use super::unary::unary;
 use crate::error::{Error, Result};
 use crate::ops::common::{check_can_cast, check_fits, promote, promote_scalar, restrided};
 use crate::ops::copy;
+use crate::ops::formula::{Call, numbers};
 use crate::tensor::{Tensor, access};
-use straightline_catalog::{DType, Dims, Scalar, layout};
+use straightline_catalog::{DType, Dims, Op, Scalar, layout};
 use straightline_passes::schedule::loops::{BinaryOp, UnaryOp};
 
 fn check_pow(dtype: DType, negative_exponent: bool) -> Result<DType> {
@@ -127,34 +128,54 @@ pub(crate) fn square(x: &Tensor) -> Result<Tensor> {
     crate::ops::aten::pow_tensor_scalar(x, Scalar::Int(2))
 }
 
-pub(crate) fn addcmul(x: &Tensor, a: &Tensor, b: &Tensor, value: Scalar) -> Result<Tensor> {
-    let dtype = promote(&[x, a, b])?;
-    if !dtype.is_complex() {
-        check_fits(value, dtype.opmath())?;
-        return crate::ops::formula_arithmetic::addcmul(x, a, b, value);
-    }
-    let _given = access::read(&[x, a, b])?;
-    let product = binary(
-        BinaryOp::Mul,
-        &scaled(a, value.cast(dtype), dtype)?,
-        b,
-        dtype,
-    )?;
-    binary(BinaryOp::Add, x, &product, dtype)
+/// `addcmul` and `addcdiv`; complex numbers are multiplied and added by the kernels for those.
+macro_rules! with_product {
+    ($($name:ident $inplace:ident $op:ident $dtype:ident;)*) => {$(
+        pub(crate) fn $name(x: &Tensor, a: &Tensor, b: &Tensor, value: Scalar) -> Result<Tensor> {
+            let dtype = $dtype(stringify!($name), &[x, a, b])?;
+            if !dtype.is_complex() {
+                check_fits(value, dtype.opmath())?;
+                let (operands, value) = ([(0, x), (1, a), (2, b)], [("value", value.into())]);
+                return Call::with_dtype(Op::$name, &operands, &value, dtype).run();
+            }
+            let _given = access::read(&[x, a, b])?;
+            let a = scaled(a, value.cast(dtype), dtype)?;
+            let product = binary(BinaryOp::$op, &a, b, dtype)?;
+            binary(BinaryOp::Add, x, &product, dtype)
+        }
+        pub(crate) fn $inplace(x: &Tensor, a: &Tensor, b: &Tensor, value: Scalar) -> Result<Tensor> {
+            let dtype = $dtype(stringify!($inplace), &[x, a, b])?;
+            if dtype.is_complex() {
+                check_can_cast(dtype, x.dtype())?;
+                let _whole = access::in_place(x, &[a, b])?;
+                return copy::copy_(x, &$name(x, a, b, value)?, false);
+            }
+            check_fits(value, dtype.opmath())?;
+            let (operands, value) = ([(0, x), (1, a), (2, b)], [("value", value.into())]);
+            Call::with_dtype(Op::$name, &operands, &value, dtype).run_inplace()
+        }
+    )*};
 }
 
-pub(crate) fn addcdiv(x: &Tensor, a: &Tensor, b: &Tensor, value: Scalar) -> Result<Tensor> {
-    let dtype = promote(&[x, a, b])?;
-    if !dtype.is_complex() {
-        check_fits(value, dtype.opmath())?;
-        return crate::ops::formula_arithmetic::addcdiv(x, a, b, value);
+with_product! {
+    addcmul addcmul_ Mul numbers_or_complex;
+    addcdiv addcdiv_ Div quotient;
+}
+
+fn numbers_or_complex(name: &str, tensors: &[&Tensor]) -> Result<DType> {
+    match promote(tensors)? {
+        dtype if dtype.is_complex() => Ok(dtype),
+        _ => numbers(name, tensors),
     }
-    let _given = access::read(&[x, a, b])?;
-    let quotient = binary(
-        BinaryOp::Div,
-        &scaled(a, value.cast(dtype), dtype)?,
-        b,
-        dtype,
-    )?;
-    binary(BinaryOp::Add, x, &quotient, dtype)
+}
+
+fn quotient(name: &str, tensors: &[&Tensor]) -> Result<DType> {
+    let dtype = promote(tensors)?;
+    if !dtype.is_floating() && !dtype.is_complex() {
+        return Err(Error::dtype(format!(
+            "Integer division with {name} is no longer supported, and in a future release {name} will \
+             perform a true division of tensor1 and tensor2"
+        )));
+    }
+    Ok(dtype)
 }

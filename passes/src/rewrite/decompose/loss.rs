@@ -1,34 +1,12 @@
-//! Losses: their elements by formulas, and their reduction.
+//! The reduction of losses, whose elements are formulas, and the negative log likelihood.
 
-use crate::formula::loss as f;
+use crate::ir::DType;
 use crate::ir::Op;
-use crate::ir::{DType, Scalar};
 use crate::rewrite::rule::{Replacements, rules};
 use crate::rewrite::site::Site;
 use egg::Id;
 
 rules! { Decompose:
-    "mse_loss", "the squared error is (x - t)^2, reduced",
-        [Op::mse_loss] => One(|s| { let y = f::mse(s); reduce(s, y) });
-    "smooth_l1_loss", "smooth L1 is d^2 / (2 beta) where d = |x - t| < beta, else d - beta / 2, reduced",
-        [Op::smooth_l1_loss] => One(|s| { let y = f::smooth_l1(s); reduce(s, y) });
-    "huber_loss", "Huber is d^2 / 2 where d = |x - t| <= delta, else delta (d - delta / 2), reduced",
-        [Op::huber_loss] => One(|s| { let y = f::huber(s); reduce(s, y) });
-    "soft_margin_loss", "the soft margin loss is log1p(exp(-t x)), reduced",
-        [Op::soft_margin_loss] => One(|s| { let y = f::soft_margin(s); reduce(s, y) });
-    "binary_cross_entropy", "binary cross entropy is -(t log x + (1 - t) log(1 - x)) with bounded logarithms, weighted and reduced",
-        [Op::binary_cross_entropy] => One(|s| { let y = f::binary_cross_entropy(s); reduce(s, y) });
-    "mse_loss_backward", "the squared error's derivative is 2 (x - t)",
-        [Op::mse_loss_backward] => One(|s| { let n = share(s, 2.0)?; f::mse_backward(s, n) });
-    "smooth_l1_loss_backward", "smooth L1's derivative is (x - t) / beta, between -1 and 1",
-        [Op::smooth_l1_loss_backward] => One(|s| { let n = share(s, 1.0)?; f::smooth_l1_backward(s, n) });
-    "huber_loss_backward", "Huber's derivative is x - t, between -delta and delta",
-        [Op::huber_loss_backward] => One(|s| { let n = share(s, 1.0)?; f::huber_backward(s, n) });
-    "soft_margin_loss_backward", "the soft margin loss's derivative is -t sigmoid(-t x)",
-        [Op::soft_margin_loss_backward] => One(|s| { let n = share(s, 1.0)?; f::soft_margin_backward(s, n) });
-    "binary_cross_entropy_backward", "binary cross entropy's derivative is (x - t) / ((1 - x) x), weighted",
-        [Op::binary_cross_entropy_backward]
-            => One(|s| { let n = share(s, 1.0)?; f::binary_cross_entropy_backward(s, n) });
     "nll_loss", "the negative log likelihood of [rows, classes] gathers each row's target, ignored rows count nothing",
         [Op::nll_loss_forward] => Many(nll_loss);
 }
@@ -37,9 +15,13 @@ rules! { Decompose:
 const NONE: i64 = 0;
 const MEAN: i64 = 1;
 
-/// Applies the `reduction` argument to elementwise losses.
-fn reduce(s: &mut Site<'_>, loss: Option<Id>) -> Option<Id> {
-    let loss = loss?;
+/// Whether the call's loss is a mean.
+pub(crate) fn is_mean(s: &Site<'_>) -> bool {
+    s.int("reduction").unwrap_or(MEAN) == MEAN
+}
+
+/// Applies the `reduction` argument to the elements of a loss.
+pub(crate) fn reduced(s: &mut Site<'_>, loss: Id) -> Option<Id> {
     let reduction = s.int("reduction").unwrap_or(MEAN);
     if reduction == NONE {
         return Some(loss);
@@ -54,15 +36,6 @@ fn reduce(s: &mut Site<'_>, loss: Option<Id>) -> Option<Id> {
     }
     let dtype = s.out().dtype;
     Some(s.convert(y, dtype))
-}
-
-/// What the gradient of a loss is multiplied by: 1 / n for a mean over the n elements of its operands.
-fn share(s: &Site<'_>, whole: f64) -> Option<Scalar> {
-    if s.int("reduction").unwrap_or(MEAN) != MEAN {
-        return Some(whole.into());
-    }
-    let n = s.meta(s.tensor(1)?).numel();
-    Some((whole / n as f64).into())
 }
 
 fn nll_loss(s: &mut Site<'_>) -> Option<Replacements> {

@@ -4,18 +4,19 @@
 //! Composites on half types compute in `f32` and round once, at the end, as PyTorch's kernels do
 //! (`opmath`): a rule lifts its operands first and converts its result last.
 //!
-//! Pointwise operators are taken apart by their [formulas](crate::formula), which eager kernels
-//! execute too.
+//! Pointwise operators are not here: their rules come from the table of
+//! [formulas](crate::formula::table), which eager kernels execute too.
 
 mod activation;
-mod arithmetic;
-mod clamp;
 mod loss;
+mod masks;
 mod matmul;
 mod normalization;
 mod shape;
 mod softmax;
 mod statistics;
+
+pub(crate) use loss::{is_mean, reduced};
 
 use super::rule::Rule;
 
@@ -25,8 +26,7 @@ pub(super) const TABLES: &[&[Rule]] = &[
     softmax::RULES,
     normalization::RULES,
     statistics::RULES,
-    arithmetic::RULES,
-    clamp::RULES,
+    masks::RULES,
     activation::RULES,
     loss::RULES,
     shape::RULES,

@@ -1,9 +1,6 @@
-use super::{In, KernelError, Out, Strided, formula};
-use straightline_passes::formula::{
-    Attribute, Program, Recorder, Val, activation, backward, record,
-};
-use straightline_passes::formula::{Builder, arithmetic};
-use straightline_passes::ir::DType;
+use super::{In, KernelError, Out, Strided};
+use straightline_passes::formula::{self, Attribute, Builder, Program, record};
+use straightline_passes::ir::{DType, Op};
 
 /// # Safety
 ///
@@ -23,7 +20,7 @@ unsafe fn run(
             false => (outs, inputs.map(|i| In::upon(*i)).collect()),
         }
     };
-    formula(program, &outs, &inputs)
+    super::formula(program, &outs, &inputs)
 }
 
 fn strided<'a, T>(
@@ -41,21 +38,19 @@ fn strided<'a, T>(
 }
 
 fn program(
+    op: Op,
     dtype: DType,
     inputs: usize,
     attributes: &[(&'static str, Attribute)],
-    f: impl FnOnce(&mut Recorder) -> Option<Val>,
 ) -> Program {
     let operands: Vec<(usize, DType)> = (0..inputs).map(|i| (i, dtype)).collect();
-    record(dtype, &operands, attributes, |b| {
-        f(b).map(|y| [y].into_iter().collect())
-    })
-    .unwrap()
+    let formula = formula::of(op).expect("a formula");
+    record(dtype, &operands, attributes, formula.record).expect("defined for these operands")
 }
 
 #[test]
 fn rows_longer_than_tiles_and_odd_ends() {
-    let p = program(DType::F32, 1, &[], activation::hardswish);
+    let p = program(Op::hardswish, DType::F32, 1, &[]);
     for n in [1usize, 63, 1024, 1025, 70_001] {
         let mut x: Vec<f32> = (0..n).map(|i| (i % 97) as f32 * 0.1 - 5.0).collect();
         let mut y = vec![0f32; n];
@@ -74,9 +69,7 @@ fn rows_longer_than_tiles_and_odd_ends() {
 #[test]
 fn strides_broadcasts_and_in_place() {
     // the result over the memory of its first operand, which is transposed; a row and a number beside it
-    let p = program(DType::F64, 3, &[("value", 2.0.into())], |b| {
-        arithmetic::addcmul(b)
-    });
+    let p = program(Op::addcmul, DType::F64, 3, &[("value", 2.0.into())]);
     let mut x: Vec<f64> = (0..12).map(f64::from).collect();
     let (mut row, mut one) = (vec![1.0f64, 2.0, 3.0], vec![10.0f64]);
     let sizes = [4, 3];
@@ -94,7 +87,7 @@ fn strides_broadcasts_and_in_place() {
 
 #[test]
 fn half_types_compute_widened() {
-    let p = program(DType::BF16, 2, &[], backward::silu);
+    let p = program(Op::silu_backward, DType::BF16, 2, &[]);
     let value = |i: usize| ::half::bf16::from_f32(i as f32 * 0.01 - 3.0);
     let n = 700;
     let mut g: Vec<::half::bf16> = (0..n).map(|_| ::half::bf16::from_f32(0.5)).collect();
@@ -123,7 +116,7 @@ fn half_types_compute_widened() {
 fn two_results_and_shared_parts() {
     let operands = [(0, DType::F32)];
     let p = record(DType::F32, &operands, &[], |b| {
-        activation::log_sigmoid_forward(b).map(|y| y.into_iter().collect())
+        formula::activation::log_sigmoid_forward(b).map(|y| y.into_iter().collect())
     })
     .unwrap();
     let mut x = [-30.0f32, -1.0, 0.0, 1.0, 30.0];
@@ -146,11 +139,12 @@ fn two_results_and_shared_parts() {
 #[test]
 fn operations_in_a_half_type_round_each_time() {
     // 1 + 2^-11 is lost in f16, so (x + 2^-11) - x is 0
-    let p = program(DType::F16, 1, &[], |b| {
+    let p = record(DType::F16, &[(0, DType::F16)], &[], |b| {
         let x = b.operand(0)?;
         let more = b.plus_n(x, 1.0 / 2048.0);
-        Some(b.minus(more, x))
-    });
+        Some([b.minus(more, x)].into_iter().collect())
+    })
+    .unwrap();
     let mut x = [::half::f16::ONE; 3];
     let mut y = [::half::f16::ONE; 3];
     // SAFETY: three elements each.
@@ -163,7 +157,7 @@ fn operations_in_a_half_type_round_each_time() {
 
 #[test]
 fn integer_division_by_zero_is_an_error() {
-    let p = program(DType::I32, 2, &[], arithmetic::floor_divide);
+    let p = program(Op::floor_divide, DType::I32, 2, &[]);
     let (mut x, mut y, mut z) = ([-7i32, 7], [2i32, 0], [0i32; 2]);
     // SAFETY: two elements each.
     unsafe {
