@@ -2,7 +2,8 @@
 //!
 //! Each calls the typed wrapper of [`crate::ops::aten`] that its documentation names, which goes
 //! through the dispatcher. Methods ending in `_` write in place and return a handle to the same
-//! tensor.
+//! tensor. What calls one operator is generated from that operator's entry in `catalog/ops/`; what
+//! does more is written here.
 //!
 //! **One rule for what PyTorch has defaults for.** The bare name takes what a call in PyTorch has to give, and has its
 //! defaults for the rest: `topk(k)`, `flatten()`, `tril()`, `var()`, `logsumexp(dim)`. The same name with a suffix takes
