@@ -59,6 +59,10 @@ impl<'a> Call<'a> {
                 None => params.push(Param::parse(item)?),
             }
         }
+        let numbers = params.iter().filter(|p| p.number.is_some()).count();
+        if numbers > 1 || (numbers == 1 && first) {
+            return Err("one `or`, and no `.0` beside it: write the method by hand".into());
+        }
         Ok(Call {
             name,
             twin,

@@ -151,6 +151,11 @@ fn lines_that_do_not_fit_the_schema_are_refused() {
             "`aten::sub.Tensor` takes no number there",
         ),
         (
+            "aten::where.self",
+            "where_cond(self as a or number, other as b or number)",
+            "write the method by hand",
+        ),
+        (
             "aten::max.dim",
             "max_dim[_](dim)",
             "no entry declares `max_.dim`",
