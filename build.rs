@@ -1,12 +1,17 @@
 //! Makes the module `ops::aten` of the catalogue's entries: a typed, documented wrapper for each operator, and the table that
-//! registers them all.
+//! registers them all; and the methods of `Tensor` that entries ask for.
 
+#[path = "build/docs.rs"]
+mod docs;
 #[path = "build/kernels.rs"]
 mod kernels;
+#[path = "build/methods.rs"]
+mod methods;
 #[path = "build/op.rs"]
 mod op;
 
 use kernels::{kernel_path, kernels};
+use methods::Methods;
 use op::{Declared, Table, reads_in_steps};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -27,19 +32,32 @@ fn main() -> ExitCode {
 fn generate() -> Result<(), String> {
     let mut wrappers = String::new();
     let mut table = Table::default();
+    let mut declared = Vec::new();
     for entry in ENTRIES {
         let written = match entry.declares {
             true => Declared::new(entry).map(|op| {
                 op.wrapper(&mut wrappers);
                 op.row(&mut table);
+                declared.push(op);
             }),
             false => kernels_only(entry, &mut table),
         };
-        written.map_err(|e| format!("{}:{}: {e}", entry.file, entry.line))?;
+        written.map_err(|e| at(entry, &e))?;
     }
-    let out = format!("{wrappers}\n{}", table.finish());
+    let mut methods = Methods::new(&declared);
+    for op in &declared {
+        methods.add(op).map_err(|e| at(op.entry, &e))?;
+    }
     let dir = std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?;
-    std::fs::write(PathBuf::from(dir).join("aten.rs"), out).map_err(|e| e.to_string())
+    let write = |name, text| {
+        std::fs::write(PathBuf::from(&dir).join(name), text).map_err(|e| e.to_string())
+    };
+    write("aten.rs", format!("{wrappers}\n{}", table.finish()))?;
+    write("methods.rs", methods.finish())
+}
+
+fn at(entry: &Entry, e: &str) -> String {
+    format!("{}:{}: {e}", entry.file, entry.line)
 }
 
 /// Registers the kernels of an entry that has the name of an operator and not its schema.

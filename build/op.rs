@@ -1,5 +1,6 @@
 //! What is written for an operator: its wrapper, its registration, its types.
 
+use crate::docs::comment;
 use crate::kernels::{autograd_keys, kernel_path, kernels};
 use std::fmt::Write as _;
 use straightline_catalog::Op;
@@ -306,16 +307,12 @@ impl<'a> Declared<'a> {
         let (handle, typed) = (self.handle(), self.typed());
         let (signature, values, given) = (self.signature(), self.values(), self.given());
         let name = &schema.name;
-        let tags = match self.entry.op.info().tags {
-            [] => String::new(),
-            tags => format!("\n///\n/// Tags: {}.", tags.join(", ")),
-        };
-        let doc = (self.entry.doc).map_or(String::new(), |d| format!("{d}\n///\n/// "));
+        let docs = comment(&self.docs());
         // writing to a String cannot fail
         let _ = write!(
             out,
             "static {handle}: {typed} = TypedOp::new({full:?}, {overload:?});\n\
-             /// {doc}`{schema}`{tags}\n\
+             {docs}\
              #[track_caller]\n\
              #[inline]\n\
              #[allow(clippy::too_many_arguments)]\n\

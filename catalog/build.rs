@@ -285,9 +285,21 @@ fn rows(
             .flat_map(|(keys, kernel)| keys.split(',').map(|k| (k.trim(), kernel.as_str())))
             .collect();
         let rules = entry.out_rules().map_err(at)?;
+        let methods = entry.methods().map_err(at)?;
+        if !entry.declares() && !methods.is_empty() {
+            return Err(at("methods belong to the entry with the schema".into()));
+        }
+        let methods: Vec<String> = (methods.iter())
+            .map(|m| {
+                format!(
+                    "Method {{ call: {:?}, doc: {:?}, example: {:?}, doc_aliases: &{:?} }}",
+                    m.method, m.doc, m.example, m.doc_aliases,
+                )
+            })
+            .collect();
         let _ = writeln!(
             out,
-            "    Entry {{ op: {}, file: {file:?}, line: {line}, declares: {}, on_parts: &{:?}, doc: {:?}, kernels: &{kernels:?}, \
+            "    Entry {{ op: {}, file: {file:?}, line: {line}, declares: {}, on_parts: &{:?}, doc: {:?}, methods: &[{}], kernels: &{kernels:?}, \
              structured: &[{}], variant_of: {variant_of}, variant_at: &{keys:?}, results: Results::{:?}, \
              out: OutRules {{ dtype: OutDtype::{:?}, strides: OutStrides::{:?}, overlap: OutOverlap::{:?}, \
              checked: OutChecked::{:?} }} }},",
@@ -295,6 +307,7 @@ fn rows(
             entry.declares(),
             entry.on_parts,
             entry.doc,
+            methods.join(", "),
             structured.join(", "),
             entry.results().map_err(at)?,
             rules.dtype,

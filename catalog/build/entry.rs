@@ -43,9 +43,26 @@ pub(crate) struct Entry {
     #[serde(default)]
     pub(crate) tags: Vec<String>,
     pub(crate) doc: Option<String>,
+    method: Option<String>,
+    example: Option<String>,
+    #[serde(default)]
+    doc_aliases: Vec<String>,
+    #[serde(default)]
+    methods: Vec<Method>,
     /// Of an `out` that another entry asks for: the form in place, if there is one, is made of it as well.
     #[serde(skip)]
     serves_in_place: bool,
+}
+
+/// A method of tensors that calls the operator.
+#[derive(Deserialize, Clone)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Method {
+    pub(crate) method: String,
+    pub(crate) doc: Option<String>,
+    pub(crate) example: Option<String>,
+    #[serde(default)]
+    pub(crate) doc_aliases: Vec<String>,
 }
 
 /// An entry and where it stands.
@@ -128,6 +145,23 @@ impl Entry {
         Ok(Some(format!(
             "Modes {{ autocast: &[{autocast}], math_bits: &[{bits}] }}"
         )))
+    }
+
+    /// The methods, the one of the entry's own fields first.
+    pub(crate) fn methods(&self) -> Result<Vec<Method>, String> {
+        let own = match &self.method {
+            Some(method) => Some(Method {
+                method: method.clone(),
+                doc: self.doc.clone(),
+                example: self.example.clone(),
+                doc_aliases: self.doc_aliases.clone(),
+            }),
+            None if self.example.is_some() || !self.doc_aliases.is_empty() => {
+                return Err("`example` and `doc_aliases` belong to a `method`".into());
+            }
+            None => None,
+        };
+        Ok(own.into_iter().chain(self.methods.clone()).collect())
     }
 
     pub(crate) fn kind(&self) -> Result<Kind, String> {

@@ -18,6 +18,8 @@ pub struct Entry {
     pub on_parts: &'static [&'static str],
     /// What the documentation says beside the schema.
     pub doc: Option<&'static str>,
+    /// The methods of tensors that call the operator.
+    pub methods: &'static [Method],
     /// Dispatch keys and the kernels there.
     pub kernels: &'static [(&'static str, &'static str)],
     /// Of an `out` variant: the functional variant that its kernels are made of, and the in-place one where there is one.
@@ -30,6 +32,19 @@ pub struct Entry {
     pub results: Results,
     /// What an `out` may be.
     pub out: OutRules,
+}
+
+/// A method of tensors that calls an operator.
+#[derive(Clone, Copy, Debug)]
+pub struct Method {
+    /// Its name and arguments, as `ops/README.md` describes.
+    pub call: &'static str,
+    /// What it does. A method in place without one is explained by the method that is not.
+    pub doc: Option<&'static str>,
+    /// Code that shows it, and is a test.
+    pub example: Option<&'static str>,
+    /// Other names that people look for.
+    pub doc_aliases: &'static [&'static str],
 }
 
 include!(concat!(env!("OUT_DIR"), "/entries.rs"));

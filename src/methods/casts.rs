@@ -4,7 +4,7 @@ use super::TensorOptions;
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_catalog::{DType, Device};
+use straightline_catalog::DType;
 
 macro_rules! casts {
     ($($(#[$doc:meta])* $name:ident $dtype:ident $variant:literal;)*) => {
@@ -38,7 +38,8 @@ casts! {
 
 impl Tensor {
     /// In another dtype, on another device, or both; the tensor itself where nothing changes. Takes what
-    /// [`Tensor::with`] takes: a [`DType`], a [`Device`], a pair of them, a tensor whose dtype and device are meant.
+    /// [`Tensor::with`] takes: a [`DType`], a [`Device`](crate::Device), a pair of them, a tensor whose
+    /// dtype and device are meant.
     /// See [`aten::to_dtype_layout`].
     ///
     /// ```
@@ -62,35 +63,5 @@ impl Tensor {
         }
         let (dtype, device) = (options.dtype, options.device);
         aten::to_dtype_layout(self, dtype, None, device, None, false, false, None)
-    }
-
-    /// Converted elements; the tensor itself where nothing changes. See [`aten::to_dtype`].
-    ///
-    /// ```
-    /// use straightline::{DType, tensor};
-    /// assert_eq!(tensor([1, 2])?.to_dtype(DType::F32)?.to_vec::<f32>()?, [1.0, 2.0]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[doc(alias = "type")]
-    #[doc(alias = "to_kind")]
-    #[doc(alias = "cast")]
-    #[track_caller]
-    pub fn to_dtype(&self, dtype: DType) -> Result<Tensor> {
-        aten::to_dtype(self, dtype, false, false, None)
-    }
-
-    /// On another device; the tensor itself where it is there already. See
-    /// [`aten::to_dtype_layout`].
-    ///
-    /// ```
-    /// use straightline::{Device, tensor};
-    /// assert_eq!(tensor([1, 2])?.to_device(Device::META)?.sizes(), [2]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[doc(alias = "cuda")]
-    #[doc(alias = "cpu")]
-    #[track_caller]
-    pub fn to_device(&self, device: Device) -> Result<Tensor> {
-        aten::to_dtype_layout(self, None, None, Some(device), None, false, false, None)
     }
 }

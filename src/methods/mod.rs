@@ -2,7 +2,8 @@
 //!
 //! Each calls the typed wrapper of [`crate::ops::aten`] that its documentation names, which goes
 //! through the dispatcher. Methods ending in `_` write in place and return a handle to the same
-//! tensor.
+//! tensor. What calls one operator is generated from that operator's entry in `catalog/ops/`; what
+//! does more is written here.
 //!
 //! **One rule for what PyTorch has defaults for.** The bare name takes what a call in PyTorch has to give, and has its
 //! defaults for the rest: `topk(k)`, `flatten()`, `tril()`, `var()`, `logsumexp(dim)`. The same name with a suffix takes
@@ -25,45 +26,26 @@
 //! dimensions are [`Ints`](crate::Ints), where one number may stand for all dimensions of a kernel; an operand that may
 //! be a number is [`Other`](crate::Other).
 
-mod activation;
-mod arrange;
-mod binary;
 mod casts;
+mod compare;
 mod convolution;
 pub(crate) mod display;
 pub(crate) mod display_layouts;
-mod factor;
 pub(crate) mod functions;
+mod generated;
 pub(crate) mod index;
-mod indexing;
-mod inplace;
-mod layout;
-mod linalg;
 mod losses;
-mod make;
-mod math_bits;
-mod nested;
-mod neural;
 pub(crate) mod operators;
 mod options;
 mod pooling;
-mod product;
 mod quantiles;
-mod quantized;
 mod read;
-mod reduce;
 mod resample;
-mod rounding;
 mod safetensors;
-mod scatter;
-mod search;
 mod select;
 mod shape;
-mod sort;
 mod sparse;
-mod special;
 mod statistics;
-mod unary;
 
 pub use convolution::ConvOptions;
 pub use index::{Bounds, Ellipsis, Index, Indices, NewAxis, step};

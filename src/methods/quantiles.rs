@@ -1,11 +1,10 @@
 //! Quantiles, covariances, distances, and statistics that come in pairs.
 
 use crate::error::{Error, Result};
-use crate::ops::aten;
 use crate::tensor::literal;
-use crate::tensor::{Int, Ints, Literal, Tensor};
+use crate::tensor::{Int, Literal, Tensor};
 use std::panic::Location;
-use straightline_catalog::{DType, Scalar};
+use straightline_catalog::DType;
 
 /// The positions, among the sorted elements along a dimension, between which parts of them lie, and how far.
 fn ranks(parts: &[f64], of: &Tensor, dim: i64) -> Result<(Tensor, Tensor, Tensor)> {
@@ -186,126 +185,5 @@ impl Tensor {
         c.div(&deviations.unsqueeze(1)?)?
             .div(&deviations)?
             .clamp(-1, 1)
-    }
-
-    /// The length of the difference. See [`aten::dist`].
-    ///
-    /// ```
-    /// use straightline::tensor;
-    /// assert_eq!(tensor([3.0, 0.0])?.dist(&tensor([0.0, 4.0])?)?.item::<f32>()?, 5.0);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn dist(&self, other: impl AsRef<Tensor>) -> Result<Tensor> {
-        self.dist_with(other.as_ref(), 2)
-    }
-
-    /// [`Tensor::dist`] of order `p`.
-    ///
-    /// ```
-    /// use straightline::tensor;
-    /// assert_eq!(tensor([3.0, 0.0])?.dist_with(&tensor([0.0, 4.0])?, 2)?.item::<f32>()?, 5.0);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn dist_with(&self, other: impl AsRef<Tensor>, p: impl Into<Scalar>) -> Result<Tensor> {
-        aten::dist(self, other.as_ref(), p.into())
-    }
-
-    /// The parts along a dimension, each scaled down where its norm of order `p` is greater than `max`. See
-    /// [`aten::renorm`].
-    ///
-    /// ```
-    /// use straightline::tensor;
-    /// let x = tensor([[3.0, 4.0], [0.3, 0.4]])?;
-    /// straightline::assert_close(&x.renorm(2, 0, 1)?, &tensor([[0.6, 0.8], [0.3, 0.4]])?)?;
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn renorm(
-        &self,
-        p: impl Into<Scalar>,
-        dim: impl Int,
-        max: impl Into<Scalar>,
-    ) -> Result<Tensor> {
-        aten::renorm(self, p.into(), dim.to_i64(), max.into())
-    }
-
-    /// The standard deviation of all elements, [`Tensor::std`], and their mean. See [`aten::std_mean_correction`].
-    ///
-    /// ```
-    /// use straightline::tensor;
-    /// let (std, mean) = tensor([1.0, 2.0, 3.0])?.std_mean()?;
-    /// assert_eq!((std.item::<f32>()?, mean.item::<f32>()?), (1.0, 2.0));
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn std_mean(&self) -> Result<(Tensor, Tensor)> {
-        aten::std_mean_correction(self, None, None, false)
-    }
-
-    /// [`Tensor::std_mean`] over dimensions, with `n - correction` in the denominator.
-    ///
-    /// ```
-    /// use straightline::tensor;
-    /// let (std, mean) = tensor([1.0, 3.0])?.std_mean_with(0, 0, false)?;
-    /// assert_eq!((std.item::<f32>()?, mean.item::<f32>()?), (1.0, 2.0));
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn std_mean_with(
-        &self,
-        dims: impl Ints,
-        correction: impl Into<Scalar>,
-        keepdim: bool,
-    ) -> Result<(Tensor, Tensor)> {
-        aten::std_mean_correction(self, Some(&dims.ints()), Some(correction.into()), keepdim)
-    }
-
-    /// The variance of all elements, [`Tensor::var`], and their mean. See [`aten::var_mean_correction`].
-    ///
-    /// ```
-    /// use straightline::tensor;
-    /// let (var, mean) = tensor([1.0, 2.0, 3.0])?.var_mean()?;
-    /// assert_eq!((var.item::<f32>()?, mean.item::<f32>()?), (1.0, 2.0));
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn var_mean(&self) -> Result<(Tensor, Tensor)> {
-        aten::var_mean_correction(self, None, None, false)
-    }
-
-    /// [`Tensor::var_mean`] over dimensions, with `n - correction` in the denominator.
-    ///
-    /// ```
-    /// use straightline::tensor;
-    /// let (var, mean) = tensor([1.0, 5.0])?.var_mean_with(0, 0, false)?;
-    /// assert_eq!((var.item::<f32>()?, mean.item::<f32>()?), (4.0, 3.0));
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn var_mean_with(
-        &self,
-        dims: impl Ints,
-        correction: impl Into<Scalar>,
-        keepdim: bool,
-    ) -> Result<(Tensor, Tensor)> {
-        aten::var_mean_correction(self, Some(&dims.ints()), Some(correction.into()), keepdim)
-    }
-
-    /// The distinct elements, sorted, for each element the position of its own among them, and how often each occurs.
-    /// See [`aten::_unique2`].
-    ///
-    /// ```
-    /// use straightline::tensor;
-    /// let (values, at, counts) = tensor([3, 1, 3])?.unique_counts()?;
-    /// assert_eq!(values.to_vec::<i64>()?, [1, 3]);
-    /// assert_eq!(at.to_vec::<i64>()?, [1, 0, 1]);
-    /// assert_eq!(counts.to_vec::<i64>()?, [1, 2]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn unique_counts(&self) -> Result<(Tensor, Tensor, Tensor)> {
-        aten::_unique2(self, true, true, true)
     }
 }

@@ -147,4 +147,31 @@ impl Tensor {
             )),
         }
     }
+
+    /// `[batch, channels, height, width]` in another size, by the nearest elements. See
+    /// [`aten::upsample_nearest2d_vec`].
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let x = Tensor::from_slice(&[1f32, 2.0], &[1, 1, 1, 2])?;
+    /// assert_eq!(x.upsample_nearest2d([1, 4])?.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn upsample_nearest2d(&self, size: impl Ints) -> Result<Tensor> {
+        aten::upsample_nearest2d_vec(self, Some(&each(&size.ints(), 2)), None)
+    }
+
+    /// `[batch, channels, height, width]` in another size, interpolated. See [`aten::upsample_bilinear2d_vec`].
+    ///
+    /// ```
+    /// use straightline::Tensor;
+    /// let x = Tensor::from_slice(&[1f32, 3.0], &[1, 1, 1, 2])?;
+    /// assert_eq!(x.upsample_bilinear2d([1, 3], true)?.to_vec::<f32>()?, [1.0, 2.0, 3.0]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn upsample_bilinear2d(&self, size: impl Ints, align_corners: bool) -> Result<Tensor> {
+        aten::upsample_bilinear2d_vec(self, Some(&each(&size.ints(), 2)), align_corners, None)
+    }
 }

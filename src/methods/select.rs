@@ -3,7 +3,6 @@
 use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::{Other, Tensor};
-use straightline_catalog::Scalar;
 
 impl Tensor {
     /// `a` where this tensor of `bool` is true and `b` elsewhere, broadcasting; either may be a number. See
@@ -27,41 +26,6 @@ impl Tensor {
         match (a.into(), b.into()) {
             (Other::Tensor(a), Other::Tensor(b)) => aten::where_self(self, a, b),
             (a, b) => aten::where_self(self, &a.into_tensor()?, &b.into_tensor()?),
-        }
-    }
-
-    /// `value`, a number or a 0-dim tensor, where the mask is true. See [`aten::masked_fill_scalar`] and
-    /// [`aten::masked_fill_tensor`].
-    ///
-    /// ```
-    /// use straightline::tensor;
-    /// let x = tensor([1.0, 2.0])?;
-    /// assert_eq!(x.masked_fill(&x.lt(1.5)?, 0.0)?.to_vec::<f32>()?, [0.0, 2.0]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[doc(alias = "mask_fill")]
-    #[track_caller]
-    pub fn masked_fill<'a>(
-        &self,
-        mask: impl AsRef<Tensor>,
-        value: impl Into<Other<'a>>,
-    ) -> Result<Tensor> {
-        match value.into() {
-            Other::Number(n) => aten::masked_fill_scalar(self, mask.as_ref(), n),
-            value => aten::masked_fill_tensor(self, mask.as_ref(), &value.into_tensor()?),
-        }
-    }
-
-    /// [`Tensor::masked_fill`] in place.
-    #[track_caller]
-    pub fn masked_fill_<'a>(
-        &self,
-        mask: impl AsRef<Tensor>,
-        value: impl Into<Other<'a>>,
-    ) -> Result<Tensor> {
-        match value.into() {
-            Other::Number(n) => aten::masked_fill_scalar_(self, mask.as_ref(), n),
-            value => aten::masked_fill_tensor_(self, mask.as_ref(), &value.into_tensor()?),
         }
     }
 
@@ -106,65 +70,16 @@ impl Tensor {
         }
     }
 
-    /// `self + a * b`. See [`aten::addcmul`].
-    ///
-    /// ```
-    /// use straightline::tensor;
-    /// let (x, a, b) = (tensor(2.0)?, tensor(3.0)?, tensor(4.0)?);
-    /// assert_eq!(x.addcmul(&a, &b)?.item::<f32>()?, 14.0);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn addcmul(&self, a: impl AsRef<Tensor>, b: impl AsRef<Tensor>) -> Result<Tensor> {
-        self.addcmul_with(a.as_ref(), b.as_ref(), 1)
-    }
-
-    /// `self + value * a * b`. See [`aten::addcmul`].
+    /// `x` where positive, else `slope * x`. See [`aten::leaky_relu`].
     ///
     /// ```
     /// use straightline::Tensor;
-    /// let x = Tensor::from_vec([2f32], 1)?;
-    /// assert_eq!(x.addcmul_with(&x, &x, 1)?.to_vec::<f32>()?, [6.0]);
+    /// let x = Tensor::from_slice(&[-2f32, 3.0], &[2])?;
+    /// assert_eq!(x.leaky_relu_with(0.5)?.to_vec::<f32>()?, [-1.0, 3.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn addcmul_with(
-        &self,
-        a: impl AsRef<Tensor>,
-        b: impl AsRef<Tensor>,
-        value: impl Into<Scalar>,
-    ) -> Result<Tensor> {
-        aten::addcmul(self, a.as_ref(), b.as_ref(), value.into())
-    }
-
-    /// `self + a / b`. See [`aten::addcdiv`].
-    ///
-    /// ```
-    /// use straightline::tensor;
-    /// let (x, a, b) = (tensor(2.0)?, tensor(3.0)?, tensor(4.0)?);
-    /// assert_eq!(x.addcdiv(&a, &b)?.item::<f32>()?, 2.75);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn addcdiv(&self, a: impl AsRef<Tensor>, b: impl AsRef<Tensor>) -> Result<Tensor> {
-        self.addcdiv_with(a.as_ref(), b.as_ref(), 1)
-    }
-
-    /// `self + value * a / b`. See [`aten::addcdiv`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// let x = Tensor::from_vec([2f32], 1)?;
-    /// assert_eq!(x.addcdiv_with(&x, &x, 1)?.to_vec::<f32>()?, [3.0]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn addcdiv_with(
-        &self,
-        a: impl AsRef<Tensor>,
-        b: impl AsRef<Tensor>,
-        value: impl Into<Scalar>,
-    ) -> Result<Tensor> {
-        aten::addcdiv(self, a.as_ref(), b.as_ref(), value.into())
+    pub fn leaky_relu_with(&self, slope: impl Into<f64>) -> Result<Tensor> {
+        aten::leaky_relu(self, slope.into().into())
     }
 }

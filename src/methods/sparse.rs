@@ -1,4 +1,4 @@
-//! Sparse tensors: making them, taking them apart, and back to dense.
+//! Sparse and nested tensors, made of their parts.
 
 use crate::error::Result;
 use crate::ops::aten;
@@ -76,69 +76,18 @@ impl Tensor {
         )
     }
 
-    /// The elements that are not zero, in coordinate form. See [`aten::to_sparse`].
+    /// A batch of tensors of different sizes. [`sizes`](Tensor::sizes) has -1 where they differ. See
+    /// [`aten::_nested_tensor_from_tensor_list`].
     ///
     /// ```
     /// use straightline::Tensor;
-    /// let s = Tensor::from_slice(&[0f32, 5.0, 0.0, 6.0], &[2, 2])?.to_sparse()?;
-    /// assert_eq!(s.indices()?.to_vec::<i64>()?, [0, 1, 1, 1]);
-    /// assert_eq!(s.values()?.to_vec::<f32>()?, [5.0, 6.0]);
+    /// let batch = Tensor::nested(&[Tensor::from_vec([1f32, 2.0], 2)?, Tensor::from_vec([3f32], 1)?])?;
+    /// assert_eq!(batch.sizes(), [2, -1]);
+    /// assert_eq!(batch.to_padded(0.0)?.to_vec::<f32>()?, [1.0, 2.0, 3.0, 0.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     #[track_caller]
-    pub fn to_sparse(&self) -> Result<Tensor> {
-        aten::to_sparse(self, None, None, None)
-    }
-
-    /// The elements of a matrix that are not zero, in compressed-row form. See [`aten::to_sparse_csr`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// let s = Tensor::from_slice(&[0f32, 5.0, 0.0, 6.0], &[2, 2])?.to_sparse_csr()?;
-    /// assert_eq!(straightline::ops::aten::crow_indices(&s)?.to_vec::<i64>()?, [0, 1, 2]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn to_sparse_csr(&self) -> Result<Tensor> {
-        aten::to_sparse_csr(self, None)
-    }
-
-    /// The tensor in plain memory; itself if it is. See [`aten::to_dense`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// let x = Tensor::from_slice(&[0f32, 5.0, 0.0, 6.0], &[2, 2])?;
-    /// assert_eq!(x.to_sparse()?.to_dense()?.to_vec::<f32>()?, x.to_vec::<f32>()?);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn to_dense(&self) -> Result<Tensor> {
-        aten::to_dense(self, None, None)
-    }
-
-    /// Coordinates in order, equal ones summed. See [`aten::coalesce`].
-    ///
-    /// ```
-    /// use straightline::Tensor;
-    /// let twice = Tensor::from_slice(&[1i64, 1], &[1, 2])?;
-    /// let s = Tensor::sparse_coo(&twice, &Tensor::from_vec([3f32, 4.0], 2)?, &[2])?;
-    /// assert_eq!(s.coalesce()?.values()?.to_vec::<f32>()?, [7.0]);
-    /// # Ok::<(), straightline::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn coalesce(&self) -> Result<Tensor> {
-        aten::coalesce(self)
-    }
-
-    /// The coordinates of a coalesced tensor, a row for each sparse dimension. See [`aten::indices`].
-    #[track_caller]
-    pub fn indices(&self) -> Result<Tensor> {
-        aten::indices(self)
-    }
-
-    /// The elements that are stored. See [`aten::values`].
-    #[track_caller]
-    pub fn values(&self) -> Result<Tensor> {
-        aten::values(self)
+    pub fn nested(components: &[Tensor]) -> Result<Tensor> {
+        aten::_nested_tensor_from_tensor_list(components, None, None, None, None)
     }
 }
