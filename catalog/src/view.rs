@@ -706,6 +706,24 @@ impl ViewMap {
                 out[*dim] = strides[*dim].saturating_mul(*step);
                 return Ok((to, out, offset + start * strides[*dim]));
             }
+            ViewMap::Expand(to) => {
+                let mut out = Dims::from_elem(0, to.len());
+                let lead = to.len() - sizes.len();
+                for (i, own) in sizes.iter().enumerate() {
+                    if *own == to[lead + i] {
+                        out[lead + i] = strides[i];
+                    }
+                }
+                self.free_strides(sizes, strides, to, &mut out);
+                return Ok((to.clone(), out, offset));
+            }
+            ViewMap::Unsqueeze(dim) => {
+                let (mut to, mut out) = (Dims::from_slice(sizes), Dims::from_slice(strides));
+                to.insert(*dim, 1);
+                out.insert(*dim, 0);
+                self.free_strides(sizes, strides, &to, &mut out);
+                return Ok((to, out, offset));
+            }
             ViewMap::Reshape(to) => {
                 return match view_strides(sizes, strides, to) {
                     Some(seen) => Ok((to.clone(), seen, offset)),

@@ -6,8 +6,8 @@ use crate::tensor::Tensor;
 pub(crate) use crate::tensor::check_sizes;
 use smallvec::SmallVec;
 use straightline_catalog::promote::{Operand, result_type};
-use straightline_catalog::view;
 use straightline_catalog::{DType, Device, Dims, Scalar, layout};
+use straightline_catalog::{meta, view};
 
 fn operand(t: &Tensor) -> Operand {
     Operand {
@@ -53,14 +53,7 @@ pub(crate) fn broadcast(tensors: &[&Tensor]) -> Result<Dims> {
     let mut sizes = Dims::from_slice(tensors[0].sizes());
     for t in &tensors[1..] {
         if sizes.as_slice() != t.sizes() {
-            sizes = layout::broadcast(&sizes, t.sizes()).ok_or_else(|| {
-                Error::shape(format!(
-                    "sizes {:?} and {:?} do not broadcast: each pair of dimensions, counted from \
-                     the last, must be equal or one of them 1",
-                    sizes.as_slice(),
-                    t.sizes()
-                ))
-            })?;
+            sizes = meta::broadcast(&sizes, t.sizes())?;
         }
     }
     Ok(sizes)
@@ -146,49 +139,8 @@ pub(crate) fn wrap_dim(dim: i64, rank: usize) -> Result<usize> {
 }
 
 /// Several dimensions, none twice; none given (or an empty list) means all. Sorted.
-pub(crate) fn wrap_dims(dims: Option<&[i64]>, rank: usize) -> Result<SmallVec<[usize; 5]>> {
-    // a set of dimensions is a word of bits
-    if rank > 64 {
-        return Err(Error::runtime(
-            "only tensors with up to 64 dims are supported",
-        ));
-    }
-    match dims {
-        None | Some([]) => Ok((0..rank).collect()),
-        Some(dims) => {
-            let mut out = SmallVec::new();
-            for d in dims {
-                let d = wrap_dim(*d, rank)?;
-                if out.contains(&d) {
-                    return Err(Error::runtime(format!(
-                        "dim {d} appears multiple times in the list of dims"
-                    )));
-                }
-                out.push(d);
-            }
-            out.sort_unstable();
-            Ok(if rank == 0 { SmallVec::new() } else { out })
-        }
-    }
-}
-
-/// Sizes with the reduced dimensions at 1, and the sizes of the result.
-pub(crate) fn reduced_sizes(sizes: &[i64], dims: &[usize], keepdim: bool) -> (Dims, Dims) {
-    let kept: Dims = sizes
-        .iter()
-        .enumerate()
-        .map(|(i, s)| if dims.contains(&i) { 1 } else { *s })
-        .collect();
-    let result = if keepdim {
-        kept.clone()
-    } else {
-        kept.iter()
-            .enumerate()
-            .filter(|(i, _)| !dims.contains(i))
-            .map(|(_, s)| *s)
-            .collect()
-    };
-    (kept, result)
+pub(crate) fn wrap_dims(dims: Option<&[i64]>, rank: usize) -> Result<view::Axes> {
+    Ok(meta::dims(dims, rank)?)
 }
 
 /// Whether computing in `from` and storing in `to` is allowed for in-place operators: never from a

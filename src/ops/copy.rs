@@ -1,13 +1,13 @@
 //! Copies: `copy_`, `clone`, `contiguous`, conversion, `fill_`.
 
 use super::channels::{Order, is_channels_last_contiguous, suggested, suggested_format};
-use super::common::{check_devices, wrap_dim};
+use super::common::check_devices;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ops::aten;
 use crate::tensor::launch;
 pub(crate) use crate::tensor::launch::clone_contiguous;
 use crate::tensor::{Tensor, access};
-use straightline_catalog::{DType, Device, Dims, Layout, MemoryFormat, Scalar, layout};
+use straightline_catalog::{DType, Device, Dims, Layout, MemoryFormat, Scalar, layout, meta};
 use straightline_runtime::cpu::kernels::{self, Triangle};
 
 /// Copies element by element into fresh memory of the same sizes, converting.
@@ -345,8 +345,7 @@ pub(crate) fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
             "torch.cat(): expected a non-empty list of Tensors",
         ));
     };
-    // PyTorch skips one-dimensional tensors without elements
-    let skip = |t: &Tensor| t.dim() == 1 && t.numel() == 0;
+    let skip = |t: &Tensor| meta::is_skipped_by_cat(t.sizes());
     let shaped = tensors.iter().find(|t| !skip(t)).unwrap_or(first);
     if let Some(t) = tensors.iter().find(|t| t.dim() == 0) {
         return Err(Error::runtime(format!(
@@ -354,21 +353,7 @@ pub(crate) fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
             t.dtype()
         )));
     }
-    let dim = wrap_dim(dim, shaped.dim())?;
-    let mut sizes = Dims::from_slice(shaped.sizes());
-    sizes[dim] = 0;
-    for (i, t) in tensors.iter().enumerate().filter(|(_, t)| !skip(t)) {
-        let fits = t.dim() == shaped.dim()
-            && (0..t.dim()).all(|d| d == dim || t.sizes()[d] == shaped.sizes()[d]);
-        if !fits {
-            return Err(Error::shape(format!(
-                "Sizes of tensors must match except in dimension {dim}: {:?} and {:?} (tensor number {i} in the list)",
-                shaped.sizes(),
-                t.sizes()
-            )));
-        }
-        sizes[dim] += t.sizes()[dim];
-    }
+    let (dim, sizes) = meta::joined(tensors.iter().map(|t| t.sizes()), dim)?;
     let all: Vec<&Tensor> = tensors.iter().collect();
     check_devices(&all)?;
     let dtype = super::common::promote(&all)?;

@@ -5,7 +5,7 @@ use super::copy;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use crate::tensor::launch;
-use straightline_catalog::{DType, Dims};
+use straightline_catalog::{DType, Dims, meta};
 use straightline_runtime::cpu::kernels::{self, KernelError};
 
 fn check_index_dtype(index: &Tensor, what: &str) -> Result<()> {
@@ -26,20 +26,13 @@ pub(crate) fn embedding(
     _scale_grad_by_freq: bool,
     _sparse: bool,
 ) -> Result<Tensor> {
-    if weight.dim() != 2 {
-        return Err(Error::runtime(format!(
-            "'weight' must be 2-D, got sizes {:?}",
-            weight.sizes()
-        )));
-    }
+    let sizes = meta::embedded(weight.sizes(), indices.sizes())?;
     check_index_dtype(indices, "embedding")?;
     if weight.sizes()[0] == 0 && indices.numel() > 0 {
         return Err(Error::runtime(
             "index_select(): self indexing axis dim should be positive",
         ));
     }
-    let mut sizes = Dims::from_slice(indices.sizes());
-    sizes.push(weight.sizes()[1]);
     let out = Tensor::allocate_contiguous(weight.dtype(), weight.device(), &sizes)?;
     if out.storage().has_data() {
         let indices = copy::to_contiguous(indices)?;
@@ -59,7 +52,7 @@ pub(crate) fn embedding(
 }
 
 pub(crate) fn index_select(x: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
-    let d = wrap_dim(dim, x.dim())?;
+    let (d, sizes) = meta::selected(x.sizes(), dim, index.numel())?;
     check_index_dtype(index, "index_select()")?;
     if index.dim() > 1 {
         return Err(Error::index(format!(
@@ -68,10 +61,7 @@ pub(crate) fn index_select(x: &Tensor, dim: i64, index: &Tensor) -> Result<Tenso
             index.dtype()
         )));
     }
-    let mut sizes = Dims::from_slice(x.sizes());
-    if x.dim() > 0 {
-        sizes[d] = index.numel();
-    } else if index.numel() != 1 {
+    if x.dim() == 0 && index.numel() != 1 {
         return Err(Error::index(
             "index_select(): Index to scalar can have only 1 value",
         ));

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use crate::tensor::launch;
 use straightline_catalog::promote::reads_product;
-use straightline_catalog::{DType, Dims, Scalar};
+use straightline_catalog::{DType, Dims, Op, Scalar, meta};
 use straightline_runtime::cpu::kernels::matmul::{self, MatmulError, Scale};
 
 impl From<MatmulError> for Error {
@@ -47,26 +47,13 @@ fn check_2d(t: &Tensor, name: &str) -> Result<()> {
     Ok(())
 }
 
-fn check_inner(a: &Tensor, b: &Tensor) -> Result<()> {
-    let (m, k) = (a.sizes()[0], a.sizes()[1]);
-    if k != b.sizes()[0] {
-        return Err(Error::shape(format!(
-            "mat1 and mat2 shapes cannot be multiplied ({m}x{k} and {}x{})",
-            b.sizes()[0],
-            b.sizes()[1]
-        )));
-    }
-    Ok(())
-}
-
 pub(crate) fn mm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let (a, b) = (&*plain(a)?, &*plain(b)?);
     check_2d(a, "self")?;
     check_2d(b, "mat2")?;
-    check_inner(a, b)?;
+    let sizes = meta::product(Op::mm, 2, a.sizes(), b.sizes())?;
     check_dtypes(a, b)?;
-    let mut out =
-        Tensor::allocate_contiguous(a.dtype(), a.device(), &[a.sizes()[0], b.sizes()[1]])?;
+    let mut out = Tensor::allocate_contiguous(a.dtype(), a.device(), &sizes)?;
     if a.dtype() == DType::Bool {
         return super::copy::fill_(&out, Scalar::Bool(false));
     }
@@ -94,11 +81,10 @@ pub(crate) fn addmm(
     let (bias, a, b) = (&*plain(bias)?, &*plain(a)?, &*plain(b)?);
     check_2d(a, "mat1")?;
     check_2d(b, "mat2")?;
-    check_inner(a, b)?;
+    let sizes = meta::product(Op::addmm, 2, a.sizes(), b.sizes())?;
     check_dtypes(a, b)?;
     check_dtypes(a, bias)?;
     let (beta, alpha) = (factor(a.dtype(), beta), factor(a.dtype(), alpha));
-    let sizes = [a.sizes()[0], b.sizes()[1]];
     let bias = super::view::expand(bias, &sizes, true)?;
     let mut out = Tensor::allocate_contiguous(a.dtype(), a.device(), &sizes)?;
     let unread = !reads_product(a.dtype(), alpha, usize::MAX);
@@ -113,28 +99,15 @@ pub(crate) fn addmm(
     Ok(out)
 }
 
-fn check_3d(a: &Tensor, b: &Tensor) -> Result<()> {
-    if a.dim() != 3 || b.dim() != 3 {
-        return Err(Error::runtime(format!(
-            "batch1 and batch2 must be 3D tensors, got {:?} and {:?}",
-            a.sizes(),
-            b.sizes()
-        )));
-    }
-    if a.sizes()[0] != b.sizes()[0] || a.sizes()[2] != b.sizes()[1] {
-        return Err(Error::shape(format!(
-            "Expected size for first two dimensions of batch2 tensor to be: [{}, {}] but got: [{}, {}].",
-            a.sizes()[0],
-            a.sizes()[2],
-            b.sizes()[0],
-            b.sizes()[1]
-        )));
-    }
+/// The sizes of the products of two batches of matrices.
+fn batch_sizes(op: Op, a: &Tensor, b: &Tensor) -> Result<Dims> {
+    let sizes = meta::product(op, 3, a.sizes(), b.sizes())?;
     // without elements there is nothing to compute, and no dtype to compute in
     match a.numel() == 0 || b.numel() == 0 {
-        true => check_devices(&[a, b]),
-        false => check_dtypes(a, b),
+        true => check_devices(&[a, b])?,
+        false => check_dtypes(a, b)?,
     }
+    Ok(sizes)
 }
 
 fn run_bmm(
@@ -166,8 +139,7 @@ pub(crate) fn bmm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     if a.dtype() == DType::Bool && a.dim() == 3 && b.dim() == 3 && a.numel() > 0 && b.numel() > 0 {
         return Err(Error::not_implemented("\"bmm\" not implemented for 'Bool'"));
     }
-    check_3d(a, b)?;
-    let sizes = [a.sizes()[0], a.sizes()[1], b.sizes()[2]];
+    let sizes = batch_sizes(Op::bmm, a, b)?;
     let mut out = Tensor::allocate_contiguous(b.dtype(), a.device(), &sizes)?;
     if a.numel() == 0 || b.numel() == 0 {
         return super::copy::fill_(&out, Scalar::Int(0));
@@ -192,11 +164,10 @@ pub(crate) fn baddbmm(
             b.dim().max(1)
         )));
     }
-    check_3d(a, b)?;
+    let sizes = batch_sizes(Op::baddbmm, a, b)?;
     check_dtypes(a, addend)?;
     let nothing = (a.numel() == 0 || b.numel() == 0) && !beta.as_bool();
     let (beta, alpha) = (factor(a.dtype(), beta), factor(a.dtype(), alpha));
-    let sizes = [a.sizes()[0], a.sizes()[1], b.sizes()[2]];
     let addend = super::view::expand(addend, &sizes, true)?;
     let mut out = Tensor::allocate_contiguous(a.dtype(), a.device(), &sizes)?;
     if nothing {
@@ -249,11 +220,7 @@ pub(crate) fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 fn batched_matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let (lead_a, mat_a) = a.sizes().split_at(a.dim() - 2);
     let (lead_b, mat_b) = b.sizes().split_at(b.dim() - 2);
-    let lead = straightline_catalog::layout::broadcast(lead_a, lead_b).ok_or_else(|| {
-        Error::shape(format!(
-            "the leading (batch) dimensions {lead_a:?} and {lead_b:?} do not broadcast"
-        ))
-    })?;
+    let lead = meta::broadcast(lead_a, lead_b)?;
     let batch: i64 = lead.iter().product();
     let with = |mat: &[i64]| -> Dims { lead.iter().chain(mat).copied().collect() };
     let fold = |t: &Tensor, mat: &[i64]| -> Result<Tensor> {

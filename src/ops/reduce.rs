@@ -1,13 +1,13 @@
 //! Reductions: sums, means, extremes, variance.
 
-use super::common::{float_of, reduced_sizes, wrap_dim, wrap_dims};
+use super::common::{float_of, wrap_dim, wrap_dims};
 use super::copy;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use crate::tensor::launch;
 use smallvec::SmallVec;
 use straightline_catalog::prims::UnaryOp;
-use straightline_catalog::{DType, Dims, Scalar, layout};
+use straightline_catalog::{DType, Dims, Scalar, layout, meta};
 use straightline_passes::schedule::loops::ReduceOp;
 use straightline_runtime::cpu::kernels;
 
@@ -19,8 +19,9 @@ struct Reduced {
 }
 
 fn reduced(x: &Tensor, dims: &[usize], keepdim: bool, dtype: DType) -> Result<Reduced> {
-    let (kept_sizes, sizes) = reduced_sizes(x.sizes(), dims, keepdim);
-    let kept = Tensor::allocate_contiguous(dtype, x.device(), &kept_sizes)?;
+    let kept = meta::reduced(x.sizes(), dims, true);
+    let kept = Tensor::allocate_contiguous(dtype, x.device(), &kept)?;
+    let sizes = meta::reduced(x.sizes(), dims, keepdim);
     let strides = layout::contiguous_strides(&sizes);
     let result = kept.with_geometry(sizes, strides, 0);
     Ok(Reduced { kept, result })

@@ -1,4 +1,13 @@
-//! Why operands and arguments are not those of an operator, as far as that can be said without data.
+//! What follows for an operator's results without data, and why operands and arguments may not be
+//! those of an operator.
+
+mod shapes;
+#[cfg(test)]
+mod tests;
+
+pub use shapes::{
+    Shape, broadcast, dims, embedded, is_skipped_by_cat, joined, product, reduced, selected,
+};
 
 use crate::{Dims, Op};
 
@@ -105,6 +114,54 @@ pub enum MetaError {
     /// A negative size, or more elements than can be counted.
     #[error("the sizes {0:?} are not those of a tensor")]
     Sizes(Dims),
+    /// Sizes that do not broadcast.
+    #[error(
+        "sizes {a:?} and {b:?} do not broadcast: each pair of dimensions, counted from the last, must be equal or \
+         one of them 1"
+    )]
+    Broadcast {
+        /// The sizes of one operand, or of several together.
+        a: Dims,
+        /// Those of the next one.
+        b: Dims,
+    },
+    /// Matrices, or batches of them, that cannot be multiplied.
+    #[error("{}", product_text(a, b))]
+    Product {
+        /// The operator.
+        op: Op,
+        /// The sizes of the first factor.
+        a: Dims,
+        /// Those of the second.
+        b: Dims,
+    },
+    /// Tensors that cannot be concatenated.
+    #[error(
+        "Sizes of tensors must match except in dimension {dim}: {first:?} and {other:?} (tensor number {position} in \
+         the list)"
+    )]
+    Joined {
+        /// The dimension along which they are.
+        dim: usize,
+        /// The sizes of the first one that is not skipped.
+        first: Dims,
+        /// The sizes of the one that differs.
+        other: Dims,
+        /// The place of that one in the list.
+        position: usize,
+    },
+    /// A dimension that a reduction is told twice.
+    #[error("dim {dim} appears multiple times in the list of dims")]
+    DimTwice {
+        /// The dimension, counted from the front.
+        dim: usize,
+    },
+    /// More dimensions than a reduction can name.
+    #[error("only tensors with up to 64 dims are supported")]
+    TooManyDims {
+        /// How many there are.
+        rank: usize,
+    },
     /// Strides under which the elements cannot be seen in these sizes.
     #[error(
         "view size is not compatible with input tensor's size and stride (at least one dimension of {sizes:?} with strides \
@@ -126,6 +183,19 @@ pub enum MetaError {
         /// What is the matter.
         why: &'static str,
     },
+}
+
+fn product_text(a: &Dims, b: &Dims) -> String {
+    match (&a[..], &b[..]) {
+        ([m, k], [l, n]) => {
+            format!("mat1 and mat2 shapes cannot be multiplied ({m}x{k} and {l}x{n})")
+        }
+        ([g, .., k], [..]) => format!(
+            "Expected size for first two dimensions of batch2 tensor to be: [{g}, {k}] but got: {:?}.",
+            &b[..b.len() - 1]
+        ),
+        _ => format!("tensors of sizes {a:?} and {b:?} cannot be multiplied"),
+    }
 }
 
 impl MetaError {

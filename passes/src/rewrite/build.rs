@@ -5,11 +5,10 @@
 use super::language::{Children, Term};
 use super::site::Site;
 use crate::ir::graph::Constant;
-use crate::ir::layout::{self, broadcast, contiguous_strides};
-use crate::ir::verify::shapes::reduced;
+use crate::ir::layout;
 use crate::ir::view::ViewMap;
 use crate::ir::{Arg, TensorMeta};
-use crate::ir::{DType, MetaError, Op, Scalar};
+use crate::ir::{DType, Dims, Kind, MetaError, Op, Scalar};
 use egg::Id;
 
 impl Site<'_> {
@@ -33,28 +32,34 @@ impl Site<'_> {
         self.call_op(op, args, &[meta])
     }
 
-    /// The type of a pointwise result: sizes broadcast, strides those of the first operand that
-    /// has these sizes and is dense, row-major otherwise. Intermediates have no strides that
-    /// anyone can see; the last one gets those of what it replaces.
-    fn pointwise_meta(&self, operands: &[Id], dtype: DType) -> TensorMeta {
-        let first = self.meta(operands[0]);
-        let mut sizes = first.sizes.clone();
-        for id in &operands[1..] {
-            match broadcast(&sizes, &self.meta(*id).sizes) {
-                Some(both) => sizes = both,
-                None => self.misfit.set(true),
+    /// A call with one fresh result, whose sizes follow from its operands ([`Op::shapes`]); the rule
+    /// does not apply where they do not fit.
+    ///
+    /// The strides are those of the first operand that has these sizes (and this dtype, where there
+    /// is one), if the operator is pointwise, and row-major otherwise. Nobody can see the strides of
+    /// intermediates; the last one gets those of what it replaces.
+    fn made(&mut self, op: Op, args: &[Arg<Id>], dtype: DType) -> Id {
+        let sizes = match op.shapes(args, |id| self.meta(*id)) {
+            Some(Ok(shapes)) => shapes[0].sizes.clone(),
+            Some(Err(_)) | None => {
+                self.misfit.set(true);
+                Dims::new()
+            }
+        };
+        let mut meta = self.fresh(dtype, &sizes);
+        if matches!(op.facts().kind, Kind::Pointwise | Kind::Test) {
+            let alike = || {
+                let operands = args.iter().filter_map(|a| match a {
+                    Arg::Tensor(id) => Some(self.meta(*id)),
+                    _ => None,
+                });
+                operands.filter(|m| m.sizes == sizes)
+            };
+            if let Some(m) = alike().find(|m| m.dtype == dtype).or(alike().next()) {
+                meta.strides = layout::preserved_strides(&m.sizes, &m.strides);
             }
         }
-        let mut strides = contiguous_strides(&sizes);
-        if let Some(m) = (operands.iter().map(|id| self.meta(*id))).find(|m| m.sizes == sizes) {
-            strides = layout::preserved_strides(&m.sizes, &m.strides);
-        }
-        TensorMeta {
-            dtype,
-            sizes,
-            strides,
-            device: self.out().device,
-        }
+        self.one(op, args, meta)
     }
 
     fn fresh(&self, dtype: DType, sizes: &[i64]) -> TensorMeta {
@@ -79,33 +84,29 @@ impl Site<'_> {
 
     /// An operator of one tensor with a result of its dtype, `aten::exp`.
     pub fn unary(&mut self, op: Op, x: Id) -> Id {
-        let meta = self.pointwise_meta(&[x], self.dtype(x));
-        self.one(op, &[Arg::Tensor(x)], meta)
+        self.made(op, &[Arg::Tensor(x)], self.dtype(x))
     }
 
     /// An operator of one tensor with a `bool` result, `aten::isnan`.
     pub fn test(&mut self, op: Op, x: Id) -> Id {
-        let meta = self.pointwise_meta(&[x], DType::Bool);
-        self.one(op, &[Arg::Tensor(x)], meta)
+        self.made(op, &[Arg::Tensor(x)], DType::Bool)
     }
 
     /// `aten::mul.Tensor`, `aten::maximum` ...: two tensors, dtypes promoted.
     pub fn binary(&mut self, op: Op, a: Id, b: Id) -> Id {
-        let meta = self.pointwise_meta(&[a, b], DType::promote(self.dtype(a), self.dtype(b)));
-        self.one(op, &[Arg::Tensor(a), Arg::Tensor(b)], meta)
+        let dtype = DType::promote(self.dtype(a), self.dtype(b));
+        self.made(op, &[Arg::Tensor(a), Arg::Tensor(b)], dtype)
     }
 
     /// A comparison or a logical operator of two tensors.
     pub fn compare(&mut self, op: Op, a: Id, b: Id) -> Id {
-        let meta = self.pointwise_meta(&[a, b], DType::Bool);
-        self.one(op, &[Arg::Tensor(a), Arg::Tensor(b)], meta)
+        self.made(op, &[Arg::Tensor(a), Arg::Tensor(b)], DType::Bool)
     }
 
     /// A comparison with a number, `aten::gt.Scalar`.
     pub fn compare_scalar(&mut self, op: Op, a: Id, b: impl Into<Scalar>) -> Id {
-        let meta = self.pointwise_meta(&[a], DType::Bool);
         let b = self.number(a, b);
-        self.one(op, &[Arg::Tensor(a), b], meta)
+        self.made(op, &[Arg::Tensor(a), b], DType::Bool)
     }
 
     /// A number in the kind that the tensor beside it stores, so that it promotes nothing.
@@ -118,13 +119,8 @@ impl Site<'_> {
     }
 
     fn alpha(&mut self, op: Op, a: Id, b: Arg<Id>, dtype: DType) -> Id {
-        let operands: &[Id] = match &b {
-            Arg::Tensor(b) => &[a, *b],
-            _ => &[a],
-        };
-        let meta = self.pointwise_meta(operands, dtype);
         let args = [Arg::Tensor(a), b, Arg::Scalar(Scalar::Int(1))];
-        self.one(op, &args, meta)
+        self.made(op, &args, dtype)
     }
 
     /// `a + b`.
@@ -151,16 +147,15 @@ impl Site<'_> {
 
     /// `a / b` rounded to a whole number: `floor` or `trunc`.
     pub fn div_rounded(&mut self, a: Id, b: Id, mode: &str) -> Id {
-        let meta = self.pointwise_meta(&[a, b], DType::promote(self.dtype(a), self.dtype(b)));
+        let dtype = DType::promote(self.dtype(a), self.dtype(b));
         let args = [Arg::Tensor(a), Arg::Tensor(b), Arg::Str(mode.into())];
-        self.one(Op::div_Tensor_mode, &args, meta)
+        self.made(Op::div_Tensor_mode, &args, dtype)
     }
 
     /// `aten::gelu`, exact (`none`) or approximate (`tanh`).
     pub fn gelu(&mut self, x: Id, approximate: &str) -> Id {
-        let meta = self.pointwise_meta(&[x], self.dtype(x));
         let args = [Arg::Tensor(x), Arg::Str(approximate.into())];
-        self.one(Op::gelu, &args, meta)
+        self.made(Op::gelu, &args, self.dtype(x))
     }
 
     /// `a + number`.
@@ -181,9 +176,8 @@ impl Site<'_> {
         if b.as_f64() == 1.0 {
             return a;
         }
-        let meta = self.pointwise_meta(&[a], self.dtype(a));
         let args = [Arg::Tensor(a), self.number(a, b)];
-        self.one(Op::mul_Scalar, &args, meta)
+        self.made(Op::mul_Scalar, &args, self.dtype(a))
     }
 
     /// `a / number`, of floats; `a` itself where the number is 1.
@@ -192,22 +186,14 @@ impl Site<'_> {
         if b.as_f64() == 1.0 {
             return a;
         }
-        let meta = self.pointwise_meta(&[a], self.dtype(a));
         let args = [Arg::Tensor(a), self.number(a, b)];
-        self.one(Op::div_Scalar, &args, meta)
+        self.made(Op::div_Scalar, &args, self.dtype(a))
     }
 
     /// `condition ? a : b`, elementwise; `a` and `b` of one dtype.
     pub fn select(&mut self, condition: Id, a: Id, b: Id) -> Id {
         let dtype = DType::promote(self.dtype(a), self.dtype(b));
-        let mut meta = self.pointwise_meta(&[condition, a, b], dtype);
-        // the strides of the values count before those of the condition
-        let values = self.pointwise_meta(&[a, b], dtype);
-        if values.sizes == meta.sizes {
-            meta.strides = values.strides;
-        }
-        let args = [condition, a, b].map(Arg::Tensor);
-        self.one(Op::where_self, &args, meta)
+        self.made(Op::where_self, &[condition, a, b].map(Arg::Tensor), dtype)
     }
 
     /// The value in another dtype; itself where it has it already.
@@ -215,9 +201,8 @@ impl Site<'_> {
         if self.dtype(x) == dtype {
             return x;
         }
-        let meta = self.pointwise_meta(&[x], dtype);
         let args = [Arg::Tensor(x), Arg::DType(dtype)];
-        self.one(Op::prims_convert_element_type, &args, meta)
+        self.made(Op::prims_convert_element_type, &args, dtype)
     }
 
     /// An operand in the type in which the call computes: its result's dtype, `f32` for half
@@ -229,24 +214,18 @@ impl Site<'_> {
 
     /// A reduction with the arguments `dim` and `keepdim`, `aten::amax`.
     pub fn reduce(&mut self, op: Op, x: Id, dims: &[usize], keepdim: bool) -> Id {
-        let m = self.meta(x);
-        if dims.is_empty() {
-            // an empty list of dimensions means all of them; of a tensor without any, itself
-            debug_assert!(m.sizes.is_empty());
-        }
-        let meta = self.fresh(m.dtype, &reduced(&m.sizes, dims, keepdim));
+        // an empty list of dimensions would mean all of them
+        debug_assert!(!dims.is_empty() || self.meta(x).sizes.is_empty());
         let dims = Arg::Ints(dims.iter().map(|d| *d as i64).collect());
         let args = [Arg::Tensor(x), dims, Arg::Scalar(keepdim.into())];
-        self.one(op, &args, meta)
+        self.made(op, &args, self.dtype(x))
     }
 
     /// The sum over dimensions, in the dtype of the operand.
     pub fn sum(&mut self, x: Id, dims: &[usize], keepdim: bool) -> Id {
-        let m = self.meta(x);
-        let meta = self.fresh(m.dtype, &reduced(&m.sizes, dims, keepdim));
         let dims = Arg::Ints(dims.iter().map(|d| *d as i64).collect());
         let args = [Arg::Tensor(x), dims, Arg::Scalar(keepdim.into()), Arg::None];
-        self.one(Op::sum_dim_IntList, &args, meta)
+        self.made(Op::sum_dim_IntList, &args, self.dtype(x))
     }
 
     /// Marks the rule as not applicable; the value returned is not used.
@@ -257,28 +236,12 @@ impl Site<'_> {
 
     /// `aten::mm`.
     pub fn mm(&mut self, a: Id, b: Id) -> Id {
-        let ([m, k], [l, n]) = (&self.meta(a).sizes[..], &self.meta(b).sizes[..]) else {
-            return self.unfit(a);
-        };
-        if k != l {
-            return self.unfit(a);
-        }
-        let meta = self.fresh(self.dtype(a), &[*m, *n]);
-        let args = [Arg::Tensor(a), Arg::Tensor(b)];
-        self.one(Op::mm, &args, meta)
+        self.made(Op::mm, &[Arg::Tensor(a), Arg::Tensor(b)], self.dtype(a))
     }
 
     /// `aten::bmm`.
     pub fn bmm(&mut self, a: Id, b: Id) -> Id {
-        let ([g, m, k], [h, l, n]) = (&self.meta(a).sizes[..], &self.meta(b).sizes[..]) else {
-            return self.unfit(a);
-        };
-        if k != l || g != h {
-            return self.unfit(a);
-        }
-        let meta = self.fresh(self.dtype(a), &[*g, *m, *n]);
-        let args = [Arg::Tensor(a), Arg::Tensor(b)];
-        self.one(Op::bmm, &args, meta)
+        self.made(Op::bmm, &[Arg::Tensor(a), Arg::Tensor(b)], self.dtype(a))
     }
 
     /// The same elements in other sizes: a view where the operand is row-major, else a reshape.
@@ -413,12 +376,9 @@ impl Site<'_> {
 
     /// The concatenation along a dimension.
     pub fn cat(&mut self, parts: &[Id], dim: usize) -> Id {
-        let mut sizes = self.meta(parts[0]).sizes.clone();
-        sizes[dim] = parts.iter().map(|p| self.meta(*p).sizes[dim]).sum();
-        let meta = self.fresh(self.dtype(parts[0]), &sizes);
         let list = Arg::Tensors(parts.iter().map(|p| Some(*p)).collect());
         let args = [list, Arg::Scalar((dim as i64).into())];
-        self.one(Op::cat, &args, meta)
+        self.made(Op::cat, &args, self.dtype(parts[0]))
     }
 
     /// `aten::gather`.
@@ -429,14 +389,13 @@ impl Site<'_> {
         if sizes.len() != of.len() || !sizes.iter().enumerate().all(fits) {
             return self.unfit(x);
         }
-        let meta = self.fresh(self.dtype(x), &sizes);
         let args = [
             Arg::Tensor(x),
             Arg::Scalar((dim as i64).into()),
             Arg::Tensor(index),
             Arg::Scalar(false.into()),
         ];
-        self.one(Op::gather, &args, meta)
+        self.made(Op::gather, &args, self.dtype(x))
     }
 
     /// The value with the strides of `want`, as the last operator that made it can give them.

@@ -1,5 +1,5 @@
 // run: verify
-// error: the operand sizes [2, 3] and [4] do not broadcast
+// error: sizes [2, 3] and [4] do not broadcast
 // error: in: %0: f32[2,3] = aten::add.Tensor(%x, %y, alpha=1)
 graph(%x: f32[2,3], %y: f32[4]) {
   %0: f32[2,3] = aten::add.Tensor(%x, %y, alpha=1)
@@ -14,7 +14,7 @@ graph(%x: f32[2,3]) {
 }
 
 // run: verify
-// error: cannot multiply [2, 3] by [2, 3]
+// error: mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)
 graph(%x: f32[2,3]) {
   %0: f32[2,3] = aten::mm(%x, %x)
   return %0

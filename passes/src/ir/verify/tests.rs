@@ -110,7 +110,8 @@ fn messages_show_the_node() {
     assert_eq!(
         text,
         "the graph is not well-formed (1 error)\n\
-         - line 1, column 35: the operand sizes [2, 3] and [4] do not broadcast\n  \
+         - line 1, column 35: sizes [2, 3] and [4] do not broadcast: each pair of dimensions, counted from the last, \
+         must be equal or one of them 1\n  \
          in: %0: f32[2,3] = aten::add.Tensor(%x, %y, alpha=1)"
     );
 }

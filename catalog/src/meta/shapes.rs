@@ -1,0 +1,342 @@
+//! The sizes of results: one function for each family of operators.
+//!
+//! Eager kernels allocate by them, rewrite rules build calls by them, and the verifier holds calls
+//! against them ([`Op::shapes`]). They know sizes alone, neither memory nor graphs.
+
+use super::MetaError;
+use crate::layout;
+use crate::view::{Axes, ViewMap, wrap_dim};
+use crate::{Arg, DType, Dims, Kind, Op, TensorMeta};
+use smallvec::{SmallVec, smallvec};
+
+/// What follows for one result of a call from its operands and arguments.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Shape {
+    /// Its sizes.
+    pub sizes: Dims,
+    /// Its dtype, where the operator gives no other.
+    pub dtype: Option<DType>,
+}
+
+/// The sizes that operands broadcast to.
+///
+/// ```
+/// use straightline_catalog::meta::broadcast;
+/// assert_eq!(broadcast(&[2, 1], &[3]).unwrap()[..], [2, 3]);
+/// assert!(broadcast(&[2], &[3]).is_err());
+/// ```
+///
+/// # Errors
+///
+/// Two sizes of one dimension, counted from the last, that differ and are not 1.
+pub fn broadcast(a: &[i64], b: &[i64]) -> Result<Dims, MetaError> {
+    layout::broadcast(a, b).ok_or_else(|| MetaError::Broadcast {
+        a: Dims::from_slice(a),
+        b: Dims::from_slice(b),
+    })
+}
+
+/// Dimensions counted from the front and sorted, none twice. No list, or an empty one, means all of
+/// them; a tensor without dimensions takes dimension 0 and has nothing to reduce.
+///
+/// # Errors
+///
+/// A dimension that is out of range, or named twice; more than 64 dimensions.
+pub fn dims(named: Option<&[i64]>, rank: usize) -> Result<Axes, MetaError> {
+    // PyTorch keeps a set of dimensions in the bits of a word
+    if rank > 64 {
+        return Err(MetaError::TooManyDims { rank });
+    }
+    let Some(named) = named.filter(|d| !d.is_empty()) else {
+        return Ok((0..rank).collect());
+    };
+    let mut out = Axes::new();
+    for d in named {
+        let dim = wrap_dim(*d, rank)?;
+        if out.contains(&dim) {
+            return Err(MetaError::DimTwice { dim });
+        }
+        out.push(dim);
+    }
+    out.sort_unstable();
+    out.retain(|d| *d < rank);
+    Ok(out)
+}
+
+/// Sizes without these dimensions, or with 1 in their place.
+pub fn reduced(sizes: &[i64], dims: &[usize], keepdim: bool) -> Dims {
+    let mut out = Dims::new();
+    for (i, size) in sizes.iter().enumerate() {
+        match dims.contains(&i) {
+            false => out.push(*size),
+            true if keepdim => out.push(1),
+            true => {}
+        }
+    }
+    out
+}
+
+/// The product of two matrices, or of two batches of as many matrices: `op` takes `rank` dimensions.
+///
+/// # Errors
+///
+/// Operands of another rank; matrices that cannot be multiplied; batches of different sizes.
+pub fn product(op: Op, rank: usize, a: &[i64], b: &[i64]) -> Result<Dims, MetaError> {
+    for found in [a.len(), b.len()] {
+        if found != rank {
+            let expected = if rank == 2 { "2" } else { "3" };
+            return Err(MetaError::Rank {
+                op,
+                expected,
+                found,
+            });
+        }
+    }
+    if a[..rank - 2] != b[..rank - 2] || a[rank - 1] != b[rank - 2] {
+        return Err(MetaError::Product {
+            op,
+            a: Dims::from_slice(a),
+            b: Dims::from_slice(b),
+        });
+    }
+    let mut out = Dims::from_slice(a);
+    out[rank - 1] = b[rank - 1];
+    Ok(out)
+}
+
+/// Whether a concatenation skips an operand: one dimension, and no elements.
+pub fn is_skipped_by_cat(sizes: &[i64]) -> bool {
+    *sizes == [0]
+}
+
+/// The concatenation along a dimension, with that dimension counted from the front.
+///
+/// # Errors
+///
+/// Operands without dimensions, or that differ in another dimension; a dimension out of range.
+pub fn joined<'s>(
+    parts: impl Iterator<Item = &'s [i64]> + Clone,
+    dim: i64,
+) -> Result<(usize, Dims), MetaError> {
+    if parts.clone().any(<[i64]>::is_empty) {
+        return Err(MetaError::Rank {
+            op: Op::cat,
+            expected: "at least 1",
+            found: 0,
+        });
+    }
+    let mut shaped = (parts.enumerate()).filter(|(_, sizes)| !is_skipped_by_cat(sizes));
+    let Some((_, first)) = shaped.next() else {
+        return Ok((wrap_dim(dim, 1)?, smallvec![0]));
+    };
+    let dim = wrap_dim(dim, first.len())?;
+    let mut out = Dims::from_slice(first);
+    for (position, sizes) in shaped {
+        let fits = sizes.len() == first.len()
+            && (0..first.len()).all(|d| d == dim || sizes[d] == first[d]);
+        if !fits {
+            return Err(MetaError::Joined {
+                dim,
+                first: Dims::from_slice(first),
+                other: Dims::from_slice(sizes),
+                position,
+            });
+        }
+        out[dim] = out[dim].saturating_add(sizes[dim]);
+    }
+    Ok((dim, out))
+}
+
+/// `index_select`: a dimension as long as the index.
+///
+/// # Errors
+///
+/// A dimension out of range.
+pub fn selected(sizes: &[i64], dim: i64, indices: i64) -> Result<(usize, Dims), MetaError> {
+    let dim = wrap_dim(dim, sizes.len())?;
+    let mut out = Dims::from_slice(sizes);
+    if let Some(size) = out.get_mut(dim) {
+        *size = indices;
+    }
+    Ok((dim, out))
+}
+
+/// `embedding`: a row of the matrix `weight` for each index.
+///
+/// # Errors
+///
+/// Weights that are no matrix.
+pub fn embedded(weight: &[i64], indices: &[i64]) -> Result<Dims, MetaError> {
+    let [_, width] = *weight else {
+        return Err(MetaError::Rank {
+            op: Op::embedding,
+            expected: "2",
+            found: weight.len(),
+        });
+    };
+    Ok(indices.iter().copied().chain([width]).collect())
+}
+
+/// A call with its operands' types.
+struct Call<'a, V, M> {
+    op: Op,
+    args: &'a [Arg<V>],
+    meta: M,
+}
+
+impl Op {
+    /// What follows for the results of a call. `None` of operators whose results are known to their
+    /// kernels alone, and of calls without an argument that decides.
+    ///
+    /// ```
+    /// use straightline_catalog::{Arg, DType, Op, TensorMeta};
+    /// let types = [TensorMeta::contiguous(DType::F32, &[2, 3]), TensorMeta::contiguous(DType::F32, &[3, 4])];
+    /// let shapes = Op::mm.shapes(&[Arg::Tensor(0), Arg::Tensor(1)], |i: &usize| &types[*i]);
+    /// assert_eq!(shapes.unwrap().unwrap()[0].sizes[..], [2, 4]);
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Operands or arguments that the operator does not take, inside the option.
+    pub fn shapes<'m, V>(
+        self,
+        args: &[Arg<V>],
+        meta: impl Fn(&V) -> &'m TensorMeta,
+    ) -> Option<Result<SmallVec<[Shape; 2]>, MetaError>> {
+        let call = Call {
+            op: self,
+            args,
+            meta,
+        };
+        call.shapes().transpose()
+    }
+}
+
+type Found<T> = Result<Option<T>, MetaError>;
+
+impl<'m, V, M: Fn(&V) -> &'m TensorMeta> Call<'_, V, M> {
+    fn arg(&self, name: &str) -> Option<&Arg<V>> {
+        let i = self.op.schema().arg_index(name)?;
+        self.args.get(i).filter(|a| !matches!(a, Arg::None))
+    }
+
+    /// The tensor at a position of the schema.
+    fn tensor(&self, at: usize) -> Option<&'m TensorMeta> {
+        match self.args.get(at)? {
+            Arg::Tensor(v) => Some((self.meta)(v)),
+            _ => None,
+        }
+    }
+
+    fn keepdim(&self) -> bool {
+        self.arg("keepdim").and_then(Arg::as_bool) == Some(true)
+    }
+
+    fn shapes(&self) -> Found<SmallVec<[Shape; 2]>> {
+        let one = |sizes: Option<Dims>, dtype| {
+            sizes.map(|sizes| SmallVec::from_iter([Shape { sizes, dtype }]))
+        };
+        Ok(match self.op.facts().kind {
+            Kind::Pointwise => one(self.pointwise()?, None),
+            Kind::Test => one(self.pointwise()?, Some(DType::Bool)),
+            Kind::Reduction => one(self.reduction()?, None),
+            // they keep u8, as PyTorch does
+            Kind::Any if self.tensor(0).is_some_and(|x| x.dtype == DType::U8) => {
+                one(self.reduction()?, Some(DType::U8))
+            }
+            Kind::Any => one(self.reduction()?, Some(DType::Bool)),
+            Kind::Arg => one(self.reduction()?, Some(DType::I64)),
+            Kind::Reshape | Kind::Other => match self.op {
+                Op::max_dim | Op::min_dim => self.extreme()?,
+                _ => one(self.other()?, None),
+            },
+        })
+    }
+
+    fn pointwise(&self) -> Found<Dims> {
+        let mut sizes: Option<Dims> = None;
+        for arg in self.args {
+            let Arg::Tensor(v) = arg else { continue };
+            let own = &(self.meta)(v).sizes;
+            sizes = Some(match sizes {
+                Some(all) => broadcast(&all, own)?,
+                None => own.clone(),
+            });
+        }
+        Ok(sizes)
+    }
+
+    fn reduction(&self) -> Found<Dims> {
+        let Some(x) = self.tensor(0) else {
+            return Ok(None);
+        };
+        let named = self.arg("dim").and_then(Arg::as_ints);
+        let dims = dims(named.as_deref(), x.sizes.len())?;
+        Ok(Some(reduced(&x.sizes, &dims, self.keepdim())))
+    }
+
+    /// The extremes along a dimension, and where they are.
+    fn extreme(&self) -> Found<SmallVec<[Shape; 2]>> {
+        let dim = self.arg("dim").and_then(Arg::as_int);
+        let Some((x, dim)) = self.tensor(0).zip(dim) else {
+            return Ok(None);
+        };
+        let sizes = reduced(
+            &x.sizes,
+            &dims(Some(&[dim]), x.sizes.len())?,
+            self.keepdim(),
+        );
+        let shape = |dtype| Shape {
+            sizes: sizes.clone(),
+            dtype,
+        };
+        Ok(Some(smallvec![shape(None), shape(Some(DType::I64))]))
+    }
+
+    fn other(&self) -> Found<Dims> {
+        let sizes = |at: usize| self.tensor(at).map(|m| &m.sizes);
+        if let Some(x) = sizes(0)
+            && let Some(map) = ViewMap::of(self.op, self.args, x)
+        {
+            return Ok(Some(map?.sizes(x)));
+        }
+        let dim = self.arg("dim").and_then(Arg::as_int);
+        Ok(match (self.op, sizes(0), sizes(1)) {
+            (Op::mm, Some(a), Some(b)) => Some(product(self.op, 2, a, b)?),
+            (Op::bmm, Some(a), Some(b)) => Some(product(self.op, 3, a, b)?),
+            (Op::addmm | Op::baddbmm, Some(addend), Some(a)) => {
+                let rank = if self.op == Op::addmm { 2 } else { 3 };
+                let Some(b) = sizes(2) else { return Ok(None) };
+                let sizes = product(self.op, rank, a, b)?;
+                let repeated = broadcast(addend, &sizes)?;
+                if repeated != sizes {
+                    return Err(MetaError::Expand {
+                        from: addend.clone(),
+                        to: sizes,
+                        why: "the sizes of the product do not grow",
+                    });
+                }
+                Some(sizes)
+            }
+            (Op::cat, ..) => match self.args.first() {
+                Some(Arg::Tensors(parts)) => {
+                    let parts = parts.iter().flatten().map(|v| &(self.meta)(v).sizes[..]);
+                    Some(joined(parts, dim.unwrap_or(0))?.1)
+                }
+                _ => None,
+            },
+            (Op::embedding, Some(weight), Some(indices)) => Some(embedded(weight, indices)?),
+            (Op::gather, Some(_), _) => self.arg("index").and_then(|a| match a {
+                Arg::Tensor(v) => Some((self.meta)(v).sizes.clone()),
+                _ => None,
+            }),
+            (Op::index_select, Some(x), _) => match (self.arg("index"), dim) {
+                (Some(Arg::Tensor(v)), Some(dim)) => {
+                    Some(selected(x, dim, (self.meta)(v).numel())?.1)
+                }
+                _ => None,
+            },
+            _ => None,
+        })
+    }
+}
