@@ -1,5 +1,6 @@
-//! Makes the module `ops::aten` of the catalogue's entries: a typed, documented wrapper for each operator, and the table that
-//! registers them all; and the methods of `Tensor` that entries ask for.
+//! Makes the module `ops::aten` of the catalogue's entries: a typed, documented wrapper for each
+//! operator, and the table that registers them all; and the methods of `Tensor` that entries ask
+//! for.
 
 #[path = "build/docs.rs"]
 mod docs;

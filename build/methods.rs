@@ -1,4 +1,5 @@
-//! The methods of `Tensor` that the catalogue's entries ask for: `catalog/ops/README.md` describes the line that asks.
+//! The methods of `Tensor` that the catalogue's entries ask for: `catalog/ops/README.md` describes
+//! the line that asks.
 
 use crate::docs::{comment, doc_test};
 use crate::op::Declared;

@@ -9,8 +9,9 @@ use straightline_catalog::prims::UnaryOp;
 use straightline_catalog::rules::Results;
 use straightline_catalog::schema::{FunctionSchema, SchemaType};
 
-/// The families of kernels at `CompositeExplicitAutograd` that are made of other operators, or know every tensor. All others
-/// know our own memory only: tensors of a backend from outside have the way of `src/ops/composite.rs`.
+/// The families of kernels at `CompositeExplicitAutograd` that are made of other operators, or know
+/// every tensor. All others know our own memory only: tensors of a backend from outside have the
+/// way of `src/ops/composite.rs`.
 const OF_OTHERS: [&str; 11] = [
     "factory::",
     "nested::",
@@ -33,8 +34,8 @@ const OF_OTHERS_ALONE: [&str; 5] = [
     "math_bits::neg_view",
 ];
 
-/// The families of kernels that write and take what they need by themselves: in one go, or `access::whole` where they are
-/// made of several. The others are held around.
+/// The families of kernels that write and take what they need by themselves: in one go, or
+/// `access::whole` where they are made of several. The others are held around.
 const HOLD_BY_THEMSELVES: [&str; 7] = [
     "copy::",
     "elementary",
@@ -45,7 +46,8 @@ const HOLD_BY_THEMSELVES: [&str; 7] = [
     "shape_inplace::",
 ];
 
-/// The kernels without writes, by family or one by one, that may read an operand again, or one after another.
+/// The kernels without writes, by family or one by one, that may read an operand again, or one
+/// after another.
 const READ_IN_STEPS: &[&str] = &[
     "alias::diagonal_scatter",
     "alias::select_scatter",
@@ -277,8 +279,8 @@ impl<'a> Declared<'a> {
         s
     }
 
-    /// The arguments that have tensors, for the error's context. Not an iterator: each wrapper's would be a type of its own,
-    /// and there are more than a thousand of them.
+    /// The arguments that have tensors, for the error's context. Not an iterator: each wrapper's
+    /// would be a type of its own, and there are more than a thousand of them.
     pub(crate) fn given(&self) -> String {
         let each = self.params.iter().zip(&self.schema.args);
         each.filter_map(|(p, a)| {
@@ -377,7 +379,8 @@ impl<'a> Declared<'a> {
             .fold(0, |bits, (i, _)| bits | 1 << i)
     }
 
-    /// Whether a kernel's operands are held around it, since it may be made of several that write or read them.
+    /// Whether a kernel's operands are held around it, since it may be made of several that write
+    /// or read them.
     fn is_whole(&self, key: &str, path: &str) -> bool {
         let made = matches!(
             path,
@@ -461,8 +464,8 @@ impl<'a> Declared<'a> {
         )
     }
 
-    /// A kernel for all backends. Most work on our own memory only: there it is the function for such tensors, and
-    /// those of a backend from outside are taken to other operators.
+    /// A kernel for all backends. Most work on our own memory only: there it is the function for
+    /// such tensors, and those of a backend from outside are taken to other operators.
     pub(crate) fn composite_explicit(&self, kernel: &str) -> String {
         let foreign = |p: &Param, of: &SchemaType| -> Option<String> {
             Some(match (of, of.unwrap_optional()) {
@@ -525,8 +528,9 @@ pub(crate) fn reads_in_steps(key: &str, path: &str) -> bool {
     runs(key) && READ_IN_STEPS.iter().any(|f| path.starts_with(f))
 }
 
-/// The rows of the table that registers the operators, each an item of its own: the compiler's incremental state has
-/// the types of an item once for each closure in it, so that one item of 3,354 closures took 24 s of each dev build.
+/// The rows of the table that registers the operators, each an item of its own: the compiler's
+/// incremental state has the types of an item once for each closure in it, so that one item of
+/// 3,354 closures took 24 s of each dev build.
 #[derive(Default)]
 pub(crate) struct Table {
     rows: String,

@@ -1,4 +1,5 @@
-//! Turns the files of `ops/` into the enum `Op`, the facts of each operator, and the list of what the entries register.
+//! Turns the files of `ops/` into the enum `Op`, the facts of each operator, and the list of what
+//! the entries register.
 
 #[allow(dead_code, unreachable_pub, reason = "shared with the crate")]
 #[path = "src/rules.rs"]
@@ -43,8 +44,8 @@ struct Declared<'a> {
     schema: FunctionSchema,
 }
 
-/// The name of an operator's variant of `Op`: as PyTorch writes it in C++, base and overload with an underscore between,
-/// and the namespace before it where that is not `aten`.
+/// The name of an operator's variant of `Op`: as PyTorch writes it in C++, base and overload with
+/// an underscore between, and the namespace before it where that is not `aten`.
 fn variant(name: &str) -> String {
     let name = name.strip_prefix("aten::").unwrap_or(name);
     let name = name.replace("::", "_").replace('.', "_");
@@ -133,7 +134,7 @@ fn enumeration(out: &mut String, declared: &BTreeMap<String, Declared<'_>>) {
     out.push_str("            Op::Outside(o) => o.info(),\n        }\n    }\n}\n\n");
 }
 
-/// What entries say of modes, of operators that nobody declares as well.
+/// What entries say about modes, also for operators that are not declared.
 fn modes(out: &mut String, entries: &[Placed]) -> Result<(), String> {
     let mut rows = BTreeMap::new();
     for p in entries {

@@ -1,7 +1,8 @@
-//! The lock-free protocols against the memory model: every interleaving, every value that a weak load may return.
+//! The lock-free protocols against the memory model: every interleaving, every value that a weak
+//! load may return.
 //!
-//! The files under test are the crate's own, included with loom's atomics in place of std's (`src/sync.rs` is the
-//! seam).
+//! The files under test are the crate's own, included with loom's atomics in place of std's
+//! (`src/sync.rs` is the seam).
 
 mod sync {
     pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
@@ -29,7 +30,8 @@ mod sync {
 
     pub(crate) use {global, per_thread};
 
-    /// A light fence and a heavy one order like two sequentially consistent ones, and that is how they are modelled.
+    /// A light fence and a heavy one order like two sequentially consistent ones, and that is how
+    /// they are modelled.
     pub(crate) fn light_fence() {
         fence(Ordering::SeqCst);
     }
@@ -58,8 +60,8 @@ mod waiting;
 use loom::sync::Arc;
 use loom::thread;
 
-/// Runs the model within the time a test may take: threads switch at most this often against their will, or as often as
-/// `LOOM_MAX_PREEMPTIONS` says (twice takes `three_writers` half a minute).
+/// Runs the model within the time a test may take: threads switch at most this often against their
+/// will, or as often as `LOOM_MAX_PREEMPTIONS` says (twice takes `three_writers` half a minute).
 fn model(preemptions: usize, f: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
@@ -75,7 +77,8 @@ mod storage {
     const B: u32 = 2;
     const C: u32 = 3;
 
-    /// A storage of one number. loom's cell fails the model when a read and a write are not ordered.
+    /// A storage of one number. loom's cell fails the model when a read and a write are not
+    /// ordered.
     struct Storage {
         borrow: Borrow,
         data: UnsafeCell<u32>,
@@ -485,7 +488,8 @@ mod table {
     /// Two keys of one backend; bit 1 is the higher one.
     type Table = Slots<Kernel, 2, 2>;
 
-    /// A state of the operator: who serves the two keys. The mask hides a fallthrough at the higher.
+    /// A state of the operator: who serves the two keys. The mask hides a fallthrough at the
+    /// higher.
     fn publish(table: &Table, low: &'static Kernel, high: &'static Kernel, uniform: bool) {
         let mask = if high.1 == Standing::Fallthrough {
             0b01
@@ -510,7 +514,7 @@ mod table {
         table.settle(look).1
     }
 
-    /// Publishes states one after the other while another thread calls twice.
+    /// Publishes states one after another while another thread calls twice.
     fn check(states: &[(&'static Kernel, &'static Kernel, bool)], legal: &[&'static Kernel]) {
         let (states, legal) = (states.to_vec(), legal.to_vec());
         loom::model(move || {

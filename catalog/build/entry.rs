@@ -49,7 +49,8 @@ pub(crate) struct Entry {
     doc_aliases: Vec<String>,
     #[serde(default)]
     methods: Vec<Method>,
-    /// Of an `out` that another entry asks for: the form in place, if there is one, is made of it as well.
+    /// Of an `out` that another entry asks for: the form in place, if there is one, is made of it
+    /// as well.
     #[serde(skip)]
     serves_in_place: bool,
 }
@@ -267,8 +268,9 @@ pub(crate) fn qualified(name: &str) -> String {
     }
 }
 
-/// All entries, file by file in the order of their names. An entry with `variant_of` gives way where the functional variant
-/// is declared nowhere, and where another entry declares the operator itself.
+/// All entries, file by file in the order of their names. An entry with `variant_of` gives way
+/// where the functional variant is declared nowhere, and where another entry declares the operator
+/// itself.
 pub(crate) fn read(folder: &str) -> Result<Vec<Placed>, String> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
         .map_err(|e| format!("{folder}: {e}"))?

@@ -67,8 +67,8 @@ fn listed(op: Op) -> String {
 }
 
 impl Op {
-    /// The arguments of a call from those given, each by its name, or a tensor without a name at the next place for one.
-    /// What is left out has its default.
+    /// The arguments of a call from those given, each by its name, or a tensor without a name at
+    /// the next place for one. What is left out has its default.
     ///
     /// # Errors
     ///
@@ -126,7 +126,8 @@ impl Op {
         complete.collect()
     }
 
-    /// All the arguments of a call as the schema has them: a number for a dtype is that dtype, a device's name the device.
+    /// All the arguments of a call as the schema has them: a number for a dtype is that dtype, a
+    /// device's name the device.
     ///
     /// # Errors
     ///
@@ -166,7 +167,7 @@ impl Op {
             });
         }
         for (of, arg) in wanted.iter().zip(args) {
-            // what would first have to be converted is none of the schema's arguments
+            // what would first have to be converted is not one of the schema's arguments
             let same = |to: &Arg<V>| kind(to) == kind(arg);
             if !fitted(&of.ty, arg.clone()).is_ok_and(|to| same(&to)) {
                 return Err(ArgumentError::Kind {

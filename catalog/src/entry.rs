@@ -14,7 +14,8 @@ pub struct Entry {
     pub line: u32,
     /// Whether the entry has the operator's schema; another one adds kernels to it.
     pub declares: bool,
-    /// Tensors on whose parts the kernel for dense ones works: `sparse` (values, where 0 is taken to 0), `nested` (components).
+    /// Tensors on whose parts the kernel for dense ones works: `sparse` (values, where 0 is taken
+    /// to 0), `nested` (components).
     pub on_parts: &'static [&'static str],
     /// What the documentation says beside the schema.
     pub doc: Option<&'static str>,
@@ -22,7 +23,8 @@ pub struct Entry {
     pub methods: &'static [Method],
     /// Dispatch keys and the kernels there.
     pub kernels: &'static [(&'static str, &'static str)],
-    /// Of an `out` variant: the functional variant that its kernels are made of, and the in-place one where there is one.
+    /// Of an `out` variant: the functional variant that its kernels are made of, and the in-place
+    /// one where there is one.
     pub structured: &'static [Op],
     /// Of a variant that writes: the functional one that its kernels are made of.
     pub variant_of: Option<Op>,

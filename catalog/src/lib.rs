@@ -1,7 +1,9 @@
-//! What operators are, without data: every operator is declared once, in the files of `ops/`, and everything above asks here.
+//! What operators are, without data: every operator is declared once, in the files of `ops/`, and
+//! everything above asks here.
 //!
-//! [`Op`] names an operator, [`OpInfo`] has what is known of it; an operator from outside ([`Op::define`]) has the same.
-//! The crate knows neither graphs nor memory. It is internal to `straightline`, which re-exports what users need.
+//! [`Op`] names an operator, [`OpInfo`] has what is known of it; an operator from outside
+//! ([`Op::define`]) has the same. The crate knows neither graphs nor memory. It is internal to
+//! `straightline`, which re-exports what users need.
 #![forbid(unsafe_code)]
 
 pub mod arguments;

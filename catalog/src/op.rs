@@ -40,15 +40,16 @@ pub struct Facts {
     pub effects: Effects,
     /// What it is.
     pub kind: Kind,
-    /// The operands whose product the operator is, of which one takes `2 m n k` FLOPs: two matrices (or batches of them), or
-    /// queries, keys and values. None of other operators.
+    /// The operands whose product the operator is, of which one takes `2 m n k` FLOPs: two matrices
+    /// (or batches of them), or queries, keys and values. None of other operators.
     pub flops: &'static [&'static str],
-    /// Whether some form of the operator draws from a generator: `aten::normal_` as `aten::normal.float_Tensor`.
+    /// Whether some form of the operator draws from a generator: `aten::normal_` as
+    /// `aten::normal.float_Tensor`.
     pub draws: bool,
     /// Whether it fails where an integer is divided by zero.
     pub divides: bool,
-    /// Whether a result shares memory with an operand that is not written: its schema says so, or its entry does, of an
-    /// operator that promises nothing since nobody uses the operand again.
+    /// Whether a result shares memory with an operand that is not written: its schema says so, or
+    /// its entry does, of an operator that promises nothing since nobody uses the operand again.
     pub view: bool,
     /// Whether an argument is written.
     pub mutable: bool,
@@ -69,7 +70,8 @@ pub fn listed_in_modes() -> impl Iterator<Item = (&'static str, Modes)> {
     MODES.iter().copied()
 }
 
-/// An operator that is not in the catalogue. Copies compare equal that [`Op::define`] gave for the same schema and tags.
+/// An operator that is not in the catalogue. Copies compare equal that [`Op::define`] gave for the
+/// same schema and tags.
 #[derive(Clone, Copy)]
 pub struct Outside(&'static OpInfo);
 
@@ -109,7 +111,8 @@ impl Hash for Outside {
     }
 }
 
-/// The operators from outside: all that there ever were, which stay, and those that are defined now.
+/// The operators from outside: all that there ever were, which stay, and those that are defined
+/// now.
 #[derive(Default)]
 struct Defined {
     ever: HashMap<(String, Vec<String>), Op>,
@@ -119,7 +122,8 @@ struct Defined {
 static DEFINED: LazyLock<RwLock<Defined>> = LazyLock::new(RwLock::default);
 
 impl Op {
-    /// The operator of this name, `aten::add.Tensor`: one of the catalogue, or one from outside that is defined.
+    /// The operator of this name, `aten::add.Tensor`: one of the catalogue, or one from outside
+    /// that is defined.
     ///
     /// ```
     /// use straightline_catalog::Op;
@@ -139,8 +143,8 @@ impl Op {
         OPS.iter().copied()
     }
 
-    /// The operator with this schema: the catalogue's if it has the very same, or else one from outside, which
-    /// [`Op::named`] finds until [`Op::forget`].
+    /// The operator with this schema: the catalogue's if it has exactly the same, or else one from
+    /// outside, which [`Op::named`] finds until [`Op::forget`].
     ///
     /// What is known of it stays for the life of the process, once for each schema.
     ///
@@ -217,7 +221,8 @@ impl Op {
         !matches!(self, Op::Outside(_))
     }
 
-    /// What a call does besides giving results. A division fails only among integers, and not by a number other than 0.
+    /// What a call does besides giving results. A division fails only among integers, and not by a
+    /// number other than 0.
     pub fn effects<V>(self, args: &[Arg<V>], results: &[TensorMeta]) -> Effects {
         let facts = self.facts();
         let integers = || results.iter().all(|m| m.dtype.is_integral());
@@ -259,7 +264,7 @@ fn outside(schema: &FunctionSchema, tags: &[String]) -> Op {
         "nondeterministic_seeded" => Some(Effects::RANDOM),
         tag => Effects::from_name(tag),
     });
-    // of an operator about which nothing is said, something that nobody knows of decides the results as well
+    // if nothing is said about an operator, its results may depend on something unknown
     let unsaid = match schema.returns.is_empty() {
         true => Effects::EFFECT,
         false => Effects::READS,

@@ -1,8 +1,9 @@
 //! The elementary functions of single elements: what loops are made of.
 //!
-//! One row says all that is known of a function beside its body, which is written once over vector primitives
-//! (`runtime/src/cpu/math/functions`): its name, the operators that compute it, the dtypes that it takes, its cost. The
-//! enums, the names in both directions and the costs come from here.
+//! One row says all that is known of a function beside its body, which is written once over vector
+//! primitives (`runtime/src/cpu/math/functions`): its name, the operators that compute it, the
+//! dtypes that it takes, its cost. The enums, the names in both directions and the costs come from
+//! here.
 
 use crate::Op;
 
@@ -21,9 +22,10 @@ pub enum Class {
 
 /// The table of the functions of one value: gives its rows to a macro.
 ///
-/// A row is `Variant name Class cost body [operators]`. The body is `built` where `runtime/src/cpu/math/functions` has a
-/// function of that name, from which eager kernels and generated code both come; `own` where an instruction does it, or
-/// where each dtype has a way of its own.
+/// A row is `Variant name Class cost body [operators]`. The body is `built` where
+/// `runtime/src/cpu/math/functions` has a function of that name, from which eager kernels and
+/// generated code both come; `own` where an instruction does it, or where each dtype has a way of
+/// its own.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! unary_functions {
@@ -83,7 +85,8 @@ macro_rules! unary_functions {
 macro_rules! unary {
     ($($(#[$of:meta])* $variant:ident $text:ident $class:ident $cost:literal $body:ident [$($op:ident),*];)*) => {
         prims! {
-            /// Functions of one value. Those of floats follow IEEE 754 and PyTorch (NaN propagates).
+            /// Functions of one value. Those of floats follow IEEE 754 and PyTorch (NaN
+            /// propagates).
             UnaryOp {
                 $($(#[$of])* $variant $text $class $cost [$($op),*];)*
             }
@@ -170,7 +173,8 @@ prims! {
         LogicalXor logical_xor Truth 1 [logical_xor];
         /// By a negative amount, or by one no less than the number of bits: 0.
         ShiftLeft shift_left Bits 1 [bitwise_left_shift_Tensor, bitwise_left_shift_Tensor_Scalar, bitwise_left_shift_Scalar_Tensor];
-        /// By a negative amount, or by one no less than the number of bits: 0, or -1 of a negative number.
+        /// By a negative amount, or by one no less than the number of bits: 0, or -1 of a negative
+        /// number.
         ShiftRight shift_right Bits 1 [bitwise_right_shift_Tensor, bitwise_right_shift_Tensor_Scalar, bitwise_right_shift_Scalar_Tensor];
     }
 
@@ -200,14 +204,14 @@ prims! {
 }
 
 impl BinaryOp {
-    /// Whether integers can not be divided by zero with it.
+    /// Whether integers cannot be divided by zero with it.
     pub fn is_division(self) -> bool {
         use BinaryOp::{FloorDiv, Fmod, Remainder, TruncDiv};
         matches!(self, FloorDiv | TruncDiv | Fmod | Remainder)
     }
 
-    /// Whether of half types it takes a number as the type of arithmetic has it, without rounding it first, as PyTorch's
-    /// kernels of products and quotients do.
+    /// Whether of half types it takes a number as the type of arithmetic has it, without rounding
+    /// it first, as PyTorch's kernels of products and quotients do.
     pub fn keeps_number(self) -> bool {
         use BinaryOp::{Div, FloorDiv, Mul, TruncDiv};
         matches!(self, Mul | Div | FloorDiv | TruncDiv)

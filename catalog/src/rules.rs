@@ -61,7 +61,8 @@ words! {
         /// It keeps its own.
         #[default]
         Kept = "kept",
-        /// PyTorch's kernel gives it those of the result all the same, if that has 4 dimensions or more.
+        /// PyTorch's kernel gives it those of the result all the same, if that has 4 dimensions or
+        /// more.
         ResultFrom4d = "result_from_4d",
         /// The same, with 5 dimensions.
         ResultFrom5d = "result_from_5d",
@@ -74,7 +75,8 @@ words! {
         /// PyTorch does not look.
         #[default]
         Allowed = "allowed",
-        /// The operator reads its operands elsewhere than where it writes its result, and PyTorch refuses.
+        /// The operator reads its operands elsewhere than where it writes its result, and PyTorch
+        /// refuses.
         Refused = "refused",
     }
 
@@ -128,8 +130,8 @@ words! {
         Mps = "mps",
     }
 
-    /// What an operator passes by: a key at which it does nothing, since it is a view, which passes the bit on, or
-    /// understands it.
+    /// What an operator passes by: a key at which it does nothing, since it is a view, which passes
+    /// the bit on, or understands it.
     MathBit {
         /// `Conjugate`.
         #[default]
@@ -142,19 +144,22 @@ words! {
 
     /// How near to a reference the result of an operator has to be.
     Tolerance {
-        /// The same bits whoever computes it: copies, comparisons, integers, operations that IEEE 754 rounds correctly.
+        /// The same bits whoever computes it: copies, comparisons, integers, operations that IEEE
+        /// 754 rounds correctly.
         Exact = "exact",
         /// Each element within a few units in the last place: functions of single elements.
         #[default]
         Pointwise = "pointwise",
-        /// The order of additions is free: sums, products of matrices, convolutions, norms, softmax.
+        /// The order of additions is free: sums, products of matrices, convolutions, norms,
+        /// softmax.
         Accumulate = "accumulate",
         /// The numbers are random; shape, dtype and distribution count.
         Random = "random",
     }
 }
 
-/// What modes do at an operator: PyTorch's lists say so by its name, also of operators that are not here.
+/// What modes do at an operator: PyTorch's lists say so by its name, also of operators that are not
+/// here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Modes {
     /// By the list of a device.

@@ -5,8 +5,9 @@ use crate::Op;
 /// So many are worth reading.
 const MOST: usize = 5;
 
-/// Up to five operators that may be meant by a name that no operator has: the overloads of that name,
-/// those of that name in a namespace, or else names that differ by a few letters, the nearest first.
+/// Up to five operators that may be meant by a name that no operator has: the overloads of that
+/// name, those of that name in a namespace, or else names that differ by a few letters, the nearest
+/// first.
 ///
 /// ```
 /// use straightline_catalog::similar_operators;

@@ -5,7 +5,8 @@ use crate::{DType, Tolerance};
 impl Tolerance {
     /// Relative and absolute error allowed for results of this dtype: `|x - y| <= atol + rtol |y|`.
     ///
-    /// `Pointwise` has the defaults of `torch.testing`; `Accumulate` allows ten times the absolute error.
+    /// `Pointwise` has the defaults of `torch.testing`; `Accumulate` allows ten times the absolute
+    /// error.
     ///
     /// ```
     /// use straightline_catalog::{DType, Tolerance};

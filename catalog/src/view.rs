@@ -1,10 +1,11 @@
 //! Views: which element of its source each element of a view is.
 //!
-//! [`ViewMap`] is what the arguments of a view operator come to, worked out once for sizes: dimensions counted from the
-//! front, ranges within bounds, what may be left out filled in. All that one wants to know of a view follows from it: the
-//! strides of the view ([`ViewMap::strides`]), the index into the source as a function of the position in the view
-//! ([`ViewMap::source`]), what a write through the view does to the source ([`ViewMap::inverse`]), and one view in the
-//! place of two ([`ViewMap::then`]).
+//! [`ViewMap`] is what the arguments of a view operator come to, worked out once for sizes:
+//! dimensions counted from the front, ranges within bounds, what may be left out filled in. All
+//! that one wants to know of a view follows from it: the strides of the view
+//! ([`ViewMap::strides`]), the index into the source as a function of the position in the view
+//! ([`ViewMap::source`]), what a write through the view does to the source ([`ViewMap::inverse`]),
+//! and one view in the place of two ([`ViewMap::then`]).
 //!
 //! From tinygrad: views are one mechanism of a few movements, and not a rule per operator.
 
@@ -16,7 +17,8 @@ use smallvec::{SmallVec, smallvec};
 #[cfg(test)]
 mod tests;
 
-/// An index along one dimension of a view's source: affine in the positions along the view's dimensions.
+/// An index along one dimension of a view's source: affine in the positions along the view's
+/// dimensions.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Affine {
     /// The index where all positions are 0.
@@ -153,7 +155,8 @@ pub fn wrap_dim(dim: i64, rank: usize) -> Result<usize, MetaError> {
     }
 }
 
-/// The elements `start..end` of a dimension of `size`, as Python counts them, `step` apart: the first one, and how many.
+/// The elements `start..end` of a dimension of `size`, as Python counts them, `step` apart: the
+/// first one, and how many.
 #[inline]
 pub fn slice_range(size: i64, start: Option<i64>, end: Option<i64>, step: i64) -> (i64, i64) {
     let clip = |x: i64| (if x < 0 { x.saturating_add(size) } else { x }).clamp(0, size);
@@ -169,7 +172,7 @@ pub fn slice_range(size: i64, start: Option<i64>, end: Option<i64>, step: i64) -
 ///
 /// # Errors
 ///
-/// They are not those of so many elements.
+/// They are not those of this many elements.
 pub fn infer_sizes(sizes: &[i64], numel: i64) -> Result<Dims, MetaError> {
     let mut out = Dims::from_slice(sizes);
     let mut unknown = None;
@@ -191,7 +194,8 @@ pub fn infer_sizes(sizes: &[i64], numel: i64) -> Result<Dims, MetaError> {
     Ok(out)
 }
 
-/// The strides with which `(sizes, strides)` can be seen as `target`, a shape of as many elements, without copying.
+/// The strides with which `(sizes, strides)` can be seen as `target`, a shape of as many elements,
+/// without copying.
 ///
 /// ```
 /// use straightline_catalog::view::view_strides;
@@ -456,7 +460,8 @@ impl ViewMap {
     ///
     /// # Errors
     ///
-    /// A dimension that the source does not have, a window that is longer than it, a step that is not positive.
+    /// A dimension that the source does not have, a window that is longer than it, a step that is
+    /// not positive.
     pub fn unfold(sizes: &[i64], dim: i64, size: i64, step: i64) -> Result<ViewMap, MetaError> {
         let op = Op::unfold;
         let dim = wrap_dim(dim, sizes.len())?;
@@ -488,8 +493,8 @@ impl ViewMap {
         Ok(ViewMap::Reshape(infer_sizes(to, numel(sizes))?))
     }
 
-    /// What a call of a view operator makes, by its arguments without the tensor; `None` of other operators, and of those
-    /// that see the storage.
+    /// What a call of a view operator makes, by its arguments without the tensor; `None` of other
+    /// operators, and of those that see the storage.
     pub fn of<V>(op: Op, args: &[Arg<V>], sizes: &[i64]) -> Option<Result<ViewMap, MetaError>> {
         let int = |i: usize| args.get(i).and_then(Arg::as_int);
         let ints = |i: usize| args.get(i).and_then(Arg::as_ints);
@@ -519,7 +524,8 @@ pub fn split_sizes(n: i64, size: i64) -> Vec<i64> {
     (0..count).map(|i| size.min(n - i * size)).collect()
 }
 
-/// The results of an operator that makes several views, by its arguments; `None` of other operators.
+/// The results of an operator that makes several views, by its arguments; `None` of other
+/// operators.
 pub fn parts_of<V>(
     op: Op,
     args: &[Arg<V>],
@@ -604,8 +610,8 @@ impl ViewMap {
         out
     }
 
-    /// The index along dimension `d` of a source of these sizes; `None` of a view under other sizes, which is affine in
-    /// pieces only.
+    /// The index along dimension `d` of a source of these sizes; `None` of a view under other
+    /// sizes, which is affine in pieces only.
     pub fn source(&self, source: &[i64], d: usize) -> Option<Affine> {
         let rank = source.len();
         // how many of some dimensions stand before this one
@@ -665,7 +671,8 @@ impl ViewMap {
         })
     }
 
-    /// Where the elements of the view lie, of a source that lies so: sizes, strides and the offset of the first one.
+    /// Where the elements of the view lie, of a source that lies so: sizes, strides and the offset
+    /// of the first one.
     ///
     /// # Errors
     ///

@@ -37,10 +37,9 @@ casts! {
 }
 
 impl Tensor {
-    /// In another dtype, on another device, or both; the tensor itself where nothing changes. Takes what
-    /// [`Tensor::with`] takes: a [`DType`], a [`Device`](crate::Device), a pair of them, a tensor whose
-    /// dtype and device are meant.
-    /// See [`aten::to_dtype_layout`].
+    /// In another dtype, on another device, or both; the tensor itself where nothing changes. Takes
+    /// what [`Tensor::with`] takes: a [`DType`], a [`Device`](crate::Device), a pair of them, a
+    /// tensor whose dtype and device are meant. See [`aten::to_dtype_layout`].
     ///
     /// ```
     /// use straightline::{DType, Device, Tensor, tensor};

@@ -4,8 +4,8 @@ use crate::error::Result;
 use crate::tensor::Tensor;
 
 impl Tensor {
-    /// Where two tensors are close, as PyTorch has it: [`Tensor::isclose_with`] a relative tolerance of 1e-5 and an
-    /// absolute one of 1e-8.
+    /// Where two tensors are close, as PyTorch has it: [`Tensor::isclose_with`] a relative
+    /// tolerance of 1e-5 and an absolute one of 1e-8.
     ///
     /// ```
     /// use straightline::tensor;
@@ -18,8 +18,8 @@ impl Tensor {
         self.isclose_with(other.as_ref(), 1e-5, 1e-8)
     }
 
-    /// Where `|self - other| <= atol + rtol * |other|`, broadcasting; infinities are close to themselves, and NaN to
-    /// nothing.
+    /// Where `|self - other| <= atol + rtol * |other|`, broadcasting; infinities are close to
+    /// themselves, and NaN to nothing.
     ///
     /// ```
     /// use straightline::tensor;
@@ -42,8 +42,8 @@ impl Tensor {
         same.logical_or(near.logical_and(difference.isfinite()?)?)
     }
 
-    /// Whether all elements are close ([`Tensor::isclose`]). In tests [`assert_close`](crate::assert_close) says where
-    /// not.
+    /// Whether all elements are close ([`Tensor::isclose`]). In tests
+    /// [`assert_close`](crate::assert_close) says where not.
     ///
     /// ```
     /// use straightline::tensor;

@@ -5,8 +5,8 @@ use crate::ops::aten;
 use crate::tensor::{Int, Ints, Tensor};
 use straightline_catalog::Dims;
 
-/// What a convolution can be told: stride, padding, dilation, groups, and for a transposed one the padding of the output.
-/// Each is one number for all dimensions or one for each.
+/// What a convolution can be told: stride, padding, dilation, groups, and for a transposed one the
+/// padding of the output. Each is one number for all dimensions or one for each.
 ///
 /// ```
 /// use straightline::{ConvOptions, Tensor};
@@ -44,7 +44,8 @@ impl ConvOptions {
         self
     }
 
-    /// How many zeros are in front of and behind each dimension (of a transposed convolution: left out of the result); 0.
+    /// How many zeros are in front of and behind each dimension (of a transposed convolution: left
+    /// out of the result); 0.
     #[must_use]
     pub fn padding(mut self, padding: impl Ints) -> Self {
         self.padding = padding.ints();
@@ -58,7 +59,8 @@ impl ConvOptions {
         self
     }
 
-    /// How much larger the result of a transposed convolution is at the end; 0. Other convolutions have no use for it.
+    /// How much larger the result of a transposed convolution is at the end; 0. Other convolutions
+    /// have no use for it.
     #[must_use]
     pub fn output_padding(mut self, padding: impl Ints) -> Self {
         self.output_padding = padding.ints();
@@ -119,8 +121,9 @@ macro_rules! convolutions {
     };
 }
 convolutions! {
-    /// The convolution of `[batch, in, length]` (or without the batch) with weights `[out, in / groups, kernel]`, a bias
-    /// `[out]`, a stride and so many zeros on each side. See [`aten::conv1d`].
+    /// The convolution of `[batch, in, length]` (or without the batch) with weights `[out, in /
+    /// groups, kernel]`, a bias `[out]`, a stride and so many zeros on each side. See
+    /// [`aten::conv1d`].
     ///
     /// ```
     /// use straightline::tensor;
@@ -141,9 +144,9 @@ convolutions! {
     conv1d_with, 1,
     |x, w, b, o| aten::conv1d(x, w, b, &o.stride, &o.padding, &o.dilation, o.groups);
 
-    /// The convolution of `[batch, in, height, width]` (or without the batch) with weights `[out, in / groups, kernel
-    /// height, kernel width]`, a bias `[out]`, a stride and so many zeros on each side, each one number for both dimensions
-    /// or one for each. See [`aten::conv2d`].
+    /// The convolution of `[batch, in, height, width]` (or without the batch) with weights `[out,
+    /// in / groups, kernel height, kernel width]`, a bias `[out]`, a stride and so many zeros on
+    /// each side, each one number for both dimensions or one for each. See [`aten::conv2d`].
     ///
     /// ```
     /// use straightline::Tensor;
@@ -166,9 +169,10 @@ convolutions! {
     conv2d_with, 2,
     |x, w, b, o| aten::conv2d(x, w, b, &o.stride, &o.padding, &o.dilation, o.groups);
 
-    /// The convolution of `[batch, in, depth, height, width]` (or without the batch) with weights `[out, in / groups,
-    /// kernel depth, kernel height, kernel width]`, a bias `[out]`, a stride and so many zeros on each side, each one number
-    /// for all dimensions or one for each. See [`aten::conv3d`].
+    /// The convolution of `[batch, in, depth, height, width]` (or without the batch) with weights
+    /// `[out, in / groups, kernel depth, kernel height, kernel width]`, a bias `[out]`, a stride
+    /// and so many zeros on each side, each one number for all dimensions or one for each. See
+    /// [`aten::conv3d`].
     ///
     /// ```
     /// use straightline::Tensor;
@@ -189,8 +193,8 @@ convolutions! {
     conv3d_with, 3,
     |x, w, b, o| aten::conv3d(x, w, b, &o.stride, &o.padding, &o.dilation, o.groups);
 
-    /// The transposed convolution of `[batch, in, length]` with weights `[in, out / groups, kernel]`: the gradient of
-    /// [`Tensor::conv1d`] by its input. See [`aten::conv_transpose1d`].
+    /// The transposed convolution of `[batch, in, length]` with weights `[in, out / groups,
+    /// kernel]`: the gradient of [`Tensor::conv1d`] by its input. See [`aten::conv_transpose1d`].
     ///
     /// ```
     /// use straightline::tensor;
@@ -213,8 +217,9 @@ convolutions! {
         x, w, b, &o.stride, &o.padding, &o.output_padding, o.groups, &o.dilation,
     );
 
-    /// The transposed convolution of `[batch, in, height, width]` with weights `[in, out / groups, kernel height,
-    /// kernel width]`: the gradient of [`Tensor::conv2d`] by its input. See [`aten::conv_transpose2d_input`].
+    /// The transposed convolution of `[batch, in, height, width]` with weights `[in, out / groups,
+    /// kernel height, kernel width]`: the gradient of [`Tensor::conv2d`] by its input. See
+    /// [`aten::conv_transpose2d_input`].
     ///
     /// ```
     /// use straightline::tensor;
@@ -238,9 +243,9 @@ convolutions! {
         x, w, b, &o.stride, &o.padding, &o.output_padding, o.groups, &o.dilation,
     );
 
-    /// The transposed convolution of `[batch, in, depth, height, width]` with weights `[in, out / groups, kernel depth,
-    /// kernel height, kernel width]`: the gradient of [`Tensor::conv3d`] by its input. See
-    /// [`aten::conv_transpose3d_input`].
+    /// The transposed convolution of `[batch, in, depth, height, width]` with weights `[in, out /
+    /// groups, kernel depth, kernel height, kernel width]`: the gradient of [`Tensor::conv3d`] by
+    /// its input. See [`aten::conv_transpose3d_input`].
     ///
     /// ```
     /// use straightline::Tensor;

@@ -1,5 +1,6 @@
-//! What PyTorch has as functions of its module and what starts from no tensor in particular: factories, joins, sums over
-//! indices, a choice. Each is an associated function or a method of [`Tensor`] too, as in other crates.
+//! What PyTorch has as functions of its module and what starts from no tensor in particular:
+//! factories, joins, sums over indices, a choice. Each is an associated function or a method of
+//! [`Tensor`] too, as in other crates.
 
 use crate::error::Result;
 use crate::tensor::{Int, Other, Tensor, Tensors};

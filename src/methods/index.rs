@@ -7,13 +7,15 @@ use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToIncl
 use std::panic::Location;
 use straightline_catalog::DType;
 
-/// One index among those of [`Tensor::i`]; written as a number, a range, a tensor and so on, it becomes one of these.
+/// One index among those of [`Tensor::i`]; written as a number, a range, a tensor and so on, it
+/// becomes one of these.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Index {
     /// The element at a position, counted from the end where negative: the dimension goes away.
     At(i64),
-    /// The elements from a position up to another one, every so many: `2..5`, `..-1`, [`step`]`(.., 2)`.
+    /// The elements from a position up to another one, every so many: `2..5`, `..-1`, [`step`]`(..,
+    /// 2)`.
     Slice {
         /// The first; `None`: the first that is there.
         start: Option<i64>,
@@ -26,7 +28,8 @@ pub enum Index {
     Ellipsis,
     /// A new dimension of size 1, [`NewAxis`].
     NewAxis,
-    /// The elements at the positions in an integer tensor, or those where a tensor of `bool` is true.
+    /// The elements at the positions in an integer tensor, or those where a tensor of `bool` is
+    /// true.
     Tensor(Tensor),
     /// The elements at these positions.
     Positions(Vec<i64>),
@@ -145,7 +148,8 @@ impl<N: Int, const K: usize> From<[N; K]> for Index {
     }
 }
 
-/// What [`Tensor::i`] takes: one [`Index`] or what becomes one, a tuple of them, or a `Vec` of [`Index`].
+/// What [`Tensor::i`] takes: one [`Index`] or what becomes one, a tuple of them, or a `Vec` of
+/// [`Index`].
 #[diagnostic::on_unimplemented(
     message = "a tensor cannot be indexed by `{Self}`",
     label = "indices are integers, ranges, `..`, `Ellipsis`, `NewAxis`, tensors, lists of positions, and tuples of these"
@@ -211,7 +215,8 @@ fn is_mask(t: &Tensor) -> bool {
 }
 
 impl Tensor {
-    /// The part of a tensor that indices name, by PyTorch's rules: `x.i((0..2, 1, ..))` is `x[0:2, 1, :]`.
+    /// The part of a tensor that indices name, by PyTorch's rules: `x.i((0..2, 1, ..))` is `x[0:2,
+    /// 1, :]`.
     ///
     /// | index | what it takes |
     /// |---|---|
@@ -222,9 +227,10 @@ impl Tensor {
     /// | an integer tensor, `[0, 2]`, a `Vec` | the elements at these positions, in the tensor's shape |
     /// | a tensor of `bool`, `[true, false]` | the elements where it is true, of as many dimensions as the mask has |
     ///
-    /// Dimensions behind the last index are whole. Several tensors are broadcast against each other, and their
-    /// dimensions stand where the first of them was if they are neighbours, and in front otherwise. Without tensors and
-    /// lists the result is a view; with them it is a copy, which [`Tensor::i_put_`] writes through all the same.
+    /// Dimensions behind the last index are whole. Several tensors are broadcast against each
+    /// other, and their dimensions stand where the first of them was if they are neighbours, and in
+    /// front otherwise. Without tensors and lists the result is a view; with them it is a copy,
+    /// which [`Tensor::i_put_`] writes through all the same.
     ///
     /// ```
     /// use straightline::{Ellipsis, NewAxis, Tensor, tensor};
@@ -240,8 +246,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// More indices than dimensions, two [`Ellipsis`], a position that is not there, a step below 1, a mask that does not
-    /// have the sizes of what it masks.
+    /// More indices than dimensions, two [`Ellipsis`], a position that is not there, a step below
+    /// 1, a mask that does not have the sizes of what it masks.
     #[doc(alias = "getitem")]
     #[doc(alias = "index")]
     #[track_caller]
@@ -253,8 +259,8 @@ impl Tensor {
         }
     }
 
-    /// Writes a number, or the elements of a tensor that broadcasts, to the part of this tensor that indices name
-    /// ([`Tensor::i`]), in place: `x.i_put_((0..2, 1), 0.0)` is `x[0:2, 1] = 0`.
+    /// Writes a number, or the elements of a tensor that broadcasts, to the part of this tensor
+    /// that indices name ([`Tensor::i`]), in place: `x.i_put_((0..2, 1), 0.0)` is `x[0:2, 1] = 0`.
     ///
     /// ```
     /// use straightline::{Tensor, tensor};
@@ -268,7 +274,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// As [`Tensor::i`]; a tensor that does not broadcast to the part, or, where tensors index, has another dtype.
+    /// As [`Tensor::i`]; a tensor that does not broadcast to the part, or, where tensors index, has
+    /// another dtype.
     #[doc(alias = "set")]
     #[doc(alias = "assign")]
     #[doc(alias = "index_put")]

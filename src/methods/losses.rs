@@ -14,8 +14,8 @@ pub(super) fn number(reduction: Reduction) -> i64 {
     }
 }
 
-/// What [`Tensor::cross_entropy_with`] can be told: weights of the classes, which target does not count, how the losses
-/// are put together, and how much of the target is spread over all classes.
+/// What [`Tensor::cross_entropy_with`] can be told: weights of the classes, which target does not
+/// count, how the losses are put together, and how much of the target is spread over all classes.
 ///
 /// ```
 /// use straightline::{CrossEntropyOptions, Reduction, tensor};
@@ -75,8 +75,8 @@ impl CrossEntropyOptions {
 }
 
 impl Tensor {
-    /// The mean cross-entropy of logits `[batch, classes, ..]` against class numbers (or probabilities); targets of
-    /// -100 do not count. See [`aten::cross_entropy_loss`].
+    /// The mean cross-entropy of logits `[batch, classes, ..]` against class numbers (or
+    /// probabilities); targets of -100 do not count. See [`aten::cross_entropy_loss`].
     ///
     /// ```
     /// use straightline::tensor;

@@ -1,11 +1,13 @@
-//! The signs: `+ - * / % & | ^ << >>`, unary `-` and `!`, and `+=` and its like, on tensors and numbers.
+//! The signs: `+ - * / % & | ^ << >>`, unary `-` and `!`, and `+=` and its like, on tensors and
+//! numbers.
 //!
-//! A sign gives a tensor and panics where the method of the same meaning would return an error. Rust leaves two
-//! choices. Signs that give a `Result` cannot be chained with numbers: `&x * 2.0 + 1.0` would add a number to a
-//! `Result`, and an operator between two types of which neither is this crate's may not be defined. Nor can `+=` return
-//! one. So formulas are written with signs, which fail as Rust's own do (`1 / 0`, `v[7]`), and whoever cannot be sure
-//! of shapes and dtypes writes words (`x.mul(2.0)?.add(1.0)?`), which return. While a function is captured a
-//! failing sign ends the capture, and the call of the compiled function returns the error.
+//! A sign gives a tensor and panics where the method of the same meaning would return an error.
+//! Rust leaves two choices. Signs that give a `Result` cannot be chained with numbers: `&x * 2.0 +
+//! 1.0` would add a number to a `Result`, and an operator between two types of which neither is
+//! this crate's may not be defined. Nor can `+=` return one. So formulas are written with signs,
+//! which fail as Rust's own do (`1 / 0`, `v[7]`), and whoever cannot be sure of shapes and dtypes
+//! writes words (`x.mul(2.0)?.add(1.0)?`), which return. While a function is captured a failing
+//! sign ends the capture, and the call of the compiled function returns the error.
 
 use crate::error::{Error, Result};
 use crate::tensor::watcher;
@@ -119,8 +121,8 @@ macro_rules! number_first {
     )*)*};
 }
 
-// One type of each kind of literal: were there an `f32` beside the `f64`, Rust could not tell what `2.0 * &x` is
-// before the end of the function, and `(2.0 * &x).exp()` would not compile.
+// One type of each kind of literal: were there an `f32` beside the `f64`, Rust could not tell what
+// `2.0 * &x` is before the end of the function, and `(2.0 * &x).exp()` would not compile.
 number_first! {
     f64: Add add Sub sub Mul mul Div div Rem rem;
     i64: Add add Sub sub Mul mul Div div Rem rem BitAnd bitand BitOr bitor BitXor bitxor;

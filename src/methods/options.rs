@@ -5,11 +5,11 @@ use crate::ops::aten;
 use crate::tensor::{Generator, Ints, Literal, Progression, Tensor};
 use straightline_catalog::{DType, Device, Scalar};
 
-/// What a new tensor is to be, where the defaults will not do: its dtype, its device, and the generator that random
-/// numbers are drawn from.
+/// What a new tensor is to be, where the defaults will not do: its dtype, its device, and the
+/// generator that random numbers are drawn from.
 ///
-/// [`Tensor::with`] makes one of a [`DType`], a [`Device`], both as a pair, a tensor that has them, or a [`Generator`]; its methods are the
-/// factories of [`Tensor`].
+/// [`Tensor::with`] makes one of a [`DType`], a [`Device`], both as a pair, a tensor that has them,
+/// or a [`Generator`]; its methods are the factories of [`Tensor`].
 ///
 /// ```
 /// use straightline::{DType, Device, Generator, Tensor};
@@ -110,16 +110,16 @@ impl TensorOptions {
 }
 
 impl Tensor {
-    /// A tensor of a number, or of nested arrays, slices or `Vec`s of numbers; [`tensor`](crate::tensor()) is short
-    /// for it, and tells how dtypes are chosen.
+    /// A tensor of a number, or of nested arrays, slices or `Vec`s of numbers;
+    /// [`tensor`](crate::tensor()) is short for it, and tells how dtypes are chosen.
     #[track_caller]
     pub fn literal(values: impl Literal) -> Result<Tensor> {
         TensorOptions::default().literal(values)
     }
 }
 
-/// Factories: a method of [`TensorOptions`], one of [`Tensor`] that takes the default options, and a function of the
-/// crate that is the same, as PyTorch's factories are functions of its module.
+/// Factories: a method of [`TensorOptions`], one of [`Tensor`] that takes the default options, and
+/// a function of the crate that is the same, as PyTorch's factories are functions of its module.
 macro_rules! factories {
     ($($(#[$doc:meta])* $name:ident($($arg:ident: $ty:ty),*) |$self:ident| $body:block)*) => {
         /// The factories as functions.
@@ -203,8 +203,8 @@ factories! {
         aten::full(&sizes.ints(), value.into(), o.dtype, None, o.device, None)
     }
 
-    /// The numbers from 0, or from a start, up to an end which is not among them, in steps of 1 or of a step:
-    /// integers where all of these are. See [`aten::arange_start_step`].
+    /// The numbers from 0, or from a start, up to an end which is not among them, in steps of 1 or
+    /// of a step: integers where all of these are. See [`aten::arange_start_step`].
     ///
     /// ```
     /// use straightline::Tensor;
@@ -219,7 +219,8 @@ factories! {
         aten::arange_start_step(start, end, step, o.dtype, None, o.device, None)
     }
 
-    /// So many numbers from `start` to `end` at equal distances, both among them. See [`aten::linspace`].
+    /// So many numbers from `start` to `end` at equal distances, both among them. See
+    /// [`aten::linspace`].
     ///
     /// ```
     /// use straightline::Tensor;
@@ -230,8 +231,8 @@ factories! {
         aten::linspace(start.into(), end.into(), steps, o.dtype, None, o.device, None)
     }
 
-    /// So many numbers from `10^start` to `10^end` at equal ratios, both among them. See [`aten::logspace`], which
-    /// has other bases.
+    /// So many numbers from `10^start` to `10^end` at equal ratios, both among them. See
+    /// [`aten::logspace`], which has other bases.
     ///
     /// ```
     /// use straightline::Tensor;
@@ -242,8 +243,8 @@ factories! {
         aten::logspace(start.into(), end.into(), steps, 10.0, o.dtype, None, o.device, None)
     }
 
-    /// Ones on the diagonal of a matrix: square for one size, or of rows and columns. See [`aten::eye`] and
-    /// [`aten::eye_m`].
+    /// Ones on the diagonal of a matrix: square for one size, or of rows and columns. See
+    /// [`aten::eye`] and [`aten::eye_m`].
     ///
     /// ```
     /// use straightline::Tensor;
@@ -330,8 +331,9 @@ factories! {
 }
 
 impl Tensor {
-    /// Factories with options: `Tensor::with(DType::F64).zeros([2, 3])`. The options are a [`DType`], a [`Device`], a
-    /// pair of them, a tensor whose dtype and device are meant, a [`Generator`], or [`TensorOptions`].
+    /// Factories with options: `Tensor::with(DType::F64).zeros([2, 3])`. The options are a
+    /// [`DType`], a [`Device`], a pair of them, a tensor whose dtype and device are meant, a
+    /// [`Generator`], or [`TensorOptions`].
     ///
     /// ```
     /// use straightline::{DType, Tensor};

@@ -6,8 +6,9 @@ use crate::ops::aten;
 use crate::tensor::{Ints, Tensor};
 use straightline_catalog::Dims;
 
-/// What pooling can be told beside the size of its windows: stride, padding, dilation, whether windows may hang over
-/// the end, and whether a mean counts padding. Each is one number for all dimensions or one for each.
+/// What pooling can be told beside the size of its windows: stride, padding, dilation, whether
+/// windows may hang over the end, and whether a mean counts padding. Each is one number for all
+/// dimensions or one for each.
 ///
 /// ```
 /// use straightline::{PoolOptions, Tensor};
@@ -33,7 +34,8 @@ impl PoolOptions {
         self
     }
 
-    /// How many elements are added in front of and behind each dimension, none of which is the largest; 0.
+    /// How many elements are added in front of and behind each dimension, none of which is the
+    /// largest; 0.
     #[must_use]
     pub fn padding(mut self, padding: impl Ints) -> Self {
         self.padding = Some(padding.ints());
@@ -125,8 +127,8 @@ macro_rules! pools {
     };
 }
 pools! {
-    /// The largest element of each window of `[batch, channels, length]`, windows beside each other. See
-    /// [`aten::max_pool1d`].
+    /// The largest element of each window of `[batch, channels, length]`, windows beside each
+    /// other. See [`aten::max_pool1d`].
     ///
     /// ```
     /// use straightline::tensor;
@@ -148,8 +150,8 @@ pools! {
     max_pool1d_with, 1, mean: false,
     |x, o| aten::max_pool1d(x, &o.kernel, &o.stride, &o.padding, &o.dilation, o.ceil);
 
-    /// The largest element of each window of `[batch, channels, height, width]`, windows beside each other. See
-    /// [`aten::max_pool2d`].
+    /// The largest element of each window of `[batch, channels, height, width]`, windows beside
+    /// each other. See [`aten::max_pool2d`].
     ///
     /// ```
     /// use straightline::tensor;
@@ -172,8 +174,8 @@ pools! {
     max_pool2d_with, 2, mean: false,
     |x, o| aten::max_pool2d(x, &o.kernel, &o.stride, &o.padding, &o.dilation, o.ceil);
 
-    /// The largest element of each window of `[batch, channels, depth, height, width]`, windows beside each other. See
-    /// [`aten::max_pool3d`].
+    /// The largest element of each window of `[batch, channels, depth, height, width]`, windows
+    /// beside each other. See [`aten::max_pool3d`].
     ///
     /// ```
     /// use straightline::Tensor;
@@ -197,7 +199,8 @@ pools! {
     max_pool3d_with, 3, mean: false,
     |x, o| aten::max_pool3d(x, &o.kernel, &o.stride, &o.padding, &o.dilation, o.ceil);
 
-    /// The mean of each window of `[batch, channels, length]`, windows beside each other. See [`aten::avg_pool1d`].
+    /// The mean of each window of `[batch, channels, length]`, windows beside each other. See
+    /// [`aten::avg_pool1d`].
     ///
     /// ```
     /// use straightline::tensor;
@@ -220,8 +223,8 @@ pools! {
     avg_pool1d_with, 1, mean: true,
     |x, o| aten::avg_pool1d(x, &o.kernel, &o.stride, &o.padding, o.ceil, o.count);
 
-    /// The mean of each window of `[batch, channels, height, width]`, windows beside each other. See
-    /// [`aten::avg_pool2d`].
+    /// The mean of each window of `[batch, channels, height, width]`, windows beside each other.
+    /// See [`aten::avg_pool2d`].
     ///
     /// ```
     /// use straightline::tensor;
@@ -243,8 +246,8 @@ pools! {
     avg_pool2d_with, 2, mean: true,
     |x, o| aten::avg_pool2d(x, &o.kernel, &o.stride, &o.padding, o.ceil, o.count, None);
 
-    /// The mean of each window of `[batch, channels, depth, height, width]`, windows beside each other. See
-    /// [`aten::avg_pool3d`].
+    /// The mean of each window of `[batch, channels, depth, height, width]`, windows beside each
+    /// other. See [`aten::avg_pool3d`].
     ///
     /// ```
     /// use straightline::Tensor;

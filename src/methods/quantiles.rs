@@ -6,7 +6,8 @@ use crate::tensor::{Int, Literal, Tensor};
 use std::panic::Location;
 use straightline_catalog::DType;
 
-/// The positions, among the sorted elements along a dimension, between which parts of them lie, and how far.
+/// The positions, among the sorted elements along a dimension, between which parts of them lie, and
+/// how far.
 fn ranks(parts: &[f64], of: &Tensor, dim: i64) -> Result<(Tensor, Tensor, Tensor)> {
     let (dtype, size) = (of.dtype(), of.size(dim)?);
     if !matches!(dtype, DType::F32 | DType::F64) {
@@ -43,9 +44,9 @@ fn ranks(parts: &[f64], of: &Tensor, dim: i64) -> Result<(Tensor, Tensor, Tensor
 }
 
 impl Tensor {
-    /// The values below which these parts of all elements lie, between 0 and 1, interpolated linearly, as
-    /// `torch.quantile` does: a number gives a 0-dim tensor, several give one of as many elements. NaN where an element
-    /// is.
+    /// The values below which these parts of all elements lie, between 0 and 1, interpolated
+    /// linearly, as `torch.quantile` does: a number gives a 0-dim tensor, several give one of as
+    /// many elements. NaN where an element is.
     ///
     /// ```
     /// use straightline::tensor;
@@ -124,8 +125,8 @@ impl Tensor {
         }
     }
 
-    /// The covariances of variables, a row each, over observations, a column each: divided by one less than these, as
-    /// `torch.cov` does.
+    /// The covariances of variables, a row each, over observations, a column each: divided by one
+    /// less than these, as `torch.cov` does.
     ///
     /// ```
     /// use straightline::tensor;
@@ -164,7 +165,8 @@ impl Tensor {
         }
     }
 
-    /// [`Tensor::cov`], each divided by the deviations of its two variables: from -1 to 1, as `torch.corrcoef` does.
+    /// [`Tensor::cov`], each divided by the deviations of its two variables: from -1 to 1, as
+    /// `torch.corrcoef` does.
     ///
     /// ```
     /// use straightline::tensor;

@@ -7,11 +7,12 @@ use num_complex::Complex;
 use std::panic::Location;
 use straightline_catalog::Scalar;
 
-/// What [`Tensor::item`] gives: a number of Rust's, or a [`Scalar`] of whichever kind the tensor has.
+/// What [`Tensor::item`] gives: a number of Rust's, or a [`Scalar`] of whichever kind the tensor
+/// has.
 ///
-/// A conversion keeps the value or fails. Floating-point types round to the nearest number that they have; integers come from
-/// a floating-point element if it is whole, and have to fit; a real number from a complex element if its imaginary part is
-/// 0; `bool` from 0 and 1.
+/// A conversion keeps the value or fails. Floating-point types round to the nearest number that
+/// they have; integers come from a floating-point element if it is whole, and have to fit; a real
+/// number from a complex element if its imaginary part is 0; `bool` from 0 and 1.
 #[diagnostic::on_unimplemented(
     message = "an element cannot be read as `{Self}`",
     label = "numbers, `bool`, complex numbers and `Scalar` can be read"
@@ -84,7 +85,8 @@ items! {
 }
 
 impl Tensor {
-    /// The only element of a one-element tensor, as a number of Rust's; [`Item`] says what converts.
+    /// The only element of a one-element tensor, as a number of Rust's; [`Item`] says what
+    /// converts.
     ///
     /// ```
     /// use straightline::{Scalar, tensor};
@@ -101,8 +103,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// More or fewer than one element; a value that `T` does not have; no data to read, as while a function is being
-    /// captured.
+    /// More or fewer than one element; a value that `T` does not have; no data to read, as while a
+    /// function is being captured.
     #[doc(alias = "to_scalar")]
     #[doc(alias = "into_scalar")]
     #[track_caller]
@@ -166,7 +168,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// As [`Tensor::to_vec`]: the elements are copied when the iterator is made, and writes that come later are not seen.
+    /// As [`Tensor::to_vec`]: the elements are copied when the iterator is made, and writes that
+    /// come later are not seen.
     #[track_caller]
     pub fn iter<T: Element>(&self) -> Result<std::vec::IntoIter<T>> {
         Ok(self.to_vec()?.into_iter())

@@ -1,4 +1,5 @@
-//! Other sizes by resampling: which operator does it depends on the mode and on the number of dimensions.
+//! Other sizes by resampling: which operator does it depends on the mode and on the number of
+//! dimensions.
 
 use super::convolution::each;
 use crate::error::{Error, Result};
@@ -6,8 +7,8 @@ use crate::ops::aten;
 use crate::tensor::{Ints, Tensor};
 use straightline_catalog::Dims;
 
-/// What [`Tensor::interpolate_with`] is told: the size of the result or its scale, the mode, and whether the corners of
-/// both lie on each other.
+/// What [`Tensor::interpolate_with`] is told: the size of the result or its scale, the mode, and
+/// whether the corners of both lie on each other.
 ///
 /// ```
 /// use straightline::{InterpolateOptions, tensor};
@@ -40,16 +41,16 @@ impl InterpolateOptions {
         self
     }
 
-    /// `"nearest"`, which is the default, `"nearest-exact"`, `"linear"` (of one dimension), `"bilinear"` and
-    /// `"bicubic"` (of two), `"trilinear"` (of three), or `"area"`.
+    /// `"nearest"`, which is the default, `"nearest-exact"`, `"linear"` (of one dimension),
+    /// `"bilinear"` and `"bicubic"` (of two), `"trilinear"` (of three), or `"area"`.
     #[must_use]
     pub fn mode(mut self, mode: &str) -> Self {
         self.mode = Some(mode.to_owned());
         self
     }
 
-    /// Whether the middles of the corners lie on each other, instead of their corners; they do not. For the linear and
-    /// cubic modes only.
+    /// Whether the middles of the corners lie on each other, instead of their corners; they do not.
+    /// For the linear and cubic modes only.
     #[must_use]
     pub fn align_corners(mut self, align: bool) -> Self {
         self.align_corners = Some(align);
@@ -58,8 +59,8 @@ impl InterpolateOptions {
 }
 
 impl Tensor {
-    /// `[batch, channels, ..]` of one to three more dimensions in another size, by the nearest elements; one number is
-    /// for all dimensions.
+    /// `[batch, channels, ..]` of one to three more dimensions in another size, by the nearest
+    /// elements; one number is for all dimensions.
     ///
     /// ```
     /// use straightline::tensor;
@@ -86,8 +87,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// Neither or both of size and scale, a mode that is not for so many dimensions, `align_corners` for a mode without
-    /// it.
+    /// Neither or both of size and scale, a mode that is not for so many dimensions,
+    /// `align_corners` for a mode without it.
     #[track_caller]
     pub fn interpolate_with(&self, options: InterpolateOptions) -> Result<Tensor> {
         let at = std::panic::Location::caller();
@@ -162,7 +163,8 @@ impl Tensor {
         aten::upsample_nearest2d_vec(self, Some(&each(&size.ints(), 2)), None)
     }
 
-    /// `[batch, channels, height, width]` in another size, interpolated. See [`aten::upsample_bilinear2d_vec`].
+    /// `[batch, channels, height, width]` in another size, interpolated. See
+    /// [`aten::upsample_bilinear2d_vec`].
     ///
     /// ```
     /// use straightline::Tensor;

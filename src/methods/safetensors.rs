@@ -112,7 +112,8 @@ fn parse(bytes: &[u8]) -> std::result::Result<BTreeMap<String, Tensor>, String> 
 /// Saves named tensors; each is written in row-major order.
 ///
 /// # Errors
-/// A tensor without data, one of dtype `c128`, which the format does not have, or a file that cannot be written.
+/// A tensor without data, one of dtype `c128`, which the format does not have, or a file that
+/// cannot be written.
 ///
 /// ```
 /// use straightline::{Tensor, load_safetensors, save_safetensors};

@@ -5,8 +5,8 @@ use crate::ops::aten;
 use crate::tensor::{Other, Tensor};
 
 impl Tensor {
-    /// `a` where this tensor of `bool` is true and `b` elsewhere, broadcasting; either may be a number. See
-    /// [`aten::where_self`].
+    /// `a` where this tensor of `bool` is true and `b` elsewhere, broadcasting; either may be a
+    /// number. See [`aten::where_self`].
     ///
     /// ```
     /// use straightline::tensor;

@@ -55,8 +55,9 @@ impl Tensor {
         })
     }
 
-    /// Views of parts of a dimension: of a number of positions each, the last of which may be shorter, or of the sizes in a
-    /// list. See [`aten::split_tensor`] and [`aten::split_with_sizes`].
+    /// Views of parts of a dimension: of a number of positions each, the last of which may be
+    /// shorter, or of the sizes in a list. See [`aten::split_tensor`] and
+    /// [`aten::split_with_sizes`].
     ///
     /// ```
     /// use straightline::Tensor;

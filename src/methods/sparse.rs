@@ -6,8 +6,9 @@ use crate::tensor::{Ints, Tensor};
 use straightline_catalog::Layout;
 
 impl Tensor {
-    /// A tensor in coordinate form: element `i` of `values` is at column `i` of `indices`, which has a row for each
-    /// sparse dimension. Equal coordinates count as their sum. See [`aten::sparse_coo_tensor_indices_size`].
+    /// A tensor in coordinate form: element `i` of `values` is at column `i` of `indices`, which
+    /// has a row for each sparse dimension. Equal coordinates count as their sum. See
+    /// [`aten::sparse_coo_tensor_indices_size`].
     ///
     /// ```
     /// use straightline::Tensor;
@@ -18,7 +19,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// An index outside of the sizes, or parts that do not fit together. Unlike PyTorch's, the check is always on.
+    /// An index outside of the sizes, or parts that do not fit together. Unlike PyTorch's, the
+    /// check is always on.
     #[track_caller]
     pub fn sparse_coo(
         indices: impl AsRef<Tensor>,
@@ -39,8 +41,8 @@ impl Tensor {
         )
     }
 
-    /// A matrix in compressed-row form: row `r` has the elements `crow[r]..crow[r + 1]` of `col` and `values`. See
-    /// [`aten::sparse_csr_tensor_crow_col_value_size`].
+    /// A matrix in compressed-row form: row `r` has the elements `crow[r]..crow[r + 1]` of `col`
+    /// and `values`. See [`aten::sparse_csr_tensor_crow_col_value_size`].
     ///
     /// ```
     /// use straightline::Tensor;
@@ -53,8 +55,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// Row bounds that do not rise from 0 to the number of values, or columns that are not sorted, different and in
-    /// range within each row.
+    /// Row bounds that do not rise from 0 to the number of values, or columns that are not sorted,
+    /// different and in range within each row.
     #[track_caller]
     pub fn sparse_csr(
         crow: impl AsRef<Tensor>,
@@ -76,8 +78,8 @@ impl Tensor {
         )
     }
 
-    /// A batch of tensors of different sizes. [`sizes`](Tensor::sizes) has -1 where they differ. See
-    /// [`aten::_nested_tensor_from_tensor_list`].
+    /// A batch of tensors of different sizes. [`sizes`](Tensor::sizes) has -1 where they differ.
+    /// See [`aten::_nested_tensor_from_tensor_list`].
     ///
     /// ```
     /// use straightline::Tensor;

@@ -226,7 +226,8 @@ pub(super) fn check_flash(
     super::common::check_devices(&[q, k, v])
 }
 
-/// The result in the layout of the queries, and the logarithms of the rows' sums as (batch, head, query) over (batch, query, head).
+/// The result in the layout of the queries, and the logarithms of the rows' sums as (batch, head,
+/// query) over (batch, query, head).
 pub(crate) fn flash_attention(
     q: &Tensor,
     k: &Tensor,

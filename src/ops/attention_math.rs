@@ -129,7 +129,8 @@ pub(crate) fn attention_math(
     Ok((cast(&out, dtype)?, cast(&weights, dtype)?))
 }
 
-/// The gradients of query, key and value, as (batch, head, position, feature) over (batch, position, head, feature).
+/// The gradients of query, key and value, as (batch, head, position, feature) over (batch,
+/// position, head, feature).
 #[allow(clippy::too_many_arguments)] // the schema's own
 pub(crate) fn flash_attention_backward(
     grad: &Tensor,

@@ -1,4 +1,5 @@
-//! Blocks: matrices on a diagonal, chunks side by side, the coordinates of triangles, selections by clamped indices.
+//! Blocks: matrices on a diagonal, chunks side by side, the coordinates of triangles, selections by
+//! clamped indices.
 
 use super::common::{check_sizes, promote, wrap_dim};
 use crate::error::{Error, Result};
@@ -51,8 +52,8 @@ pub(crate) fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
     Ok(out)
 }
 
-/// Each tensor in `num_chunks` chunks along a dimension, padded with zeros so that they are equal; the first chunks of all
-/// side by side, then the second ones.
+/// Each tensor in `num_chunks` chunks along a dimension, padded with zeros so that they are equal;
+/// the first chunks of all side by side, then the second ones.
 pub(crate) fn chunk_cat(tensors: &[Tensor], dim: i64, num_chunks: i64) -> Result<Tensor> {
     let Some(first) = tensors.first() else {
         return Err(Error::runtime(
@@ -239,7 +240,8 @@ fn clamped(t: &Tensor, indices: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>
         .collect()
 }
 
-/// Elements at the indices, which count as the nearest that there are; `fill` where the mask is false.
+/// Elements at the indices, which count as the nearest that there are; `fill` where the mask is
+/// false.
 pub(crate) fn masked_index(
     t: &Tensor,
     mask: &Tensor,

@@ -28,7 +28,8 @@ impl Order {
     }
 }
 
-/// Whether sizes and strides of four or five dimensions are those of a channels-last tensor, by c10's rule.
+/// Whether sizes and strides of four or five dimensions are those of a channels-last tensor, by
+/// c10's rule.
 pub(crate) fn is_channels_last_like(sizes: &[i64], strides: &[i64]) -> bool {
     let rank = sizes.len();
     if !(rank == 4 || rank == 5) || strides[1] == 0 {
@@ -48,8 +49,8 @@ pub(crate) fn is_channels_last_like(sizes: &[i64], strides: &[i64]) -> bool {
     true
 }
 
-/// Whether a tensor of four or five dimensions is dense with its channels innermost, dimensions of size 1 not counting:
-/// PyTorch's `is_contiguous(torch.channels_last)`.
+/// Whether a tensor of four or five dimensions is dense with its channels innermost, dimensions of
+/// size 1 not counting: PyTorch's `is_contiguous(torch.channels_last)`.
 pub(crate) fn is_channels_last_contiguous(sizes: &[i64], strides: &[i64]) -> bool {
     let mut want = 1;
     let mut order = [1].into_iter().chain((2..sizes.len()).rev()).chain([0]);

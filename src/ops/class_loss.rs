@@ -22,7 +22,8 @@ pub(super) fn reduction(number: i64) -> Result<Reduction> {
     }
 }
 
-/// The same where PyTorch's kernels look for no reduction and for the mean, and take any other number for the sum.
+/// The same where PyTorch's kernels look for no reduction and for the mean, and take any other
+/// number for the sum.
 pub(super) fn reduction_or_sum(number: i64) -> Reduction {
     reduction(number).unwrap_or(Reduction::Sum)
 }
@@ -380,7 +381,8 @@ fn class_weights(weight: &Tensor, rank: usize) -> Result<Tensor> {
     aten::view(weight, &sizes)
 }
 
-/// Cross entropy of logits with class numbers or, where the sizes are those of the logits, probabilities.
+/// Cross entropy of logits with class numbers or, where the sizes are those of the logits,
+/// probabilities.
 pub(crate) fn cross_entropy_loss(
     x: &Tensor,
     target: &Tensor,

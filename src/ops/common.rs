@@ -81,8 +81,9 @@ pub(crate) fn result_strides(sizes: &[i64], operands: &[&Tensor]) -> Dims {
     sorted_strides(sizes, operands)
 }
 
-/// [`result_strides`] of tensors and a number. PyTorch's iterator takes a number as a tensor without dimensions, an operand of
-/// other sizes than the result, and then does not ask whether the tensors are row-major or dense.
+/// [`result_strides`] of tensors and a number. PyTorch's iterator takes a number as a tensor
+/// without dimensions, an operand of other sizes than the result, and then does not ask whether the
+/// tensors are row-major or dense.
 pub(crate) fn result_strides_with_number(sizes: &[i64], operands: &[&Tensor]) -> Dims {
     let row_major = layout::contiguous_strides(sizes);
     let plain = |t: &&Tensor| t.sizes() == sizes && t.strides() == row_major.as_slice();
@@ -92,8 +93,9 @@ pub(crate) fn result_strides_with_number(sizes: &[i64], operands: &[&Tensor]) ->
     sorted_strides(sizes, operands)
 }
 
-/// A fresh result of an operator on `x`, dense in x's order of dimensions, in the very layout that `empty_like` gives: many
-/// of PyTorch's operators allocate so, and the strides of dimensions of size 1 and of tensors without elements tell.
+/// A fresh result of an operator on `x`, dense in x's order of dimensions, in exactly the layout
+/// that `empty_like` gives: many of PyTorch's operators allocate so, and the strides of dimensions
+/// of size 1 and of tensors without elements tell.
 pub(crate) fn laid_out_like(result: Tensor, x: &Tensor) -> Tensor {
     if result.sizes() != x.sizes() {
         return result; // the other operands made it larger
@@ -102,7 +104,8 @@ pub(crate) fn laid_out_like(result: Tensor, x: &Tensor) -> Tensor {
     restrided(result, strides)
 }
 
-/// A tensor under strides that reach the same elements: others for dimensions of size 1, or where there are no elements.
+/// A tensor under strides that reach the same elements: others for dimensions of size 1, or where
+/// there are no elements.
 pub(crate) fn restrided(t: Tensor, strides: Dims) -> Tensor {
     debug_assert!(
         t.numel() == 0 || (0..t.dim()).all(|d| t.sizes()[d] == 1 || t.strides()[d] == strides[d])
@@ -156,8 +159,8 @@ pub(crate) fn check_can_cast(from: DType, to: DType) -> Result<()> {
     Ok(())
 }
 
-/// A number must be within the range of the type that shall hold it; its fraction may be lost. As in PyTorch, the unsigned
-/// type takes a negative integer whose magnitude it could hold.
+/// A number must be within the range of the type that shall hold it; its fraction may be lost. As
+/// in PyTorch, the unsigned type takes a negative integer whose magnitude it could hold.
 pub(crate) fn check_fits(value: Scalar, dtype: DType) -> Result<()> {
     let (re, im) = value.as_complex();
     let within = |most: f64| !re.is_finite() || re.abs() <= most;
@@ -209,10 +212,11 @@ pub(crate) fn check_room(dtype: DType, device: Device, sizes: &[i64]) -> Result<
     Tensor::allocate_contiguous(dtype, device, sizes).map(drop)
 }
 
-/// An error where an operator whose result's shape depends on data is given a tensor without: a Meta tensor, or one that
-/// stands for a value while a function is captured.
+/// An error where an operator whose result's shape depends on data is given a tensor without: a
+/// Meta tensor, or one that stands for a value while a function is captured.
 pub(crate) fn needs_data(op: &str, x: &Tensor) -> Result<()> {
-    // a stand-in without elements has all its data, and what is made of it here would be no stand-in
+    // a stand-in without elements has all its data, and what is made of it here would be no
+    // stand-in
     let stands_in = crate::tensor::watcher::is_stand_in(x);
     if x.storage().has_data() && !stands_in || super::composite::is_foreign(x) {
         return Ok(());

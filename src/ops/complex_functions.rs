@@ -1,4 +1,5 @@
-//! Functions of complex numbers that are no single kernel: the same operators' forms for real numbers are formulas or kernels of `f64`.
+//! Functions of complex numbers that are no single kernel: the same operators' forms for real
+//! numbers are formulas or kernels of `f64`.
 
 use super::complex::conjugated;
 use super::pointwise;

@@ -122,8 +122,8 @@ fn parts(op: OperatorHandle, args: &[Value]) -> Result<Option<Value>> {
     Ok(Some(made.into()))
 }
 
-/// Whether the backend has a fallback and no kernel of its own for another form of an operator: then the operator itself
-/// goes to the fallback, which knows its rules.
+/// Whether the backend has a fallback and no kernel of its own for another form of an operator:
+/// then the operator itself goes to the fallback, which knows its rules.
 pub(super) fn is_for_fallback(other: OperatorHandle, op: OperatorHandle, args: &[Value]) -> bool {
     let backend = backend_of(op, args);
     !other.registers(backend) && op.has_fallback(backend)

@@ -20,7 +20,8 @@ pub(super) fn operand(t: &Tensor) -> Result<Tensor> {
     copy::to_contiguous(&copy::to_dtype(t, computed(t.dtype()))?)
 }
 
-/// A tensor to compute into, and what the caller gets of it: the same, or converted and in another order of memory.
+/// A tensor to compute into, and what the caller gets of it: the same, or converted and in another
+/// order of memory.
 pub(super) struct Target {
     pub(super) computed: Tensor,
     result: Tensor,
@@ -158,7 +159,8 @@ pub(crate) fn _convolution_deprecated(
     )
 }
 
-/// Kernels of PyTorch's with a convolution of their own; the sizes of the kernel are the weight's, which may be flat.
+/// Kernels of PyTorch's with a convolution of their own; the sizes of the kernel are the weight's,
+/// which may be flat.
 fn slow(
     x: &Tensor,
     w: &Tensor,
@@ -296,7 +298,8 @@ fn parts(t: &Tensor) -> Result<(Tensor, Tensor)> {
     ))
 }
 
-/// A convolution of complex numbers, made as PyTorch makes it of three real ones: of the real parts, of the imaginary parts and of their sums.
+/// A convolution of complex numbers, made as PyTorch makes it of three real ones: of the real
+/// parts, of the imaginary parts and of their sums.
 fn complex(
     x: &Tensor,
     w: &Tensor,

@@ -1,4 +1,5 @@
-//! The shape of a convolution: its numbers per spatial dimension, PyTorch's checks, the result's sizes and order of memory.
+//! The shape of a convolution: its numbers per spatial dimension, PyTorch's checks, the result's
+//! sizes and order of memory.
 
 use super::channels::{Order, is_channels_last_like, suggested};
 use super::common::check_devices;
@@ -224,7 +225,8 @@ impl Convolution {
         }
     }
 
-    /// The memory order of results: channels last where an operand has it and PyTorch's backend for the dtype knows it.
+    /// The memory order of results: channels last where an operand has it and PyTorch's backend for
+    /// the dtype knows it.
     pub(super) fn order(&self, x: &Tensor, w: &Tensor) -> Order {
         match x.dim() {
             // PyTorch adds a dimension of 1 and makes the input row-major before it looks
@@ -246,7 +248,8 @@ impl Convolution {
         }
     }
 
-    /// Whether PyTorch leaves the call to oneDNN. Its own kernels of three spatial dimensions know row-major memory only.
+    /// Whether PyTorch leaves the call to oneDNN. Its own kernels of three spatial dimensions know
+    /// row-major memory only.
     fn by_onednn(&self, x: &Tensor, w: &Tensor) -> bool {
         let wide = self.stride.iter().chain(&self.dilation).any(|s| *s != 1);
         let ws = w.sizes();

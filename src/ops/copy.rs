@@ -155,7 +155,8 @@ pub(crate) fn copy(dst: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Ten
     copy_(&like_with_strides(dst)?, src, non_blocking)
 }
 
-/// Fresh memory with the very strides and offset of a tensor, gaps included, unless its elements overlap.
+/// Fresh memory with exactly the strides and offset of a tensor, gaps included, unless its elements
+/// overlap.
 fn like_with_strides(t: &Tensor) -> Result<Tensor> {
     let sizes = Dims::from_slice(t.sizes());
     if layout::repeats(t.sizes(), t.strides()) {

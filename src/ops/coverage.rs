@@ -1,10 +1,11 @@
 //! Which operators there are, and what of them was found to agree with PyTorch.
 //!
 //! The table is generated: `cargo run --release --example conformance -- tests/data/public.jsonl.gz
-//! tests/data/complex.jsonl.gz tests/data/more.jsonl.gz tests/data/derived.jsonl.gz tests/data/samples.jsonl.gz
-//! tests/data/overloads.jsonl.gz tests/data/forms.jsonl.gz tests/data/linalg.jsonl.gz --operators
-//! tests/data/operators.tsv --coverage src/ops/coverage.tsv` runs PyTorch's vectors at all stages and writes down for
-//! which dtypes all of them pass. `straightline ops --coverage` prints it.
+//! tests/data/complex.jsonl.gz tests/data/more.jsonl.gz tests/data/derived.jsonl.gz
+//! tests/data/samples.jsonl.gz tests/data/overloads.jsonl.gz tests/data/forms.jsonl.gz
+//! tests/data/linalg.jsonl.gz --operators tests/data/operators.tsv --coverage src/ops/coverage.tsv`
+//! runs PyTorch's vectors at all stages and writes down for which dtypes all of them pass.
+//! `straightline ops --coverage` prints it.
 
 use super::Tolerance;
 use straightline_catalog::DType;
@@ -14,8 +15,9 @@ use straightline_catalog::DType;
 pub struct Coverage {
     /// The full name with the overload.
     pub operator: &'static str,
-    /// Why it is listed: `core` (PyTorch's core ATen set), `popular` and `used` (met in running models), `prims` (stands for a
-    /// Prims IR operator), `derived` (in-place and `out` forms of those).
+    /// Why it is listed: `core` (PyTorch's core ATen set), `popular` and `used` (met in running
+    /// models), `prims` (stands for a Prims IR operator), `derived` (in-place and `out` forms of
+    /// those).
     pub tier: &'static str,
     /// Whether it is registered at all.
     pub here: bool,

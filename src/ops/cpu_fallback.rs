@@ -37,8 +37,8 @@ pub enum ViewFallback {
 /// A kernel for the fallback of a backend's key, which runs every operator that the backend lacks
 /// on the CPU: tensors are copied there, results and written arguments back.
 ///
-/// The backend itself must register `empty.memory_format`, `empty_strided` and `_copy_from`, and its
-/// own view operators.
+/// The backend itself must register `empty.memory_format`, `empty_strided` and `_copy_from`, and
+/// its own view operators.
 ///
 /// ```
 /// use straightline::dispatch::{DispatchKey, Library, cpu_fallback};
@@ -142,9 +142,9 @@ pub fn call_on_cpu(op: OperatorHandle, stack: &mut Stack, views: ViewFallback) -
     Ok(())
 }
 
-/// The tensors of a call and their copies on the CPU, which are to each other what the tensors are: one tensor that is given
-/// twice is one copy, and where one is written that shares memory with another one, so do the copies, so that the
-/// operator's own checks of what may overlap hold.
+/// The tensors of a call and their copies on the CPU, which are to each other what the tensors are:
+/// one tensor that is given twice is one copy, and where one is written that shares memory with
+/// another one, so do the copies, so that the operator's own checks of what may overlap hold.
 struct Copies {
     each: Vec<Pair>,
     /// Storages of which several tensors are views: the whole of each as one row.
@@ -215,8 +215,9 @@ impl Copies {
         Ok(copy)
     }
 
-    /// Whether the tensor is to be copied with the storage that it is a view of: it, or another view, is written, or its own
-    /// elements are one. Only views that the backend makes are views of a storage that can be asked for.
+    /// Whether the tensor is to be copied with the storage that it is a view of: it, or another
+    /// view, is written, or its own elements are one. Only views that the backend makes are views
+    /// of a storage that can be asked for.
     fn is_in_row(&self, t: &Tensor) -> Result<bool> {
         let views = || (self.given.iter()).filter(|(g, _)| same_row(g, t));
         let shared = views().any(|(g, _)| !g.is_same(t)) && views().any(|(_, written)| *written);
@@ -247,8 +248,9 @@ impl Copies {
         Ok(copy)
     }
 
-    /// What the CPU kernel wrote, into the tensors that it was given copies of. A kernel may write what its schema does not
-    /// say that it does, as `native_batch_norm` does with running statistics.
+    /// What the CPU kernel wrote, into the tensors that it was given copies of. A kernel may write
+    /// what its schema does not say that it does, as `native_batch_norm` does with running
+    /// statistics.
     fn write_back(&self) -> Result<()> {
         let _below = ExcludeGuard::below_autograd();
         for p in &self.each {

@@ -76,8 +76,8 @@ pub(crate) fn trace_backward(grad: &Tensor, sizes: &[i64]) -> Result<Tensor> {
     Ok(out)
 }
 
-/// What lies outside a triangle becomes zero: of elements of a matrix that are one in memory all, where any of them lies
-/// outside. Matrices that are one in memory are refused, as by PyTorch.
+/// What lies outside a triangle becomes zero: of elements of a matrix that are one in memory all,
+/// where any of them lies outside. Matrices that are one in memory are refused, as by PyTorch.
 fn keep_triangle(
     t: &Tensor,
     diagonal: i64,
@@ -104,7 +104,8 @@ pub(crate) fn triu_(t: &Tensor, diagonal: i64) -> Result<Tensor> {
     keep_triangle(t, diagonal, copy::triu)
 }
 
-/// The factors of a Kronecker product, so viewed that their product by elements is it, and the sizes it is viewed in then.
+/// The factors of a Kronecker product, so viewed that their product by elements is it, and the
+/// sizes it is viewed in then.
 fn kron_factors(a: &Tensor, b: &Tensor) -> Result<(Tensor, Tensor, Dims)> {
     let rank = a.dim().max(b.dim());
     let padded = |t: &Tensor, d: usize| match (d + t.dim()).checked_sub(rank) {

@@ -268,7 +268,8 @@ pub(crate) fn einsum(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -
     let mut out = ops.swap_remove(0);
     let summed: Vec<i64> = (plan.kept..plan.rank).map(|d| d as i64).collect();
     if !summed.is_empty() {
-        // products have summed these dimensions already; a sum of one operand alone is fresh, never a view of it
+        // products have summed these dimensions already; a sum of one operand alone is fresh, never
+        // a view of it
         out = if tensors.len() > 1 {
             aten::view(&out, &out.sizes()[..plan.kept])?
         } else {
@@ -278,7 +279,8 @@ pub(crate) fn einsum(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -
     Ok(out)
 }
 
-/// Multiplies two operands and sums what no other one has. A sum of one operand alone promotes integers, as everywhere.
+/// Multiplies two operands and sums what no other one has. A sum of one operand alone promotes
+/// integers, as everywhere.
 fn contract(
     mut a: Tensor,
     mut b: Tensor,
@@ -309,7 +311,8 @@ fn contract(
     product(&a, &b, &summed)
 }
 
-/// The sum over some dimensions of a product as a batched matrix product; they stay with one element.
+/// The sum over some dimensions of a product as a batched matrix product; they stay with one
+/// element.
 fn product(a: &Tensor, b: &Tensor, summed: &[usize]) -> Result<Tensor> {
     let (mut both, mut only_a, mut only_b) = (Vec::new(), Vec::new(), Vec::new());
     for d in (0..a.dim()).filter(|d| !summed.contains(d)) {

@@ -200,7 +200,8 @@ fn bags_of(
         && padding_idx < 0
         && per_sample.is_none_or(|s| s.strides()[0] == 1);
     let bag_of = Tensor::allocate_contiguous(offsets.dtype(), device, &[if fast { 0 } else { n }])?;
-    // sums need no sizes of bags but for a backward pass, and PyTorch then leaves as many as there are offsets
+    // sums need no sizes of bags but for a backward pass, and PyTorch then leaves as many as there
+    // are offsets
     let told = match mode {
         Mode::Sum if !for_backward => offsets.numel(),
         _ => bags,

@@ -320,7 +320,8 @@ pub(crate) fn eye(
 mod tests {
     use super::*;
 
-    /// As `torch.full` and `torch.scalar_tensor` have it: the one refuses what the other makes infinite.
+    /// As `torch.full` and `torch.scalar_tensor` have it: the one refuses what the other makes
+    /// infinite.
     #[test]
     fn half_types_are_rounded_once_and_hold_what_fits() {
         let full =

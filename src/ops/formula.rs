@@ -1,9 +1,9 @@
 //! Eager kernels of operators that are formulas: promotion, shape, memory. The arithmetic is the
 //! formula's program, which the runtime runs tile by tile.
 //!
-//! Most operators are no more than a row of the table in `straightline_passes::formula`: their entry
-//! says `formula`, and [`run`] does the rest. Those that check more are functions of a few lines
-//! that make a [`Call`].
+//! Most operators are no more than a row of the table in `straightline_passes::formula`: their
+//! entry says `formula`, and [`run`] does the rest. Those that check more are functions of a few
+//! lines that make a [`Call`].
 
 use super::common::{
     broadcast, check_can_cast, check_devices, check_fits, float_of, promote, promote_scalar,
@@ -79,7 +79,8 @@ pub(crate) fn floats(name: &str, tensors: &[&Tensor]) -> Result<DType> {
     }
 }
 
-/// The dtype that the operands promote to, of operators that are defined for all numbers but `bool`.
+/// The dtype that the operands promote to, of operators that are defined for all numbers but
+/// `bool`.
 pub(crate) fn numbers(name: &str, tensors: &[&Tensor]) -> Result<DType> {
     match promote(tensors)? {
         dtype if dtype.is_floating() || dtype.is_integral() => Ok(dtype),

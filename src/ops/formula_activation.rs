@@ -89,7 +89,8 @@ pub(crate) fn selu_(x: &Tensor) -> Result<Tensor> {
     aten::elu_(x, f::SELU_ALPHA.into(), f::SELU_SCALE.into(), 1.0.into())
 }
 
-/// The bound of an integer tensor is an integer, as in PyTorch: of `u8` one that is negative is within its bounds then.
+/// The bound of an integer tensor is an integer, as in PyTorch: of `u8` one that is negative is
+/// within its bounds then.
 fn bound(x: &Tensor, of: Scalar) -> Scalar {
     match x.dtype().is_integral() {
         true => Scalar::Int(of.as_i64()),

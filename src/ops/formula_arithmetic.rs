@@ -1,5 +1,5 @@
-//! Pointwise arithmetic of several steps that checks more than its row of the table of formulas says:
-//! `addcmul`, `lerp`, clamps in place; and operators that are others by another name.
+//! Pointwise arithmetic of several steps that checks more than its row of the table of formulas
+//! says: `addcmul`, `lerp`, clamps in place; and operators that are others by another name.
 
 use super::common::promote;
 use super::formula::{self, Call, floats};
@@ -204,7 +204,8 @@ pub(crate) fn clamp_tensor_(
     formula::run_(Op::clamp_Tensor, &operands, &[])
 }
 
-/// Finite numbers for NaN and the infinities; of complex numbers, part by part. Integers are copied.
+/// Finite numbers for NaN and the infinities; of complex numbers, part by part. Integers are
+/// copied.
 pub(crate) fn nan_to_num(
     x: &Tensor,
     nan: Option<f64>,

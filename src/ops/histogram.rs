@@ -275,7 +275,8 @@ pub(crate) fn histogramdd_edges(
 
 // ---- segments ---------------------------------------------------------------------------------
 
-/// Segments of a dimension, each made one element; their lengths are given, or where each begins and the last ends.
+/// Segments of a dimension, each made one element; their lengths are given, or where each begins
+/// and the last ends.
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn segment_reduce(
     x: &Tensor,

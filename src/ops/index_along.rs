@@ -9,7 +9,8 @@ use crate::tensor::{Tensor, access};
 use straightline_catalog::{DType, Dims, Scalar, layout};
 use straightline_runtime::cpu::kernels::{self, IndexedDim, ScatterOp};
 
-/// `x` at the indexed slices of dimension `d` takes `values`: slices, or one number for all of them.
+/// `x` at the indexed slices of dimension `d` takes `values`: slices, or one number for all of
+/// them.
 fn put_slices(
     op: ScatterOp,
     x: &Tensor,
@@ -84,7 +85,8 @@ fn check_int_or_long(index: &Tensor, name: &str) -> Result<()> {
     )))
 }
 
-/// The checks that `index_add` and `index_reduce` share; the strides of the source for x's dimensions.
+/// The checks that `index_add` and `index_reduce` share; the strides of the source for x's
+/// dimensions.
 fn check_slices(
     x: &Tensor,
     dim: i64,

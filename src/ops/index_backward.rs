@@ -23,7 +23,8 @@ pub(crate) fn select_backward(
     aten::select_scatter(&zeros, &spread(grad, &part)?, dim, index)
 }
 
-/// A gradient in the shape of the part that it goes to: PyTorch copies it there, and copies broadcast.
+/// A gradient in the shape of the part that it goes to: PyTorch copies it there, and copies
+/// broadcast.
 fn spread(grad: &Tensor, part: &Tensor) -> Result<Tensor> {
     if grad.sizes() == part.sizes() {
         return Ok(grad.clone());
@@ -117,7 +118,8 @@ pub(crate) fn one_hot(x: &Tensor, num_classes: i64) -> Result<Tensor> {
         ));
     }
     let mut classes = num_classes;
-    // what is read of tensors with data is read here; a captured function must say how many classes there are
+    // what is read of tensors with data is read here; a captured function must say how many classes
+    // there are
     if classes == -1 {
         let what = "one_hot without a number of classes";
         super::common::needs_data(what, x)?;

@@ -84,7 +84,8 @@ fn too_many(x: &Tensor, indices: &[Option<Tensor>]) -> Error {
     ))
 }
 
-/// What indexing a tensor means: the sizes of the result, and how each of its dimensions walks the tensor.
+/// What indexing a tensor means: the sizes of the result, and how each of its dimensions walks the
+/// tensor.
 struct Indexed {
     /// Of the result.
     sizes: Dims,
@@ -129,7 +130,8 @@ impl Indexed {
         let first = indices.iter().position(Option::is_some).unwrap_or(0);
         let last = indices.iter().rposition(Option::is_some).unwrap_or(0);
         let adjacent = indices[first..=last].iter().all(Option::is_some);
-        // the dimensions of the indices stand where they were, or in front where that is no one place
+        // the dimensions of the indices stand where they were, or in front where that is no one
+        // place
         let at = if adjacent { first } else { 0 };
         let (mut sizes, mut strides) = (Dims::new(), Dims::new());
         let free = (0..x.dim()).filter(|d| indices[*d].is_none());
@@ -146,7 +148,8 @@ impl Indexed {
             if let Some(index) = index {
                 let index_strides =
                     layout::broadcast_strides(index.sizes(), index.strides(), &places);
-                // the strides of dimensions of one element are what a reshape makes of them, and order the result's
+                // the strides of dimensions of one element are what a reshape makes of them, and
+                // order the result's
                 let index_strides =
                     view_strides(&places, &index_strides, &places).unwrap_or(index_strides);
                 let index =
@@ -175,7 +178,8 @@ impl Indexed {
         out
     }
 
-    /// The strides that PyTorch gives the result: those of an element-wise operation on the tensor and its indices.
+    /// The strides that PyTorch gives the result: those of an element-wise operation on the tensor
+    /// and its indices.
     fn result_strides(&self, x: &Tensor) -> Dims {
         let mut operands =
             vec![x.with_geometry(self.sizes.clone(), self.strides.clone(), x.storage_offset())];
@@ -183,7 +187,8 @@ impl Indexed {
             let strides = self.spread(index.strides());
             operands.push(index.with_geometry(self.sizes.clone(), strides, index.storage_offset()));
         }
-        // to PyTorch's iterator the tensor has the result's shape by decree, and it does not ask whether it is row-major
+        // to PyTorch's iterator the tensor has the result's shape by decree, and it does not ask
+        // whether it is row-major
         sorted_strides(&self.sizes, &operands.iter().collect::<Vec<_>>())
     }
 

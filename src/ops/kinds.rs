@@ -1,6 +1,7 @@
 //! What sparse, quantized and nested tensors are made of: dense parts, and what is no tensor.
 //!
-//! `compile()` takes such a tensor apart as it does a wrapper tensor: the parts are what a graph takes, all else is structure.
+//! `compile()` takes such a tensor apart as it does a wrapper tensor: the parts are what a graph
+//! takes, all else is structure.
 
 use super::nested::Nested;
 use super::quantized::{Quantized, Quantizer};

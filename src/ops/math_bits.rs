@@ -75,7 +75,8 @@ pub(crate) fn conj_physical_(t: &Tensor) -> Result<Tensor> {
     Ok(t.clone())
 }
 
-/// The tensor for a kernel that reads memory: itself, or a copy where it is lazily conjugated or negated.
+/// The tensor for a kernel that reads memory: itself, or a copy where it is lazily conjugated or
+/// negated.
 pub(super) fn plain(t: &Tensor) -> Result<Cow<'_, Tensor>> {
     Ok(if t.is_conj() || t.is_neg() {
         Cow::Owned(clone(t, None)?)

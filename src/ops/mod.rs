@@ -143,8 +143,8 @@ pub use coverage::{Coverage, Stages, coverage};
 use straightline_catalog::Op;
 pub use straightline_catalog::Tolerance;
 
-/// How near to PyTorch's result that of one of our operators is, by its full name; `None` for names that are not in the
-/// catalogue.
+/// How near to PyTorch's result that of one of our operators is, by its full name; `None` for names
+/// that are not in the catalogue.
 ///
 /// ```
 /// use straightline::ops::{Tolerance, tolerance};
@@ -167,8 +167,8 @@ pub(crate) fn register() -> crate::Result<()> {
     quantized::register()
 }
 
-/// A kernel at an autograd key that goes on below all of them. A fallthrough would stop at the next, `AutogradCPU`, which
-/// for a composite with kernels for nested tensors is the composite.
+/// A kernel at an autograd key that goes on below all of them. A fallthrough would stop at the
+/// next, `AutogradCPU`, which for a composite with kernels for nested tensors is the composite.
 fn below_autograd() -> crate::dispatch::Kernel {
     crate::dispatch::Kernel::boxed(|op, keys, stack| {
         op.redispatch_boxed(

@@ -9,7 +9,8 @@ use crate::tensor::{Tensor, access};
 use straightline_catalog::DType;
 use straightline_runtime::cpu::kernels::norm::Channels;
 
-/// What a batch norm gives: the result, the statistics for the backward, those that the running ones move to.
+/// What a batch norm gives: the result, the statistics for the backward, those that the running
+/// ones move to.
 struct BatchNorm {
     out: Tensor,
     mean: Tensor,
@@ -40,8 +41,9 @@ impl Arithmetic {
         }
     }
 
-    /// What a channel with these statistics is multiplied by, and what is then added. Each step is rounded, as PyTorch and
-    /// compiled code do: of few or nearly equal elements the result is what rounding leaves of a difference.
+    /// What a channel with these statistics is multiplied by, and what is then added. Each step is
+    /// rounded, as PyTorch and compiled code do: of few or nearly equal elements the result is what
+    /// rounding leaves of a difference.
     fn scale_and_shift(
         self,
         [mean, rstd]: [f64; 2],
@@ -173,8 +175,8 @@ fn moved(old: f64, batch: f64, momentum: f64) -> f64 {
     momentum * batch + (1.0 - momentum) * old
 }
 
-/// Moves a running statistic in place, one channel after the other: the elements of an expanded one are the same memory, as
-/// in PyTorch.
+/// Moves a running statistic in place, one channel after the other: the elements of an expanded one
+/// are the same memory, as in PyTorch.
 fn update(running: &Tensor, batch: &[[f64; 2]], which: usize, momentum: f64) -> Result<()> {
     if !running.storage().has_data() {
         return Ok(());
@@ -275,7 +277,8 @@ pub(crate) fn native_batch_norm_legit(
     )
 }
 
-/// Batch norm in training with running statistics; the last result is memory that this backend has no use for.
+/// Batch norm in training with running statistics; the last result is memory that this backend has
+/// no use for.
 pub(crate) fn batch_norm_with_update(
     x: &Tensor,
     weight: Option<&Tensor>,

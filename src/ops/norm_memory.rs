@@ -1,4 +1,5 @@
-//! Memory of the norms' kernels: dense operands with their channels, results, statistics as small tensors.
+//! Memory of the norms' kernels: dense operands with their channels, results, statistics as small
+//! tensors.
 
 use super::channels::Order;
 use super::copy;

@@ -298,7 +298,8 @@ fn keep(out: &Tensor, x: &Tensor, (a, b): (i64, i64), keepdim: bool) -> Result<T
         return Ok(out.clone());
     }
     debug_assert_eq!(out.dim() + 2, x.dim());
-    // at the end, where the matrices were brought, and back from there: strides of single elements tell
+    // at the end, where the matrices were brought, and back from there: strides of single elements
+    // tell
     let out = aten::unsqueeze(&aten::unsqueeze(out, -1)?, -1)?;
     let n = x.dim() as i64;
     let mut order: Vec<i64> = Vec::with_capacity(x.dim());

@@ -1,4 +1,5 @@
-//! Products of vectors, outer products, and products with several sums: what is not a plain matrix product.
+//! Products of vectors, outer products, and products with several sums: what is not a plain matrix
+//! product.
 
 use super::{copy, matmul, view};
 use crate::error::{Error, Result};
@@ -365,7 +366,8 @@ pub(crate) fn tensordot(a: &Tensor, b: &Tensor, of_a: &[i64], of_b: &[i64]) -> R
         aten::permute(&a, &order(&fa, &da))?,
         aten::permute(&b, &order(&db, &fb))?,
     );
-    // a single number: PyTorch takes the inner product of what is a row already, which truth values do not have
+    // a single number: PyTorch takes the inner product of what is a row already, which truth values
+    // do not have
     if a.dtype() == DType::Bool
         && (rows, cols) == (1, 1)
         && [&left, &right]

@@ -1,7 +1,8 @@
 //! Fills with random numbers: uniform, normal, of other distributions, Bernoulli.
 //!
-//! The in-place operators fill memory; the functional forms are what they become in a graph, and draw anew at each
-//! replay without the dispatcher. Both take the same numbers of the generator. Integers and choices have files of their own.
+//! The in-place operators fill memory; the functional forms are what they become in a graph, and
+//! draw anew at each replay without the dispatcher. Both take the same numbers of the generator.
+//! Integers and choices have files of their own.
 
 use super::composite::is_foreign;
 use super::{copy, pointwise};
@@ -42,8 +43,8 @@ fn fill_parts(
     fill_random(t, generator, fill)
 }
 
-/// A tensor like `t` for the functional forms. Plans call these, so our own memory is taken without the dispatcher; `None`
-/// where a backend must make the tensor and fill it.
+/// A tensor like `t` for the functional forms. Plans call these, so our own memory is taken without
+/// the dispatcher; `None` where a backend must make the tensor and fill it.
 fn fresh(t: &Tensor, format: MemoryFormat) -> Result<Option<Tensor>> {
     if !copy::has_memory_of_ours(t.device()) || is_foreign(t) {
         return Ok(None);
@@ -142,7 +143,8 @@ fn check_normal(t: &Tensor) -> Result<()> {
     )))
 }
 
-/// `normal_`, where `blocks` says whether 16 elements and more are drawn in blocks: whether the tensor that is asked for is row-major.
+/// `normal_`, where `blocks` says whether 16 elements and more are drawn in blocks: whether the
+/// tensor that is asked for is row-major.
 fn fill_normal(
     t: &Tensor,
     [mean, std]: [f64; 2],

@@ -43,8 +43,8 @@ struct Kind {
     alpha: bool,
 }
 
-/// The factor and the summand that dropout applies; `None` where it leaves the tensor as it is, `Some((zeros, None))`
-/// where nothing is kept.
+/// The factor and the summand that dropout applies; `None` where it leaves the tensor as it is,
+/// `Some((zeros, None))` where nothing is kept.
 fn terms(x: &Tensor, p: f64, train: bool, kind: Kind) -> Result<Option<(Tensor, Option<Tensor>)>> {
     if !(0.0..=1.0).contains(&p) {
         return Err(Error::runtime(format!(

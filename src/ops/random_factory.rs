@@ -31,7 +31,8 @@ impl Fill {
     }
 }
 
-/// Factories of given sizes: the overload without a generator and the one with, the arguments ahead of the sizes, and what fills.
+/// Factories of given sizes: the overload without a generator and the one with, the arguments ahead
+/// of the sizes, and what fills.
 macro_rules! of_sizes {
     ($($name:ident $with:ident ($($arg:ident: $t:ty),*) $fill:expr;)*) => {$(
         pub(crate) fn $name(

@@ -134,7 +134,8 @@ fn range(from: i64, to: Option<i64>, dtype: DType) -> Result<Integers> {
     }
 }
 
-/// What `random_` without bounds draws: all integers that are not negative and exact in the dtype, of 64 bits where 32 are too few.
+/// What `random_` without bounds draws: all integers that are not negative and exact in the dtype,
+/// of 64 bits where 32 are too few.
 fn all(dtype: DType) -> Integers {
     Integers {
         base: 0,

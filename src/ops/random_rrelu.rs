@@ -75,7 +75,8 @@ fn check_training(x: &Tensor, noise: &Tensor, dtype: DType) -> Result<()> {
     Ok(())
 }
 
-/// Elements that are not positive times numbers of the generator, one each in row-major order; and these numbers, 1 for the other elements.
+/// Elements that are not positive times numbers of the generator, one each in row-major order; and
+/// these numbers, 1 for the other elements.
 pub(crate) fn rrelu_with_noise_functional(
     x: &Tensor,
     noise: &Tensor,

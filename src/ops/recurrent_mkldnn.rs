@@ -1,7 +1,8 @@
-//! One LSTM layer in one direction with its gradient, as PyTorch hands it to oneDNN (`mkldnn_rnn_layer`).
+//! One LSTM layer in one direction with its gradient, as PyTorch hands it to oneDNN
+//! (`mkldnn_rnn_layer`).
 //!
-//! The workspace, which oneDNN fills for the gradient, is empty here: the gradient takes the gates anew from the inputs and
-//! the hidden states, all steps at once, and the cell states from them.
+//! The workspace, which oneDNN fills for the gradient, is empty here: the gradient takes the gates
+//! anew from the inputs and the hidden states, all steps at once, and the cell states from them.
 
 use crate::error::{Error, Result};
 use crate::ops::aten;
@@ -21,7 +22,8 @@ fn cast(t: &Tensor, dtype: DType) -> Result<Tensor> {
     aten::_to_copy(t, Some(dtype), None, None, None, false, None)
 }
 
-/// A layer's operands in the dtype it is computed in, time first, and how its results are handed back.
+/// A layer's operands in the dtype it is computed in, time first, and how its results are handed
+/// back.
 struct Layer {
     x: Tensor,
     weights: [Tensor; 4],

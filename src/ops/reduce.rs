@@ -28,7 +28,8 @@ fn reduced(x: &Tensor, dims: &[usize], keepdim: bool, dtype: DType) -> Result<Re
 }
 
 fn reduce(op: ReduceOp, x: &Tensor, dims: &[usize], keepdim: bool, dtype: DType) -> Result<Tensor> {
-    // into a wider number, elements are converted one by one as the kernel reads them; any other conversion comes first
+    // into a wider number, elements are converted one by one as the kernel reads them; any other
+    // conversion comes first
     let sums = matches!(op, ReduceOp::Sum | ReduceOp::Prod);
     let widened = matches!(dtype, DType::F32 | DType::F64 | DType::I64)
         && !x.dtype().is_complex()
@@ -320,8 +321,8 @@ pub(crate) fn min_dim(x: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Te
     extreme(false, x, dim, keepdim)
 }
 
-/// Variance over dimensions, divided by `n - correction` (1 when not given). That of complex numbers is real: the variances
-/// of their parts added up.
+/// Variance over dimensions, divided by `n - correction` (1 when not given). That of complex
+/// numbers is real: the variances of their parts added up.
 pub(crate) fn var_correction(
     x: &Tensor,
     dims: Option<&[i64]>,
@@ -387,7 +388,8 @@ pub(crate) fn var_dim(
     crate::ops::aten::var_correction(x, dims, Some(Scalar::Int(i64::from(unbiased))), keepdim)
 }
 
-/// The square root of the variance, rounded once: of halves the variance is often out of range where its root is not.
+/// The square root of the variance, rounded once: of halves the variance is often out of range
+/// where its root is not.
 pub(crate) fn std_correction(
     x: &Tensor,
     dims: Option<&[i64]>,

@@ -136,8 +136,9 @@ fn sums_to_the_end(x: &Tensor, dim: i64) -> Result<Tensor> {
 
 /// The derivative of `cumprod`: element k of the input is a factor of every product from k on.
 ///
-/// Up to the first zero of a row it is the sum of `output * grad` from k on, over `input[k]`; at that zero the sum of
-/// `grad` times the products without it; behind it nothing depends on the input.
+/// Up to the first zero of a row it is the sum of `output * grad` from k on, over `input[k]`; at
+/// that zero the sum of `grad` times the products without it; behind it nothing depends on the
+/// input.
 pub(crate) fn cumprod_backward(
     grad: &Tensor,
     input: &Tensor,

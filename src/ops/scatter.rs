@@ -201,7 +201,8 @@ pub(crate) fn scatter_add(x: &Tensor, dim: i64, index: &Tensor, src: &Tensor) ->
     scatter_add_(&copy::clone_contiguous(x)?, dim, index, src)
 }
 
-/// A reduction by name, the number that it starts from, and whether the result is divided by the count.
+/// A reduction by name, the number that it starts from, and whether the result is divided by the
+/// count.
 pub(super) struct Reduction {
     pub(super) op: ScatterOp,
     pub(super) start: Scalar,

@@ -286,7 +286,7 @@ fn unique_slices(x: &Tensor, dim: i64, consecutive: bool) -> Result<(Tensor, Ten
     );
     let groups = launch::read(&matrix, |m| Ok(kernels::row_groups(m, consecutive)?))?;
     let n = groups.first.len() as i64;
-    // the slices lie one after the other in memory, whatever the dimension
+    // the slices lie one after another in memory, whatever the dimension
     let out = super::index::index_select(&front, 0, &vector(&groups.first, &[n])?)?;
     let out = match x.dim() {
         0 => out,
@@ -326,7 +326,8 @@ pub(crate) fn unique_consecutive(
 ) -> Result<(Tensor, Tensor, Tensor)> {
     x.check_real()?;
     needs_data("unique_consecutive", x)?;
-    // along the first dimension of a vector PyTorch looks at elements; the last one, even of a vector, has slices
+    // along the first dimension of a vector PyTorch looks at elements; the last one, even of a
+    // vector, has slices
     if let Some(dim) = dim
         && !(dim == 0 && x.dim() == 1)
     {

@@ -1,4 +1,5 @@
-//! Shapes made of other shapes: stacking, broadcasting, repeating, flipping, rolling, diagonals; checks of shapes.
+//! Shapes made of other shapes: stacking, broadcasting, repeating, flipping, rolling, diagonals;
+//! checks of shapes.
 
 use super::common::{wrap_dim, wrap_dims};
 use super::copy;
@@ -120,7 +121,8 @@ pub(crate) fn broadcast_tensors(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
     tensors.iter().map(expand).collect()
 }
 
-/// The tensor several times over along each dimension: a new dimension per repeated one, expanded, and copied.
+/// The tensor several times over along each dimension: a new dimension per repeated one, expanded,
+/// and copied.
 pub(crate) fn repeat(t: &Tensor, repeats: &[i64]) -> Result<Tensor> {
     let Some(lead) = repeats.len().checked_sub(t.dim()) else {
         return Err(Error::runtime(

@@ -1,4 +1,5 @@
-//! Factories that take their shape, or their dtype and device, from somewhere: `linspace`, `new_empty`, `empty_permuted`.
+//! Factories that take their shape, or their dtype and device, from somewhere: `linspace`,
+//! `new_empty`, `empty_permuted`.
 
 use super::common::{check_room, check_sizes};
 use super::copy;
@@ -144,7 +145,8 @@ pub(crate) fn new_ones(
 
 // ---- evenly spaced numbers --------------------------------------------------------------------
 
-/// Rounds to what a dtype holds between the operations: PyTorch computes steps in the result's own type.
+/// Rounds to what a dtype holds between the operations: PyTorch computes steps in the result's own
+/// type.
 fn rounded(x: f64, dtype: DType) -> f64 {
     match dtype {
         DType::F16 => half::f16::from_f32(x as f32).to_f64(),

@@ -1,7 +1,8 @@
-//! Operators that change the shape of their argument and none of its elements, and those that ask for it.
+//! Operators that change the shape of their argument and none of its elements, and those that ask
+//! for it.
 //!
-//! Under capture the first kind never gets here: functionalisation takes the view operator of the same name and gives its
-//! result's place to the argument (`modes::functionalize::reshape`).
+//! Under capture the first kind never gets here: functionalisation takes the view operator of the
+//! same name and gives its result's place to the argument (`modes::functionalize::reshape`).
 
 use super::channels::suggested_format;
 use super::common::{check_sizes, wrap_dim};

@@ -1,4 +1,5 @@
-//! Special functions: gamma and its kin, Bessel functions, inverses of error functions; and rare functions of two operands.
+//! Special functions: gamma and its kin, Bessel functions, inverses of error functions; and rare
+//! functions of two operands.
 
 use super::common::{broadcast, check_can_cast, check_devices, float_of, laid_out_like, promote};
 use super::{complex_functions, copy, pointwise};
@@ -54,7 +55,8 @@ pub(super) fn write_back(x: &Tensor, result: &Tensor) -> Result<Tensor> {
     aten::copy_(x, result, false)
 }
 
-/// Stores the result of a functional variant, which reads the operands, in the tensor that it replaces.
+/// Stores the result of a functional variant, which reads the operands, in the tensor that it
+/// replaces.
 pub(super) fn in_place(
     x: &Tensor,
     operands: &[&Tensor],

@@ -25,7 +25,8 @@ use straightline_catalog::Op;
 use straightline_catalog::entry::Entry;
 use straightline_catalog::schema::FunctionSchema;
 
-/// Registers the kernels that tie an entry's `out` to the variants that it names: functional, and perhaps in-place.
+/// Registers the kernels that tie an entry's `out` to the variants that it names: functional, and
+/// perhaps in-place.
 pub(crate) fn register(library: &mut Library, entry: &Entry) -> Result<()> {
     if let [functional, inplace @ ..] = entry.structured {
         let out = entry.op;
@@ -108,7 +109,8 @@ pub(super) fn shapes(op: OperatorHandle, args: &[Value]) -> Result<(Vec<Tensor>,
     ))
 }
 
-/// Whether the `out` that this backend has is itself made of the functional variant: the two would call each other.
+/// Whether the `out` that this backend has is itself made of the functional variant: the two would
+/// call each other.
 fn is_circular(op: OperatorHandle, out: OperatorHandle, args: &[Value]) -> bool {
     out.registers(K::CompositeExplicitAutograd) && !out.registers(backend_of(op, args))
 }
@@ -145,7 +147,8 @@ fn in_place_through_out(out: Op) -> Kernel {
         }
         let of = args.clone();
         let _whole = hold_arguments(schema_of(op)?, &of)?;
-        // what is written in place does not grow as an `out` does: the Meta kernel refuses other sizes
+        // what is written in place does not grow as an `out` does: the Meta kernel refuses other
+        // sizes
         shapes(op, &args)?;
         let target = args[0].clone();
         args.push(target.clone());

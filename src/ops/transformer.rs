@@ -1,4 +1,5 @@
-//! Multi-head attention and a transformer's encoder layer as operators of their own (the fast path of `torch.nn`).
+//! Multi-head attention and a transformer's encoder layer as operators of their own (the fast path
+//! of `torch.nn`).
 
 use super::attention_math::bool_mask;
 use crate::error::{Error, Result};
@@ -28,7 +29,8 @@ fn hiding(mask: &Tensor, kind: Option<i64>, dtype: DType, batch: i64) -> Result<
     bool_mask(&aten::logical_not(&mask)?, dtype)
 }
 
-/// Queries, keys and values of all heads from one projection: the bias added, and the queries scaled.
+/// Queries, keys and values of all heads from one projection: the bias added, and the queries
+/// scaled.
 pub(crate) fn transform_bias_rescale_qkv(
     qkv: &Tensor,
     bias: &Tensor,

@@ -1,8 +1,10 @@
-//! Variants that write: `relu.out`, `eq_.Scalar`, `zeros.out` and the like, each made of its functional variant.
+//! Variants that write: `relu.out`, `eq_.Scalar`, `zeros.out` and the like, each made of its
+//! functional variant.
 //!
-//! An entry `variant_of: relu` registers one generic kernel. It calls the functional variant and writes the result into
-//! `out`, which takes the result's shape, or into `self`, which keeps its own. The functional variant of a factory also
-//! takes `dtype` and `device`; it gets those of `out`.
+//! An entry `variant_of: relu` registers one generic kernel. It calls the functional variant and
+//! writes the result into `out`, which takes the result's shape, or into `self`, which keeps its
+//! own. The functional variant of a factory also takes `dtype` and `device`; it gets those of
+//! `out`.
 //!
 //! Functionalisation does the same for itself, by the schemas (`modes::functionalize::forms`).
 
@@ -55,7 +57,7 @@ fn check_in_place(schema: &FunctionSchema, args: &[Value]) -> Result<()> {
     Ok(())
 }
 
-/// Whether the operator makes memory whose elements nobody has set: an `out` of its keeps those that it has.
+/// Whether the operator returns uninitialised memory: its `out` keeps the elements that it has.
 pub(crate) fn makes_no_values(functional: OperatorHandle) -> bool {
     let name = functional.name().base();
     name.starts_with("empty") || name.starts_with("new_empty")
@@ -157,8 +159,9 @@ pub(crate) fn of(functional: Op, rules: OutRules, key: DispatchKey) -> Kernel {
     })
 }
 
-/// Offers the memory of each `out` to the kernel of the functional variant, so that nothing is copied. Not where it could
-/// fail once it has written: an `out` of a call that failed is as it was.
+/// Offers the memory of each `out` to the kernel of the functional variant, so that nothing is
+/// copied. Not where it could fail once it has written: an `out` of a call that failed is as it
+/// was.
 fn offer(functional: OperatorHandle, schema: &FunctionSchema, args: &[Value]) -> Option<Offer> {
     if makes_no_values(functional) || functional.tags().contains(&"may_fail") {
         return None;
@@ -201,8 +204,8 @@ fn settle(
     Ok(())
 }
 
-/// Of a call that failed because it is not implemented for a dtype: whether its `out` could have had the dtype that the
-/// operands promote to.
+/// Of a call that failed because it is not implemented for a dtype: whether its `out` could have
+/// had the dtype that the operands promote to.
 fn check_beside(
     rule: OutDtype,
     schema: &FunctionSchema,
@@ -232,8 +235,8 @@ fn check_beside(
     }
 }
 
-/// What the functional variant is given: the arguments of the same name or, where there is none, place; for the options of
-/// a factory those of `out`.
+/// What the functional variant is given: the arguments of the same name or, if there is none,
+/// place; for the options of a factory those of `out`.
 fn functional_arguments(
     functional: OperatorHandle,
     schema: &FunctionSchema,
@@ -316,7 +319,8 @@ fn write_out(out: &Tensor, result: &Tensor, rules: OutRules, way: Way) -> Result
     Ok(())
 }
 
-/// Gives `out` the result's shape; one that has elements in another shape gets a warning, as in PyTorch.
+/// Gives `out` the result's shape; one that has elements in another shape gets a warning, as in
+/// PyTorch.
 fn resize_output(out: &Tensor, result: &Tensor, strides: OutStrides, way: Way) -> Result<()> {
     if out.sizes() == result.sizes() {
         return Ok(());

@@ -225,7 +225,7 @@ pub(crate) fn split(t: &Tensor, size: i64, dim: i64) -> Result<Vec<Tensor>> {
     split_sizes(t, &view::split_sizes(n, size), dim)
 }
 
-/// The sizes of so many chunks of an empty dimension.
+/// The sizes of this many chunks of an empty dimension.
 pub(crate) fn empty_chunks(chunks: i64) -> Result<Vec<i64>> {
     // each one becomes a tensor
     if chunks > 1 << 24 {

@@ -246,7 +246,8 @@ fn the_cpu_fallback_runs_what_the_backend_lacks() {
     }
 }
 
-/// Kernels for all backends that work on our memory alone: on tensors of this backend they go to its fallback.
+/// Kernels for all backends that work on our memory alone: on tensors of this backend they go to
+/// its fallback.
 #[test]
 fn the_cpu_fallback_runs_composite_explicit_operators() {
     let _alone = turn();
@@ -549,7 +550,7 @@ fn views_and_primitives_cannot_fall_back() {
         assert_eq!((v.device(), v.sizes()), (d, &[2, 1][..]));
         assert_eq!(x.to_vec::<f32>().unwrap(), [1.0, 2.0]);
     }
-    // a fallback alone would call itself for ever
+    // a fallback alone would call itself forever
     let mut rest = Library::fallbacks(DispatchKey::PrivateUse1).unwrap();
     rest.fallback(cpu_fallback()).unwrap();
     for (e, name) in [

@@ -1,8 +1,8 @@
-//! PyTorch's recorded calls with their tensors on a device from outside, against the same calls on the CPU: results, what is
-//! written, what is whose memory, and which calls are refused.
+//! PyTorch's recorded calls with their tensors on a device from outside, against the same calls on
+//! the CPU: results, what is written, what is whose memory, and which calls are refused.
 //!
-//! A sample of the calls of each operator is run; `SWEEP=all` runs every one, `SWEEP_OP=aten::pad` those of the operators whose
-//! name contains the text.
+//! A sample of the calls of each operator is run; `SWEEP=all` runs every one, `SWEEP_OP=aten::pad`
+//! those of the operators whose name contains the text.
 
 #[allow(dead_code, reason = "what the conformance run reads of a case is more")]
 #[path = "../suite/conformance/case.rs"]

@@ -1,5 +1,6 @@
-//! Checks that kernels make on data: each fails compiled as it fails eagerly, in the first call and in a replay on
-//! data that went bad later, whether its result is used, used in part or not used at all.
+//! Checks that kernels make on data: each fails compiled as it fails eagerly, in the first call and
+//! in a replay on data that went bad later, whether its result is used, used in part or not used at
+//! all.
 
 use crate::support::alone;
 use straightline::ops::aten;
@@ -34,7 +35,8 @@ fn count(n: i64, sizes: &[i64]) -> Tensor {
     f(&x, sizes)
 }
 
-/// One row per check of a kernel: operands that pass it, operands of the same shapes that do not, and the call.
+/// One row per check of a kernel: operands that pass it, operands of the same shapes that do not,
+/// and the call.
 fn cases() -> Vec<Case> {
     let mut all = Vec::new();
     type Function = fn(&Operands) -> Result<Tensor>;

@@ -1,4 +1,5 @@
-//! Complex tensors: lazy conjugation, views of parts, capture, and what is refused. Values are PyTorch 2.15's.
+//! Complex tensors: lazy conjugation, views of parts, capture, and what is refused. Values are
+//! PyTorch 2.15's.
 
 use super::conformance::case::Case;
 use num_complex::Complex;
@@ -209,8 +210,8 @@ fn a_real_result_written_into_a_complex_out_replays_without_the_dispatcher() {
     assert_eq!(values(&out), [C::new(2.0, 0.0), C::new(-5.0, 0.0)]);
 }
 
-/// The recorded calls with complex numbers in place of real ones: what eager code refuses is refused where a function is
-/// captured that does not use the result, too.
+/// The recorded calls with complex numbers in place of real ones: what eager code refuses is
+/// refused where a function is captured that does not use the result, too.
 #[test]
 fn what_complex_numbers_are_refused_by() {
     let mut passed = std::collections::BTreeSet::new();

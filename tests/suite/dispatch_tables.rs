@@ -3,13 +3,13 @@
 //! `tests/data/dispatch_tables.txt.gz` is PyTorch 2.15's own dump of all its operators; the script
 //! beside it made it and describes it.
 //!
-//! - `pytorchs_registrations_give_pytorchs_tables`: our rules, fed what PyTorch registers, give PyTorch's table in every
-//!   cell of every operator. No difference is allowed.
+//! - `pytorchs_registrations_give_pytorchs_tables`: our rules, fed what PyTorch registers, give
+//!   PyTorch's table in every cell of every operator. No difference is allowed.
 //! - `registered_for_real_they_give_the_same`: the same through `Library` and `dump_table`.
-//! - `our_tables_are_pytorchs_except_where_we_say_so`: the tables of *our* operators against PyTorch's. What we
-//!   register otherwise than PyTorch must be in the list [`explained`], and every cell that
-//!   differs must follow from it. `tests/data/dispatch_differences.txt` has the counts; run with
-//!   `UPDATE_DIFFERENCES=1` to write it anew, and read what changed.
+//! - `our_tables_are_pytorchs_except_where_we_say_so`: the tables of *our* operators against
+//!   PyTorch's. What we register otherwise than PyTorch must be in the list [`explained`], and
+//!   every cell that differs must follow from it. `tests/data/dispatch_differences.txt` has the
+//!   counts; run with `UPDATE_DIFFERENCES=1` to write it anew, and read what changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -346,15 +346,17 @@ fn part(slot: K) -> &'static str {
     }
 }
 
-/// The arguments that an operator reads, by type (without the aliasing that in-place forms add) and name.
+/// The arguments that an operator reads, by type (without the aliasing that in-place forms add) and
+/// name.
 fn read(schema: &FunctionSchema) -> Vec<(String, &str)> {
     let read = schema.args.iter().filter(|a| !a.is_out());
     read.map(|a| (a.ty.to_string().replace("SymInt", "int"), a.name.as_str()))
         .collect()
 }
 
-/// The forms of an operator that write are made of it by one rule, so that none is missing: an operator of PyTorch's that writes into
-/// `out` or into `self`, and does not exist here, has no functional form here either.
+/// The forms of an operator that write are made of it by one rule, so that none is missing: an
+/// operator of PyTorch's that writes into `out` or into `self`, and does not exist here, has no
+/// functional form here either.
 #[test]
 fn each_functional_operator_has_the_forms_that_write() {
     let is_option = |name: &str| matches!(name, "dtype" | "layout" | "device" | "pin_memory");

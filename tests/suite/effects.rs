@@ -1,5 +1,5 @@
-//! What a call does besides giving results, in compiled functions: it happens, as often and in the order as in eager
-//! execution, and a call that fails leaves nothing half written.
+//! What a call does besides giving results, in compiled functions: it happens, as often and in the
+//! order as in eager execution, and a call that fails leaves nothing half written.
 
 use crate::support::alone;
 use std::sync::{Arc, Mutex};
@@ -195,7 +195,8 @@ fn an_effect_waits_for_the_checks_before_it() {
 
 #[test]
 fn a_call_that_fails_has_written_nothing() {
-    // three writes, to an argument, a view of it and a closed-over tensor, with a check in the middle
+    // three writes, to an argument, a view of it and a closed-over tensor, with a check in the
+    // middle
     let state = f(&[1.0, 2.0]);
     let kept = state.clone();
     let compiled = compile(move |(x, at): &(Tensor, Tensor)| {
@@ -372,7 +373,8 @@ fn running_statistics_in_one_memory_move_one_after_the_other() -> Result<()> {
     Ok(())
 }
 
-/// The answers of one function on arguments that lie otherwise from call to call, eager and compiled.
+/// The answers of one function on arguments that lie otherwise from call to call, eager and
+/// compiled.
 fn alternate(
     f: fn(&Tensor, &Tensor) -> Result<Tensor>,
     arguments: &[fn() -> Result<(Tensor, Tensor)>],

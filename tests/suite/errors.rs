@@ -112,7 +112,8 @@ fn checks_of_methods_name_the_operator_and_the_line() -> Result<()> {
     Ok(())
 }
 
-/// A failure that eager code has as well, of shapes or dtypes, is recovered from when captured as it is eagerly.
+/// A failure that eager code has as well, of shapes or dtypes, is recovered from when captured as
+/// it is eagerly.
 #[test]
 fn recovery_from_what_no_kernel_does_is_captured() -> Result<()> {
     let bytes = tensor([1u8, 2])?;
@@ -220,7 +221,8 @@ fn a_missing_backend_is_told_in_three_lines() {
 
 #[test]
 fn default_overloads_have_their_short_names() -> Result<()> {
-    // an operator whose overloads have names all of them is called by the base name of PyTorch's first one
+    // an operator whose overloads have names all of them is called by the base name of PyTorch's
+    // first one
     for (short, full) in [
         ("aten::add", "aten::add.Tensor"),
         ("aten::slice", "aten::slice.Tensor"),
@@ -297,7 +299,8 @@ fn captured_calls_fail_under_the_name_that_eager_ones_have() -> Result<()> {
     Ok(())
 }
 
-/// A dtype that an operator refuses is refused in capture too, and not because its result depends on data.
+/// A dtype that an operator refuses is refused in capture too, and not because its result depends
+/// on data.
 #[test]
 fn a_refused_dtype_is_no_question_of_data() -> Result<()> {
     use straightline::ops::aten;

@@ -1,4 +1,5 @@
-//! Operators that pick elements by listed, computed or given positions share a kernel with what surrounds them.
+//! Operators that pick elements by listed, computed or given positions share a kernel with what
+//! surrounds them.
 
 use straightline::ops::aten;
 use straightline::{DType, Result, Tensor, compile};

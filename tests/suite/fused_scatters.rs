@@ -1,4 +1,5 @@
-//! Operators that write where indices say are kernels of their own making, together with what computes their operands.
+//! Operators that write where indices say are kernels of their own making, together with what
+//! computes their operands.
 
 use straightline::ops::aten;
 use straightline::{DType, Result, Scalar, Tensor, compile, tensor};
@@ -15,7 +16,7 @@ const DTYPES: [DType; 9] = [
     DType::Bool,
 ];
 
-/// Numbers whose sums round in every dtype, NaN and zeros of both signs among them where it has them.
+/// Numbers whose sums round in every dtype, NaN and zeros of both signs among them if it has them.
 fn input(sizes: &[i64], dtype: DType) -> Tensor {
     let n: i64 = sizes.iter().product();
     let odd = [f32::NAN, -0.0, 0.0, f32::INFINITY];

@@ -1,5 +1,6 @@
-//! Graphs as text that somebody has changed: they are refused, or lowered and compiled; nothing panics, and what is printed parses
-//! back. `GRAPHS=20000 SEED=1 cargo test --release --test suite graph_texts::` changes many.
+//! Graphs as text that somebody has changed: they are refused, or lowered and compiled; nothing
+//! panics, and what is printed parses back. `GRAPHS=20000 SEED=1 cargo test --release --test suite
+//! graph_texts::` changes many.
 
 use crate::hostile::Dice;
 use straightline::ops::aten;

@@ -1,5 +1,6 @@
-//! Half types with a 0-dim operand of another type. PyTorch's kernels of products and quotients take such a second operand
-//! as `f32` and do not round it first; all others round it, and these a first operand. Values printed by PyTorch 2.15.
+//! Half types with a 0-dim operand of another type. PyTorch's kernels of products and quotients
+//! take such a second operand as `f32` and do not round it first; all others round it, and these a
+//! first operand. Values printed by PyTorch 2.15.
 
 use straightline::dispatch::{Value, operator};
 use straightline::{DType, Result, Tensor, compile, tensor};

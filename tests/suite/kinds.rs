@@ -1,7 +1,8 @@
-//! Every operator on tensors of every kind: what has no kernel for them is an error, never a panic and never calls without end.
+//! Every operator on tensors of every kind: what has no kernel for them is an error, never a panic
+//! and never calls without end.
 //!
-//! `KINDS_LOG=file` leaves the call that is being made in a file, to be read after a crash; `KINDS_OP=aten::any` restricts
-//! the run to operators whose name contains the text.
+//! `KINDS_LOG=file` leaves the call that is being made in a file, to be read after a crash;
+//! `KINDS_OP=aten::any` restricts the run to operators whose name contains the text.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use straightline::dispatch::schema::SchemaType as S;

@@ -1,5 +1,5 @@
-//! Sparse, quantized and nested tensors in compiled functions: their dense parts take part, and all else is refused by the
-//! operator's name and the line.
+//! Sparse, quantized and nested tensors in compiled functions: their dense parts take part, and all
+//! else is refused by the operator's name and the line.
 
 use straightline::ops::aten;
 use straightline::{

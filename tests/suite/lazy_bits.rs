@@ -1,11 +1,12 @@
-//! Conjugate and negative views, and tensors over each other, within compiled functions: what eager execution makes of them.
+//! Conjugate and negative views, and tensors over each other, within compiled functions: what eager
+//! execution makes of them.
 
 use num_complex::Complex;
 use straightline::ops::aten;
 use straightline::{DType, Result, Scalar, Tensor, compile};
 
-/// Calls `f` on tensors of `make`, eagerly and compiled twice, and compares sizes, strides and elements of results and
-/// arguments.
+/// Calls `f` on tensors of `make`, eagerly and compiled twice, and compares sizes, strides and
+/// elements of results and arguments.
 fn agree(
     make: impl Fn() -> Result<Vec<Tensor>>,
     f: impl Fn(&Vec<Tensor>) -> Result<Vec<Tensor>> + Clone + Send + Sync + 'static,

@@ -1,5 +1,5 @@
-//! Tensors without elements in memory of any kind, and attributes at the ends of what numbers hold: compiled code does what eager
-//! code does.
+//! Tensors without elements in memory of any kind, and attributes at the ends of what numbers hold:
+//! compiled code does what eager code does.
 
 use straightline::dispatch::{Value, call_count, operator};
 use straightline::ops::aten;
@@ -253,8 +253,9 @@ fn windows_far_larger_than_the_input() {
     assert_eq!(all.unwrap()[0].to_vec::<f32>().unwrap(), [12.0, 24.0]);
 }
 
-/// The derivative of a running product of integers is one of floats where there is no zero, and of integers where there is: its
-/// dtype depends on the data, which a function that is being captured does not have.
+/// The derivative of a running product of integers is one of floats where there is no zero, and of
+/// integers where there is: its dtype depends on the data, which a function that is being captured
+/// does not have.
 #[test]
 fn the_gradient_of_a_running_product_of_integers_needs_data() {
     let x = Tensor::from_vec([1i64, 2, 3], 3).unwrap();
@@ -297,7 +298,8 @@ fn what_a_dtype_does_not_hold_is_refused_both_ways() {
     both("aten::mvlgamma_", &[&long], &[Value::Int(1)]);
 }
 
-/// `alpha` times a number: both are elements of the result's dtype, and so is the product. The values are PyTorch's.
+/// `alpha` times a number: both are elements of the result's dtype, and so is the product. The
+/// values are PyTorch's.
 #[test]
 fn numbers_with_a_factor_are_rounded_as_elements() {
     let zeros = |dtype| Tensor::zeros([2]).unwrap().to_dtype(dtype).unwrap();

@@ -1,12 +1,14 @@
-//! Random nets: layers as people write them, one after the other, in `f64`, eager against compiled. Programs of single operators
-//! (`programs/`) seldom have a product, what is folded into it and a copy in another order in a row.
+//! Random nets: layers as people write them, one after another, in `f64`, eager against compiled.
+//! Programs of single operators (`programs/`) seldom have a product, what is folded into it and a
+//! copy in another order in a row.
 //!
 //! `NETS=10000 SEED=1 cargo test --release --test suite nets:: -- --nocapture` runs many.
 
 use crate::hostile::Dice;
 use straightline::{DType, Result, Tensor, compile, step};
 
-/// Of the last value, an earlier one and a weight `[6, 6]`: a value of 48 elements, which the next layer sees as `[2, 4, 6]`.
+/// Of the last value, an earlier one and a weight `[6, 6]`: a value of 48 elements, which the next
+/// layer sees as `[2, 4, 6]`.
 type Layer = fn(&Tensor, &Tensor, &Tensor) -> Result<Tensor>;
 
 const LAYERS: [Layer; 40] = [

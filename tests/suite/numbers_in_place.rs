@@ -1,4 +1,5 @@
-//! A number that the functional form of an operator refuses is refused by its in-place form, which compiles to it.
+//! A number that the functional form of an operator refuses is refused by its in-place form, which
+//! compiles to it.
 
 use straightline::dispatch::schema::{FunctionSchema, SchemaType};
 use straightline::dispatch::{OperatorHandle, Value, all_operators};

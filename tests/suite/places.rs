@@ -1,4 +1,5 @@
-//! Where results and writes lie: which memory, at which place, with which math bits, as eager code would have it.
+//! Where results and writes lie: which memory, at which place, with which math bits, as eager code
+//! would have it.
 
 use straightline::dispatch::custom_op;
 use straightline::ops::aten;
@@ -8,7 +9,8 @@ fn numbers(t: &Tensor) -> Vec<f64> {
     t.to_dtype(DType::F64).unwrap().to_vec().unwrap()
 }
 
-/// `f(x)` eagerly and compiled, on tensors of their own each: what was returned, and what `x` is afterwards.
+/// `f(x)` eagerly and compiled, on tensors of their own each: what was returned, and what `x` is
+/// afterwards.
 fn with_own(
     f: impl Fn(&Tensor) -> Result<Tensor> + Send + Sync + 'static,
     x: impl Fn() -> Tensor,

@@ -1,5 +1,6 @@
-//! Matrix products with what is computed of them next, all kinds with all kinds: a product is written where its result is wanted, with
-//! what is added to it, and each of these moves has to keep every element at its place.
+//! Matrix products with what is computed of them next, all kinds with all kinds: a product is
+//! written where its result is wanted, with what is added to it, and each of these moves has to
+//! keep every element at its place.
 
 use straightline::{Result, Tensor, assert_close, compile, step};
 

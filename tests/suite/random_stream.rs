@@ -1,7 +1,7 @@
 //! Random operators draw what PyTorch's draw on the CPU, for the same seed.
 //!
-//! `data/random_stream.json` has what PyTorch gave, `data/random_stream.py` made it. Results that are the work of logarithms and cosines are
-//! compared with a tolerance, all others bit for bit.
+//! `data/random_stream.json` has what PyTorch gave, `data/random_stream.py` made it. Results that
+//! are the work of logarithms and cosines are compared with a tolerance, all others bit for bit.
 
 use crate::support::alone;
 use serde_json::Value as Json;
@@ -104,7 +104,8 @@ impl<'a> Call<'a> {
         self.laid(dtype, stride, |i| (i % 11) as f64 / 10.0)
     }
 
-    /// The result; `g` is `None` for the default generator, which operators without a parameter for one take.
+    /// The result; `g` is `None` for the default generator, which operators without a parameter for
+    /// one take.
     fn run(&self, g: Option<&Generator>) -> Result<Tensor> {
         let op = self.json["op"].as_str().expect("a name");
         let (dtype, size) = (Some(self.dtype), self.size.as_slice());

@@ -114,7 +114,7 @@ fn a_compiled_function_that_grows_an_argument_sees_what_memory_there_is() -> Res
         aten::neg_out(&y, x)?;
         x.mul(2)
     };
-    // an argument of four elements in a memory of so many, and where it begins
+    // an argument of four elements in a memory of this many, and where it begins
     let memories = [(4, 0), (10, 0), (4, 0), (10, 1), (6, 0), (6, 2), (12, 4)];
     for f in [resized, out] {
         let compiled = compile(f);

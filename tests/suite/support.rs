@@ -4,8 +4,8 @@ use std::process::Command;
 
 const ALONE: &str = "STRAIGHTLINE_TEST_ALONE";
 
-/// Runs `body`, of the test of this name, in a process where no other test runs: for tests that seed the
-/// default generator, from which any other may draw.
+/// Runs `body`, of the test of this name, in a process where no other test runs: for tests that
+/// seed the default generator, from which any other may draw.
 pub(crate) fn alone(test: &str, body: impl FnOnce()) {
     if std::env::var_os(ALONE).is_some_and(|name| name == test) {
         return body();

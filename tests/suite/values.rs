@@ -15,7 +15,8 @@ fn numbers(t: &Tensor) -> Vec<f64> {
     t.to_dtype(DType::F64).unwrap().to_vec().unwrap()
 }
 
-/// PyTorch's rule, in wide integers: a negative amount, or one that reaches all bits, leaves nothing of a number but its sign.
+/// PyTorch's rule, in wide integers: a negative amount, or one that reaches all bits, leaves
+/// nothing of a number but its sign.
 fn shifted(x: i64, by: i64, bits: u32, signed: bool, left: bool) -> i64 {
     let inside = (0..i64::from(bits)).contains(&by);
     let wide = match (left, inside) {
@@ -63,7 +64,8 @@ fn shifts_by_any_amount() {
             let want: Vec<f64> = (numbers(&x).iter().zip(numbers(&by)))
                 .map(|(x, by)| shifted(*x as i64, by as i64, bits, signed, left) as f64)
                 .collect();
-            // i64 does not fit f64 to the last bit, but these powers of two and their neighbours do for the shorter ones
+            // i64 does not fit f64 to the last bit, but these powers of two and their neighbours do
+            // for the shorter ones
             let close = |t: &Tensor| numbers(t) == want;
             let amounts = by.clone();
             let f = move |x: &Tensor| match left {
@@ -100,7 +102,7 @@ fn shifts_by_any_amount() {
     }
 }
 
-/// `out, mean, rstd` of a group norm, one after the other.
+/// `out, mean, rstd` of a group norm, one after another.
 fn group_norm(
     x: &Tensor,
     affine: Option<(&Tensor, &Tensor)>,
@@ -113,7 +115,8 @@ fn group_norm(
 
 #[test]
 fn group_norms_of_large_and_of_few_elements() {
-    // the sum of squares does not fit f32, as in PyTorch: nothing is left of the differences, and none is infinite
+    // the sum of squares does not fit f32, as in PyTorch: nothing is left of the differences, and
+    // none is infinite
     let mut large = vec![1e30f32; 24];
     large[0] = -1e30;
     let large = Tensor::from_slice(&large, &[2, 4, 3]).unwrap();
@@ -170,7 +173,8 @@ fn call(op: &str, stack: Vec<Value>) -> Result<Tensor> {
     Ok(stack[0].as_tensor().expect("one result").clone())
 }
 
-/// `op(x, number)` eagerly and compiled, all elements as they are printed, or the error without the operands.
+/// `op(x, number)` eagerly and compiled, all elements as they are printed, or the error without the
+/// operands.
 fn with_number(op: &'static str, dtype: DType, number: f64, alpha: Option<f64>) -> String {
     let f = move |x: &Tensor| {
         let (x, s) = (Value::Tensor(x.clone()), Value::Double(number));
@@ -436,7 +440,8 @@ fn powers_of_half_numbers_round_once() {
 
 #[test]
 fn gradients_round_in_what_their_operands_promote_to() {
-    // PyTorch computes in f16, which a number of f32 does not change, and returns the dtype of the input
+    // PyTorch computes in f16, which a number of f32 does not change, and returns the dtype of the
+    // input
     let x = Tensor::from_slice(&[0.5f32, 1.661, 1.0], [3, 1])
         .unwrap()
         .to_dtype(DType::F16)

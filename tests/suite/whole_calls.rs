@@ -1,5 +1,6 @@
-//! Calls that are made of several kernels, on several threads: between two of them nobody else comes, so that no write is
-//! lost and nothing is read half. `conformance::whole` asks the same of each recorded call, without threads.
+//! Calls that are made of several kernels, on several threads: between two of them nobody else
+//! comes, so that no write is lost and nothing is read half. `conformance::whole` asks the same of
+//! each recorded call, without threads.
 
 use num_complex::Complex;
 use straightline::ops::aten;

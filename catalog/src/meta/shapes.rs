@@ -76,7 +76,8 @@ pub fn reduced(sizes: &[i64], dims: &[usize], keepdim: bool) -> Dims {
     out
 }
 
-/// The product of two matrices, or of two batches of as many matrices: `op` takes `rank` dimensions.
+/// The product of two matrices, or of two batches of as many matrices: `op` takes `rank`
+/// dimensions.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! What follows from a view agrees: where its elements lie, which elements of the source they are, what a write through it
-//! leaves, and what two of them come to.
+//! What follows from a view agrees: where its elements lie, which elements of the source they are,
+//! what a write through it leaves, and what two of them come to.
 
 use super::*;
 use crate::layout::{contiguous_strides, numel};
@@ -34,7 +34,8 @@ fn by_index(map: &ViewMap, source: &[i64]) -> Option<Vec<i64>> {
     Some(positions(&map.sizes(source)).iter().map(at).collect())
 }
 
-/// The source after each element of the view has become its own position, counted from 1, by [`ViewMap::inverse`].
+/// The source after each element of the view has become its own position, counted from 1, by
+/// [`ViewMap::inverse`].
 fn written(map: &ViewMap, source: &[i64]) -> Option<Vec<i64>> {
     let sizes = map.sizes(source);
     let mut out = vec![0; numel(source) as usize];

@@ -62,7 +62,8 @@ fn number_or_operand<B: Builder>(b: &mut B, name: &str, at: usize) -> Option<B::
     }
 }
 
-/// `other` as an element of the result would have it, a number or a tensor: half types round numbers too.
+/// `other` as an element of the result would have it, a number or a tensor: half types round
+/// numbers too.
 fn element_or_operand<B: Builder>(b: &mut B, name: &str, at: usize) -> Option<B::Value> {
     let dtype = b.result_dtype();
     match b.number(name) {

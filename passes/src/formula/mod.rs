@@ -41,7 +41,7 @@ use crate::ir::{DType, Scalar};
 /// What a formula reads its call through, and builds its result with.
 ///
 /// Values have a dtype. The operands of a binary operation, of a comparison and of a selection
-/// have one dtype; shapes are the builder's affair (they broadcast).
+/// have one dtype; shapes are left to the builder (they broadcast).
 pub trait Builder {
     /// A value.
     type Value: Copy;
@@ -52,7 +52,8 @@ pub trait Builder {
     /// The tensor given as the argument at this position of the schema, in its own dtype.
     fn operand(&mut self, at: usize) -> Option<Self::Value>;
 
-    /// The number (or truth value) given as the argument of this name; `None` where it is absent or `none`.
+    /// The number (or truth value) given as the argument of this name; `None` where it is absent or
+    /// `none`.
     fn number(&self, name: &str) -> Option<Scalar>;
 
     /// The string given as the argument of this name.

@@ -27,8 +27,8 @@ impl Builder for Site<'_> {
 
     fn operand(&mut self, at: usize) -> Option<Id> {
         let x = self.tensor(at)?;
-        // formulas compute in the result's dtype; where that is not what the operands promote to, the operator rounds or wraps
-        // around in another one, which its own kernel knows
+        // formulas compute in the result's dtype; where that is not what the operands promote to,
+        // the operator rounds or wraps around in another one, which its own kernel knows
         let operand = |x: Id| Operand::tensor(self.dtype(x), self.meta(x).sizes.len());
         if self.tensors_given().all(|x| self.meta(x).sizes.is_empty()) {
             // of numbers, some may be Python's, which say nothing of dtypes

@@ -32,12 +32,12 @@ impl Site<'_> {
         self.call_op(op, args, &[meta])
     }
 
-    /// A call with one fresh result, whose sizes follow from its operands ([`Op::shapes`]); the rule
-    /// does not apply where they do not fit.
+    /// A call with one fresh result, whose sizes follow from its operands ([`Op::shapes`]); the
+    /// rule does not apply where they do not fit.
     ///
     /// The strides are those of the first operand that has these sizes (and this dtype, where there
-    /// is one), if the operator is pointwise, and row-major otherwise. Nobody can see the strides of
-    /// intermediates; the last one gets those of what it replaces.
+    /// is one), if the operator is pointwise, and row-major otherwise. Nobody can see the strides
+    /// of intermediates; the last one gets those of what it replaces.
     fn made(&mut self, op: Op, args: &[Arg<Id>], dtype: DType) -> Id {
         let sizes = match op.shapes(args, |id| self.meta(*id)) {
             Some(Ok(shapes)) => shapes[0].sizes.clone(),
@@ -262,7 +262,8 @@ impl Site<'_> {
         self.one(op, &args, meta)
     }
 
-    /// A view of a value, by the operator that says so in the fewest words; the value itself where it is no other.
+    /// A view of a value, by the operator that says so in the fewest words; the value itself where
+    /// it is no other.
     pub fn viewed(&mut self, x: Id, map: &ViewMap) -> Id {
         let m = self.meta(x).clone();
         if map.is_identity(&m.sizes) {

@@ -101,7 +101,7 @@ pub(super) fn build(graph: &Graph) -> (analysis::Graph, Roots) {
 pub(super) struct Roots {
     /// Of the outputs.
     pub(super) outputs: Vec<Id>,
-    /// Of the calls that are made even where nobody uses what they give.
+    /// For the calls that are made even if their results are unused.
     pub(super) kept: Vec<Id>,
     /// Of the calls that keep their order, in that order.
     pub(super) ordered: Vec<Id>,
@@ -179,7 +179,7 @@ pub(super) fn emit(
             stack.push(c);
         }
     }
-    // one after the other, whatever else each waits for
+    // one after another, whatever else each waits for
     let ordered = roots.ordered.iter().map(|id| egraph.find(*id));
     let ordered: Vec<Id> = ordered.filter(|id| missing.contains_key(id)).collect();
     for pair in ordered.windows(2) {

@@ -100,8 +100,8 @@ pub(super) fn saturate(egraph: &mut Graph, options: &RewriteOptions) -> Outcome 
     }
 }
 
-/// Whether complex numbers take part in a call. The laws of the rules are those of real arithmetic, and what they
-/// build is meant for loops, which have no complex form: such calls stay as they are.
+/// Whether complex numbers take part in a call. The laws of the rules are those of real arithmetic,
+/// and what they build is meant for loops, which have no complex form: such calls stay as they are.
 fn is_complex(egraph: &Graph, call: &CallInfo, children: &[Id]) -> bool {
     let complex = |m: &TensorMeta| m.dtype.is_complex();
     call.results.iter().any(complex)

@@ -173,7 +173,7 @@ impl Site<'_> {
         self.egraph[id].data.splat
     }
 
-    /// The value, where it has the very type of the call's result, strides and device included:
+    /// The value, where it has exactly the type of the call's result, strides and device included:
     /// what a rule returns that replaces a call by one of its operands.
     pub fn exactly(&self, id: Id) -> Option<Id> {
         (self.meta(id) == self.out()).then_some(id)

@@ -16,7 +16,8 @@ fn run(text: &str, options: &RewriteOptions) -> (String, RewriteReport) {
     (graph.to_string(), report)
 }
 
-/// The usual rules with no limit on time: what these tests say must hold on the slowest machine, an emulated one too.
+/// The usual rules with no limit on time: what these tests say must hold on the slowest machine, an
+/// emulated one too.
 fn unhurried() -> RewriteOptions {
     RewriteOptions {
         time_limit: Duration::MAX,

@@ -475,7 +475,7 @@ pub(crate) fn ldl_factor(a: &Tensor, hermitian: bool) -> Result<(Tensor, Tensor)
     Ok((ld, pivots))
 }
 
-/// [`householder_product`] by its older name.
+/// [`householder_product`] under its older name.
 pub(crate) fn orgqr(a: &Tensor, tau: &Tensor) -> Result<Tensor> {
     aten::linalg_householder_product(a, tau)
 }

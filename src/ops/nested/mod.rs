@@ -1,11 +1,11 @@
 //! Nested tensors (strided): a batch of tensors of different sizes, and their kernels.
 //!
-//! A nested tensor is an opaque tensor with the key `NestedTensorCPU`; its payload is the component tensors. Those that
-//! are made from a list lie in one buffer, one after the other, as PyTorch's do. It shows the sizes that all components
-//! share; a dimension in which they differ is -1.
+//! A nested tensor is an opaque tensor with the key `NestedTensorCPU`; its payload is the component
+//! tensors. Those that are made from a list lie in one buffer, one after another, as PyTorch's do.
+//! It shows the sizes that all components share; a dimension in which they differ is -1.
 //!
-//! c10 lets `CompositeImplicitAutograd` kernels reach nested tensors, and `CompositeExplicitAutograd` kernels not: those
-//! would treat the shape as regular.
+//! c10 lets `CompositeImplicitAutograd` kernels reach nested tensors, and
+//! `CompositeExplicitAutograd` kernels not: those would treat the shape as regular.
 
 mod pointwise;
 mod product;
@@ -86,7 +86,7 @@ pub(super) fn map(t: &Tensor, f: impl FnMut(&Tensor) -> Result<Tensor>) -> Resul
     Ok(build(made, dtype, t.device()))
 }
 
-/// Copies of tensors, one after the other in one buffer.
+/// Copies of tensors, one after another in one buffer.
 fn packed(list: &[Tensor], dtype: DType, device: Device) -> Result<Vec<Tensor>> {
     let total = list.iter().map(Tensor::numel).sum();
     let buffer = Tensor::allocate_contiguous(dtype, device, &[total])?;

@@ -15,7 +15,8 @@ pub(crate) fn gelu(t: &Tensor, approximate: &str) -> Result<Tensor> {
     map(t, |p| pointwise::gelu(p, approximate))
 }
 
-/// Component with component; or each component with a number, or with its part of a dense `[batch, 1, ..]` tensor.
+/// Component with component; or each component with a number, or with its part of a dense `[batch,
+/// 1, ..]` tensor.
 fn binary(
     name: &str,
     a: &Tensor,

@@ -47,20 +47,22 @@ fn binary_laid_out(
     Ok(out)
 }
 
-/// Whether the operator takes the number as the type of arithmetic has it, although the half type of the result would round
-/// it: products and quotients do, as in PyTorch.
+/// Whether the operator takes the number as the type of arithmetic has it, although the half type
+/// of the result would round it: products and quotients do, as in PyTorch.
 fn keeps_number(op: BinaryOp, s: Scalar, dtype: DType) -> bool {
     op.keeps_number()
         && dtype.is_half()
         && s.cast(dtype).as_f64() != s.cast(dtype.opmath()).as_f64()
 }
 
-/// [`keeps_number`] of a number that is a tensor: a second operand of one element, whose dtype is not the result's.
+/// [`keeps_number`] of a number that is a tensor: a second operand of one element, whose dtype is
+/// not the result's.
 fn keeps_operand(op: BinaryOp, b: &Tensor, dtype: DType) -> bool {
     dtype.is_half() && op.keeps_number() && b.dtype() != dtype && b.numel() == 1
 }
 
-/// `op` on a tensor and a number that is an operand like the tensor: it counts in the result's layout.
+/// `op` on a tensor and a number that is an operand like the tensor: it counts in the result's
+/// layout.
 pub(super) fn binary_scalar(op: BinaryOp, a: &Tensor, s: Scalar, dtype: DType) -> Result<Tensor> {
     if keeps_number(op, s, dtype) {
         return copy::to_dtype(&binary_scalar(op, a, s, dtype.opmath())?, dtype);
@@ -68,7 +70,8 @@ pub(super) fn binary_scalar(op: BinaryOp, a: &Tensor, s: Scalar, dtype: DType) -
     scalar_into(op, result_with_number(a, dtype)?, a, s, dtype)
 }
 
-/// `op` on a tensor and a number that is a parameter of the operator, which to PyTorch's iterator has one operand.
+/// `op` on a tensor and a number that is a parameter of the operator, which to PyTorch's iterator
+/// has one operand.
 pub(super) fn unary_scalar(op: BinaryOp, a: &Tensor, s: Scalar, dtype: DType) -> Result<Tensor> {
     if keeps_number(op, s, dtype) {
         return copy::to_dtype(&unary_scalar(op, a, s, dtype.opmath())?, dtype);
@@ -179,8 +182,8 @@ pub(super) fn scaled(b: &Tensor, alpha: Scalar, dtype: DType) -> Result<Tensor> 
     unary_scalar(BinaryOp::Mul, b, alpha.cast(dtype), dtype)
 }
 
-/// Whether `alpha` changes nothing. As in PyTorch, complex numbers are multiplied by 1 all the same, which leaves NaN in the
-/// other part of an infinite one.
+/// Whether `alpha` changes nothing. As in PyTorch, complex numbers are multiplied by 1 all the
+/// same, which leaves NaN in the other part of an infinite one.
 fn leaves_as_is(alpha: Scalar, dtype: DType) -> bool {
     is_one(alpha) && !dtype.is_complex()
 }
@@ -301,7 +304,8 @@ pub(crate) fn rsub_scalar(a: &Tensor, b: Scalar, alpha: Scalar) -> Result<Tensor
     sub(&crate::ops::factory::on_device_of(&b, a)?, a, alpha)
 }
 
-// of several things that are wrong, PyTorch names the shapes before what is not implemented for a dtype
+// of several things that are wrong, PyTorch names the shapes before what is not implemented for a
+// dtype
 macro_rules! binary_functions {
     ($($name:ident $inplace:ident $scalar:ident $scalar_inplace:ident $op:ident $dtype:expr),* $(,)?) => {$(
         pub(crate) fn $name(a: &Tensor, b: &Tensor) -> Result<Tensor> {

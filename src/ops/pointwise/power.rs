@@ -67,7 +67,8 @@ fn trivial_power(a: &Tensor, exponent: Scalar) -> Option<Result<Tensor>> {
     })
 }
 
-/// The dtype of a power with this exponent, which must fit it; only of wide floats the exponent is a wide number.
+/// The dtype of a power with this exponent, which must fit it; only of wide floats the exponent is
+/// a wide number.
 fn power_dtype(a: &Tensor, exponent: Scalar) -> Result<DType> {
     let dtype = check_pow(promote_scalar(a, exponent), exponent.as_f64() < 0.0)?;
     if dtype != DType::F32 {

@@ -44,8 +44,8 @@ fn unary_inplace(op: UnaryOp, x: &Tensor, dtype: DType) -> Result<Tensor> {
     Ok(x.clone())
 }
 
-/// An elementary function: in floating point where it is one of floats, so that integers become `f32`, else in the
-/// operand's dtype.
+/// An elementary function: in floating point where it is one of floats, so that integers become
+/// `f32`, else in the operand's dtype.
 pub(crate) fn elementary(f: UnaryOp, x: &Tensor) -> Result<Tensor> {
     unary(f, x, elementary_dtype(f, x)?)
 }

@@ -7,7 +7,7 @@ use crate::ops::common::wrap_dim;
 use crate::ops::{aten, view};
 use crate::tensor::Tensor;
 
-/// The coordinates of a tensor with its rows changed by `f`, which is given all rows one after the other and
+/// The coordinates of a tensor with its rows changed by `f`, which is given all rows one after another and
 /// the number of coordinates in each.
 fn changed(c: &Coo, rows: usize, f: impl FnOnce(&[i64], usize) -> Vec<i64>) -> Result<Tensor> {
     let nnz = c.nnz() as usize;

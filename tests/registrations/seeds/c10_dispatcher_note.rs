@@ -8,7 +8,8 @@ use straightline::dispatch::{
 use straightline::ops::aten;
 use straightline::{DeviceType, Result, Scalar, Tensor, library, library_impl};
 
-/// 1.4: "The highest-priority key in the union wins", where single dispatch looks at the first argument only.
+/// 1.4: "The highest-priority key in the union wins", where single dispatch looks at the first
+/// argument only.
 #[test]
 fn section_1_4_multiple_dispatch() {
     let _turn = turn();
@@ -41,13 +42,14 @@ fn section_1_4_multiple_dispatch() {
     assert_eq!(run(&cuda, &cpu), "cuda_add");
     assert_eq!(run(&cpu, &sparse), "sparse_dense_add");
     assert_eq!(run(&sparse, &cpu), "sparse_dense_add");
-    // "the CUDA key is active, if any argument is on CUDA": the backend and the functionality are chosen apart, and no
-    // argument need be what they make together
+    // "the CUDA key is active, if any argument is on CUDA": the backend and the functionality are
+    // chosen apart, and no argument need be what they make together
     let error = message(add.call_boxed(&mut vec![(&sparse).into(), cuda.into()]));
     assert!(error.contains("from the 'SparseCUDA' backend"), "{error}");
 }
 
-/// 1.5 to 1.7: "Adding a new operator adds a row; adding a new feature adds a column. Neither requires touching the other."
+/// 1.5 to 1.7: "Adding a new operator adds a row; adding a new feature adds a column. Neither
+/// requires touching the other."
 #[test]
 fn section_1_7_two_axes() {
     let _turn = turn();
@@ -137,8 +139,8 @@ fn section_2_4_the_key_set_of_a_call() {
     );
 }
 
-/// 3.2: "If the cell is null, the dispatcher advances to the next key." It does not: an empty cell is an error, and only an explicit
-/// fallthrough is skipped, by a mask, before the look-up.
+/// 3.2: "If the cell is null, the dispatcher advances to the next key." It does not: an empty cell
+/// is an error, and only an explicit fallthrough is skipped, by a mask, before the look-up.
 #[test]
 fn section_3_2_an_empty_cell() {
     let _turn = turn();
@@ -189,7 +191,8 @@ fn section_3_3_three_registration_slots() {
         assert_eq!(run(), "exact");
     }
     assert_eq!(run(), "fallback");
-    // where the composite aliases do not reach, fallbacks serve whatever else there is: "every operator will be intercepted"
+    // where the composite aliases do not reach, fallbacks serve whatever else there is: "every
+    // operator will be intercepted"
     let mut column = Library::fallbacks(K::TESTING_ONLY_GenericMode).unwrap();
     column
         .fallback(passes_on(&log, "profiler", K::TESTING_ONLY_GenericMode))
@@ -259,8 +262,8 @@ fn section_4_4_registering_a_custom_op() {
         .map(|l| l.split(": ").next().unwrap())
         .collect();
     assert_eq!(keys, ["CPU", "CUDA", "Autograd[alias]"]);
-    // "if a kernel is registered in a library that is loaded after the dispatcher has processed some calls, the dispatch
-    // table must be updated": it is, and when the library goes too
+    // "if a kernel is registered in a library that is loaded after the dispatcher has processed
+    // some calls, the dispatch table must be updated": it is, and when the library goes too
     drop(autograd);
     typed.call((&y, &y, 0.5)).unwrap();
     assert_eq!(log.take(), ["add_scaled_cuda"]);
@@ -329,7 +332,8 @@ fn section_5_3_adapters() {
         dump(f)
     );
     let x = on(DeviceType::Cpu);
-    // "pops n IValues, casts each, calls the unboxed function, pushes the result back", and leaves what is below
+    // "pops n IValues, casts each, calls the unboxed function, pushes the result back", and leaves
+    // what is below
     let mut stack = vec![
         "below".into(),
         (&x).into(),
@@ -371,7 +375,8 @@ fn section_5_3_adapters() {
     );
 }
 
-/// 6.2: "The autograd kernel must call redispatch with all autograd keys removed. Failure to do so causes infinite recursion."
+/// 6.2: "The autograd kernel must call redispatch with all autograd keys removed. Failure to do so
+/// causes infinite recursion."
 #[test]
 fn section_6_2_the_invariant_of_autograd() {
     let _turn = turn();
@@ -392,7 +397,8 @@ fn section_6_2_the_invariant_of_autograd() {
     })
     .unwrap();
     assert_eq!(f.call((&on(DeviceType::Cuda),)).unwrap(), 5);
-    // all autograd keys, since removing AutogradCUDA alone would leave AutogradOther and AutogradNestedTensor
+    // all autograd keys, since removing AutogradCUDA alone would leave AutogradOther and
+    // AutogradNestedTensor
     assert!(DispatchKeySet::full_after(K::AutogradCUDA).has(K::AutogradOther));
     assert!(!DispatchKeySet::AFTER_AUTOGRAD.has_any(DispatchKeySet::AUTOGRAD));
 }
@@ -412,7 +418,8 @@ fn section_7_torch_add_on_cuda() {
             "add.Tensor",
             move |keys: DispatchKeySet, x: &Tensor, y: &Tensor, alpha: Scalar| {
                 noted.push(format!("step 4: VariableType::add_Tensor, given {keys}"));
-                // AutoNonVariableTypeMode in the note; today's guard excludes every autograd key and ADInplaceOrView
+                // AutoNonVariableTypeMode in the note; today's guard excludes every autograd key
+                // and ADInplaceOrView
                 let _guard = ExcludeGuard::below_ad_inplace_or_view();
                 let rest = keys & DispatchKeySet::AFTER_AUTOGRAD;
                 noted.push(format!(
@@ -500,8 +507,8 @@ fn section_8_redispatch() {
     assert_eq!(run(0), ["direct", "CUDA"]);
     assert_eq!(run(1), ["Profiler", "CUDA"]);
     assert_eq!(run(2), ["Profiler", "CUDA"]);
-    // "redispatch is equivalent to removing the current key": it takes the set as it is, whatever kernel it comes from
-    // and whatever the thread excludes
+    // "redispatch is equivalent to removing the current key": it takes the set as it is, whatever
+    // kernel it comes from and whatever the thread excludes
     let _off = ExcludeGuard::new(K::FuncTorchDynamicLayerBackMode);
     let (_, lines) = capture(|| {
         typed

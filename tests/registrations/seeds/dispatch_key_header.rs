@@ -1,17 +1,19 @@
-//! The header of the dispatch keys: an older one, so what changed until PyTorch 2.15 is said where it did.
+//! The header of the dispatch keys: an older one, so what changed until PyTorch 2.15 is said where
+//! it did.
 
 use straightline::dispatch::{
     BackendComponent as B, DispatchKey as K, DispatchKeySet, NUM_RUNTIME_ENTRIES,
 };
 
-/// "The only situation when backend ordering is meaningful is when the backend participates in multiple dispatch with another backend".
+/// "The only situation when backend ordering is meaningful is when the backend participates in
+/// multiple dispatch with another backend".
 #[test]
 fn the_order_of_backends() {
     let header =
         "CPU CUDA HIP XLA MPS IPU XPU HPU VE Lazy Meta MTIA PrivateUse1 PrivateUse2 PrivateUse3";
     let names: Vec<String> = B::ALL.iter().map(|b| format!("{b:?}")).collect();
-    // every backend of the header is there; ORT became MAIA, and Meta is now the last, so that one Meta argument
-    // makes a call a dry run
+    // every backend of the header is there; ORT became MAIA, and Meta is now the last, so that one
+    // Meta argument makes a call a dry run
     let known: Vec<&String> = names
         .iter()
         .filter(|n| header.split(' ').any(|h| h == **n))
@@ -110,11 +112,12 @@ fn undefined_is_no_key() {
     assert_eq!(DispatchKeySet::EMPTY.table_index(), 0);
 }
 
-/// "Higher bit indexes get handled by dispatching first": the order of the enum is the order of the calls.
+/// "Higher bit indexes get handled by dispatching first": the order of the enum is the order of the
+/// calls.
 #[test]
 fn the_order_of_functionalities() {
-    // the header's list, low to high, in today's names: ORT and Named are gone, SparseCsrCPU and SparseCsrCUDA became one
-    // per-backend functionality
+    // the header's list, low to high, in today's names: ORT and Named are gone, SparseCsrCPU and
+    // SparseCsrCUDA became one per-backend functionality
     let order = [
         K::Dense,
         K::FPGA,
@@ -146,11 +149,12 @@ fn the_order_of_functionalities() {
     assert!("ORT".parse::<K>().is_err() && "Named".parse::<K>().is_err());
     // the header has Fake above Python; today it is right below
     assert_eq!(K::Python as u8, K::Fake as u8 + 1);
-    // "sparse multi-dispatches with the corresponding dense tensors, and must be handled before them"
+    // "sparse multi-dispatches with the corresponding dense tensors, and must be handled before
+    // them"
     let mixed = DispatchKeySet::from(K::CPU) | K::SparseCPU.into();
     assert_eq!(mixed.highest_priority_key(), K::SparseCPU);
-    // "this key should be directly after ADInplaceOrView and all of the autograd keys" once was: what runs after
-    // autograd, below it
+    // "this key should be directly after ADInplaceOrView and all of the autograd keys" once was:
+    // what runs after autograd, below it
     assert!(K::FuncTorchDynamicLayerBackMode < K::ADInplaceOrView);
     // "Autograd ... We process Autograd before XLA. This key has higher priority"
     assert!(DispatchKeySet::of(&[K::XLA, K::AutogradXLA]).highest_priority_key() == K::AutogradXLA);
@@ -163,8 +167,8 @@ fn bits() {
     assert_eq!(DispatchKeySet::from(K::CUDA).raw(), 0x10002);
     assert_eq!(DispatchKeySet::from(K::Dense).raw(), 0x10000);
     assert_eq!(DispatchKeySet::from(K::AutogradCPU).raw(), 0x10_0000_0001);
-    // "when we encounter a functionality bit that is known to be customizeable per-backend, then we also look at the lower
-    // BackendComponent bits and take the highest"
+    // "when we encounter a functionality bit that is known to be customizeable per-backend, then we
+    // also look at the lower BackendComponent bits and take the highest"
     let set = DispatchKeySet::of(&[K::CPU, K::AutogradCUDA]);
     assert_eq!(set.highest_priority_key(), K::AutogradCUDA);
     assert_eq!(

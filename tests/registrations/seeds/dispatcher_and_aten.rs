@@ -1,4 +1,5 @@
-//! The course page on the dispatcher and ATen: key sets, `linear` traced step by step, the custom operator, the switch.
+//! The course page on the dispatcher and ATen: key sets, `linear` traced step by step, the custom
+//! operator, the switch.
 
 use super::support::*;
 use straightline::dispatch::{
@@ -8,8 +9,8 @@ use straightline::dispatch::{
 use straightline::ops::aten;
 use straightline::{DType, Device, DeviceType, Scalar, Tensor};
 
-/// "State the key set of a tensor": backend, layout, autograd and autocast are keys; dtype and "strided" are not, whatever the page's
-/// dict of (name, {CPU, Float, Strided}) says.
+/// "State the key set of a tensor": backend, layout, autograd and autocast are keys; dtype and
+/// "strided" are not, whatever the page's dict of (name, {CPU, Float, Strided}) says.
 #[test]
 fn the_key_set_of_a_tensor() {
     let _turn = turn();
@@ -34,15 +35,16 @@ fn the_key_set_of_a_tensor() {
         1i64.into(),
     ]);
     assert!(both.has(K::CUDA) && both.has(K::CPU));
-    // autograd before autocast, as the page lists them, is the wrong way round: autocast casts first
+    // autograd before autocast, as the page lists them, is the wrong way round: autocast casts
+    // first
     let order = both.iter().collect::<Vec<_>>();
     let place = |k: K| order.iter().position(|o| *o == k).unwrap();
     assert!(place(K::AutocastCUDA) > place(K::AutogradCUDA));
     assert!(place(K::AutogradCUDA) > place(K::CUDA));
 }
 
-/// Autograd kernels for linear's parts: typed, so that the trace shows typed calls. `t` is a view, so that its kernel leaves
-/// ADInplaceOrView to come, where c10 has a kernel too.
+/// Autograd kernels for linear's parts: typed, so that the trace shows typed calls. `t` is a view,
+/// so that its kernel leaves ADInplaceOrView to come, where c10 has a kernel too.
 fn autograd_kernels(log: &Log) -> (Library, Library) {
     let t = op("aten::t").typed::<(&Tensor,), Tensor>().unwrap();
     let addmm = op("aten::addmm")
@@ -83,7 +85,8 @@ fn autograd_kernels(log: &Log) -> (Library, Library) {
     (autograd, view)
 }
 
-/// c10's `linear(x, W, b)`: at AutogradCPU it *is* its composite body, and only the parts are dispatched further.
+/// c10's `linear(x, W, b)`: at AutogradCPU it *is* its composite body, and only the parts are
+/// dispatched further.
 #[test]
 fn linear_traced_step_by_step() {
     let _turn = turn();
@@ -109,8 +112,8 @@ fn linear_traced_step_by_step() {
     );
     assert_eq!(log.take(), ["records AddmmBackward0"]);
 
-    // with every other thing that may be on: what is between autograd and the backend sees the parts, what is above
-    // autograd sees linear itself
+    // with every other thing that may be on: what is between autograd and the backend sees the
+    // parts, what is above autograd sees linear itself
     let mut low = Library::fallbacks(K::FuncTorchDynamicLayerBackMode).unwrap();
     low.fallback(passes_on(&log, "between", K::FuncTorchDynamicLayerBackMode))
         .unwrap();
@@ -141,7 +144,8 @@ fn linear_traced_step_by_step() {
     drop(kernels);
 }
 
-/// The page's own six steps: a wrapper at AutogradCUDA for linear, a CUDA kernel that calls addmm, and again.
+/// The page's own six steps: a wrapper at AutogradCUDA for linear, a CUDA kernel that calls addmm,
+/// and again.
 #[test]
 fn linear_in_the_six_steps_of_the_page() {
     let _turn = turn();
@@ -228,7 +232,8 @@ fn registrations_for_a_key() {
     );
 }
 
-/// `@torch.library.custom_op("mylib::softmax_triton", mutates_args=())` with its fake kernel and its backward.
+/// `@torch.library.custom_op("mylib::softmax_triton", mutates_args=())` with its fake kernel and
+/// its backward.
 #[test]
 fn softmax_out_of_tree() {
     let _turn = turn();

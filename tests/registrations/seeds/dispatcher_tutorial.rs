@@ -61,8 +61,8 @@ fn to_cpu(t: &Tensor) -> Result<Tensor> {
     aten::to_dtype_layout(t, None, None, cpu, None, false, true, None)
 }
 
-/// The XLA block: a backend that is not there, made of a kernel for each operator that the trace shows. The labels are those
-/// of typed calls, so its autograd kernels are typed.
+/// The XLA block: a backend that is not there, made of a kernel for each operator that the trace
+/// shows. The labels are those of typed calls, so its autograd kernels are typed.
 #[test]
 fn to_and_add_on_xla() {
     let _turn = turn();
@@ -147,8 +147,8 @@ fn to_and_add_on_xla() {
     let (x, lines) =
         capture(|| aten::to_dtype_layout(&t, None, None, device, None, false, false, None));
     let x = x.unwrap();
-    // The two inner calls copy inside to.dtype_layout; the tutorial's show no copy, as its tensors are on the CPU
-    // already. Both are below the lines that the tutorial prints.
+    // The two inner calls copy inside to.dtype_layout; the tutorial's show no copy, as its tensors
+    // are on the CPU already. Both are below the lines that the tutorial prints.
     let shown: Vec<&String> = lines.iter().filter(|l| l.find('[').unwrap() <= 6).collect();
     assert_eq!(
         shown,
@@ -246,7 +246,8 @@ fn is_place(text: &str) -> bool {
 #[test]
 fn the_dump_of_add() {
     let _turn = turn();
-    // the `Named` line of the tutorial's dump is a fallthrough; that key is gone, and Fake stands in
+    // the `Named` line of the tutorial's dump is a fallthrough; that key is gone, and Fake stands
+    // in
     let mut fallthrough = Library::implementation("aten", K::Fake).unwrap();
     fallthrough.fallthrough("add.Tensor").unwrap();
     let text = dump(op("aten::add.Tensor"));
@@ -316,8 +317,8 @@ fn the_table_of_add() {
         text.contains("\nBackendSelect: fallthrough registered at "),
         "{text}"
     );
-    // an XLA plugin that registers a kernel shows up as in the tutorial; without one the cell is empty, since add's
-    // default kernel is for backends that alias
+    // an XLA plugin that registers a kernel shows up as in the tutorial; without one the cell is
+    // empty, since add's default kernel is for backends that alias
     assert!(!text.contains("\nXLA: "));
     let mut xla = Library::implementation("aten", K::XLA).unwrap();
     xla.impl_("add.Tensor", |x: &Tensor, _: &Tensor, _: Scalar| {

@@ -1,5 +1,5 @@
-//! The eight exercises of the note on the c10 dispatcher. Each shows the note's own answer and what c10 does, where the
-//! two differ.
+//! The eight exercises of the note on the c10 dispatcher. Each shows the note's own answer and what
+//! c10 does, where the two differ.
 
 use super::support::*;
 use straightline::dispatch::{
@@ -161,8 +161,8 @@ fn exercise_2_keyset_subtraction_for_redispatch() {
     let masked = op("aten::add.Tensor").masked(reduced);
     assert_eq!(masked.highest_priority_key(), K::CUDA);
 
-    // where c10's sets are not the toy's: a difference takes functionalities away and leaves backends, so that
-    // removing AutogradCPU removes autograd of CUDA too, and CUDA stays CUDA
+    // where c10's sets are not the toy's: a difference takes functionalities away and leaves
+    // backends, so that removing AutogradCPU removes autograd of CUDA too, and CUDA stays CUDA
     let minus = keyset - DispatchKeySet::from(K::AutogradCPU);
     assert_eq!(minus, reduced);
     assert_eq!(minus.highest_backend(), K::CUDA.backend());
@@ -196,13 +196,13 @@ fn exercise_3_registration_precedence() {
             .collect()
     };
 
-    // without a CUDA kernel both readings agree: the composite is what the autograd key finds, and its parts are
-    // dispatched one by one
+    // without a CUDA kernel both readings agree: the composite is what the autograd key finds, and
+    // its parts are dispatched one by one
     assert_eq!(row(special, K::AutogradCUDA).unwrap(), "[math kernel]");
     assert_eq!(run(), ["composite", "add", "mul"]);
 
-    // with one, c10: it takes the composite away from AutogradCUDA, where the autograd fallback is left. The composite
-    // does not run at all
+    // with one, c10: it takes the composite away from AutogradCUDA, where the autograd fallback is
+    // left. The composite does not run at all
     let mut cuda = Library::implementation("ex3", K::CUDA).unwrap();
     cuda.impl_("special_op", answers(&log, "cuda")).unwrap();
     assert_eq!(row(special, K::AutogradCUDA).unwrap(), "[backend fallback]");
@@ -211,8 +211,8 @@ fn exercise_3_registration_precedence() {
     assert_eq!(row(special, K::AutogradCPU).unwrap(), "[math kernel]");
     assert_eq!(run(), ["cuda"]);
 
-    // the note: "AutogradCUDA fires: the autograd wrapper ... calls redispatch excluding autograd keys. CUDA fires". That
-    // is what happens when there is such a wrapper
+    // the note: "AutogradCUDA fires: the autograd wrapper ... calls redispatch excluding autograd
+    // keys. CUDA fires". That is what happens when there is such a wrapper
     let mut autograd = Library::implementation("ex3", K::Autograd).unwrap();
     let noted = log.clone();
     let typed = special.typed::<(&Tensor,), Tensor>().unwrap();
@@ -249,9 +249,10 @@ fn exercise_4_schema_mismatch() {
     })
     .unwrap();
 
-    // an int64 where a Tensor is expected: at registration, with both signatures and both places. (The note has C++
-    // refuse it when it compiles; c10 and we compare the schema when kernel or definition arrives, whichever is later.
-    // A type that stands for no schema type at all, such as f32, does not compile here either.)
+    // an int64 where a Tensor is expected: at registration, with both signatures and both places.
+    // (The note has C++ refuse it when it compiles; c10 and we compare the schema when kernel or
+    // definition arrives, whichever is later. A type that stands for no schema type at all, such as
+    // f32, does not compile here either.)
     let line = line!() + 2;
     let error = message(library_impl!(ex4, CUDA, |m| {
         m.impl_("add_scaled", |a: &Tensor, _b: i64, _s: f64| Ok(a.clone()))?;
@@ -339,8 +340,8 @@ fn exercise_5_ivalue_round_trip() {
     call();
     assert_eq!(allocations(call), 0);
 
-    // "Profiler" above autograd, as a boxed fallback: the arguments are boxed once, on the way in, and unboxed once, for
-    // the autograd kernel
+    // "Profiler" above autograd, as a boxed fallback: the arguments are boxed once, on the way in,
+    // and unboxed once, for the autograd kernel
     let log = Log::default();
     let quiet = |key: K| {
         Kernel::boxed(move |op, keys, stack| {
@@ -383,7 +384,8 @@ fn exercise_6_composite_implicit_vs_composite_explicit() {
     let log = Log::default();
     let mut lib = Library::new("ex6").unwrap();
 
-    // implicit: autograd sees the parts. The note would have norm and addmm so; c10 has linear, matmul, dropout, reshape
+    // implicit: autograd sees the parts. The note would have norm and addmm so; c10 has linear,
+    // matmul, dropout, reshape
     let implicit = lib.def("implicit(Tensor x) -> Tensor").unwrap();
     lib.impl_("implicit", answers(&log, "composite")).unwrap();
     for key in [
@@ -437,8 +439,8 @@ fn exercise_6_composite_implicit_vs_composite_explicit() {
         ]
     );
 
-    // 6.5: "an explicit backend registration overrides the composite cell for that specific key". addmm in c10 is no
-    // composite at all
+    // 6.5: "an explicit backend registration overrides the composite cell for that specific key".
+    // addmm in c10 is no composite at all
     let mut cuda = Library::implementation("ex6", K::CUDA).unwrap();
     cuda.impl_("implicit", answers(&log, "cuda")).unwrap();
     assert_eq!(row(implicit, K::CUDA).unwrap(), "[kernel]");

@@ -1,4 +1,5 @@
-//! The forum post that builds a dispatcher in nine problems. Each problem is solved here by the real one.
+//! The forum post that builds a dispatcher in nine problems. Each problem is solved here by the
+//! real one.
 
 use super::support::*;
 use std::sync::Arc;
@@ -42,7 +43,8 @@ fn problem_1_one_operator_many_backends() {
     }
 }
 
-/// "A core set of operators that backends MUST implement with default implementations for the others."
+/// "A core set of operators that backends MUST implement with default implementations for the
+/// others."
 #[test]
 fn problem_2_default_implementations() {
     let _turn = turn();
@@ -65,7 +67,8 @@ fn problem_2_default_implementations() {
     let x: Value = on(DeviceType::Cuda).into();
     call("post2::bmm", vec![x.clone(), x.clone(), 3i64.into()]).unwrap();
     assert_eq!(first_words(log.take()), ["mm", "mm", "mm"]);
-    // a backend that has nothing of the core can not run the rest either, and hears which operator it lacks
+    // a backend that has nothing of the core cannot run the rest either, and hears which operator
+    // it lacks
     let y: Value = on(DeviceType::Xla).into();
     let error = message(call("post2::bmm", vec![y.clone(), y, 3i64.into()]));
     assert!(
@@ -92,7 +95,8 @@ fn problem_3_new_operators_by_name() {
     assert!(matches!(out[..], [Value::Int(42)]));
 }
 
-/// "We need to look at the args and determine which backend to call." All of them, where the post looks at the first.
+/// "We need to look at the args and determine which backend to call." All of them, where the post
+/// looks at the first.
 #[test]
 fn problem_4_the_arguments_choose() {
     let _turn = turn();
@@ -142,8 +146,8 @@ fn holding(v: &Value) -> &Tensor {
     &v.as_tensor().unwrap().payload::<Held>().unwrap().0
 }
 
-/// "If a backend doesn't handle an operator I still want to run it using a more generic backend (like CPU)": a fallback at the backend's
-/// key serves whatever the backend has no kernel for.
+/// "If a backend doesn't handle an operator I still want to run it using a more generic backend
+/// (like CPU)": a fallback at the backend's key serves whatever the backend has no kernel for.
 #[test]
 fn problem_6_a_more_generic_backend() {
     let _turn = turn();
@@ -184,7 +188,8 @@ fn problem_6_a_more_generic_backend() {
     let lines = log.take();
     assert_eq!(lines[0], "fallback post6::abs");
     assert!(lines.len() == 2 && lines[1].starts_with("own"), "{lines:?}");
-    // composites win over the fallback (one of the documents has it the other way round): linear falls apart first
+    // composites win over the fallback (one of the documents has it the other way round): linear
+    // falls apart first
     assert_eq!(
         row(op("aten::linear"), K::PrivateUse1).unwrap(),
         "[math kernel]"
@@ -195,8 +200,9 @@ fn problem_6_a_more_generic_backend() {
     );
 }
 
-/// "My backend may not know if it supports an operator": the post tries the next backend when one returns NotImplemented. A kernel of c10 can
-/// not decline, and its error is the caller's; what it can do is send the call on itself.
+/// "My backend may not know if it supports an operator": the post tries the next backend when one
+/// returns NotImplemented. A kernel of c10 can not decline, and its error is the caller's; what it
+/// can do is send the call on itself.
 #[test]
 fn problem_7_not_implemented() {
     let _turn = turn();
@@ -214,7 +220,8 @@ fn problem_7_not_implemented() {
     // nobody else is asked
     assert!(call("post7::f", vec![both().build().unwrap().into()]).is_err());
     assert!(log.take().is_empty());
-    // a kernel that finds out late that it can not do it goes on below itself: here to the next backend of the set
+    // a kernel that finds out late that it cannot do it goes on below itself: here to the next
+    // backend of the set
     cuda.impl_(
         "f",
         Kernel::boxed(move |_, keys, stack| {
@@ -235,7 +242,8 @@ fn problem_7_not_implemented() {
     );
 }
 
-/// An operator at `key` whose kernel calls the operator again, under a guard or not, `depth` times at most.
+/// An operator at `key` whose kernel calls the operator again, under a guard or not, `depth` times
+/// at most.
 fn recursive(lib: &mut Library, name: &str, guarded: bool) -> Arc<AtomicUsize> {
     let op = lib.def(&format!("{name}(Tensor x) -> Tensor")).unwrap();
     lib.impl_at(name, K::CPU, |x: &Tensor| Ok(x.clone()))
@@ -257,8 +265,8 @@ fn recursive(lib: &mut Library, name: &str, guarded: bool) -> Arc<AtomicUsize> {
     entered
 }
 
-/// "My backend looped forever": the post disables what runs. c10 disables nothing by itself: a kernel that calls from the top excludes
-/// its key.
+/// "My backend looped forever": the post disables what runs. c10 disables nothing by itself: a
+/// kernel that calls from the top excludes its key.
 #[test]
 fn problem_8_reentrancy() {
     let _turn = turn();
@@ -284,7 +292,8 @@ fn problem_8_reentrancy() {
     );
 }
 
-/// "My decomposition isn't working because it relies on calling operators in my own backend recursively": opt in again, for a while.
+/// "My decomposition isn't working because it relies on calling operators in my own backend
+/// recursively": opt in again, for a while.
 #[test]
 fn problem_9_opt_in_reentrancy() {
     let _turn = turn();
@@ -323,8 +332,9 @@ fn problem_9_opt_in_reentrancy() {
     );
 }
 
-/// "If a dispatch key handles all tensor types and always redispatches after doing its work, it acts as a mode." The post's autocast: mm in half
-/// precision, sum in single, through the front door again with the key disabled.
+/// "If a dispatch key handles all tensor types and always redispatches after doing its work, it
+/// acts as a mode." The post's autocast: mm in half precision, sum in single, through the front
+/// door again with the key disabled.
 #[test]
 fn a_mode_autocast() {
     let _turn = turn();
@@ -380,7 +390,8 @@ fn a_mode_functionalization() {
     assert_eq!(t.to_vec::<f32>().unwrap(), [6.0, 7.0]);
 }
 
-/// A large virtual tensor, divided: what the post says of DTensor. Its operators run on the parts, by one kernel at the Python key.
+/// A large virtual tensor, divided: what the post says of DTensor. Its operators run on the parts,
+/// by one kernel at the Python key.
 #[test]
 fn a_sharded_tensor() {
     let _turn = turn();

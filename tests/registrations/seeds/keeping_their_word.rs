@@ -218,8 +218,8 @@ fn aten_keeps_its_word() {
             .map(|a| a.ty.to_string())
             .collect();
         let on_bits = name.contains("bitwise");
-        // an in-place operator gets another tensor beside the one that it writes: `compile()` refuses to write what it
-        // is given twice
+        // an in-place operator gets another tensor beside the one that it writes: `compile()`
+        // refuses to write what it is given twice
         let (t, other) = if on_bits {
             (v(&int), v(&(&int + 1i64)))
         } else {

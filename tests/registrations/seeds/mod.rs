@@ -1,7 +1,8 @@
 //! The paragraphs of the documents that this dispatcher is specified by, tried on the real one.
 //!
-//! Where a document and c10 (PyTorch 2.15) differ, the tests show both readings and say which is which: the document's own
-//! example by kernels registered as it describes them, and what the dispatcher does by itself.
+//! Where a document and c10 (PyTorch 2.15) differ, the tests show both readings and say which is
+//! which: the document's own example by kernels registered as it describes them, and what the
+//! dispatcher does by itself.
 //!
 //! | file | document |
 //! |---|---|

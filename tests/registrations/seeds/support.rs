@@ -1,4 +1,5 @@
-//! What the tests share: turns at the one dispatcher of the process, tensors of devices that are not there, logs.
+//! What the tests share: turns at the one dispatcher of the process, tensors of devices that are
+//! not there, logs.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -14,7 +15,8 @@ pub(crate) fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A tensor on a device that this machine need not have: kernels of the tests know what to do with it.
+/// A tensor on a device that this machine need not have: kernels of the tests know what to do with
+/// it.
 pub(crate) fn on(device: DeviceType) -> Tensor {
     sized(device, &[2])
 }
@@ -86,7 +88,8 @@ pub(crate) fn arguments(op: OperatorHandle, stack: &mut Stack) -> Vec<Value> {
     stack.split_off(stack.len() - n)
 }
 
-/// Counts this thread's allocations, so that a test can tell a call that boxes from one that does not.
+/// Counts this thread's allocations, so that a test can tell a call that boxes from one that does
+/// not.
 struct Counting;
 
 thread_local! {

@@ -189,9 +189,10 @@ fn dumped(name: &str) -> String {
         .to_string()
 }
 
-/// The registrations of the same four operators made by `torch.library.custom_op` in PyTorch 2.15, as its
-/// `_dispatch_dump` prints them. The one difference: PyTorch registers a second kernel at ADInplaceOrView, which the
-/// version bump replaces at once and which prints as `(inactive)`; here there is only the bump.
+/// The registrations of the same four operators made by `torch.library.custom_op` in PyTorch 2.15,
+/// as its `_dispatch_dump` prints them. The one difference: PyTorch registers a second kernel at
+/// ADInplaceOrView, which the version bump replaces at once and which prints as `(inactive)`; here
+/// there is only the bump.
 #[test]
 fn custom_op_registers_what_pytorch_registers() {
     let _turn = turn();

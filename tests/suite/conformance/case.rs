@@ -39,7 +39,8 @@ pub(crate) struct Case {
     pub(crate) stack: Vec<Value>,
     /// The path of each argument: `args.0`, `kwargs.dtype`.
     pub(crate) paths: Vec<String>,
-    /// The tensors among the arguments, those of lists too; numbers that stand for tensors are none.
+    /// The tensors among the arguments, those of lists too; numbers that stand for tensors are
+    /// none.
     pub(crate) given: Vec<Given>,
     /// Whether storages hold the recorded elements in reverse.
     reversed: bool,
@@ -179,8 +180,8 @@ impl Case {
         Case::read(json, false)
     }
 
-    /// The same call on tensors of their own, which hold what was recorded; or, `reversed`, each storage the recorded
-    /// elements from the last to the first.
+    /// The same call on tensors of their own, which hold what was recorded; or, `reversed`, each
+    /// storage the recorded elements from the last to the first.
     pub(crate) fn again(&self, reversed: bool) -> Result<Case, Skip> {
         Case::read(self.json.clone(), reversed)
     }
@@ -332,7 +333,8 @@ impl Case {
     }
 }
 
-/// PyTorch's Python binding takes a tensor where the schema has a number or a list of numbers, and hands on what it holds.
+/// PyTorch's Python binding takes a tensor where the schema has a number or a list of numbers, and
+/// hands on what it holds.
 fn number_of_tensor(j: &Json, ty: &SchemaType) -> Option<Result<Value, Skip>> {
     let elements = || -> straightline::Result<Tensor> {
         let row = storage(

@@ -17,8 +17,8 @@ pub(crate) struct Tolerance {
 }
 
 impl Tolerance {
-    /// Of results that are computed in other ways from other numbers than those that PyTorch was given: enough to tell
-    /// them from the results of the recorded numbers.
+    /// Of results that are computed in other ways from other numbers than those that PyTorch was
+    /// given: enough to tell them from the results of the recorded numbers.
     pub(crate) fn coarse(want: &Tensor) -> Tolerance {
         let largest = match Elements::of(want) {
             Ok(Elements::Floating(v)) => v
@@ -47,7 +47,8 @@ impl Tolerance {
     }
 }
 
-/// The elements of a tensor in row-major order, whole numbers as such: `f64` does not hold all of `i64`.
+/// The elements of a tensor in row-major order, whole numbers as such: `f64` does not hold all of
+/// `i64`.
 enum Elements {
     Whole(Vec<i64>),
     /// Of complex numbers the real and the imaginary part of each.

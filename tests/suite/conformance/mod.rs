@@ -1,8 +1,9 @@
-//! PyTorch's own answers: every public case, eagerly through the boxed call, on Meta tensors for the shapes, and
-//! captured and compiled.
+//! PyTorch's own answers: every public case, eagerly through the boxed call, on Meta tensors for
+//! the shapes, and captured and compiled.
 //!
 //! `CONFORMANCE_OP=aten::add` restricts the run to operators whose name contains the text, and
-//! `CONFORMANCE_SHOW=20` prints that many failures of each operator. `examples/conformance` runs the same on any file.
+//! `CONFORMANCE_SHOW=20` prints that many failures of each operator. `examples/conformance` runs
+//! the same on any file.
 
 pub(crate) mod case;
 mod compare;
@@ -78,7 +79,8 @@ fn more_cases() {
     }
 }
 
-/// Other samples of PyTorch's, in other dtypes, layouts and with arguments changed: `tests/data/opinfo_cases.py`.
+/// Other samples of PyTorch's, in other dtypes, layouts and with arguments changed:
+/// `tests/data/opinfo_cases.py`.
 #[test]
 fn samples() {
     for mode in [Mode::Eager, Mode::Meta, Mode::Compiled] {
@@ -102,7 +104,8 @@ fn forms() {
     }
 }
 
-/// Complex linear algebra and convolutions, operands without elements, ties: `tests/data/linalg_cases.py`.
+/// Complex linear algebra and convolutions, operands without elements, ties:
+/// `tests/data/linalg_cases.py`.
 #[test]
 fn linear_algebra() {
     for mode in [Mode::Eager, Mode::Meta, Mode::Compiled] {
@@ -118,7 +121,8 @@ fn layouts() {
     }
 }
 
-/// What once failed of samples that had been held out: `tests/data/opinfo_cases.py` and `derived.py` with other seeds.
+/// What once failed of samples that had been held out: `tests/data/opinfo_cases.py` and
+/// `derived.py` with other seeds.
 #[test]
 fn held_out() {
     for mode in [Mode::Eager, Mode::Meta, Mode::Compiled] {
@@ -126,7 +130,8 @@ fn held_out() {
     }
 }
 
-/// Numbers near the margins of half types, and operands and results of other widths: `tests/data/narrow_cases.py`.
+/// Numbers near the margins of half types, and operands and results of other widths:
+/// `tests/data/narrow_cases.py`.
 #[test]
 fn narrow_numbers() {
     for mode in [Mode::Eager, Mode::Meta, Mode::Compiled] {
@@ -142,7 +147,8 @@ fn overlaps() {
     }
 }
 
-/// The public cases in other dtypes and layouts: `tests/data/derived.py`. Compiled, `examples/conformance` runs them.
+/// The public cases in other dtypes and layouts: `tests/data/derived.py`. Compiled,
+/// `examples/conformance` runs them.
 #[test]
 fn derived() {
     for mode in [Mode::Eager, Mode::Meta] {
@@ -158,8 +164,8 @@ fn out_dtypes() {
     }
 }
 
-/// Calls that must fail do fail, and none panics: the public ones, and what `tests/data/bad_cases.py` and the other scripts
-/// make of calls that succeed.
+/// Calls that must fail do fail, and none panics: the public ones, and what
+/// `tests/data/bad_cases.py` and the other scripts make of calls that succeed.
 #[test]
 fn errors() {
     for file in files::FAIL {

@@ -8,8 +8,9 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use straightline::dispatch::operator;
 
-/// Cases that are known to differ: lines of modes, of what (an operator, or the id of one case without the name of its set),
-/// reason and perhaps a part of the error with which the case then ends, separated by tabs.
+/// Cases that are known to differ: lines of modes, of what (an operator, or the id of one case
+/// without the name of its set), reason and perhaps a part of the error with which the case then
+/// ends, separated by tabs.
 pub(crate) struct Skips(String);
 
 impl Skips {
@@ -17,7 +18,8 @@ impl Skips {
         Skips(text.into())
     }
 
-    /// Why this case is not run in this mode; or, given the error that it ended with, why that one is expected.
+    /// Why this case is not run in this mode; or, given the error that it ended with, why that one
+    /// is expected.
     pub(crate) fn reason(&self, case: &Case, mode: Mode, error: Option<&str>) -> Option<&str> {
         let mode = format!("{mode:?}").to_lowercase();
         self.0

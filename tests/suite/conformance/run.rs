@@ -112,8 +112,8 @@ fn with_tensors(stack: &[Value], next: &mut dyn FnMut(&Tensor) -> Tensor) -> Vec
         .collect()
 }
 
-/// A function that calls the operator of the case, compiled, and the results that are no tensors: they are known while
-/// capturing.
+/// A function that calls the operator of the case, compiled, and the results that are no tensors:
+/// they are known while capturing.
 #[allow(clippy::type_complexity, reason = "the type of a closure has no name")]
 fn function(
     case: &Case,
@@ -155,8 +155,8 @@ fn function(
     })
 }
 
-/// Captures and compares; replays on tensors with other elements and compares with eager execution; replays on fresh
-/// tensors with the recorded elements and compares with PyTorch again.
+/// Captures and compares; replays on tensors with other elements and compares with eager execution;
+/// replays on fresh tensors with the recorded elements and compares with PyTorch again.
 fn compiled(case: &Case) -> Result<(), String> {
     let f = function(case).map_err(|e| e.to_string())?;
     let outs = f(&case.tensors()).map_err(|e| e.to_string())?;
@@ -214,8 +214,8 @@ fn other_elements(
     Ok(())
 }
 
-/// A call that must fail with the exception class that PyTorch raises, by an error that names the operator and the line of
-/// the call, and must not panic.
+/// A call that must fail with the exception class that PyTorch raises, by an error that names the
+/// operator and the line of the call, and must not panic.
 pub(crate) fn run_error(case: &Case, mode: Mode) -> Result<(), String> {
     let outcome = catch_unwind(AssertUnwindSafe(|| match mode {
         Mode::Eager => eager(case).err(),

@@ -1,7 +1,9 @@
-//! The runner finds what is wrong: records broken on purpose, each in one place, and an operator that is right only once.
+//! The runner finds what is wrong: records broken on purpose, each in one place, and an operator
+//! that is right only once.
 //!
-//! `self_test.jsonl` has calls as PyTorch recorded them (`tests/data/self_test.py`), `broken.jsonl` what is done to one of
-//! them: which values are `set`, by JSON pointer, and which are dropped, and the modes in which the runner must tell.
+//! `self_test.jsonl` has calls as PyTorch recorded them (`tests/data/self_test.py`), `broken.jsonl`
+//! what is done to one of them: which values are `set`, by JSON pointer, and which are dropped, and
+//! the modes in which the runner must tell.
 
 use super::case::Case;
 use super::report::Skips;
@@ -99,7 +101,8 @@ fn records_broken_on_purpose_are_reported() {
     assert!(missed.is_empty(), "not reported: {missed:#?}");
 }
 
-/// The first call gives what was recorded, later ones something else: what a plan that keeps a value would do.
+/// The first call gives what was recorded, later ones something else: what a plan that keeps a
+/// value would do.
 #[test]
 fn a_replay_that_differs_is_reported() -> straightline::Result<()> {
     let calls = Arc::new(AtomicUsize::new(0));

@@ -1,5 +1,6 @@
-//! Singular vectors and eigenvectors: they are settled up to a factor of size 1 each, and where values are equal up to any rotation, so that
-//! what counts is not which they are but what they make: the matrix again, of columns that are orthonormal.
+//! Singular vectors and eigenvectors: they are settled up to a factor of size 1 each, and where
+//! values are equal up to any rotation, so that what counts is not which they are but what they
+//! make: the matrix again, of columns that are orthonormal.
 
 use super::compare::{Tolerance, same_values};
 use straightline::dispatch::Value;

@@ -1,4 +1,5 @@
-//! A call holds what it reads and writes for its length: no recorded call takes an operand after it has given one back.
+//! A call holds what it reads and writes for its length: no recorded call takes an operand after it
+//! has given one back.
 
 use super::case::Case;
 use super::files::SUCCEED;

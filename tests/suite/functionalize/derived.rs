@@ -1,4 +1,5 @@
-//! Operators from outside that write and have no functional form, inside compiled functions: eager against compiled.
+//! Operators from outside that write and have no functional form, inside compiled functions: eager
+//! against compiled.
 
 use straightline::dispatch::{
     CustomOp, DispatchKey as K, Library, all_operators, call_count, custom_op, opcheck,
@@ -13,7 +14,8 @@ fn x() -> Tensor {
     Tensor::from_vec([1f32, 2.0], 2).unwrap()
 }
 
-/// Calls the compiled function twice, on copies; the result and the argument are what eager execution gives.
+/// Calls the compiled function twice, on copies; the result and the argument are what eager
+/// execution gives.
 fn agrees(f: impl Fn(&Tensor) -> Result<Tensor> + Send + Sync + 'static) -> String {
     let (eager_x, first_x, again_x) = (x(), x(), x());
     let eager = f(&eager_x).unwrap();

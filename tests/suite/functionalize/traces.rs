@@ -1,5 +1,5 @@
-//! Graphs of small programs: the operators that PyTorch's `functionalize(remove="mutations")` traces,
-//! and how compiled functions treat tensors that share memory.
+//! Graphs of small programs: the operators that PyTorch's `functionalize(remove="mutations")`
+//! traces, and how compiled functions treat tensors that share memory.
 
 use straightline::ops::aten;
 use straightline::{DType, ErrorKind, Result, Tensor, compile};
@@ -14,8 +14,8 @@ fn ops(f: impl Fn(&Tensor) -> Result<Tensor> + Send + Sync + 'static) -> Vec<Str
         .collect()
 }
 
-/// Printed by PyTorch 2.15: `make_fx(functionalize(f, remove="mutations"))`, without the aliases that
-/// it regenerates and never uses, and without the `copy_` at the end, which a replay does.
+/// Printed by PyTorch 2.15: `make_fx(functionalize(f, remove="mutations"))`, without the aliases
+/// that it regenerates and never uses, and without the `copy_` at the end, which a replay does.
 #[test]
 fn pytorchs_traces() {
     let f = ops(|x| {

@@ -84,7 +84,7 @@ impl Dice {
         ])
     }
 
-    /// Another tensor in the place of this one.
+    /// Another tensor in place of this one.
     fn tensor(&mut self, t: &Tensor, others: &[Tensor]) -> Result<Tensor> {
         let mut sizes = t.sizes().to_vec();
         let rank = sizes.len();
@@ -189,7 +189,7 @@ impl Dice {
         }
     }
 
-    /// Another list in the place of this one: an entry changed by `change`, more entries, or fewer.
+    /// Another list in place of this one: an entry changed by `change`, more entries, or fewer.
     fn list<T: Clone>(&mut self, list: &[T], change: &mut dyn FnMut(&mut Dice, &T) -> T) -> Vec<T> {
         let mut list = list.to_vec();
         let n = list.len();

@@ -32,8 +32,8 @@ impl Geometry {
     ];
 }
 
-/// Which dimension, counted from the last, and how far apart: the same for all tensors of a call, so that they keep fitting
-/// each other.
+/// Which dimension, counted from the last, and how far apart: the same for all tensors of a call,
+/// so that they keep fitting each other.
 pub(super) struct Layout {
     geometry: Geometry,
     dim: usize,
@@ -56,7 +56,8 @@ impl Layout {
         }
     }
 
-    /// The tensor in this layout, in a storage of its own; with the same elements as far as it has as many.
+    /// The tensor in this layout, in a storage of its own; with the same elements as far as it has
+    /// as many.
     pub(super) fn place(&self, t: &Tensor, dice: &mut Dice) -> Result<Tensor> {
         if t.is_wrapped_number() || dice.below(4) >= self.share {
             return Ok(t.clone());
@@ -167,7 +168,8 @@ fn bytes(t: &Tensor, elements: i64) -> Result<Vec<u8>> {
 }
 
 impl Surroundings {
-    /// Of a tensor whose storage holds no more than it and some elements around it; `written` where the call may write it.
+    /// Of a tensor whose storage holds no more than it and some elements around it; `written` where
+    /// the call may write it.
     pub(super) fn of(t: &Tensor, written: bool) -> Result<Option<Surroundings>> {
         if t.is_wrapped_number() || t.dtype().is_quantized() || t.is_conj() || t.is_neg() {
             return Ok(None);
@@ -206,7 +208,7 @@ impl Surroundings {
         !std::ptr::eq(self, other) && self.tensor.shares_storage_with(&other.tensor)
     }
 
-    /// Whether a byte that is none of the tensor's own has changed.
+    /// Whether a byte that is not one of the tensor's own has changed.
     pub(super) fn check(&self) -> std::result::Result<(), String> {
         if shape(&self.tensor) != self.shape {
             // it has another shape now, and perhaps another storage

@@ -1,8 +1,9 @@
-//! Calls with arguments that nobody should give: an operator may refuse them or make sense of them; it must not panic,
-//! hang, or touch memory that is not its own.
+//! Calls with arguments that nobody should give: an operator may refuse them or make sense of them;
+//! it must not panic, hang, or touch memory that is not its own.
 //!
-//! Each call is a recorded case changed at random: one to three arguments, or how its tensors lie in memory (empty, expanded,
-//! overlapping, at the margins of a storage). Eagerly, on Meta tensors, and compiled, replayed once.
+//! Each call is a recorded case changed at random: one to three arguments, or how its tensors lie
+//! in memory (empty, expanded, overlapping, at the margins of a storage). Eagerly, on Meta tensors,
+//! and compiled, replayed once.
 //!
 //! - `HOSTILE_CALLS=20` makes that many calls of each case instead of the few that the suite makes,
 //! - `HOSTILE_COMPILED=3` compiles one call of three, not one of the suite's many,
@@ -205,7 +206,7 @@ struct Run {
     calls: u64,
     seed: u64,
     from: u64,
-    /// One call of so many is compiled.
+    /// One call of this many is compiled.
     compiled: usize,
     only: String,
     log: Option<String>,
@@ -395,7 +396,8 @@ fn no_argument_makes_an_operator_panic() {
     run.finish();
 }
 
-/// The files that `no_geometry_...` takes calls from: between them they call every operator, its in-place and `out` forms.
+/// The files that `no_geometry_...` takes calls from: between them they call every operator, its
+/// in-place and `out` forms.
 const RECORDED: [&str; 6] = [
     "public.jsonl.gz",
     "derived.jsonl.gz",
@@ -407,7 +409,7 @@ const RECORDED: [&str; 6] = [
 
 #[test]
 fn no_geometry_makes_an_operator_touch_memory_beside_its_operands() {
-    // of the suite's own run, one case of so many
+    // of the suite's own run, one case of this many
     let share = match std::env::var_os("HOSTILE_CALLS") {
         Some(_) => 1,
         None => 8,

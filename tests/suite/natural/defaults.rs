@@ -1,4 +1,5 @@
-//! PyTorch's default arguments: the bare name has them, the name with a suffix takes what they stand for.
+//! PyTorch's default arguments: the bare name has them, the name with a suffix takes what they
+//! stand for.
 
 use super::{is, near};
 use straightline::{

@@ -1,4 +1,5 @@
-//! Methods that people call on tensors: decompositions, statistics, what is not a number, parts, in-place forms.
+//! Methods that people call on tensors: decompositions, statistics, what is not a number, parts,
+//! in-place forms.
 
 use super::{is, near};
 use straightline::{DType, Result, Tensor, assert_close, tensor};

@@ -1,5 +1,5 @@
-//! Lines of tensor code as users of PyTorch, candle, tch and burn write them: each has to compile and to give what
-//! they expect. One statement with `is` or `assert` is one line.
+//! Lines of tensor code as users of PyTorch, candle, tch and burn write them: each has to compile
+//! and to give what they expect. One statement with `is` or `assert` is one line.
 
 mod arithmetic;
 mod defaults;

@@ -23,7 +23,8 @@ pub(crate) enum Outcome {
     Differs(String),
 }
 
-/// Errors of capture that are meant: what is captured has to read no data and keep the caller's tensors where they are.
+/// Errors of capture that are meant: what is captured has to read no data and keep the caller's
+/// tensors where they are.
 const REFUSALS: [&str; 11] = [
     "cannot be seen as bool",
     "some elements of the input tensor and the written-to tensor refer to a single memory location",
@@ -88,8 +89,9 @@ fn known(program: &Program, difference: &str) -> Option<&'static str> {
     None
 }
 
-/// Whether a tensor is closed over and an argument, both. Where it is no argument any more, there is a handle less to it:
-/// the function is captured once more, to see whether it has the same state.
+/// Whether a tensor is closed over and an argument, both. Where it is no argument any more, there
+/// is a handle less to it: the function is captured once more, to see whether it has the same
+/// state.
 fn hands_on(program: &Program) -> bool {
     let one = |i: usize| program.inputs[i].same.unwrap_or(i);
     let closed = |i: &usize| program.inputs[*i].closed;
@@ -191,7 +193,8 @@ fn differential(program: &Program) -> Outcome {
             (Ok(_), Err(e)) if refusal(&e.to_string()) => return Outcome::Refused(e.to_string()),
             (Ok(_), Err(e)) => return differs(format!("compiled fails: {e}")),
             (Err(w), Ok(_)) => return differs(format!("compiled does not fail, eager: {w}")),
-            // where the function was captured anew, the operators' checks of shapes come before those of data
+            // where the function was captured anew, the operators' checks of shapes come before
+            // those of data
             (Err(_), Err(_)) if calls > 0 && at > 0 => return Outcome::Same(at + 1),
             (Err(w), Err(g)) => return same_error(program, at, &w, &g),
         };
@@ -218,7 +221,8 @@ fn differential(program: &Program) -> Outcome {
             // from here on the two may go different ways
             return Outcome::Same(at + 1);
         }
-        // a write that changes nothing may be one eagerly or compiled alone, as `conj_physical_` of real numbers is
+        // a write that changes nothing may be one eagerly or compiled alone, as `conj_physical_` of
+        // real numbers is
         if ours.iter().zip(&theirs).any(|(e, c)| *e && !*c) {
             return differs(format!("memory was written {theirs:?}, eager {ours:?}"));
         }
@@ -263,7 +267,8 @@ fn same_error(program: &Program, at: usize, want: &Error, got: &Error) -> Outcom
     ))
 }
 
-/// The classes of the errors in call `last` if the steps that do not need a failed one are run all the same.
+/// The classes of the errors in call `last` if the steps that do not need a failed one are run all
+/// the same.
 fn failures(program: &Program, last: usize) -> Result<Vec<&'static str>> {
     let world = World::new(program)?;
     for (at, round) in rounds(program).into_iter().enumerate() {
@@ -285,7 +290,8 @@ fn failures(program: &Program, last: usize) -> Result<Vec<&'static str>> {
     Ok(Vec::new())
 }
 
-/// What the program leaves in call `last` if everything that a step computes is a little off, by what its operator may be.
+/// What the program leaves in call `last` if everything that a step computes is a little off, by
+/// what its operator may be.
 fn disturbed(program: &Program, last: usize, seed_of: u64) -> Result<Left> {
     let world = World::new(program)?;
     let mut rng = Rng::new(program.seed ^ (seed_of << 50));

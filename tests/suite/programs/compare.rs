@@ -48,7 +48,8 @@ fn part(dtype: DType) -> DType {
     }
 }
 
-/// How far apart numbers of the program may be without a second look; `None` where all operators promise every bit.
+/// How far apart numbers of the program may be without a second look; `None` where all operators
+/// promise every bit.
 fn bounds(program: &Program, dtype: DType) -> Option<(f64, f64)> {
     let mut all: Option<(f64, f64)> = None;
     for step in &program.steps {
@@ -65,7 +66,8 @@ fn bounds(program: &Program, dtype: DType) -> Option<(f64, f64)> {
     all
 }
 
-/// Compares two runs: geometry, aliasing, then numbers, by the perturbed runs' spread where rounding can matter.
+/// Compares two runs: geometry, aliasing, then numbers, by the perturbed runs' spread where
+/// rounding can matter.
 pub(crate) fn same(program: &Program, want: &Left, got: &Left) -> Result<(), Difference> {
     if want.results.len() != got.results.len() {
         return Err(exactly(format!(
@@ -76,7 +78,8 @@ pub(crate) fn same(program: &Program, want: &Left, got: &Left) -> Result<(), Dif
     }
     for ((name, w), (_, g)) in want.all().zip(got.all()) {
         geometry(w, g).map_err(|e| exactly(format!("{name} {e}")))?;
-        // `slice_scatter` and its kind leave as much room before a result as there is before their operand, eagerly
+        // `slice_scatter` and its kind leave as much room before a result as there is before their
+        // operand, eagerly
         let given = want.inputs.iter().chain(&want.memory);
         let fresh = !given.into_iter().any(|t| t.shares_storage_with(w));
         let roomy = |op: &str| op.contains("_scatter") || op == "aten::copy";
@@ -196,8 +199,8 @@ pub(crate) fn largest(l: &[f64]) -> f64 {
     (l.iter().filter(|x| x.is_finite())).fold(0.0f64, |m, x| m.max(x.abs()))
 }
 
-/// Whether the compiled run lies within what the program makes of small disturbances: what `disturbed` runs left is compared
-/// with what the undisturbed one did.
+/// Whether the compiled run lies within what the program makes of small disturbances: what
+/// `disturbed` runs left is compared with what the undisturbed one did.
 pub(crate) fn explained(program: &Program, want: &Left, got: &Left, disturbed: &[Left]) -> bool {
     let read = |t: &Tensor| bytes(t).map(|b| numbers(t.dtype(), &b)).unwrap_or_default();
     let all = |l: &Left| -> Vec<Vec<f64>> { l.all().map(|(_, t)| read(t)).collect() };

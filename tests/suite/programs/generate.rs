@@ -304,7 +304,8 @@ impl Maker<'_> {
         })
     }
 
-    /// Strides and offset for these sizes: dimensions in any order, gaps, perhaps a repeated dimension.
+    /// Strides and offset for these sizes: dimensions in any order, gaps, perhaps a repeated
+    /// dimension.
     fn layout(&mut self, sizes: &[i64], repeat: bool) -> (Vec<i64>, i64) {
         let mut order: Vec<usize> = (0..sizes.len()).collect();
         if self.r.one_in(2) {
@@ -419,7 +420,8 @@ impl Maker<'_> {
             return;
         };
         let writes = schema.is_mutable();
-        // the order in which one memory is written by two arguments is nobody's business; running statistics are written too
+        // the order in which one memory is written by two arguments concerns nobody; running
+        // statistics are written too
         let mut written: Vec<&Tensor> = Vec::new();
         for (value, arg) in stack.iter().zip(&schema.args) {
             for t in value.tensors() {

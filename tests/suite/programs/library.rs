@@ -14,7 +14,8 @@ pub(crate) struct Library {
 /// PyTorch's calls, in `tests/data`: the public ones, those of other samples and dtypes.
 const FILES: [&str; 5] = ["public", "more", "complex", "samples", "derived"];
 
-/// Operators whose results are memory that nobody has written, or share memory where the schema says that they do not.
+/// Operators whose results are memory that nobody has written, or share memory where the schema
+/// says that they do not.
 const LEFT_OUT: [&str; 10] = [
     "aten::_unsafe_view",
     "aten::_reshape_alias",

@@ -1,19 +1,22 @@
 //! Random programs, eager against compiled.
 //!
-//! A program is memory of any dtypes, tensors that lie in it (apart, over each other, repeated; arguments and closed-over ones),
-//! a few operator calls, and the values that it returns. Half of the calls are PyTorch's recorded ones with some tensors
-//! replaced by values of the program, and dtypes, layouts, numbers and elements changed; the others are views, writes and
-//! simple functions. What eager execution refuses is left out.
+//! A program is memory of any dtypes, tensors that lie in it (apart, over each other, repeated;
+//! arguments and closed-over ones), a few operator calls, and the values that it returns. Half of
+//! the calls are PyTorch's recorded ones with some tensors replaced by values of the program, and
+//! dtypes, layouts, numbers and elements changed; the others are views, writes and simple
+//! functions. What eager execution refuses is left out.
 //!
-//! The program runs eagerly and compiled, several times: on other numbers, on what the call before left, on tensors of other
-//! sizes or that no longer overlap. Both must leave the same: numbers (every bit where all operators promise it; else what
-//! their tolerances, carried through the program, explain), dtypes, sizes, strides, offsets, which tensors are one or share
-//! memory, what has been written, the random generator's state, and the class of an error.
+//! The program runs eagerly and compiled, several times: on other numbers, on what the call before
+//! left, on tensors of other sizes or that no longer overlap. Both must leave the same: numbers
+//! (every bit where all operators promise it; else what their tolerances, carried through the
+//! program, explain), dtypes, sizes, strides, offsets, which tensors are one or share memory, what
+//! has been written, the random generator's state, and the class of an error.
 //!
-//! `PROGRAMS=100000 SEED=1 cargo test --release --test suite programs::campaign -- --ignored --nocapture` runs many; a
-//! difference is made smaller and printed with its seed, which alone makes the program again: `PROGRAMS=1 SEED=n`.
-//! `PROGRAM_OP=aten::add` takes recorded calls of these operators only, `PROGRAM_LOG=file` leaves the seed that is being run
-//! in a file, to be read after a crash.
+//! `PROGRAMS=100000 SEED=1 cargo test --release --test suite programs::campaign -- --ignored
+//! --nocapture` runs many; a difference is made smaller and printed with its seed, which alone
+//! makes the program again: `PROGRAMS=1 SEED=n`. `PROGRAM_OP=aten::add` takes recorded calls of
+//! these operators only, `PROGRAM_LOG=file` leaves the seed that is being run in a file, to be read
+//! after a crash.
 
 mod check;
 mod compare;
@@ -38,7 +41,8 @@ fn setting(name: &str, default: u64) -> u64 {
         .unwrap_or(default)
 }
 
-/// A sample in a process of its own for each instruction set: the default generator is seeded there, and nobody else draws.
+/// A sample in a process of its own for each instruction set: the default generator is seeded
+/// there, and nobody else draws.
 #[test]
 fn compiled_programs_do_what_eager_ones_do() {
     let here = Isa::ALL.iter().filter(|isa| isa.available() == **isa);

@@ -1,5 +1,5 @@
-//! A program: memory, tensors in it, operator calls on them, and which values it returns. All of it is data, so that it can
-//! be run in several worlds, made smaller and printed.
+//! A program: memory, tensors in it, operator calls on them, and which values it returns. All of it
+//! is data, so that it can be run in several worlds, made smaller and printed.
 
 use std::fmt::Write as _;
 use straightline::DType;
@@ -44,7 +44,8 @@ pub(crate) struct Step {
     pub(crate) stack: Vec<Value>,
     /// For each tensor of the arguments, in order.
     pub(crate) sources: Vec<Source>,
-    /// The value of each result when the program was made, as memory: what takes its place once this step is left out.
+    /// The value of each result when the program was made, as memory: what takes its place once
+    /// this step is left out.
     pub(crate) made: Vec<Made>,
 }
 

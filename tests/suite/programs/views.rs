@@ -27,7 +27,8 @@ thread_local! {
     static CALLED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// How often this thread has entered the dispatcher; what a kernel from outside calls is its own affair.
+/// How often this thread has entered the dispatcher; what a kernel from outside calls is its own
+/// affair.
 pub(crate) fn entered() -> u64 {
     straightline::dispatch::call_count() - CALLED.get()
 }

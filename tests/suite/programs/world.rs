@@ -70,7 +70,7 @@ pub(crate) fn bytes(t: &Tensor) -> Result<Vec<u8>> {
     })
 }
 
-/// The numbers in memory of a dtype; real and imaginary parts one after the other.
+/// The numbers in memory of a dtype; real and imaginary parts one after another.
 pub(crate) fn numbers(dtype: DType, data: &[u8]) -> Vec<f64> {
     macro_rules! of {
         ($t:ty) => {
@@ -168,7 +168,8 @@ impl World {
     }
 }
 
-/// An input whose dimensions of one size have another one, its strides spread so that elements stay apart if they were.
+/// An input whose dimensions of one size have another one, its strides spread so that elements stay
+/// apart if they were.
 fn resized(base: &Base, input: &Input, from: i64, to: i64) -> Result<(Tensor, Tensor)> {
     let mut input = input.clone();
     let mut order: Vec<usize> = (0..input.sizes.len()).collect();

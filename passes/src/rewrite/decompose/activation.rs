@@ -1,4 +1,5 @@
-//! Activation functions whose formulas are of parts of their operands, or that keep more than a result.
+//! Activation functions whose formulas are of parts of their operands, or that keep more than a
+//! result.
 
 use crate::formula::{Builder, activation as f, backward};
 use crate::ir::Op;

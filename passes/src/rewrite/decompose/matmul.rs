@@ -1,8 +1,9 @@
 //! Matrix products with something added: the product stays a node of its own, since the scheduler
 //! fuses what follows it as an epilogue.
 //!
-//! Halves are multiplied as f32, scaled and added so, and rounded once, as the kernels of these operators do: a product that
-//! was rounded before would have overflowed where the scaled one does not.
+//! Halves are multiplied as f32, scaled and added so, and rounded once, as the kernels of these
+//! operators do: a product that was rounded before would have overflowed where the scaled one does
+//! not.
 
 use crate::ir::Op;
 use crate::ir::Scalar;
@@ -110,7 +111,8 @@ fn baddbmm(s: &mut Site<'_>) -> Option<Id> {
     scaled_add_by(s, product, alpha, beta)
 }
 
-/// `alpha` and `beta` of operators of which PyTorch cuts them to integers where the tensors are integers.
+/// `alpha` and `beta` of operators of which PyTorch cuts them to integers where the tensors are
+/// integers.
 fn whole_factors(s: &Site<'_>) -> (Scalar, Scalar) {
     let dtype = s.out().dtype;
     let factor = |f: Option<Scalar>| match f.unwrap_or(1.into()) {

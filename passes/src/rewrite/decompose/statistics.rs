@@ -33,8 +33,8 @@ rules! { Decompose:
         [Op::linalg_vector_norm, Op::norm_Scalar, Op::norm_ScalarOpt_dim] => One(vector_norm);
 }
 
-/// The operand in the type of computation, to which it goes straight: a mean of halves may be a number where elements or
-/// their sum are none.
+/// The operand in the type of computation, to which it goes straight: a mean of halves may be a
+/// number where elements or their sum are none.
 fn operand(s: &mut Site<'_>) -> Option<Id> {
     let x = s.tensor(0)?;
     Some(s.lift(x))

@@ -1,6 +1,6 @@
 //! Algebra that is exact in floating point: every rule holds bit for bit on every value, NaN (but
 //! not its payload), infinities and both zeros included. A rule that returns an operand does so
-//! only where the operand has the very type of the result, strides included.
+//! only where the operand has exactly the type of the result, strides included.
 
 mod constants;
 mod conversions;

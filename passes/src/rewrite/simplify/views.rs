@@ -69,7 +69,7 @@ fn permute_identity(s: &mut Site<'_>) -> Option<Id> {
     s.exactly(x)
 }
 
-/// One view in the place of this one and the view that it is of, made by one of these.
+/// One view in place of this one and the view that it is of, made by one of these.
 fn composed(s: &mut Site<'_>, inner: &[Op]) -> Option<Id> {
     let inner = s.producer(s.tensor(0)?, inner)?;
     let base = inner.tensor(0)?;
