@@ -1,9 +1,9 @@
-//! The arguments of a call, as the schema has them: all of them, in its order.
+//! The arguments of a call: all of them, in the order of the schema.
 
 use crate::schema::{Argument, DefaultValue, SchemaType};
 use crate::{Arg, DType, Layout, MemoryFormat, Op, Scalar};
 
-/// Why arguments are not those of an operator.
+/// Why arguments do not fit an operator.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ArgumentError {
     /// An argument that the operator does not have.
@@ -30,7 +30,7 @@ pub enum ArgumentError {
         /// The argument.
         name: &'static str,
     },
-    /// An argument of another kind than the schema's.
+    /// An argument of the wrong type.
     #[error("the argument `{name}` of `{op}` is `{expected}`, found {found}")]
     Kind {
         /// The operator.
@@ -42,7 +42,7 @@ pub enum ArgumentError {
         /// What was given.
         found: &'static str,
     },
-    /// More arguments than the operator has.
+    /// Too many arguments.
     #[error("`{op}` takes {expected} arguments, found {found}")]
     Count {
         /// The operator.
@@ -67,12 +67,12 @@ fn listed(op: Op) -> String {
 }
 
 impl Op {
-    /// The arguments of a call from those given, each by its name, or a tensor without a name at
-    /// the next place for one. What is left out has its default.
+    /// All arguments of a call, from those given. Each is given by name, except that a tensor
+    /// without a name takes the next tensor argument. Those left out take their defaults.
     ///
     /// # Errors
     ///
-    /// What does not fit, with the position among those given where there is one.
+    /// The argument that does not fit, with its position among those given if it is one of them.
     pub fn arguments<V>(
         self,
         given: Vec<(Option<&str>, Arg<V>)>,
@@ -126,12 +126,12 @@ impl Op {
         complete.collect()
     }
 
-    /// All the arguments of a call as the schema has them: a number for a dtype is that dtype, a
-    /// device's name the device.
+    /// All arguments of a call in the types of the schema: a number given for a dtype becomes the
+    /// dtype, a device's name the device.
     ///
     /// # Errors
     ///
-    /// What does not fit.
+    /// The argument that does not fit.
     pub fn fitted<V>(self, args: Vec<Arg<V>>) -> Result<Vec<Arg<V>>, ArgumentError> {
         let wanted = &self.schema().args;
         if args.len() != wanted.len() {
@@ -152,11 +152,11 @@ impl Op {
         each.collect()
     }
 
-    /// Whether these are all the arguments of a call, of the kinds that the schema says.
+    /// Checks that these are all the arguments of a call, with the types of the schema.
     ///
     /// # Errors
     ///
-    /// What does not fit.
+    /// The argument that does not fit.
     pub fn accepts<V: Clone>(self, args: &[Arg<V>]) -> Result<(), ArgumentError> {
         let wanted = &self.schema().args;
         if args.len() != wanted.len() {
@@ -181,11 +181,11 @@ impl Op {
         Ok(())
     }
 
-    /// The arguments of a call from the first ones; the others have their defaults.
+    /// All arguments of a call, from the first ones; the others take their defaults.
     ///
     /// # Errors
     ///
-    /// One without a default is left out, or there are too many.
+    /// An argument without a default is missing, or there are too many.
     pub fn completed<V>(self, mut args: Vec<Arg<V>>) -> Result<Vec<Arg<V>>, ArgumentError> {
         let wanted = &self.schema().args;
         if args.len() > wanted.len() {
@@ -260,7 +260,7 @@ fn list<V>(items: &[DefaultValue], element: &SchemaType) -> Option<Arg<V>> {
     })
 }
 
-/// The argument as a value of the type, or what it is instead.
+/// The argument converted to the type, or the name of the type that it has.
 fn fitted<V>(ty: &SchemaType, arg: Arg<V>) -> Result<Arg<V>, &'static str> {
     use SchemaType as T;
     if matches!((ty, &arg), (T::Optional(_), Arg::None)) {
@@ -291,7 +291,7 @@ fn fitted<V>(ty: &SchemaType, arg: Arg<V>) -> Result<Arg<V>, &'static str> {
     }
 }
 
-/// A list of elements of this type; a single one where the schema says of how many.
+/// A list of elements of this type; a single value is accepted if the schema gives the length.
 fn elements<V>(of: &SchemaType, sized: bool, arg: Arg<V>) -> Option<Arg<V>> {
     use SchemaType as T;
     // an empty list says nothing of its elements

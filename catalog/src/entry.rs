@@ -1,9 +1,9 @@
-//! What the entries of `ops/` register: for the build script of the crate that has the kernels.
+//! What the entries of `ops/` register, for the build script of the crate that has the kernels.
 
 use crate::op::Op;
 use crate::rules::{OutChecked, OutDtype, OutOverlap, OutRules, OutStrides, Results};
 
-/// One entry. The names of kernels and dispatch keys are for the reader to understand.
+/// One entry. Names of kernels and dispatch keys are left to the reader to interpret.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     /// The operator.
@@ -12,27 +12,28 @@ pub struct Entry {
     pub file: &'static str,
     /// The line in it.
     pub line: u32,
-    /// Whether the entry has the operator's schema; another one adds kernels to it.
+    /// Whether the entry declares the operator; otherwise it adds kernels to one declared
+    /// elsewhere.
     pub declares: bool,
-    /// Tensors on whose parts the kernel for dense ones works: `sparse` (values, where 0 is taken
-    /// to 0), `nested` (components).
+    /// Layouts whose parts the dense kernel is applied to: `sparse` (the values; the function maps
+    /// 0 to 0) and `nested` (the components).
     pub on_parts: &'static [&'static str],
-    /// What the documentation says beside the schema.
+    /// Documentation in addition to the schema.
     pub doc: Option<&'static str>,
     /// The methods of tensors that call the operator.
     pub methods: &'static [Method],
     /// Dispatch keys and the kernels there.
     pub kernels: &'static [(&'static str, &'static str)],
-    /// Of an `out` variant: the functional variant that its kernels are made of, and the in-place
-    /// one where there is one.
+    /// For an `out` variant: the functional variant that its kernels are built from, and the
+    /// in-place one if there is one.
     pub structured: &'static [Op],
-    /// Of a variant that writes: the functional one that its kernels are made of.
+    /// For a variant that writes: the functional one that its kernels are built from.
     pub variant_of: Option<Op>,
     /// The keys of those kernels.
     pub variant_at: &'static [&'static str],
-    /// Whether each result is there.
+    /// Whether results may be undefined.
     pub results: Results,
-    /// What an `out` may be.
+    /// The rules for `out`.
     pub out: OutRules,
 }
 
@@ -41,11 +42,11 @@ pub struct Entry {
 pub struct Method {
     /// Its name and arguments, as `ops/README.md` describes.
     pub call: &'static str,
-    /// What it does. A method in place without one is explained by the method that is not.
+    /// What it does. An in-place method without a text refers to the other one.
     pub doc: Option<&'static str>,
-    /// Code that shows it, and is a test.
+    /// An example, which runs as a test.
     pub example: Option<&'static str>,
-    /// Other names that people look for.
+    /// Other names that people search for.
     pub doc_aliases: &'static [&'static str],
 }
 

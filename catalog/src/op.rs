@@ -1,4 +1,4 @@
-//! The operators: their names, and what is known of each.
+//! The operators: their names, and what is known about each.
 
 use crate::effects::Effects;
 use crate::rules::{Autocast, AutocastList, Kind, MathBit, Modes, Tolerance};
@@ -9,7 +9,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{LazyLock, OnceLock, PoisonError, RwLock};
 
-/// What is known of an operator.
+/// What is known about an operator.
 #[derive(Debug)]
 pub struct OpInfo {
     /// The name with namespace and overload, `aten::add.Tensor`.
@@ -17,61 +17,61 @@ pub struct OpInfo {
     schema: Schema,
     /// The tags, PyTorch's and ours.
     pub tags: &'static [&'static str],
-    /// What its entry says, or its schema.
+    /// What follows from its entry, or from its schema if it has no entry.
     pub facts: Facts,
 }
 
-/// Where the schema of an operator is.
+/// Where an operator's schema comes from.
 #[derive(Debug)]
 enum Schema {
-    /// The text of the operator with this number, which is parsed when somebody asks.
+    /// The text of the catalogue, parsed on first use, and the operator's number.
     Text(&'static str, usize),
-    /// Of one from outside, as it was defined.
+    /// The schema that an operator from outside was defined with.
     Parsed(&'static FunctionSchema),
 }
 
-/// The schemas of the catalogue that somebody has asked for.
+/// The catalogue's schemas that have been parsed so far.
 static PARSED: [OnceLock<FunctionSchema>; Op::COUNT] = [const { OnceLock::new() }; Op::COUNT];
 
-/// What an entry says of its operator, or what follows from its schema.
+/// The properties of an operator, from its entry or derived from its schema.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
-    /// What a call does besides giving results, divisions by zero apart.
+    /// Side effects of a call, other than failing on a division by zero.
     pub effects: Effects,
-    /// What it is.
+    /// The kind of operator, by which fusion and rewriting choose.
     pub kind: Kind,
-    /// The operands whose product the operator is, of which one takes `2 m n k` FLOPs: two matrices
-    /// (or batches of them), or queries, keys and values. None of other operators.
+    /// The operands that are multiplied, at `2 m n k` FLOPs for each product: two matrices (or
+    /// batches of matrices), or queries, keys and values. Empty for other operators.
     pub flops: &'static [&'static str],
-    /// Whether some form of the operator draws from a generator: `aten::normal_` as
-    /// `aten::normal.float_Tensor`.
+    /// Whether any form of the operator draws random numbers: true for `aten::normal_` because
+    /// `aten::normal.float_Tensor` does.
     pub draws: bool,
-    /// Whether it fails where an integer is divided by zero.
+    /// Whether it fails on integer division by zero.
     pub divides: bool,
-    /// Whether a result shares memory with an operand that is not written: its schema says so, or
-    /// its entry does, of an operator that promises nothing since nobody uses the operand again.
+    /// Whether a result shares memory with an operand that is not written. The schema says so, or
+    /// the entry does for operators such as `_unsafe_view`, whose schemas leave it out.
     pub view: bool,
-    /// Whether an argument is written.
+    /// Whether a call writes to an argument.
     pub mutable: bool,
-    /// How near to PyTorch's result its own has to be.
+    /// How close to PyTorch's result ours has to be.
     pub tolerance: Tolerance,
 }
 
 include!(concat!(env!("OUT_DIR"), "/ops.rs"));
 
-/// What modes do at the operator of this name; nothing where no list has it.
+/// How modes treat the operator of this name; the default if PyTorch's lists do not mention it.
 pub fn modes_of(name: &str) -> Modes {
     let found = MODES.binary_search_by(|(n, _)| (*n).cmp(name));
     found.map_or_else(|_| Modes::default(), |i| MODES[i].1)
 }
 
-/// The operators of PyTorch's lists, here or not.
+/// The operators in PyTorch's lists, whether or not the catalogue has them.
 pub fn listed_in_modes() -> impl Iterator<Item = (&'static str, Modes)> {
     MODES.iter().copied()
 }
 
-/// An operator that is not in the catalogue. Copies compare equal that [`Op::define`] gave for the
-/// same schema and tags.
+/// An operator that is not in the catalogue. Two of them are equal if [`Op::define`] was called
+/// with the same schema and tags.
 #[derive(Clone, Copy)]
 pub struct Outside(&'static OpInfo);
 
@@ -111,8 +111,7 @@ impl Hash for Outside {
     }
 }
 
-/// The operators from outside: all that there ever were, which stay, and those that are defined
-/// now.
+/// The operators from outside: every one that was ever defined, and those defined now.
 #[derive(Default)]
 struct Defined {
     ever: HashMap<(String, Vec<String>), Op>,
@@ -146,7 +145,7 @@ impl Op {
     /// The operator with this schema: the catalogue's if it has exactly the same, or else one from
     /// outside, which [`Op::named`] finds until [`Op::forget`].
     ///
-    /// What is known of it stays for the life of the process, once for each schema.
+    /// Its properties are kept for the life of the process, once per schema.
     ///
     /// ```
     /// use straightline_catalog::Op;
@@ -176,7 +175,7 @@ impl Op {
         op
     }
 
-    /// Takes an operator from outside back: [`Op::named`] does not find it any more.
+    /// Undefines an operator from outside: [`Op::named`] no longer finds it.
     pub fn forget(self) {
         let mut defined = DEFINED.write().unwrap_or_else(PoisonError::into_inner);
         if defined.now.get(self.name()) == Some(&self) {
@@ -211,18 +210,18 @@ impl Op {
         self.info().schema()
     }
 
-    /// What is known beside name and schema.
+    /// What is known about it apart from its name and schema.
     pub fn facts(self) -> &'static Facts {
         &self.info().facts
     }
 
-    /// Whether the operator is one of the catalogue.
+    /// Whether the catalogue has the operator.
     pub fn is_known(self) -> bool {
         !matches!(self, Op::Outside(_))
     }
 
-    /// What a call does besides giving results. A division fails only among integers, and not by a
-    /// number other than 0.
+    /// The side effects of a call. A division can fail only if its result is an integer and the
+    /// divisor is not known to be nonzero.
     pub fn effects<V>(self, args: &[Arg<V>], results: &[TensorMeta]) -> Effects {
         let facts = self.facts();
         let integers = || results.iter().all(|m| m.dtype.is_integral());

@@ -1,31 +1,29 @@
-//! The elementary functions of single elements: what loops are made of.
+//! The elementary functions of single elements, from which loops are built.
 //!
-//! One row says all that is known of a function beside its body, which is written once over vector
-//! primitives (`runtime/src/cpu/math/functions`): its name, the operators that compute it, the
-//! dtypes that it takes, its cost. The enums, the names in both directions and the costs come from
-//! here.
+//! A row of the table says everything about a function except its body, which is written once over
+//! vector primitives (`runtime/src/cpu/math/functions`): its name, the operators that compute it,
+//! its dtypes and its cost. The enums, the names and the costs are generated from the rows.
 
 use crate::Op;
 
-/// Which operands a function takes, and what it makes of them.
+/// The operands that a function takes, and the dtype of its result.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Class {
     /// Floats; integers are converted to floats first.
     Float,
-    /// Numbers of one dtype, which the result has.
+    /// Numbers of one dtype, which is that of the result.
     Number,
-    /// Integers and truth values, bit by bit.
+    /// Integers and `bool`s, bit by bit.
     Bits,
-    /// Anything, as a truth value or compared; the result is `bool`.
+    /// Operands of any dtype, compared or taken as truth values; the result is `bool`.
     Truth,
 }
 
-/// The table of the functions of one value: gives its rows to a macro.
+/// The table of unary functions; passes its rows to a macro.
 ///
-/// A row is `Variant name Class cost body [operators]`. The body is `built` where
-/// `runtime/src/cpu/math/functions` has a function of that name, from which eager kernels and
-/// generated code both come; `own` where an instruction does it, or where each dtype has a way of
-/// its own.
+/// A row is `Variant name Class cost body [operators]`. The body is `built` if
+/// `runtime/src/cpu/math/functions` has a function of that name, which eager kernels and generated
+/// code share, and `own` if it is a single instruction or differs by dtype.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! unary_functions {
@@ -61,7 +59,7 @@ macro_rules! unary_functions {
             Erfc erfc Float 18 built [erfc];
             Floor floor Number 1 own [floor];
             Ceil ceil Number 1 own [ceil];
-            /// Half to even.
+            /// Rounds half to even.
             Round round Number 1 own [round];
             Trunc trunc Number 1 own [trunc];
             /// Floats only.
@@ -107,27 +105,27 @@ macro_rules! prims {
             /// All of them.
             pub const ALL: &[$name] = &[$($name::$variant),*];
 
-            /// The name, as loops print it.
+            /// The name, as printed in loops.
             pub fn name(self) -> &'static str {
                 match self { $($name::$variant => stringify!($text),)* }
             }
 
-            /// Which operands it takes.
+            /// The class of its operands.
             pub fn class(self) -> Class {
                 match self { $($name::$variant => Class::$class,)* }
             }
 
-            /// The work of one element, as a multiple of an addition.
+            /// The cost per element, in additions.
             pub fn cost(self) -> u32 {
                 match self { $($name::$variant => $cost,)* }
             }
 
-            /// The operators that compute it, the one that rewriting writes first.
+            /// The operators that compute it; rewriting uses the first.
             pub fn ops(self) -> &'static [Op] {
                 match self { $($name::$variant => &[$(Op::$op),*],)* }
             }
 
-            /// The function that an operator computes, whatever else its arguments ask for.
+            /// The function that an operator computes, regardless of its other arguments.
             pub fn of(op: Op) -> Option<$name> {
                 match op {
                     $($(Op::$op => Some($name::$variant),)*)*
@@ -141,7 +139,7 @@ macro_rules! prims {
 unary_functions!(unary!);
 
 prims! {
-    /// Functions of two values of one dtype, which the result has.
+    /// Functions of two values of one dtype, which is that of the result.
     BinaryOp {
         Add add Number 1 [add_Tensor, add_Scalar];
         Sub sub Number 1 [sub_Tensor, sub_Scalar];
@@ -171,10 +169,10 @@ prims! {
         LogicalOr logical_or Truth 1 [logical_or];
         /// `bool` operands.
         LogicalXor logical_xor Truth 1 [logical_xor];
-        /// By a negative amount, or by one no less than the number of bits: 0.
+        /// 0 if the shift is negative or not less than the number of bits.
         ShiftLeft shift_left Bits 1 [bitwise_left_shift_Tensor, bitwise_left_shift_Tensor_Scalar, bitwise_left_shift_Scalar_Tensor];
-        /// By a negative amount, or by one no less than the number of bits: 0, or -1 of a negative
-        /// number.
+        /// 0, or -1 for a negative number, if the shift is negative or not less than the number of
+        /// bits.
         ShiftRight shift_right Bits 1 [bitwise_right_shift_Tensor, bitwise_right_shift_Tensor_Scalar, bitwise_right_shift_Scalar_Tensor];
     }
 
@@ -204,14 +202,14 @@ prims! {
 }
 
 impl BinaryOp {
-    /// Whether integers cannot be divided by zero with it.
+    /// Whether it fails on an integer divisor of zero.
     pub fn is_division(self) -> bool {
         use BinaryOp::{FloorDiv, Fmod, Remainder, TruncDiv};
         matches!(self, FloorDiv | TruncDiv | Fmod | Remainder)
     }
 
-    /// Whether of half types it takes a number as the type of arithmetic has it, without rounding
-    /// it first, as PyTorch's kernels of products and quotients do.
+    /// Whether, for half-precision tensors, a number operand is used in `f32` without rounding it
+    /// to the tensor's dtype first, as PyTorch's kernels for products and quotients do.
     pub fn keeps_number(self) -> bool {
         use BinaryOp::{Div, FloorDiv, Mul, TruncDiv};
         matches!(self, Mul | Div | FloorDiv | TruncDiv)

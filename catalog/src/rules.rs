@@ -1,6 +1,6 @@
-//! What the fields of an entry may say; the build script reads them with this file too.
+//! The values that fields of an entry may have. The build script uses this file too.
 
-/// Enums whose values the YAML writes in snake case.
+/// Defines enums whose values are written in snake case in the YAML.
 macro_rules! words {
     ($($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $variant:ident = $word:literal,)* })*) => {$(
         $(#[$doc])*
@@ -8,7 +8,7 @@ macro_rules! words {
         pub enum $name { $($(#[$of])* $variant,)* }
 
         impl $name {
-            /// The value that an entry writes so.
+            /// The value with this name in an entry.
             pub fn from_word(word: &str) -> Option<Self> {
                 match word {
                     $($word => Some($name::$variant),)*
@@ -20,118 +20,120 @@ macro_rules! words {
 }
 
 words! {
-    /// What an operator is, as far as fusion and rewriting choose by it.
+    /// The kind of an operator, by which fusion and rewriting choose.
     Kind {
-        /// All else.
+        /// Anything else.
         #[default]
         Other = "other",
-        /// The operands broadcast, and each element of the result is made of those in its place.
+        /// The operands broadcast, and each result element depends only on the operand elements at
+        /// its position.
         Pointwise = "pointwise",
         /// As `pointwise`, with a `bool` result.
         Test = "test",
-        /// Removes the dimensions `dim`, or all of them where there is no such argument.
+        /// Reduces the dimensions `dim`, or all of them if there is no such argument.
         Reduction = "reduction",
-        /// As `reduction`, with a `bool` result (`u8` of `u8`).
+        /// As `reduction`, with a `bool` result (`u8` for a `u8` operand).
         Any = "any",
-        /// As `reduction`, with a position as its result.
+        /// As `reduction`, and the result is an index.
         Arg = "arg",
-        /// The same elements under other sizes.
+        /// The same elements with other sizes.
         Reshape = "reshape",
     }
 
     /// Which dtype an `out` may have.
     OutDtype {
-        /// Any that the result may be converted to.
+        /// Any dtype that the result can be cast to.
         #[default]
         Castable = "castable",
-        /// That of the result.
+        /// Exactly the dtype of the result.
         Exact = "exact",
-        /// Any: without an argument `dtype`, the result is computed in it.
+        /// Any dtype. If the call has no `dtype` argument, the result is computed in that of `out`.
         Chosen = "chosen",
-        /// `bool` or `uint8`: the result is a truth value.
+        /// `bool` or `uint8`, since the result is a truth value.
         Truth = "truth",
-        /// Any that the result may be converted to; another one is a `TypeError`, as of `cat`.
+        /// Any that the result may be converted to; any other is a `TypeError`, as for `cat`.
         Joined = "joined",
-        /// Any at all: PyTorch computes the result apart and copies it.
+        /// Any dtype: PyTorch computes the result elsewhere and copies it.
         Copied = "copied",
     }
 
-    /// The strides of an `out` that has the result's sizes.
+    /// The strides of an `out` that already has the right sizes.
     OutStrides {
-        /// It keeps its own.
+        /// `out` keeps its strides.
         #[default]
         Kept = "kept",
-        /// PyTorch's kernel gives it those of the result all the same, if that has 4 dimensions or
-        /// more.
+        /// PyTorch's kernel overwrites them with those of the result if that has 4 or more
+        /// dimensions.
         ResultFrom4d = "result_from_4d",
-        /// The same, with 5 dimensions.
+        /// The same, for 5 dimensions.
         ResultFrom5d = "result_from_5d",
-        /// It keeps its own; but a composite that resizes one gives it the result's, as kernels do.
+        /// `out` keeps its strides, but takes those of the result when a composite resizes it, as
+        /// kernels do.
         WhenResized = "when_resized",
     }
 
     /// Whether an `out` may share memory with an operand.
     OutOverlap {
-        /// PyTorch does not look.
+        /// It may; PyTorch does not check.
         #[default]
         Allowed = "allowed",
-        /// The operator reads its operands elsewhere than where it writes its result, and PyTorch
-        /// refuses.
+        /// It may not: the operator reads positions other than the one it writes, and PyTorch
+        /// refuses the call.
         Refused = "refused",
     }
 
     /// When the dtype of an `out` is checked.
     OutChecked {
-        /// When there is a result.
+        /// After the result has been computed.
         #[default]
         Last = "last",
-        /// Before the kernel says that it is not implemented for a dtype.
+        /// Before the kernel can refuse a dtype that it does not implement.
         First = "first",
     }
 
-    /// Whether each result is there.
+    /// Whether results may be undefined.
     Results {
-        /// All of them.
+        /// Every result is a tensor.
         #[default]
         Defined = "defined",
-        /// Fresh tensors may be undefined, as gradients that a mask leaves out.
+        /// Results may be undefined, such as gradients that a mask leaves out.
         Optional = "optional",
     }
 
     /// What autocast does to the arguments of an operator.
     Autocast {
-        /// Nothing: in spite of the list that a device shares with others.
+        /// Nothing, even if a list that the device shares with others says otherwise.
         #[default]
         None = "none",
-        /// All become the low precision.
+        /// All are cast to the lower precision.
         Lower = "lower",
-        /// All become `f32`.
+        /// All are cast to `f32`.
         Fp32 = "fp32",
-        /// They stay; the operator's `dtype` argument becomes `f32` unless it is given.
+        /// They are left alone; the `dtype` argument is set to `f32` unless it is given.
         SetDtype = "set_dtype",
-        /// They stay; the overload that takes a result dtype is called, with `f32`.
+        /// They are left alone; the overload that takes a result dtype is called with `f32`.
         AppendDtype = "append_dtype",
-        /// All become the widest dtype among them.
+        /// All are cast to the widest dtype among them.
         Promote = "promote",
         /// The call is refused.
         Banned = "banned",
     }
 
-    /// Whose list of autocast says so.
+    /// Which of PyTorch's autocast lists a rule comes from.
     AutocastList {
-        /// The CPU's.
+        /// The list of the CPU.
         #[default]
         Cpu = "cpu",
-        /// That of CUDA, XPU, MTIA, MAIA and MPS.
+        /// The list that CUDA, XPU, MTIA, MAIA and MPS share.
         Gpu = "gpu",
-        /// CUDA's own.
+        /// The list of CUDA alone.
         Cuda = "cuda",
-        /// MPS's own.
+        /// The list of MPS alone.
         Mps = "mps",
     }
 
-    /// What an operator passes by: a key at which it does nothing, since it is a view, which passes
-    /// the bit on, or understands it.
+    /// A lazy-bit key at which an operator falls through, either because it is a view that passes
+    /// the bit on or because its kernel understands the bit.
     MathBit {
         /// `Conjugate`.
         #[default]
@@ -142,38 +144,38 @@ words! {
         Zero = "zero",
     }
 
-    /// How near to a reference the result of an operator has to be.
+    /// How close to a reference an operator's result has to be.
     Tolerance {
-        /// The same bits whoever computes it: copies, comparisons, integers, operations that IEEE
-        /// 754 rounds correctly.
+        /// Identical bits: copies, comparisons, integer arithmetic, and operations that IEEE 754
+        /// rounds correctly.
         Exact = "exact",
-        /// Each element within a few units in the last place: functions of single elements.
+        /// Within a few units in the last place: functions of single elements.
         #[default]
         Pointwise = "pointwise",
-        /// The order of additions is free: sums, products of matrices, convolutions, norms,
+        /// The order of additions is unspecified: sums, matrix products, convolutions, norms,
         /// softmax.
         Accumulate = "accumulate",
-        /// The numbers are random; shape, dtype and distribution count.
+        /// Random numbers: only shape, dtype and distribution are compared.
         Random = "random",
     }
 }
 
-/// What modes do at an operator: PyTorch's lists say so by its name, also of operators that are not
-/// here.
+/// How modes treat an operator, from PyTorch's lists of names, which also name operators that the
+/// catalogue does not have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Modes {
-    /// By the list of a device.
+    /// What autocast does, per list.
     pub autocast: &'static [(AutocastList, Autocast)],
-    /// At which keys it falls through.
+    /// The lazy-bit keys at which it falls through.
     pub math_bits: &'static [MathBit],
 }
 
-/// What an entry says of the `out` of its operator.
+/// The rules for the `out` argument of an operator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OutRules {
-    /// Which dtype it may have.
+    /// The dtypes it may have.
     pub dtype: OutDtype,
-    /// The strides of one that has the result's sizes.
+    /// Its strides if it already has the right sizes.
     pub strides: OutStrides,
     /// Whether it may share memory with an operand.
     pub overlap: OutOverlap,

@@ -1,13 +1,12 @@
-//! Views: which element of its source each element of a view is.
+//! Views: which element of the source each element of a view is.
 //!
-//! [`ViewMap`] is what the arguments of a view operator come to, worked out once for sizes:
-//! dimensions counted from the front, ranges within bounds, what may be left out filled in. All
-//! that one wants to know of a view follows from it: the strides of the view
-//! ([`ViewMap::strides`]), the index into the source as a function of the position in the view
-//! ([`ViewMap::source`]), what a write through the view does to the source ([`ViewMap::inverse`]),
-//! and one view in the place of two ([`ViewMap::then`]).
+//! [`ViewMap`] is the normal form of a view operator's arguments for a source of given sizes:
+//! dimensions are counted from the front, ranges are within bounds, and defaults are filled in.
+//! Everything else about a view follows from it: its strides ([`ViewMap::strides`]), the source
+//! index for each position ([`ViewMap::source`]), what a write through the view does to the source
+//! ([`ViewMap::inverse`]), and the composition of two views ([`ViewMap::then`]).
 //!
-//! From tinygrad: views are one mechanism of a few movements, and not a rule per operator.
+//! As in tinygrad, views are a handful of movements, not one rule per operator.
 
 use crate::layout::{contiguous_strides, numel};
 use crate::meta::MetaError;
@@ -21,14 +20,14 @@ mod tests;
 /// dimensions.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Affine {
-    /// The index where all positions are 0.
+    /// The index when all positions are 0.
     pub base: i64,
     /// (dimension of the view, coefficient)
     pub terms: SmallVec<[(usize, i64); 1]>,
 }
 
 impl Affine {
-    /// The same index everywhere.
+    /// A constant index.
     pub fn at(base: i64) -> Affine {
         Affine {
             base,
@@ -51,11 +50,11 @@ pub type Axes = SmallVec<[usize; 5]>;
 /// A view.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ViewMap {
-    /// What it views.
+    /// The source itself.
     Identity,
     /// Dimension `i` of the view is dimension `dims[i]` of the source.
     Permute(Axes),
-    /// Along a dimension, `len` elements from `start` on, `step` apart.
+    /// `len` elements of a dimension, beginning at `start`, `step` apart.
     Slice {
         /// The dimension.
         dim: usize,
@@ -66,20 +65,20 @@ pub enum ViewMap {
         /// From one to the next.
         step: i64,
     },
-    /// Without a dimension, at this index of it.
+    /// A fixed index of a dimension, which is removed.
     Select {
         /// The dimension.
         dim: usize,
         /// The index.
         index: i64,
     },
-    /// To these sizes: dimensions of size 1 are repeated, others added in front.
+    /// Expanded to these sizes: dimensions of size 1 are repeated, new ones added in front.
     Expand(Dims),
-    /// With a dimension of size 1 more, before this one.
+    /// With a new dimension of size 1 before this one.
     Unsqueeze(usize),
-    /// Without these dimensions, which are of size 1.
+    /// Without these dimensions, which have size 1.
     Squeeze(Axes),
-    /// Two dimensions in step, as the last one.
+    /// A diagonal of two dimensions, which becomes the last dimension.
     Diagonal {
         /// How far `dim2` is ahead of `dim1`.
         offset: i64,
@@ -97,38 +96,38 @@ pub enum ViewMap {
         /// From one window to the next.
         step: i64,
     },
-    /// The elements in the same order, under other sizes.
+    /// The elements in the same order, with other sizes.
     Reshape(Dims),
 }
 
-/// How the source is made again when a view of it has become something else.
+/// How to rebuild the source after a view of it has been given new values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Inverse {
-    /// It is that.
+    /// The source is the new value.
     Same,
-    /// It is that with its dimensions in this order.
+    /// The source is the new value with its dimensions in this order.
     Permute(Axes),
-    /// It is that under the source's sizes.
+    /// The source is the new value with the source's sizes.
     Reshape,
-    /// It is the source with a slice replaced.
+    /// The source with a slice replaced.
     Slice {
         /// The dimension.
         dim: usize,
         /// The first element.
         start: i64,
-        /// Behind the last one.
+        /// One past the last element.
         end: i64,
         /// From one to the next.
         step: i64,
     },
-    /// It is the source with one index of a dimension replaced.
+    /// The source with one index of a dimension replaced.
     Select {
         /// The dimension.
         dim: usize,
         /// The index.
         index: i64,
     },
-    /// It is the source with a diagonal replaced.
+    /// The source with a diagonal replaced.
     Diagonal {
         /// How far `dim2` is ahead of `dim1`.
         offset: i64,
@@ -137,15 +136,15 @@ pub enum Inverse {
         /// The other.
         dim2: usize,
     },
-    /// Windows overlap: which of them was written last is not known.
+    /// There is none: windows overlap, and it is not known which was written last.
     None,
 }
 
-/// A dimension counted from the front; a tensor without dimensions has one for this purpose.
+/// A dimension counted from the front. As in PyTorch, a 0-dim tensor accepts 0 and -1.
 ///
 /// # Errors
 ///
-/// The tensor does not have it.
+/// The dimension is out of range.
 #[inline]
 pub fn wrap_dim(dim: i64, rank: usize) -> Result<usize, MetaError> {
     let n = rank.max(1) as i64;
@@ -155,8 +154,8 @@ pub fn wrap_dim(dim: i64, rank: usize) -> Result<usize, MetaError> {
     }
 }
 
-/// The elements `start..end` of a dimension of `size`, as Python counts them, `step` apart: the
-/// first one, and how many.
+/// The first element of Python's slice `start:end:step` of a dimension of `size`, and how many
+/// elements the slice has.
 #[inline]
 pub fn slice_range(size: i64, start: Option<i64>, end: Option<i64>, step: i64) -> (i64, i64) {
     let clip = |x: i64| (if x < 0 { x.saturating_add(size) } else { x }).clamp(0, size);
@@ -168,11 +167,11 @@ pub fn slice_range(size: i64, start: Option<i64>, end: Option<i64>, step: i64) -
     )
 }
 
-/// Sizes with a `-1` replaced by what is left.
+/// Sizes with a `-1` replaced by the size that makes the element counts agree.
 ///
 /// # Errors
 ///
-/// They are not those of this many elements.
+/// The sizes do not give this many elements.
 pub fn infer_sizes(sizes: &[i64], numel: i64) -> Result<Dims, MetaError> {
     let mut out = Dims::from_slice(sizes);
     let mut unknown = None;
@@ -194,8 +193,8 @@ pub fn infer_sizes(sizes: &[i64], numel: i64) -> Result<Dims, MetaError> {
     Ok(out)
 }
 
-/// The strides with which `(sizes, strides)` can be seen as `target`, a shape of as many elements,
-/// without copying.
+/// The strides that view `(sizes, strides)` as `target`, which has the same number of elements,
+/// without a copy. `None` if there are none.
 ///
 /// ```
 /// use straightline_catalog::view::view_strides;
@@ -241,13 +240,13 @@ pub fn view_strides(sizes: &[i64], strides: &[i64], target: &[i64]) -> Option<Di
     (t == 0).then_some(out)
 }
 
-/// What the operators of views make of their arguments, for a source of these sizes.
+/// The maps of view operators for a source of these sizes.
 impl ViewMap {
     /// `permute`.
     ///
     /// # Errors
     ///
-    /// The dimensions are not those of the source, each once.
+    /// The list does not name each dimension of the source once.
     #[inline]
     pub fn permute(sizes: &[i64], dims: &[i64]) -> Result<ViewMap, MetaError> {
         let (op, rank) = (Op::permute, sizes.len());
@@ -274,7 +273,7 @@ impl ViewMap {
     ///
     /// # Errors
     ///
-    /// A dimension that the source does not have.
+    /// A dimension out of range.
     #[inline]
     pub fn transpose(sizes: &[i64], a: i64, b: i64) -> Result<ViewMap, MetaError> {
         let rank = sizes.len();
@@ -308,7 +307,7 @@ impl ViewMap {
     ///
     /// # Errors
     ///
-    /// The source has no such dimension, or the step is not positive.
+    /// The dimension is out of range, or the step is not positive.
     #[inline]
     pub fn slice(
         sizes: &[i64],
@@ -347,7 +346,7 @@ impl ViewMap {
     ///
     /// # Errors
     ///
-    /// The source has no such dimension, or the dimension no such index.
+    /// The dimension or the index is out of range.
     #[inline]
     pub fn select(sizes: &[i64], dim: i64, index: i64) -> Result<ViewMap, MetaError> {
         let op = Op::select_int;
@@ -376,7 +375,7 @@ impl ViewMap {
     ///
     /// # Errors
     ///
-    /// The source does not have these sizes but where it has 1.
+    /// A size differs from the source's where that is not 1.
     pub fn expand(sizes: &[i64], to: &[i64]) -> Result<ViewMap, MetaError> {
         let fail = |why| MetaError::Expand {
             from: Dims::from_slice(sizes),
@@ -407,11 +406,11 @@ impl ViewMap {
         }
     }
 
-    /// `squeeze`: without the dimensions of size 1 among these, or all of them.
+    /// `squeeze`: removes the dimensions of size 1 among those named, or all of them if none are.
     ///
     /// # Errors
     ///
-    /// A dimension that the source does not have, or one that is named twice.
+    /// A dimension out of range, or named twice.
     pub fn squeeze(sizes: &[i64], dims: Option<&[i64]>) -> Result<ViewMap, MetaError> {
         let rank = sizes.len();
         let mut named = Axes::new();
@@ -434,7 +433,7 @@ impl ViewMap {
     ///
     /// # Errors
     ///
-    /// The view would not have that dimension.
+    /// The dimension is out of range for the view.
     pub fn unsqueeze(sizes: &[i64], dim: i64) -> Result<ViewMap, MetaError> {
         Ok(ViewMap::Unsqueeze(wrap_dim(dim, sizes.len() + 1)?))
     }
@@ -443,7 +442,7 @@ impl ViewMap {
     ///
     /// # Errors
     ///
-    /// A dimension that the source does not have, or twice the same.
+    /// A dimension out of range, or the same one twice.
     pub fn diagonal(sizes: &[i64], offset: i64, a: i64, b: i64) -> Result<ViewMap, MetaError> {
         let (dim1, dim2) = (wrap_dim(a, sizes.len())?, wrap_dim(b, sizes.len())?);
         if dim1 == dim2 {
@@ -460,8 +459,8 @@ impl ViewMap {
     ///
     /// # Errors
     ///
-    /// A dimension that the source does not have, a window that is longer than it, a step that is
-    /// not positive.
+    /// A dimension out of range, a window longer than the dimension, or a step that is not
+    /// positive.
     pub fn unfold(sizes: &[i64], dim: i64, size: i64, step: i64) -> Result<ViewMap, MetaError> {
         let op = Op::unfold;
         let dim = wrap_dim(dim, sizes.len())?;
@@ -488,13 +487,13 @@ impl ViewMap {
     ///
     /// # Errors
     ///
-    /// Sizes of another number of elements.
+    /// The sizes do not have the source's number of elements.
     pub fn reshape(sizes: &[i64], to: &[i64]) -> Result<ViewMap, MetaError> {
         Ok(ViewMap::Reshape(infer_sizes(to, numel(sizes))?))
     }
 
-    /// What a call of a view operator makes, by its arguments without the tensor; `None` of other
-    /// operators, and of those that see the storage.
+    /// The map of a call, from its arguments. `None` for operators that are not views, and for
+    /// those such as `as_strided` that address the storage.
     pub fn of<V>(op: Op, args: &[Arg<V>], sizes: &[i64]) -> Option<Result<ViewMap, MetaError>> {
         let int = |i: usize| args.get(i).and_then(Arg::as_int);
         let ints = |i: usize| args.get(i).and_then(Arg::as_ints);
@@ -524,7 +523,7 @@ pub fn split_sizes(n: i64, size: i64) -> Vec<i64> {
     (0..count).map(|i| size.min(n - i * size)).collect()
 }
 
-/// The results of an operator that makes several views, by its arguments; `None` of other
+/// The maps of an operator that returns several views, from its arguments; `None` for other
 /// operators.
 pub fn parts_of<V>(
     op: Op,
@@ -572,9 +571,9 @@ pub fn parts_of<V>(
     Some(Ok(slices.collect()))
 }
 
-/// What follows from a view.
+/// What follows from a map.
 impl ViewMap {
-    /// The sizes of the view of a source of these sizes.
+    /// The sizes of the view, for a source of these sizes.
     pub fn sizes(&self, source: &[i64]) -> Dims {
         let mut out = Dims::from_slice(source);
         match self {
@@ -610,8 +609,8 @@ impl ViewMap {
         out
     }
 
-    /// The index along dimension `d` of a source of these sizes; `None` of a view under other
-    /// sizes, which is affine in pieces only.
+    /// The index along dimension `d` of a source of these sizes. `None` for a reshape, which is
+    /// only piecewise affine.
     pub fn source(&self, source: &[i64], d: usize) -> Option<Affine> {
         let rank = source.len();
         // how many of some dimensions stand before this one
@@ -671,12 +670,12 @@ impl ViewMap {
         })
     }
 
-    /// Where the elements of the view lie, of a source that lies so: sizes, strides and the offset
-    /// of the first one.
+    /// The sizes, strides and offset of the view, for a source with these sizes, strides and
+    /// offset.
     ///
     /// # Errors
     ///
-    /// Strides under which the elements cannot be seen in these sizes.
+    /// No strides give the elements these sizes; a copy is needed.
     #[inline]
     pub fn strides(
         &self,
@@ -745,7 +744,7 @@ impl ViewMap {
         self.general_strides(sizes, strides, offset)
     }
 
-    /// [`ViewMap::strides`] from [`ViewMap::source`]; not of a view under other sizes.
+    /// [`ViewMap::strides`] derived from [`ViewMap::source`], for all maps but reshapes.
     fn general_strides(
         &self,
         sizes: &[i64],
@@ -773,7 +772,7 @@ impl ViewMap {
         Ok((to, out, at))
     }
 
-    /// Strides that say nothing of where elements lie, as PyTorch has them.
+    /// Sets the strides that address no second element to the values that PyTorch gives them.
     fn free_strides(&self, sizes: &[i64], strides: &[i64], to: &[i64], out: &mut Dims) {
         match self {
             // a new dimension of size 1 steps over the ones behind it, as if it had been there
@@ -803,7 +802,7 @@ impl ViewMap {
         }
     }
 
-    /// How a source of these sizes is made again when the view has become something else.
+    /// How to rebuild a source of these sizes after the view has been given new values.
     pub fn inverse(&self, sizes: &[i64]) -> Inverse {
         match self {
             ViewMap::Identity => Inverse::Same,
@@ -846,7 +845,7 @@ impl ViewMap {
         }
     }
 
-    /// This view and another one of it, as one; `None` where no view is both.
+    /// The composition of this view and a view of it; `None` if no single map expresses both.
     #[must_use]
     pub fn then(&self, outer: &ViewMap) -> Option<ViewMap> {
         Some(match (self, outer) {

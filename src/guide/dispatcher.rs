@@ -33,13 +33,13 @@
 //! What fills a slot follows from the registrations by fixed rules of precedence: a kernel for the
 //! key itself comes first, then composites, then the key's fallback.
 //! [`dump_table`](crate::dispatch::dump_table) prints the result with the reason for each slot, as
-//! `straightline ops aten::log1p --table` does.
+//! `straightline ops aten::erf --table` does.
 //!
 //! ```
 //! use straightline::dispatch::{dump_table, operator};
 //!
-//! let op = operator("aten::log1p")?;
-//! assert_eq!(op.schema().unwrap().to_string(), "aten::log1p(Tensor self) -> Tensor");
+//! let op = operator("aten::erf")?;
+//! assert_eq!(op.schema().unwrap().to_string(), "aten::erf(Tensor self) -> Tensor");
 //! assert!(dump_table(op).lines().any(|l| l.contains("CPU")));
 //! # Ok::<(), straightline::Error>(())
 //! ```

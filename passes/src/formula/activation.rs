@@ -183,7 +183,7 @@ fn log_sigmoid<B: Builder>(b: &mut B) -> Option<B::Value> {
     b.rounded(y)
 }
 
-/// min(x, 0) - log1p(z), and z = exp(-|x|) for the backward.
+/// min(x, 0) - ln(1 + z), and z = exp(-|x|) for the backward.
 pub fn log_sigmoid_forward<B: Builder>(b: &mut B) -> Option<[B::Value; 2]> {
     let [y, z] = log_sigmoid_parts(b)?;
     Some([b.rounded(y)?, b.rounded(z)?])
