@@ -97,20 +97,22 @@ pub(crate) fn of(functional: Op, rules: OutRules, key: DispatchKey) -> Kernel {
         }
         check_in_place(schema, &args)?;
         let functional = functional.get()?;
-        let mut results = functional_arguments(functional, schema, &args, dtype)?;
+        let mut call = functional_arguments(functional, schema, &args, dtype)?;
         let offer = match way {
             Way::Direct if key == DispatchKey::CPU => offer(functional, schema, &args),
             _ => None,
         };
         let called = match way {
-            Way::Direct => functional.redispatch_boxed(keys, &mut results),
-            Way::Composed => functional.call_boxed(&mut results),
+            Way::Direct => functional.redispatch_boxed(keys, &mut call),
+            Way::Composed => functional.call_boxed(&mut call),
         };
         called.map_err(|e| match rules.checked {
             OutChecked::Last => e,
             OutChecked::First => check_beside(dtype, schema, &args, &e).err().unwrap_or(e),
         })?;
-        let mut results: Vec<Tensor> = results.iter().flat_map(Value::tensors).cloned().collect();
+        let mut results: Vec<Tensor> = call.iter().flat_map(Value::tensors).cloned().collect();
+        // when the offer ends, nobody may have a handle on what lies in the place
+        drop(call);
         if let Some(offer) = &offer {
             settle(offer, schema, &args, &mut results)?;
         }
