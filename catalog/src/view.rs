@@ -8,7 +8,7 @@
 //!
 //! As in tinygrad, views are a handful of movements, not one rule per operator.
 
-use crate::layout::{contiguous_strides, numel};
+use crate::layout::{contiguous_strides, filled, numel};
 use crate::meta::MetaError;
 use crate::{Arg, Dims, Op};
 use smallvec::{SmallVec, smallvec};
@@ -172,6 +172,7 @@ pub fn slice_range(size: i64, start: Option<i64>, end: Option<i64>, step: i64) -
 /// # Errors
 ///
 /// The sizes do not give this many elements.
+#[inline]
 pub fn infer_sizes(sizes: &[i64], numel: i64) -> Result<Dims, MetaError> {
     let mut out = Dims::from_slice(sizes);
     let mut unknown = None;
@@ -201,6 +202,7 @@ pub fn infer_sizes(sizes: &[i64], numel: i64) -> Result<Dims, MetaError> {
 /// assert_eq!(view_strides(&[2, 3, 4], &[12, 4, 1], &[6, 4]).unwrap()[..], [4, 1]);
 /// assert_eq!(view_strides(&[4, 3], &[1, 4], &[12]), None);
 /// ```
+#[inline]
 pub fn view_strides(sizes: &[i64], strides: &[i64], target: &[i64]) -> Option<Dims> {
     if numel(sizes) == 0 {
         return Some(match sizes == target {
@@ -208,7 +210,7 @@ pub fn view_strides(sizes: &[i64], strides: &[i64], target: &[i64]) -> Option<Di
             false => contiguous_strides(target),
         });
     }
-    let mut out = Dims::from_elem(1, target.len());
+    let mut out = filled(1, target.len());
     if sizes.is_empty() {
         return Some(out);
     }
@@ -278,7 +280,10 @@ impl ViewMap {
     pub fn transpose(sizes: &[i64], a: i64, b: i64) -> Result<ViewMap, MetaError> {
         let rank = sizes.len();
         let (a, b) = (wrap_dim(a, rank)?, wrap_dim(b, rank)?);
-        let mut axes: Axes = (0..rank).collect();
+        let mut axes: Axes = match rank <= 5 {
+            true => Axes::from_buf_and_len([0, 1, 2, 3, 4], rank),
+            false => (0..rank).collect(),
+        };
         if rank > 0 {
             axes.swap(a, b);
         }
@@ -376,6 +381,7 @@ impl ViewMap {
     /// # Errors
     ///
     /// A size differs from the source's where that is not 1.
+    #[inline]
     pub fn expand(sizes: &[i64], to: &[i64]) -> Result<ViewMap, MetaError> {
         let fail = |why| MetaError::Expand {
             from: Dims::from_slice(sizes),
@@ -411,6 +417,7 @@ impl ViewMap {
     /// # Errors
     ///
     /// A dimension out of range, or named twice.
+    #[inline]
     pub fn squeeze(sizes: &[i64], dims: Option<&[i64]>) -> Result<ViewMap, MetaError> {
         let rank = sizes.len();
         let mut named = Axes::new();
@@ -434,6 +441,7 @@ impl ViewMap {
     /// # Errors
     ///
     /// The dimension is out of range for the view.
+    #[inline]
     pub fn unsqueeze(sizes: &[i64], dim: i64) -> Result<ViewMap, MetaError> {
         Ok(ViewMap::Unsqueeze(wrap_dim(dim, sizes.len() + 1)?))
     }
@@ -488,6 +496,7 @@ impl ViewMap {
     /// # Errors
     ///
     /// The sizes do not have the source's number of elements.
+    #[inline]
     pub fn reshape(sizes: &[i64], to: &[i64]) -> Result<ViewMap, MetaError> {
         Ok(ViewMap::Reshape(infer_sizes(to, numel(sizes))?))
     }
@@ -713,7 +722,7 @@ impl ViewMap {
                 return Ok((to, out, offset + start * strides[*dim]));
             }
             ViewMap::Expand(to) => {
-                let mut out = Dims::from_elem(0, to.len());
+                let mut out = filled(0, to.len());
                 let lead = to.len() - sizes.len();
                 for (i, own) in sizes.iter().enumerate() {
                     if *own == to[lead + i] {
@@ -752,7 +761,7 @@ impl ViewMap {
         offset: i64,
     ) -> Result<(Dims, Dims, i64), MetaError> {
         let to = self.sizes(sizes);
-        let mut out = Dims::from_elem(0, to.len());
+        let mut out = filled(0, to.len());
         let mut at = offset;
         // a diagonal without elements begins where its source does
         let begins = !matches!(self, ViewMap::Diagonal { .. }) || to.last() != Some(&0);

@@ -126,7 +126,7 @@ pub(crate) fn sorted_strides(sizes: &[i64], operands: &[&Tensor]) -> Dims {
     if order.iter().copied().eq((0..sizes.len()).rev()) {
         return layout::contiguous_strides(sizes);
     }
-    let mut out = Dims::from_elem(0, sizes.len());
+    let mut out = layout::filled(0, sizes.len());
     let mut next: i64 = 1;
     for d in order {
         out[d] = next;

@@ -7,6 +7,7 @@ use crate::ops::aten;
 use crate::tensor::launch;
 pub(crate) use crate::tensor::launch::clone_contiguous;
 use crate::tensor::{Tensor, access};
+use smallvec::SmallVec;
 use straightline_catalog::{DType, Device, Dims, Layout, MemoryFormat, Scalar, layout, meta};
 use straightline_runtime::cpu::kernels::{self, Triangle};
 
@@ -364,13 +365,15 @@ pub(crate) fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
         false => Order::Contiguous,
     };
     let strides = order.strides(&sizes);
-    let out = Tensor::allocate(dtype, shaped.device(), sizes, strides)?;
-    let mut at = 0;
-    for t in tensors.iter().filter(|t| !skip(t)) {
-        let n = t.sizes()[dim];
-        let mut part = super::view::slice(&out, dim as i64, Some(at), Some(at + n), 1)?;
-        copy_into_fresh(&mut part, t)?;
-        at += n;
-    }
+    let mut out = Tensor::allocate(dtype, shaped.device(), sizes, strides)?;
+    let parts: SmallVec<[&Tensor; 4]> = tensors.iter().filter(|t| !skip(t)).collect();
+    launch::run(&mut out, &parts[..], |mut out, parts| {
+        let mut at = 0;
+        for part in parts {
+            kernels::copy(out.part(dim, at, part.sizes())?, part)?;
+            at += part.sizes()[dim];
+        }
+        Ok(())
+    })?;
     Ok(out)
 }

@@ -6,6 +6,7 @@ use crate::ops::aten;
 use crate::tensor::Tensor;
 use crate::tensor::launch;
 use straightline_catalog::DType;
+use straightline_runtime::cpu::kernels::RowMajor;
 use straightline_runtime::cpu::kernels::bags::{self, Bags, Mode};
 
 fn check_index(index: &Tensor, name: &str) -> Result<()> {
@@ -62,7 +63,9 @@ pub(crate) fn embedding_dense_backward(
         let grad = copy::to_contiguous(&copy::to_dtype(grad, wide)?)?;
         // of truth values every share is true
         let by_frequency = scale_grad_by_freq && grad_dtype != DType::Bool;
-        launch::run(&mut out, &grad.as_rows(&[n, width]), |out, grad| {
+        let shares = RowMajor::new([n, width]);
+        launch::run(&mut out, &grad, |out, grad| {
+            let grad = shares.input(grad)?;
             Ok(bags::add_rows(out, grad, &rows, padding_idx, by_frequency)?)
         })?;
     }

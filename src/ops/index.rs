@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use crate::tensor::launch;
 use straightline_catalog::{DType, Dims, meta};
-use straightline_runtime::cpu::kernels::{self, KernelError};
+use straightline_runtime::cpu::kernels::{self, KernelError, RowMajor};
 
 fn check_index_dtype(index: &Tensor, what: &str) -> Result<()> {
     if matches!(index.dtype(), DType::I64 | DType::I32) {
@@ -33,18 +33,13 @@ pub(crate) fn embedding(
             "index_select(): self indexing axis dim should be positive",
         ));
     }
-    let out = Tensor::allocate_contiguous(weight.dtype(), weight.device(), &sizes)?;
+    let mut out = Tensor::allocate_contiguous(weight.dtype(), weight.device(), &sizes)?;
     if out.storage().has_data() {
         let indices = copy::to_contiguous(indices)?;
         let (n, width) = (indices.numel(), weight.sizes()[1]);
-        let (rows, row_strides) = ([n, width], [width, 1]);
-        let as_rows = |t: &Tensor, sizes: &[i64], strides: &[i64]| {
-            let (sizes, strides) = (Dims::from_slice(sizes), Dims::from_slice(strides));
-            t.with_geometry(sizes, strides, t.storage_offset())
-        };
-        let mut rows = as_rows(&out, &rows, &row_strides);
-        let indices = as_rows(&indices, &[n], &[1]);
-        launch::run(&mut rows, [weight, &indices], |out, [weight, indices]| {
+        let (rows, flat) = (RowMajor::new([n, width]), RowMajor::new([n]));
+        launch::run(&mut out, [weight, &indices], |out, [weight, indices]| {
+            let (out, indices) = (rows.output(out)?, flat.input(indices)?);
             Ok(kernels::index_select(out, weight, 0, indices)?)
         })?;
     }

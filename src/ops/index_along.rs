@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::tensor::launch;
 use crate::tensor::{Tensor, access};
 use straightline_catalog::{DType, Dims, Scalar, layout};
-use straightline_runtime::cpu::kernels::{self, IndexedDim, ScatterOp};
+use straightline_runtime::cpu::kernels::{self, IndexedDim, RowMajor, ScatterOp};
 
 /// `x` at the indexed slices of dimension `d` takes `values`: slices, or one number for all of
 /// them.
@@ -439,7 +439,8 @@ pub(crate) fn put_(
             false => copy::to_contiguous(source)?,
         };
         let n = source.numel();
-        let (source, offsets) = (source.as_rows(&[n]), Tensor::from_slice(&offsets, &[n])?);
+        let offsets = Tensor::from_slice(&offsets, &[n])?;
+        let flat = RowMajor::new([n]);
         let op = if accumulate {
             ScatterOp::Add
         } else {
@@ -448,7 +449,11 @@ pub(crate) fn put_(
         launch::run(
             launch::Written(x),
             [&source, &offsets],
-            |x, [source, offsets]| Ok(kernels::put_at(op, x.places(&[n], &[0])?, source, offsets)?),
+            |x, [source, offsets]| {
+                let (sizes, strides) = ([n], [0]);
+                let (x, source) = (x.places(&sizes, &strides)?, flat.input(source)?);
+                Ok(kernels::put_at(op, x, source, offsets)?)
+            },
         )?;
     }
     Ok(x.clone())

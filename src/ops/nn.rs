@@ -8,7 +8,7 @@ use crate::ops::aten;
 use crate::tensor::Tensor;
 use crate::tensor::launch;
 use straightline_catalog::{DType, Dims, Scalar, layout};
-use straightline_runtime::cpu::kernels::{self, RowStatistics};
+use straightline_runtime::cpu::kernels::{self, RowMajor, RowStatistics};
 
 fn softmax_kernel(x: &Tensor, dim: i64, log: bool) -> Result<Tensor> {
     let d = wrap_dim(dim, x.dim())?;
@@ -116,7 +116,7 @@ pub(crate) fn native_layer_norm(
             x.dtype()
         )));
     }
-    let out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
+    let mut out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
     let mut stat_sizes = Dims::from_slice(&x.sizes()[..axis]);
     stat_sizes.extend(shape.iter().map(|_| 1));
     // the kernel writes the statistics in the type it computes in
@@ -130,19 +130,18 @@ pub(crate) fn native_layer_norm(
         let (weight, bias) = (weight.as_ref(), bias.as_ref());
         let n = layout::numel(shape);
         let rows = layout::numel(&x.sizes()[..axis]);
-        let row = |t: &Tensor| t.as_rows(&[n]);
-        let (xc, weight, bias) = (xc.as_rows(&[rows, n]), weight.map(row), bias.map(row));
-        let results = (&mut out.as_rows(&[rows, n]), [&mut mean, &mut rstd]);
-        let factors = [weight.as_ref(), bias.as_ref()];
+        let (rows, row) = (RowMajor::new([rows, n]), RowMajor::new([n]));
         launch::run(
-            results,
-            (&xc, factors),
-            |(out, [mean, rstd]), (x, factors)| {
+            (&mut out, [&mut mean, &mut rstd]),
+            (&xc, [weight, bias]),
+            |(out, [mean, rstd]), (x, [weight, bias])| {
                 let statistics = RowStatistics {
                     mean: Some(mean),
                     rstd: Some(rstd),
                 };
-                let [weight, bias] = factors;
+                let weight = weight.map(|w| row.input(w)).transpose()?;
+                let bias = bias.map(|b| row.input(b)).transpose()?;
+                let (out, x) = (rows.output(out)?, rows.input(x)?);
                 Ok(kernels::layer_norm(out, statistics, x, weight, bias, eps)?)
             },
         )?;

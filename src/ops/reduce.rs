@@ -11,20 +11,20 @@ use straightline_catalog::{DType, Dims, Scalar, layout, meta};
 use straightline_passes::schedule::loops::ReduceOp;
 use straightline_runtime::cpu::kernels;
 
-/// The result of a reduction: fresh, with the reduced dimensions kept at size 1 for the kernel, and
-/// the view of it that the caller gets.
-struct Reduced {
-    kept: Tensor,
-    result: Tensor,
+/// A fresh result of a reduction, with the reduced dimensions kept at size 1 as the kernels take it.
+fn kept(x: &Tensor, dims: &[usize], dtype: DType) -> Result<Tensor> {
+    let sizes = meta::reduced(x.sizes(), dims, true);
+    Tensor::allocate_contiguous(dtype, x.device(), &sizes)
 }
 
-fn reduced(x: &Tensor, dims: &[usize], keepdim: bool, dtype: DType) -> Result<Reduced> {
-    let kept = meta::reduced(x.sizes(), dims, true);
-    let kept = Tensor::allocate_contiguous(dtype, x.device(), &kept)?;
-    let sizes = meta::reduced(x.sizes(), dims, keepdim);
+/// The result that the caller gets.
+fn delivered(kept: Tensor, x: &Tensor, dims: &[usize], keepdim: bool) -> Tensor {
+    if keepdim {
+        return kept;
+    }
+    let sizes = meta::reduced(x.sizes(), dims, false);
     let strides = layout::contiguous_strides(&sizes);
-    let result = kept.with_geometry(sizes, strides, 0);
-    Ok(Reduced { kept, result })
+    kept.with_geometry(sizes, strides, 0)
 }
 
 fn reduce(op: ReduceOp, x: &Tensor, dims: &[usize], keepdim: bool, dtype: DType) -> Result<Tensor> {
@@ -38,9 +38,9 @@ fn reduce(op: ReduceOp, x: &Tensor, dims: &[usize], keepdim: bool, dtype: DType)
         true => x.clone(),
         false => copy::to_dtype(x, dtype)?,
     };
-    let mut out = reduced(&x, dims, keepdim, dtype)?;
-    launch::run(&mut out.kept, &x, |out, x| Ok(kernels::reduce(op, out, x)?))?;
-    Ok(out.result)
+    let mut out = kept(&x, dims, dtype)?;
+    launch::run(&mut out, &x, |out, x| Ok(kernels::reduce(op, out, x)?))?;
+    Ok(delivered(out, &x, dims, keepdim))
 }
 
 fn sum_dtype(x: &Tensor, dtype: Option<DType>) -> DType {
@@ -264,17 +264,14 @@ fn arg_reduce(
         SmallVec::from_slice(&[d])
     };
     check_not_empty(x, &dims, name)?;
-    let mut out = reduced(x, &dims, keepdim, DType::I64)?;
-    if out.kept.storage().has_data() {
-        if x.dim() == 0 {
-            copy::fill_(&out.kept, Scalar::Int(0))?;
-            return Ok(out.result);
-        }
-        launch::run(&mut out.kept, x, |out, x| {
-            Ok(kernels::arg_reduce(max, out, x, d)?)
-        })?;
+    let mut out = kept(x, &dims, DType::I64)?;
+    if x.dim() == 0 {
+        return copy::fill_(&out, Scalar::Int(0));
     }
-    Ok(out.result)
+    launch::run(&mut out, x, |out, x| {
+        Ok(kernels::arg_reduce(max, out, x, d)?)
+    })?;
+    Ok(delivered(out, x, &dims, keepdim))
 }
 
 pub(crate) fn argmax(x: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {

@@ -293,13 +293,6 @@ impl Tensor {
         )
     }
 
-    /// A row-major tensor seen in other sizes of as many elements, as kernels take it. Unlike a view it is not dispatched.
-    pub(crate) fn as_rows(&self, sizes: &[i64]) -> Tensor {
-        debug_assert!(self.is_contiguous() && layout::numel(sizes) == self.numel());
-        let strides = layout::contiguous_strides(sizes);
-        self.with_geometry(Dims::from_slice(sizes), strides, self.storage_offset())
-    }
-
     /// The same tensor, marked as a number that was wrapped into a 0-dim tensor: it takes part in
     /// type promotion as a scalar does.
     pub(crate) fn into_wrapped_number(self) -> Tensor {

@@ -68,7 +68,10 @@ impl Drop for Offer {
         let offered = OFFERED.replace(std::mem::take(&mut self.before));
         ANY.set(OFFERED.with_borrow(|o| !o.places.is_empty()));
         for storage in offered.taken {
-            storage.reclaim();
+            let copied = storage.reclaim();
+            #[cfg(test)]
+            tests::COPIED.set(tests::COPIED.get() + usize::from(copied));
+            let _ = copied;
         }
     }
 }
@@ -101,6 +104,26 @@ fn take_place(dtype: DType, bytes: usize) -> Option<Storage> {
 mod tests {
     use super::*;
     use crate::tensor::Tensor;
+
+    thread_local! {
+        /// How many results had to be moved out of their places on this thread.
+        pub(super) static COPIED: Cell<usize> = const { Cell::new(0) };
+    }
+
+    #[test]
+    fn an_out_is_written_once() {
+        use crate::ops::aten;
+        let (x, out) = (
+            Tensor::full([1000], 1.0).unwrap(),
+            Tensor::full([1000], 0.0).unwrap(),
+        );
+        let place = out.data_ptr().unwrap();
+        let before = COPIED.get();
+        aten::add_out(&x, &x, 1.into(), &out).unwrap();
+        aten::exp_out(&x, &out).unwrap();
+        aten::mish_out(&x, &out).unwrap();
+        assert_eq!((COPIED.get(), out.data_ptr().unwrap()), (before, place));
+    }
 
     fn floats(data: NonNull<u8>) -> Place {
         Place {

@@ -178,10 +178,10 @@ impl Storage {
     }
 
     /// Ends a [`Storage::lend`], whose guards are gone: if anybody has kept the storage, it gets memory of its own with
-    /// the same bytes.
-    pub(crate) fn reclaim(self) {
+    /// the same bytes. Whether that was so.
+    pub(crate) fn reclaim(self) -> bool {
         if self.0.handles() == 1 {
-            return;
+            return false;
         }
         // who reads meanwhile does so inside a kernel and will be done
         let exclusive = loop {
@@ -204,6 +204,7 @@ impl Storage {
         // SAFETY: exclusive access; nobody has a reference into the field.
         unsafe { *self.0.block.get() = block };
         drop(exclusive);
+        true
     }
 
     /// Gives a storage without bytes those of another one, as far as it reaches. Whoever takes access afterwards sees them.

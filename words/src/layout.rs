@@ -136,14 +136,31 @@ pub fn numel(sizes: &[i64]) -> i64 {
     sizes.iter().fold(1i64, |n, s| n.saturating_mul(*s))
 }
 
+/// As many equal numbers. Few of them are written in place, which `SmallVec::from_elem` does in a
+/// loop behind a call.
+///
+/// ```
+/// use straightline_words::layout::filled;
+/// assert_eq!(filled(7, 3)[..], [7, 7, 7]);
+/// assert_eq!(filled(0, 9).len(), 9);
+/// ```
+#[inline]
+pub fn filled(value: i64, n: usize) -> Dims {
+    match n <= 5 {
+        true => Dims::from_buf_and_len([value; 5], n),
+        false => Dims::from_elem(value, n),
+    }
+}
+
 /// Row-major strides of a shape. A dimension of size 0 counts as 1, as in PyTorch.
 ///
 /// ```
 /// use straightline_words::layout::contiguous_strides;
 /// assert_eq!(&contiguous_strides(&[2, 3, 4])[..], &[12, 4, 1]);
 /// ```
+#[inline]
 pub fn contiguous_strides(sizes: &[i64]) -> Dims {
-    let mut strides = Dims::from_elem(1, sizes.len());
+    let mut strides = filled(1, sizes.len());
     for i in (1..sizes.len()).rev() {
         strides[i - 1] = strides[i].saturating_mul(sizes[i].max(1));
     }
@@ -152,6 +169,7 @@ pub fn contiguous_strides(sizes: &[i64]) -> Dims {
 
 /// Whether `strides` are row-major for `sizes`, dimensions of size 1 not counting; a tensor
 /// without elements always is.
+#[inline]
 pub fn is_contiguous(sizes: &[i64], strides: &[i64]) -> bool {
     if sizes.contains(&0) {
         return true;
@@ -242,11 +260,12 @@ pub fn memory_order(sizes: &[i64], operands: &[impl AsRef<[i64]>]) -> SmallVec<[
 /// assert_eq!(preserved_strides(&[3, 2], &[1, 3])[..], [1, 3]);
 /// assert_eq!(preserved_strides(&[3, 2], &[2, 9])[..], [1, 3]);
 /// ```
+#[inline]
 pub fn preserved_strides(sizes: &[i64], strides: &[i64]) -> Dims {
     if is_non_overlapping_and_dense(sizes, strides) {
         return Dims::from_slice(strides);
     }
-    let mut out = Dims::from_elem(0, sizes.len());
+    let mut out = filled(0, sizes.len());
     let mut next: i64 = 1;
     for d in memory_order(sizes, &[strides]) {
         out[d] = next;
@@ -262,9 +281,10 @@ pub fn preserved_strides(sizes: &[i64], strides: &[i64]) -> Dims {
 /// assert_eq!(broadcast(&[2, 1, 4], &[3, 1]).unwrap()[..], [2, 3, 4]);
 /// assert_eq!(broadcast(&[2], &[3]), None);
 /// ```
+#[inline]
 pub fn broadcast(a: &[i64], b: &[i64]) -> Option<Dims> {
     let rank = a.len().max(b.len());
-    let mut out = Dims::from_elem(1, rank);
+    let mut out = filled(1, rank);
     for i in 0..rank {
         let at = |s: &[i64]| (i + s.len()).checked_sub(rank).map_or(1, |k| s[k]);
         out[i] = match (at(a), at(b)) {
@@ -279,9 +299,10 @@ pub fn broadcast(a: &[i64], b: &[i64]) -> Option<Dims> {
 
 /// Strides that read a `(sizes, strides)` tensor as `target`, a shape it broadcasts to: stride 0
 /// where a dimension is repeated.
+#[inline]
 pub fn broadcast_strides(sizes: &[i64], strides: &[i64], target: &[i64]) -> Dims {
     let lead = target.len() - sizes.len();
-    let mut out = Dims::from_elem(0, target.len());
+    let mut out = filled(0, target.len());
     for i in 0..sizes.len() {
         if !(sizes[i] == 1 && target[lead + i] != 1) {
             out[lead + i] = strides[i];
@@ -346,6 +367,7 @@ pub fn storage_extent(sizes: &[i64], strides: &[i64], offset: i64) -> i64 {
 /// assert_eq!(storage_bytes(4, &[2, 3], &[3, 1], 1), 28);
 /// assert_eq!(storage_bytes(4, &[2, 3], &[i64::MAX, 1], 1), usize::MAX);
 /// ```
+#[inline]
 pub fn storage_bytes(size: usize, sizes: &[i64], strides: &[i64], offset: i64) -> usize {
     match reach(sizes, strides, offset) {
         Some(r) if r.is_empty() => 0,

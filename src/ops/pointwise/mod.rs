@@ -27,7 +27,7 @@ use super::common::{result_strides, result_strides_with_number};
 use super::copy;
 use crate::error::Result;
 use crate::tensor::Tensor;
-use straightline_catalog::{DType, Dims};
+use straightline_catalog::{DType, Dims, layout};
 
 /// A result tensor for element-wise operands, in PyTorch's layout.
 pub(super) fn result(sizes: Dims, dtype: DType, operands: &[&Tensor]) -> Result<Tensor> {
@@ -56,7 +56,7 @@ fn result_with_strides(
 }
 
 pub(super) fn zeros(rank: usize) -> Dims {
-    Dims::from_elem(0, rank)
+    layout::filled(0, rank)
 }
 
 /// The operand in another dtype; wrapped numbers and 0-dim tensors too.

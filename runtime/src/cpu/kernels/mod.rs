@@ -46,6 +46,7 @@ pub mod random_distributions;
 pub mod random_normal;
 pub mod real;
 mod reduce;
+mod row_major;
 #[cfg(test)]
 mod row_tests;
 mod rows;
@@ -72,6 +73,7 @@ pub use operand::{Element, In, Number, Out, Places};
 pub use place::{IndexedDim, offsets, put_at, take_at};
 pub use pointwise::{binary, binary_flat, compare, select, unary};
 pub use reduce::{reduce, var_mean};
+pub use row_major::RowMajor;
 pub use rows::{RowStatistics, cumulative, layer_norm, softmax};
 pub use scan::{running_extreme, running_logsumexp};
 pub use search::{Search, is_member, search_sorted};

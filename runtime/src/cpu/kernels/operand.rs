@@ -169,6 +169,39 @@ impl<'a> Out<'a> {
         self.raw.numel()
     }
 
+    /// The elements from `start` on along a dimension, as many as `sizes` says: the sizes of the
+    /// output but for that dimension.
+    ///
+    /// # Errors
+    /// The output has no such part.
+    #[inline]
+    pub fn part<'b>(
+        &'b mut self,
+        dim: usize,
+        start: i64,
+        sizes: &'b [i64],
+    ) -> Result<Out<'b>, KernelError> {
+        let own = self.raw.sizes;
+        let fits = sizes.len() == own.len()
+            && dim < own.len()
+            && (0..own.len()).all(|d| d == dim || sizes[d] == own[d])
+            && start >= 0
+            && sizes[dim] >= 0
+            && start
+                .checked_add(sizes[dim])
+                .is_some_and(|end| end <= own[dim]);
+        ask("a part of a result", fits, "a part within the result")?;
+        let step = start as isize * self.raw.byte_stride(dim);
+        Ok(Out {
+            raw: Strided {
+                // a part without elements may begin behind the last one
+                ptr: self.raw.ptr.wrapping_offset(step),
+                sizes,
+                ..self.raw
+            },
+        })
+    }
+
     /// The output for a part of the work.
     #[inline]
     pub fn again(&mut self) -> Out<'_> {
@@ -545,6 +578,19 @@ pub(crate) fn has_dim(
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_lies_within_its_output() {
+        let mut x = [0f32; 6];
+        let mut out = output_of(&mut x, [2, 3], [3, 1]);
+        assert!(out.part(1, 2, &[2, 2]).is_err());
+        assert!(out.part(0, 0, &[1, 2]).is_err());
+        assert!(out.part(2, 0, &[2, 3]).is_err());
+        assert!(out.part(0, i64::MAX, &[1, 3]).is_err());
+        let row = out.part(0, 1, &[1, 3]).unwrap();
+        row.slice::<f32>().unwrap().fill(1.0);
+        assert_eq!(x, [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]);
+    }
 
     /// Numbers in a row as an operand.
     pub(crate) fn input<T: Element>(x: &[T]) -> In<'_> {
