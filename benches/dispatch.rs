@@ -1,6 +1,8 @@
-//! What the dispatcher costs: calls whose kernels do nothing, one whole small operator, registration.
+//! What the dispatcher costs: calls whose kernels do nothing, one whole small operator,
+//! registration.
 //!
-//! `cargo bench --bench dispatch`. The same rows for PyTorch's dispatcher: `benches/peers/dispatch.sh`.
+//! `cargo bench --bench dispatch`. The same rows for PyTorch's dispatcher:
+//! `benches/peers/dispatch.sh`.
 
 use criterion::{BenchmarkId, Criterion, Throughput};
 use std::hint::black_box;

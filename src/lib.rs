@@ -1,5 +1,5 @@
-//! Wrap a tensor function in [`compile()`]. The first call captures what the dispatcher sees; every later
-//! call runs straight-line machine code, with dispatch resolved once.
+//! Wrap a tensor function in [`compile()`]. The first call captures what the dispatcher sees; every
+//! later call runs straight-line machine code, with dispatch resolved once.
 //!
 //! ```
 #![doc = include_str!("../examples/quickstart.rs")]
@@ -7,30 +7,33 @@
 //!
 //! # Where to start
 //!
-//! - The [`guide`] has a page each on tensors, the dispatcher, compiling, custom operators and backends.
-//! - [`Tensor`] has the operators as methods; [`ops::aten`] has all of them with all their arguments.
+//! - The [`guide`] has a page each on tensors, the dispatcher, compiling, custom operators and
+//!   backends.
+//! - [`Tensor`] has the operators as methods; [`ops::aten`] has all of them with all their
+//!   arguments.
 //! - [`compile()`] and [`Compiled`]: what is captured, when it compiles again, and
 //!   [`explain`](Compiled::explain), which says why. [`CompileOptions`] sets bounds and fallbacks.
 //! - [`TensorTree`]: what compiled functions take and give. Derive it for your own structs.
 //! - The stages of a compilation print: [`Traced`] (the graph), [`Lowered`] (loops and memory),
 //!   [`Executable`] (machine code).
-//! - [`dispatch`]: keys, operators, and [`Library`](dispatch::Library), through which operators of your
-//!   own come in.
-//! - [`modes`]: handlers that see every operator call, tensors that carry their own, and tensors without data
-//!   ([`FakeTensorMode`](modes::FakeTensorMode)).
+//! - [`dispatch`]: keys, operators, and [`Library`](dispatch::Library), through which operators of
+//!   your own come in.
+//! - [`modes`]: handlers that see every operator call, tensors that carry their own, and tensors
+//!   without data ([`FakeTensorMode`](modes::FakeTensorMode)).
 //! - [`functionalize`]: a function without in-place operators, eagerly.
 //! - [`Error`] names the operator, the operands and your line.
 //!
 //! # Features
 //!
-//! `compile` (on by default) is [`compile()`] with all that it needs: egg and Cranelift. Without it the
-//! crate has tensors, the dispatcher and the modes, and builds in less than half of the time.
+//! `compile` (on by default) is [`compile()`] with all that it needs: egg and Cranelift. Without it
+//! the crate has tensors, the dispatcher and the modes, and builds in less than half of the time.
 //!
 //! # Seeing what happens
 //!
-//! `STRAIGHTLINE_LOG=debug` lets the command line print log messages (crate `tracing`) to standard error. In the
-//! library, [`dispatch::capture`] collects the dispatcher's calls and [`dispatch::dump_table`] prints an
-//! operator's table. `ARCHITECTURE.md` in the repository has the plan of the house.
+//! `STRAIGHTLINE_LOG=debug` lets the command line print log messages (crate `tracing`) to standard
+//! error. In the library, [`dispatch::capture`] collects the dispatcher's calls and
+//! [`dispatch::dump_table`] prints an operator's table. `ARCHITECTURE.md` in the repository
+//! describes how the crates fit together.
 #![cfg_attr(
     not(feature = "compile"),
     allow(dead_code, unused_imports, reason = "what only capture needs")

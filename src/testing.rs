@@ -10,10 +10,12 @@ use straightline_catalog::DType;
 #[doc(hidden)]
 pub use crate::tensor::watch::gives_back_early;
 
-/// Fails unless two tensors have the same shape, dtype and device and close values: `torch.testing.assert_close`.
+/// Fails unless two tensors have the same shape, dtype and device and close values:
+/// `torch.testing.assert_close`.
 ///
-/// Values are close where `|actual - expected| <= atol + rtol * |expected|`; NaN is close to nothing, and infinities to
-/// themselves. The tolerances are those of the dtype, the larger ones where dtypes differ and may ([`Closeness`]):
+/// Values are close where `|actual - expected| <= atol + rtol * |expected|`; NaN is close to
+/// nothing, and infinities to themselves. The tolerances are those of the dtype, the larger ones
+/// where dtypes differ and may ([`Closeness`]):
 ///
 /// | dtype | `rtol` | `atol` |
 /// |---|---|---|

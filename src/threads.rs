@@ -3,9 +3,9 @@
 use crate::modes::outside;
 use straightline_runtime::cpu::threads;
 
-/// Sets how many threads a parallel kernel may use, the calling thread counted; 0 and 1 both mean serial. It takes
-/// effect from the next kernel on, for the whole process. A function that does so cannot be captured
-/// by [`compile()`](crate::compile()).
+/// Sets how many threads a parallel kernel may use, the calling thread counted; 0 and 1 both mean
+/// serial. It takes effect from the next kernel on, for the whole process. A function that does so
+/// cannot be captured by [`compile()`](crate::compile()).
 ///
 /// ```
 /// let before = straightline::num_threads();
@@ -22,7 +22,8 @@ pub fn set_num_threads(n: usize) {
 
 /// How many threads a parallel kernel may use, the calling thread counted.
 ///
-/// At first the environment variable `STRAIGHTLINE_NUM_THREADS`, else the parallelism of the machine.
+/// At first the environment variable `STRAIGHTLINE_NUM_THREADS`, else the parallelism of the
+/// machine.
 pub fn num_threads() -> usize {
     let n = threads::num_threads();
     outside::asks_threads(n);

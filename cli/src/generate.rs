@@ -99,7 +99,8 @@ impl Generator {
         Ok(ids)
     }
 
-    /// Goes on from `beginning` until the sentence ends or the context is full; `<bos>` is left out.
+    /// Goes on from `beginning` until the sentence ends or the context is full; `<bos>` is left
+    /// out.
     ///
     /// The model always sees its whole context, padded with zeros, so that there is one shape to
     /// compile for. Attention is causal: what stands behind a position does not change its logits.
@@ -183,7 +184,7 @@ struct Report {
     eager: Mode,
     compiled: Mode,
     first_call: Duration,
-    /// Each sentence, and why it is none where it is none.
+    /// Each line, and why it is no sentence of the grammar, if it is not.
     lines: Vec<(String, Option<String>)>,
     /// The sentences in which eager and compiled differ.
     differing: Vec<usize>,

@@ -18,8 +18,9 @@
 //! - `verify`: parses and verifies;
 //! - `rewrite SET,...`: rewrites with the rule sets `decompose`, `simplify`, `fast_math` (or
 //!   `none`); `keep=OP` keeps a composite. Rewriting the result again must change nothing;
-//! - `schedule`: rewrites with the rules that are on by default, schedules and verifies; what is compared is the
-//!   schedule: its kernels, and a line that begins with `call` for each call of a runtime kernel.
+//! - `schedule`: rewrites with the rules that are on by default, schedules and verifies; what is
+//!   compared is the schedule: its kernels, and a line that begins with `call` for each call of a
+//!   runtime kernel.
 //!
 //! Expectations, compared with the printed graph (runs of blanks count as one):
 //!
@@ -30,8 +31,8 @@
 //!
 //! `// define: SCHEMA`, anywhere in a file, defines an operator from outside for all of its cases.
 //!
-//! The blocks of `docs/ir.md` that have a `// run:` line are cases like any others; lines count from the
-//! first one of the block.
+//! The blocks of `docs/ir.md` that have a `// run:` line are cases like any others; lines count
+//! from the first one of the block.
 //!
 //! Every rule has a case where it fires and one where it does not; the trial `coverage` says which
 //! are missing.

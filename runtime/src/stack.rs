@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-/// The addresses of the current thread's stack, which grows downwards; `None` where the system does not say. A system call
-/// or two: to be asked once for each thread.
+/// The addresses of the current thread's stack, which grows downwards; `None` where the system does
+/// not say. A system call or two: to be asked once for each thread.
 pub fn bounds() -> Option<Range<usize>> {
     system::bounds().filter(|stack| !stack.is_empty())
 }
@@ -24,8 +24,8 @@ mod system {
     pub(super) fn bounds() -> Option<Range<usize>> {
         let mut attributes = MaybeUninit::uninit();
         let (mut lowest, mut size) = (ptr::null_mut(), 0);
-        // SAFETY: the attributes are of this thread, written by the first call where it succeeds, read by the second and
-        // given back by the third; the pointers are to locals.
+        // SAFETY: the attributes are of this thread, written by the first call where it succeeds,
+        // read by the second and given back by the third; the pointers are to locals.
         unsafe {
             if libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) != 0 {
                 return None;

@@ -64,8 +64,9 @@ pub(super) fn error(schedule: &Schedule, graph: &Graph, e: PlanError) -> Error {
     }
 }
 
-/// Names the call that memory was wanted for: the one that makes the value, or for the memory of all intermediate values
-/// the first of those with the largest result. Other errors stay as they are.
+/// Names the call that memory was wanted for: the one that makes the value, or for the memory of
+/// all intermediate values the first of those with the largest result. Other errors stay as they
+/// are.
 #[cold]
 pub(super) fn out_of_memory(graph: &Graph, made_by: Option<NodeId>, e: Error) -> Error {
     if !matches!(e.kind(), ErrorKind::Memory(_)) {
@@ -103,7 +104,7 @@ fn of_site(e: Error, site: &Site) -> Error {
     let e = e.with_operands(site.call.op.to_string(), operands);
     match site.location {
         Some(SourceLine::Caller(at)) => e.with_location(at),
-        // a graph that was read: nobody's line
+        // a graph that was read from text has no source line of the user's
         Some(SourceLine::Text(_)) | None => e,
     }
 }

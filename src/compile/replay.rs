@@ -115,8 +115,8 @@ impl Executable {
         failure::out_of_memory(&traced.graph, Some(traced.roots[output].node), e.into())
     }
 
-    /// Access to all that the plan reads and writes, until what it computed has been delivered: nobody sees a function
-    /// half done, and none of its writes is lost to another one's.
+    /// Access to all that the plan reads and writes, until what it computed has been delivered:
+    /// nobody sees a function half done, and none of its writes is lost to another one's.
     #[inline]
     fn borrow<'a>(
         &'a self,
@@ -156,8 +156,8 @@ impl Executable {
         Ok(held)
     }
 
-    /// One tensor of each storage that gets new values. A storage whose shape changes as well is not among them: no other
-    /// thread has ever entered it.
+    /// One tensor of each storage that gets new values. A storage whose shape changes as well is
+    /// not among them: no other thread has ever entered it.
     fn written<'a>(
         &'a self,
         arguments: &[&'a Tensor],
@@ -336,7 +336,7 @@ impl<'a> Borrows<'a> {
     }
 }
 
-/// A copy in memory of its own with the very strides given, repeated dimensions included; not
+/// A copy in memory of its own with exactly the strides given, repeated dimensions included; not
 /// dispatched.
 fn own_copy(value: &Tensor, meta: &TensorMeta, held: &Borrows<'_>) -> Result<Tensor> {
     // along a dimension with stride 0 all elements are the first one

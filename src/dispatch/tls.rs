@@ -10,7 +10,7 @@ use straightline_catalog::key::DispatchKey;
 use straightline_catalog::keyset::DispatchKeySet;
 use straightline_runtime::stack;
 
-/// In the word of excluded keys: this thread has reasons to take the slow road.
+/// In the word of excluded keys: this thread has to take the slow path.
 const SLOW: u64 = 1 << 63;
 
 /// The thread has not looked at the environment yet.
@@ -265,8 +265,8 @@ impl Frames {
         id
     }
 
-    /// Ends a guard. The last one restores what it found; one before it is taken out, and those after it
-    /// change what it had found instead.
+    /// Ends a guard. The last one restores what it found; one before it is taken out, and those
+    /// after it change what it had found instead.
     fn leave(&self, id: u64) {
         let mut alive = self.alive.borrow_mut();
         let Some(at) = alive.iter().rposition(|f| f.id == id) else {
@@ -317,8 +317,9 @@ impl Drop for Held {
 
 /// Adds keys to every call on this thread while it lives.
 ///
-/// When dropped, it restores the whole set that it found; it stays on its thread. Guards may be dropped
-/// in any order, as those in a tuple are: each ends what it did, and what the others do stays.
+/// When dropped, it restores the whole set that it found; it stays on its thread. Guards may be
+/// dropped in any order, as those in a tuple are: each ends what it did, and what the others do
+/// stays.
 ///
 /// ```
 /// use straightline::dispatch::{DispatchKey, IncludeGuard, TlsKeySets};
@@ -462,7 +463,7 @@ mod tests {
         drop(b);
         assert_eq!(included(), before.included.add(K::Tracer));
         assert!(TlsKeySets::current().excluded.has(K::Tracer));
-        // one that is never dropped keeps what it did, and holds up nobody
+        // a guard that is never dropped keeps its effect and blocks no one
         let forgotten = ForceKeySetGuard::new(TlsKeySets::current());
         std::mem::forget(forgotten);
         drop((c, d));

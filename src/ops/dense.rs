@@ -17,7 +17,8 @@ pub(crate) fn dense(t: &Tensor) -> Result<Tensor> {
 ///
 /// # Safety
 ///
-/// The tensor is what [`dense`] gives, `T` the type of its dtype, and access to it is held while the slice is used.
+/// The tensor is what [`dense`] gives, `T` the type of its dtype, and access to it is held while
+/// the slice is used.
 pub(crate) unsafe fn slice<T>(t: &Tensor) -> Result<&[T]> {
     debug_assert!(t.is_contiguous() && t.dtype().size() == size_of::<T>());
     let n = t.numel() as usize;
@@ -46,8 +47,8 @@ pub(crate) unsafe fn slice_mut<T>(t: &Tensor) -> Result<&mut [T]> {
     Ok(unsafe { std::slice::from_raw_parts_mut(ptr, n) })
 }
 
-/// Runs an expression with a type alias bound to the element type of a float dtype; another dtype is the error that PyTorch gives where
-/// a kernel lacks it.
+/// Runs an expression with a type alias bound to the element type of a float dtype; another dtype
+/// is the error that PyTorch gives where a kernel lacks it.
 macro_rules! with_float {
     ($dtype:expr, $name:expr, $t:ident => $body:expr; half) => {
         match $dtype {

@@ -27,7 +27,8 @@ fn axes(x: &Tensor, dims: &[i64]) -> Result<Axes> {
     Ok(out)
 }
 
-/// The factor of PyTorch's `fft_norm_mode`: none, by the root of the number of elements, by the number.
+/// The factor of PyTorch's `fft_norm_mode`: none, by the root of the number of elements, by the
+/// number.
 fn factor(mode: i64, n: i64) -> f64 {
     match mode {
         0 => 1.0,
@@ -37,8 +38,8 @@ fn factor(mode: i64, n: i64) -> f64 {
     }
 }
 
-/// A fresh result as PyTorch lays it out: what is not transformed outside, in the order of the operand's strides, then
-/// the transformed dimensions in the order of the transform.
+/// A fresh result as PyTorch lays it out: what is not transformed outside, in the order of the
+/// operand's strides, then the transformed dimensions in the order of the transform.
 fn allocate(x: &Tensor, sizes: Dims, axes: &[usize], dtype: DType) -> Result<Tensor> {
     let mut order: SmallVec<[usize; 6]> = (0..x.dim()).filter(|d| !axes.contains(d)).collect();
     order.sort_by_key(|&d| std::cmp::Reverse(x.strides()[d]));
@@ -71,7 +72,8 @@ fn run(what: Transform, out: &Tensor, x: &Tensor, dim: usize, scale: f64) -> Res
         } else {
             Some(access::read(&[x])?)
         };
-        // SAFETY: out is fresh, and x is out itself or held shared; their sizes differ at dim at most.
+        // SAFETY: out is fresh, and x is out itself or held shared; their sizes differ at dim at
+        // most.
         unsafe { transform(what, out.strided()?, x.strided()?, dim, scale)? };
     }
     Ok(())

@@ -11,7 +11,8 @@ use straightline_catalog::{DType, Dims, Scalar, layout, meta};
 use straightline_passes::schedule::loops::ReduceOp;
 use straightline_runtime::cpu::kernels;
 
-/// A fresh result of a reduction, with the reduced dimensions kept at size 1 as the kernels take it.
+/// A fresh result of a reduction, with the reduced dimensions kept at size 1 as the kernels take
+/// it.
 fn kept(x: &Tensor, dims: &[usize], dtype: DType) -> Result<Tensor> {
     let sizes = meta::reduced(x.sizes(), dims, true);
     Tensor::allocate_contiguous(dtype, x.device(), &sizes)

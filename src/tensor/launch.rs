@@ -1,17 +1,18 @@
 //! Where kernels meet memory: the one door between tensors and the runtime's kernels.
 //!
-//! An operator works out what its results are, allocates them, and launches a kernel on them. The launcher takes the
-//! borrow guards of everything that is read or written, checks how operands and results lie to each other, and hands out
-//! typed views for as long as the kernel runs. Results without memory (on the Meta key, or while a function is captured)
-//! are left alone, so that the same function is the operator's shape rule.
+//! An operator works out what its results are, allocates them, and launches a kernel on them. The
+//! launcher takes the borrow guards of everything that is read or written, checks how operands and
+//! results lie to each other, and hands out typed views for as long as the kernel runs. Results
+//! without memory (on the Meta key, or while a function is captured) are left alone, so that the
+//! same function is the operator's shape rule.
 //!
 //! ```text
 //! let mut out = Tensor::allocate_like_contiguous(x, dtype)?;
 //! launch::run(&mut out, x, |out, x| Ok(kernels::flip(out, x, &dims)?))?;
 //! ```
 //!
-//! What is written is `&mut` a fresh tensor, or [`Written`], one that others may know. Operands are tensors, options,
-//! arrays, slices and pairs of them; the views have the same form.
+//! What is written is `&mut` a fresh tensor, or [`Written`], one that others may know. Operands are
+//! tensors, options, arrays, slices and pairs of them; the views have the same form.
 
 use crate::error::Result;
 use crate::tensor::Tensor;
@@ -37,7 +38,8 @@ pub(crate) trait Inputs {
     ///
     /// # Safety
     ///
-    /// The tensors live and access to them is held during `'g`, and `written` are those that are written meanwhile.
+    /// The tensors live and access to them is held during `'g`, and `written` are those that are
+    /// written meanwhile.
     unsafe fn views<'g>(&self, written: &[&Tensor]) -> Result<Self::Views<'g>>;
 }
 
@@ -64,14 +66,16 @@ pub(crate) enum Way {
     Fresh,
     /// Others may know it: its version counts, and each element has an address of its own.
     Written,
-    /// As `Written`, by a kernel that writes one place after the other, so that elements may be one in memory.
+    /// As `Written`, by a kernel that writes one place after the other, so that elements may be one
+    /// in memory.
     InTurn,
 }
 
 /// A tensor that others may know, written by a kernel.
 pub(crate) struct Written<'t>(pub(crate) &'t Tensor);
 
-/// As [`Written`], one place after the other: of elements that are one in memory the last value stays.
+/// As [`Written`], one place after the other: of elements that are one in memory the last value
+/// stays.
 pub(crate) struct InTurn<'t>(pub(crate) &'t Tensor);
 
 impl Inputs for () {
@@ -360,12 +364,15 @@ fn take<'g>(outs: &[(&'g Tensor, Way)], ins: &[&'g Tensor]) -> Result<Access<'g>
     Ok(held)
 }
 
-/// Runs a kernel that writes `outs` and reads `ins`. Results without memory are left alone, and the kernel is not run.
+/// Runs a kernel that writes `outs` and reads `ins`. Results without memory are left alone, and the
+/// kernel is not run.
 ///
-/// An input may be one of `outs` as well, element upon element; kernels that cannot work so refuse it.
+/// An input may be one of `outs` as well, element upon element; kernels that cannot work so refuse
+/// it.
 ///
 /// # Errors
-/// Those of the kernel; operands that overlap results in part; memory that this thread has in another way.
+/// Those of the kernel; operands that overlap results in part; memory that this thread has in
+/// another way.
 #[inline]
 pub(crate) fn run<O: Outputs, I: Inputs, R: Default>(
     outs: O,
@@ -417,7 +424,8 @@ pub(crate) fn read<I: Inputs, R>(
     kernel(unsafe { ins.views(&[])? })
 }
 
-/// [`run`] for a kernel that goes element by element: the inputs are broadcast to the sizes of the result.
+/// [`run`] for a kernel that goes element by element: the inputs are broadcast to the sizes of the
+/// result.
 #[inline]
 pub(crate) fn elementwise<O: for<'g> Outputs<Views<'g> = Out<'g>>, const N: usize>(
     out: O,
@@ -439,8 +447,9 @@ pub(crate) fn elementwise<O: for<'g> Outputs<Views<'g> = Out<'g>>, const N: usiz
     })
 }
 
-/// The commonest case, without detours: `op` on two row-major tensors of `dtype` and of the same sizes, into a fresh
-/// one. `None` where they are not that, or where one of them is taken: [`run`] waits for both.
+/// The commonest case, without detours: `op` on two row-major tensors of `dtype` and of the same
+/// sizes, into a fresh one. `None` where they are not that, or where one of them is taken: [`run`]
+/// waits for both.
 #[inline]
 pub(crate) fn binary_flat(
     op: BinaryOp,
@@ -464,15 +473,16 @@ pub(crate) fn binary_flat(
         return Ok(None);
     };
     let operands = [out.data_ptr()?, a.data_ptr()?, b.data_ptr()?];
-    // SAFETY: out is fresh; a and b are held shared; all are row-major, with the same sizes and dtype.
+    // SAFETY: out is fresh; a and b are held shared; all are row-major, with the same sizes and
+    // dtype.
     unsafe { kernels::binary_flat(op, dtype, operands, a.numel() as usize)? };
     drop(guards);
     Ok(Some(out))
 }
 
-/// Offers the memory of results to the kernels that this thread runs, which then compute in it instead of in memory of
-/// their own (`tensor::placement`). `None` where a kernel could read what it writes, or compute in another dtype. The caller
-/// holds the results until the offer is dropped.
+/// Offers the memory of results to the kernels that this thread runs, which then compute in it
+/// instead of in memory of their own (`tensor::placement`). `None` where a kernel could read what
+/// it writes, or compute in another dtype. The caller holds the results until the offer is dropped.
 pub(crate) fn offer(outs: &[&Tensor], ins: &[&Tensor]) -> Option<Offer> {
     let dtype = outs.first()?.dtype();
     let plain = |t: &Tensor| {

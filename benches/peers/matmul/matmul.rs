@@ -1,10 +1,12 @@
-//! Matrix products against crate `gemm`, one thread: `cargo bench --manifest-path benches/peers/matmul/Cargo.toml`.
+//! Matrix products against crate `gemm`, one thread: `cargo bench --manifest-path
+//! benches/peers/matmul/Cargo.toml`.
 //!
-//! The crate is a baseline only: nothing but this file uses it, and it always takes the best instruction set of the machine,
-//! whatever `STRAIGHTLINE_ISA` says.
+//! The crate is a baseline only: nothing but this file uses it, and it always takes the best
+//! instruction set of the machine, whatever `STRAIGHTLINE_ISA` says.
 //!
-//! Group `NN` has a row-major right factor, `NT` the layout of a linear layer's weight. `gemm` is the crate, `ours` what an
-//! eager operator runs, `packed` what a compiled plan runs with a constant weight.
+//! Group `NN` has a row-major right factor, `NT` the layout of a linear layer's weight. `gemm` is
+//! the crate, `ours` what an eager operator runs, `packed` what a compiled plan runs with a
+//! constant weight.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use std::time::Duration;

@@ -69,7 +69,8 @@ fn adjoint(a: &Tensor) -> Result<Tensor> {
     aten::conj(&aten::transpose_int(a, -2, -1)?)
 }
 
-/// The older form: `some` for factors without the columns that nothing is multiplied with, and `v` itself.
+/// The older form: `some` for factors without the columns that nothing is multiplied with, and `v`
+/// itself.
 pub(crate) fn svd(a: &Tensor, some: bool, vectors: bool) -> Result<(Tensor, Tensor, Tensor)> {
     let [lead @ .., m, n] = a.sizes() else {
         return Err(Error::runtime(
@@ -99,8 +100,8 @@ pub(crate) fn eigvals(a: &Tensor) -> Result<Tensor> {
     aten::_linalg_eigvals(a)
 }
 
-/// What counts as zero among singular values: `atol`, or `rtol` times the largest; by default `rtol` is the dtype's epsilon times the
-/// longer side, unless an `atol` is given.
+/// What counts as zero among singular values: `atol`, or `rtol` times the largest; by default
+/// `rtol` is the dtype's epsilon times the longer side, unless an `atol` is given.
 fn default_rtol(a: &Tensor) -> f64 {
     let epsilon = match a.dtype().to_real() {
         DType::F64 => f64::EPSILON,
@@ -353,7 +354,8 @@ pub(crate) fn vecdot(x: &Tensor, y: &Tensor, dim: i64) -> Result<Tensor> {
     aten::sum_dim_int_list(&product, Some(&[dim]), false, None)
 }
 
-/// The product of matrices in the order that takes the fewest multiplications; the first and the last may be vectors.
+/// The product of matrices in the order that takes the fewest multiplications; the first and the
+/// last may be vectors.
 pub(crate) fn multi_dot(tensors: &[Tensor]) -> Result<Tensor> {
     let n = tensors.len();
     if n < 2 {

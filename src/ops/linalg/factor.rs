@@ -1,4 +1,5 @@
-//! Factors by themselves and what is solved with them: reflectors, triangles, `L D L^T`; the parts of an LU factorisation.
+//! Factors by themselves and what is solved with them: reflectors, triangles, `L D L^T`; the parts
+//! of an LU factorisation.
 
 use super::{
     batch, broadcast_batches, check_errors, check_matrix, columns, computes, each_matrix, infos,

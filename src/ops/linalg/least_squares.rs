@@ -19,8 +19,8 @@ struct Driver {
     values: bool,
 }
 
-/// The shortest of the vectors for which `a x` is nearest to `b`; squared distances, ranks and singular values as far as the driver of
-/// LAPACK that is named computes them.
+/// The shortest of the vectors for which `a x` is nearest to `b`; squared distances, ranks and
+/// singular values as far as the driver of LAPACK that is named computes them.
 pub(crate) fn lstsq(
     a: &Tensor,
     b: &Tensor,

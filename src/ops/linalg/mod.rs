@@ -1,4 +1,5 @@
-//! Linear algebra: factorisations, inverses, solutions, determinants. Results are column-major, as LAPACK's are.
+//! Linear algebra: factorisations, inverses, solutions, determinants. Results are column-major, as
+//! LAPACK's are.
 
 pub(crate) mod composite;
 pub(crate) mod factor;
@@ -16,8 +17,9 @@ use straightline_runtime::cpu::kernels::linalg as kernels;
 use straightline_runtime::cpu::kernels::linalg::{Field, Form};
 use straightline_runtime::cpu::kernels::real::Real;
 
-/// A matrix (or batch) of real or complex numbers that are no integers, of a dtype that kernels have. As in PyTorch, matrices without
-/// elements come to no kernel, and so may be of half precision.
+/// A matrix (or batch) of real or complex numbers that are no integers, of a dtype that kernels
+/// have. As in PyTorch, matrices without elements come to no kernel, and so may be of half
+/// precision.
 pub(super) fn check_matrix(a: &Tensor, name: &str, what: &str) -> Result<()> {
     if a.dim() < 2 {
         return Err(Error::runtime(format!(
@@ -78,7 +80,8 @@ pub(super) fn batch(a: &Tensor) -> &[i64] {
     &a.sizes()[..a.dim() - 2]
 }
 
-/// Fresh memory with the columns of each matrix one after another; its last two sizes are those of the transposed.
+/// Fresh memory with the columns of each matrix one after another; its last two sizes are those of
+/// the transposed.
 pub(super) fn columns(a: &Tensor) -> Result<Tensor> {
     copy::clone_contiguous(&view::transpose(a, -2, -1)?)
 }
@@ -114,7 +117,8 @@ pub(crate) fn check_errors(info: &Tensor, api: &str, is_matrix: bool) -> Result<
     } else {
         format!(": (Batch element {which}): ")
     };
-    // the classes are PyTorch's: an argument of LAPACK's, or a factor that exists and that nothing can be solved with, is no `LinAlgError`
+    // the classes are PyTorch's: an argument of LAPACK's, or a factor that exists and that nothing
+    // can be solved with, is no `LinAlgError`
     let class = match code < 0 || api.contains("lu_factor") || api.contains("ldl") {
         true => Error::runtime,
         false => Error::linalg,
@@ -358,7 +362,8 @@ pub(crate) fn lu_solve(
             ));
         }
         each_matrix!(a.dtype(), "lu_solve", T, (y: T, rows * cols; m: T, n * n; p: i32, n), {
-            // from the right it is the transposed equation that the rows solve, and what is adjoint in it, conjugated
+            // from the right it is the transposed equation that the rows solve, and what is adjoint
+            // in it, conjugated
             let (form, conjugated) = match (left, adjoint) {
                 (true, false) => (Form::Plain, false),
                 (true, true) => (Form::Adjoint, false),
@@ -377,7 +382,8 @@ pub(crate) fn lu_solve(
     if left { of_columns(&x) } else { Ok(x) }
 }
 
-/// The factors of `a`, or of its transposed where it is real and that is how it lies in memory: `(lu, pivots, info, transposed)`.
+/// The factors of `a`, or of its transposed where it is real and that is how it lies in memory:
+/// `(lu, pivots, info, transposed)`.
 fn factor_as_it_lies(a: &Tensor) -> Result<(Tensor, Tensor, Tensor, bool)> {
     let n = shape(a).0;
     let transposed = a.is_contiguous() && !a.dtype().is_complex();
@@ -434,7 +440,8 @@ pub(crate) fn solve_ex(
     Ok((x, lu, pivots, info))
 }
 
-/// Signs and logarithms of the sizes of determinants, from factors; the determinants themselves where `plain`.
+/// Signs and logarithms of the sizes of determinants, from factors; the determinants themselves
+/// where `plain`.
 fn determinants(lu: &Tensor, pivots: &Tensor, plain: bool) -> Result<(Tensor, Tensor)> {
     let n = shape(lu).0;
     let fresh = |dtype| Tensor::allocate_contiguous(dtype, lu.device(), batch(lu));

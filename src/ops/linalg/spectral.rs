@@ -1,4 +1,5 @@
-//! Eigenvalues, singular values and what is made of them: least squares, square roots, polar factors; the exponential of a matrix.
+//! Eigenvalues, singular values and what is made of them: least squares, square roots, polar
+//! factors; the exponential of a matrix.
 //!
 //! Eigenvalues are computed in double precision whatever the dtype is, so are singular values of
 //! all but small matrices.
@@ -78,7 +79,8 @@ pub(super) fn wide_columns(a: &Tensor) -> Result<Tensor> {
     wide(&view::transpose(a, -2, -1)?)
 }
 
-/// Values and vectors of symmetric or Hermitian matrices, in double precision: vectors in the rows of the last two dimensions.
+/// Values and vectors of symmetric or Hermitian matrices, in double precision: vectors in the rows
+/// of the last two dimensions.
 fn hermitian(a: &Tensor, upper: bool, vectors: bool) -> Result<(Tensor, Tensor, Tensor)> {
     let n = shape(a).0;
     // the kernel reads the lower triangle of columns: of the rows' conjugates it is the upper one
@@ -112,7 +114,8 @@ fn hermitian(a: &Tensor, upper: bool, vectors: bool) -> Result<(Tensor, Tensor, 
     Ok((values, memory, info))
 }
 
-/// Eigenvalues, least first, and vectors of symmetric or Hermitian matrices of which one triangle is read.
+/// Eigenvalues, least first, and vectors of symmetric or Hermitian matrices of which one triangle
+/// is read.
 pub(crate) fn eigh(a: &Tensor, uplo: &str, vectors: bool) -> Result<(Tensor, Tensor)> {
     check_square(a, "linalg.eigh")?;
     let upper = match uplo.as_bytes() {
@@ -287,7 +290,8 @@ pub(crate) fn svd(
                     kernels::complete(u, rows, rank, long);
                 }
             }
-            // of a tall matrix the other factor is wanted as its adjoint, of a wide one (whose transposed was taken) as its conjugate
+            // of a tall matrix the other factor is wanted as its adjoint, of a wide one (whose
+            // transposed was taken) as its conjugate
             kernels::conjugate(v);
             Ok::<(), Error>(())
         })?;
@@ -328,7 +332,8 @@ pub(crate) fn matrix_exp(a: &Tensor) -> Result<Tensor> {
     copy::to_dtype(&memory, a.dtype())
 }
 
-/// The square root of Hermitian matrices without negative eigenvalues; those that there are count as 0.
+/// The square root of Hermitian matrices without negative eigenvalues; those that there are count
+/// as 0.
 pub(crate) fn matrix_sqrth(a: &Tensor) -> Result<Tensor> {
     let n = check_square(a, "linalg.matrix_sqrth")?;
     check_matrix(a, "linalg.matrix_sqrth", "A")?;
@@ -338,7 +343,8 @@ pub(crate) fn matrix_sqrth(a: &Tensor) -> Result<Tensor> {
     let out = zeros(a, double(a.dtype()), &[n, n])?;
     if computes(a, &out) {
         with_double!(a.dtype(), T => {
-            // SAFETY: row-major tensors of these dtypes, the result fresh, the others of this function alone.
+            // SAFETY: row-major tensors of these dtypes, the result fresh, the others of this
+            // function alone.
             let (v, w, out) = unsafe {
                 (
                     slice::<T>(&memory)?,

@@ -90,7 +90,8 @@ pub fn mul_relu(qa: &Tensor, qb: &Tensor, scale: f64, zero_point: i64) -> Result
     MUL_RELU.call((qa, qb, scale, zero_point))
 }
 
-/// `quantized::linear_prepack`: prepares `qint8` weights, quantized as a whole or per row, for [`linear`].
+/// `quantized::linear_prepack`: prepares `qint8` weights, quantized as a whole or per row, for
+/// [`linear`].
 pub fn linear_prepack(w: &Tensor, bias: Option<&Tensor>) -> Result<Arc<PackedLinear>> {
     LINEAR_PREPACK.call((w, bias))
 }
@@ -100,7 +101,8 @@ pub fn linear_unpack(w: &PackedLinear) -> Result<(Tensor, Option<Tensor>)> {
     LINEAR_UNPACK.call((w,))
 }
 
-/// `quantized::linear`: `x @ w.T + bias` of a `quint8` tensor. Sums are exact, and the result is rounded once.
+/// `quantized::linear`: `x @ w.T + bias` of a `quint8` tensor. Sums are exact, and the result is
+/// rounded once.
 ///
 /// ```
 /// use straightline::{DType, Tensor, ops::quantized};
@@ -120,7 +122,8 @@ pub fn linear_relu(x: &Tensor, w: &PackedLinear, scale: f64, zero_point: i64) ->
     LINEAR_RELU.call((x, w, scale, zero_point))
 }
 
-/// `quantized::linear_dynamic`: `x @ w.T + bias` of an `f32` tensor, which is quantized on the way by its own range.
+/// `quantized::linear_dynamic`: `x @ w.T + bias` of an `f32` tensor, which is quantized on the way
+/// by its own range.
 pub fn linear_dynamic(x: &Tensor, w: &PackedLinear, reduce_range: bool) -> Result<Tensor> {
     LINEAR_DYNAMIC.call((x, w, reduce_range))
 }

@@ -2,8 +2,9 @@
 //!
 //! Quantized tensors are integers that stand for `(q - zero_point) * scale`.
 //!
-//! A quantized tensor is an opaque tensor with the key `QuantizedCPU`; its payload is the integers, a plain row-major
-//! tensor, and the quantizer. Operators of the namespace `quantized` are registered by `library`.
+//! A quantized tensor is an opaque tensor with the key `QuantizedCPU`; its payload is the integers,
+//! a plain row-major tensor, and the quantizer. Operators of the namespace `quantized` are
+//! registered by `library`.
 //!
 //! | file | what |
 //! |---|---|

@@ -50,7 +50,8 @@ fn binary(
     let out = Tensor::allocate_contiguous(a.dtype().int_repr(), a.device(), &sizes)?;
     {
         let _reads = access::read(&[&ia, &ib])?;
-        // SAFETY: out is fresh; the operands are row-major, of its sizes and integer type, and held shared.
+        // SAFETY: out is fresh; the operands are row-major, of its sizes and integer type, and held
+        // shared.
         with_quantum!(a.dtype(), T => unsafe {
             let out = (fresh::<T>(&out)?, affine(scale, zero_point));
             let a = (elements::<T>(&ia)?, affine(sa, za));
@@ -125,8 +126,8 @@ pub(crate) fn view_op(t: &Tensor, size: &[i64]) -> Result<Tensor> {
     build(view::view(&q.ints, size)?, t.dtype(), q.quantizer.clone())
 }
 
-/// A view operator done to the integers: each result is a quantized tensor with the same scale, over
-/// integers of its own.
+/// A view operator done to the integers: each result is a quantized tensor with the same scale,
+/// over integers of its own.
 pub(crate) fn of_ints(op: OperatorHandle, t: &Tensor, rest: &[Value]) -> Result<Value> {
     let q = quantized(t)?;
     per_tensor(q)?;

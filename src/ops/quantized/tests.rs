@@ -297,7 +297,8 @@ fn errors_are_pytorchs() {
     ] {
         assert!(m.contains(want), "{m}");
     }
-    // a composite of functional operators does reach quantized tensors, and finds no kernel to be made of
+    // a composite of functional operators does reach quantized tensors, and finds no kernel to be
+    // made of
     let m = message(aten::add_tensor(&q, &q, Scalar::Int(1)));
     assert!(m.contains("quint8") && m.contains("dequantize"), "{m}");
     let e = aten::zero_(&q).unwrap_err();
@@ -365,8 +366,8 @@ fn every_view_is_that_of_the_integers() {
     );
 }
 
-/// `t.copy_(x)` is `quantize_per_tensor(x, t.q_scale(), t.q_zero_point(), t.dtype())` in PyTorch, within the tensor's own
-/// memory; a compiled function, whose values are dense, refuses it by name.
+/// `t.copy_(x)` is `quantize_per_tensor(x, t.q_scale(), t.q_zero_point(), t.dtype())` in PyTorch,
+/// within the tensor's own memory; a compiled function, whose values are dense, refuses it by name.
 #[test]
 fn a_copy_of_floats_is_quantized() -> Result<()> {
     let x = Tensor::from_vec([0.0f32, 0.26, -0.5, 100.0], 4)?;

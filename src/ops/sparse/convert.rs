@@ -234,12 +234,14 @@ fn no_dtype(t: &Tensor, dtype: Option<DType>) -> Result<()> {
     }
 }
 
-/// Adds `alpha` times the values of a tensor in coordinate form to a fresh, row-major dense one of its sizes and dtype.
+/// Adds `alpha` times the values of a tensor in coordinate form to a fresh, row-major dense one of
+/// its sizes and dtype.
 pub(super) fn add_into(out: &Tensor, t: &Tensor, c: &Coo, alpha: Scalar) -> Result<()> {
     let at = linear_of(t, c)?;
     let blocks: i64 = t.sizes()[..c.sparse_dim()].iter().product();
     let _read = access::read(&[&c.values])?;
-    // SAFETY: out is fresh, row-major, of t's sizes: blocks x width elements; the values are row-major, held shared.
+    // SAFETY: out is fresh, row-major, of t's sizes: blocks x width elements; the values are
+    // row-major, held shared.
     unsafe {
         sparse::scatter_add(
             out.dtype(),

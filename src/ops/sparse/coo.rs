@@ -90,7 +90,8 @@ fn in_order(indices: &[i64], sizes: &[i64], nnz: usize) -> bool {
     linear.windows(2).all(|w| w[0] < w[1])
 }
 
-/// Checks that indices, values and sizes fit together, as `torch.sparse_coo_tensor(.., check_invariants=True)`.
+/// Checks that indices, values and sizes fit together, as `torch.sparse_coo_tensor(..,
+/// check_invariants=True)`.
 fn check(indices: &Tensor, values: &Tensor, sizes: &[i64]) -> Result<()> {
     if indices.dim() != 2 {
         return Err(Error::runtime(format!(
@@ -469,8 +470,8 @@ pub(super) fn sum_equal(
     let width = values.sizes()[1..].iter().product::<i64>() as usize;
     {
         let _read = access::read(&[values])?;
-        // SAFETY: out is fresh with a block for each run; values is row-major (by build or by the caller), has a block
-        // for each position and is held shared.
+        // SAFETY: out is fresh with a block for each run; values is row-major (by build or by the
+        // caller), has a block for each position and is held shared.
         unsafe {
             sparse::sum_runs(
                 values.dtype(),

@@ -1,6 +1,7 @@
 //! Compressed rows: constructors, checks, accessors.
 //!
-//! Two-dimensional matrices of single elements; batches and dense dimensions are refused. Index tensors become `i64`.
+//! Two-dimensional matrices of single elements; batches and dense dimensions are refused. Index
+//! tensors become `i64`.
 
 use super::{as_indices, keys_on, with_indices, wrong_layout, zeros_dense};
 use crate::dispatch::DispatchKey;

@@ -1,8 +1,9 @@
 //! Sparse tensors: what they hold, and their kernels.
 //!
-//! A sparse tensor is an opaque tensor: it has sizes, a dtype and keys (`SparseCPU`, `SparseCsrCPU`), and its payload is
-//! a few plain tensors. Index tensors are `i64`; every constructor checks them, and the kernels that follow them check
-//! again, since an index tensor may be written through another handle.
+//! A sparse tensor is an opaque tensor: it has sizes, a dtype and keys (`SparseCPU`,
+//! `SparseCsrCPU`), and its payload is a few plain tensors. Index tensors are `i64`; every
+//! constructor checks them, and the kernels that follow them check again, since an index tensor may
+//! be written through another handle.
 //!
 //! | file | what |
 //! |---|---|
@@ -37,14 +38,16 @@ use crate::error::{Error, Result};
 use crate::tensor::{Tensor, access};
 use straightline_catalog::{DType, Device, DeviceType};
 
-/// The keys of a tensor of a functionality on a device: c10's, with autograd and autocast of the backend.
+/// The keys of a tensor of a functionality on a device: c10's, with autograd and autocast of the
+/// backend.
 pub(super) fn keys_on(functionality: DispatchKey, device: DeviceType) -> DispatchKeySet {
     let plain = DispatchKeySet::for_device(device);
     let key = functionality.on_backend(BackendComponent::of(device));
     plain.remove(DispatchKey::Dense) | DispatchKeySet::from(key)
 }
 
-/// The elements that a sparse tensor stores, as a plain tensor; none of a tensor that is not sparse.
+/// The elements that a sparse tensor stores, as a plain tensor; none of a tensor that is not
+/// sparse.
 pub(crate) fn stored_values(t: &Tensor) -> Option<&Tensor> {
     let coo = t.payload::<Coo>().map(|c| &c.values);
     coo.or_else(|| t.payload::<Csr>().map(|c| &c.values))
@@ -69,7 +72,8 @@ pub(super) fn with_indices<R>(t: &Tensor, f: impl FnOnce(&[i64]) -> Result<R>) -
     if t.numel() == 0 {
         return f(&[]);
     }
-    // SAFETY: row-major elements of type i64 (each payload's invariant), which the guard keeps from being written.
+    // SAFETY: row-major elements of type i64 (each payload's invariant), which the guard keeps from
+    // being written.
     f(unsafe { std::slice::from_raw_parts(p, t.numel() as usize) })
 }
 

@@ -73,8 +73,8 @@ fn add_coo(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let values = zeros_dense(dtype, a.device(), &of_values)?;
     for (c, at, alpha) in [(ca, &at_a, Scalar::Int(1)), (cb, &at_b, alpha)] {
         let _read = access::read(&[&c.values])?;
-        // SAFETY: values is fresh, with a block for each merged coordinate; the operand's values are row-major, one
-        // block for each of `at`, and held shared.
+        // SAFETY: values is fresh, with a block for each merged coordinate; the operand's values
+        // are row-major, one block for each of `at`, and held shared.
         unsafe {
             sparse::scatter_add(
                 dtype,
@@ -193,7 +193,8 @@ pub(crate) fn mul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// A sparse tensor times a 0-dim dense one; the 0-dim one has no say in the dtype against real dimensions.
+/// A sparse tensor times a 0-dim dense one; the 0-dim one has no say in the dtype against real
+/// dimensions.
 fn scaled(s: &Tensor, by: &Tensor) -> Result<Tensor> {
     let dtype = promote(&[s, by])?;
     let product = pointwise::mul(&coo(s)?.values, by)?;

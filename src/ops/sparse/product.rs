@@ -62,8 +62,9 @@ fn multiply_into(out: &Tensor, a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<
                 order,
                 values: values.data_ptr()?.cast_const(),
             };
-            // SAFETY: out is fresh with as many rows as `begin` has bounds and b's columns; b and the values are held
-            // shared, the values are row-major with one for each column; the kernel checks bounds and columns.
+            // SAFETY: out is fresh with as many rows as `begin` has bounds and b's columns; b and
+            // the values are held shared, the values are row-major with one for each column; the
+            // kernel checks bounds and columns.
             unsafe { sparse::matmul(out.dtype(), out.data_ptr()?, rows, right, alpha)? };
             Ok(())
         };
@@ -189,7 +190,8 @@ pub(crate) fn csr_sum(t: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
     reduce::sum(&csr(t)?.values, dtype)
 }
 
-/// Sums over some dimensions: sparse ones merge coordinates, dense ones shrink values. Dense where nothing sparse is left.
+/// Sums over some dimensions: sparse ones merge coordinates, dense ones shrink values. Dense where
+/// nothing sparse is left.
 pub(crate) fn sum_dim(
     t: &Tensor,
     over: Option<&[i64]>,
@@ -274,7 +276,8 @@ fn transpose(x: &Tensor, a: i64, b: i64) -> Result<Tensor> {
     }
 }
 
-/// Operators that `CompositeExplicitAutograd` serves for all layouts, and that are other than for plain memory here.
+/// Operators that `CompositeExplicitAutograd` serves for all layouts, and that are other than for
+/// plain memory here.
 pub(crate) fn composite(op: Op, x: &Tensor, rest: &[Value]) -> Option<Result<Tensor>> {
     match (op, rest) {
         (Op::t, []) if x.is_sparse() => Some(t(x)),

@@ -67,8 +67,8 @@ pub(crate) fn sampled_addmm(
     build_csr(parts.crow.clone(), parts.col.clone(), values, t.sizes())
 }
 
-/// A product in which the terms of each element are reduced otherwise than by adding them up; rows without elements are 0. The second
-/// result, for gradients, is empty.
+/// A product in which the terms of each element are reduced otherwise than by adding them up; rows
+/// without elements are 0. The second result, for gradients, is empty.
 pub(crate) fn mm_reduce(t: &Tensor, other: &Tensor, how: &str) -> Result<(Tensor, Tensor)> {
     let refuse = |text: String| Err(Error::runtime(format!("sparse_mm_reduce: {text}")));
     let parts = csr(t)?;

@@ -7,8 +7,8 @@ use crate::ops::common::wrap_dim;
 use crate::ops::{aten, view};
 use crate::tensor::Tensor;
 
-/// The coordinates of a tensor with its rows changed by `f`, which is given all rows one after another and
-/// the number of coordinates in each.
+/// The coordinates of a tensor with its rows changed by `f`, which is given all rows one after
+/// another and the number of coordinates in each.
 fn changed(c: &Coo, rows: usize, f: impl FnOnce(&[i64], usize) -> Vec<i64>) -> Result<Tensor> {
     let nnz = c.nnz() as usize;
     let data = with_indices(&c.indices, |all| Ok(f(all, nnz)))?;
@@ -16,7 +16,8 @@ fn changed(c: &Coo, rows: usize, f: impl FnOnce(&[i64], usize) -> Vec<i64>) -> R
     indices_tensor(&data, &[rows as i64, columns as i64])
 }
 
-/// `select.int`: what lies at one position of a dimension. Of the only sparse dimension it is a plain tensor.
+/// `select.int`: what lies at one position of a dimension. Of the only sparse dimension it is a
+/// plain tensor.
 pub(super) fn select(x: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
     if x.dim() == 0 {
         return Err(Error::index(

@@ -97,7 +97,8 @@ pub(crate) fn im2col(
             dtype: out.dtype(),
             len: out.numel() as usize / count.max(1),
         };
-        // SAFETY: out is fresh and has a matrix for each of x's images, which is held shared; both are row-major.
+        // SAFETY: out is fresh and has a matrix for each of x's images, which is held shared; both
+        // are row-major.
         unsafe { spatial::im2col(count, to, from, &columns)? };
         Ok(())
     })
@@ -205,7 +206,8 @@ pub(crate) fn unfold_backward(
         };
         let (to, from) = (planes(out)?, planes(&grad)?);
         let shape = [inner as usize, size as usize, step as usize];
-        // SAFETY: out is fresh, grad is held shared; sizes have been checked, so that all windows lie inside.
+        // SAFETY: out is fresh, grad is held shared; sizes have been checked, so that all windows
+        // lie inside.
         unsafe { spatial::fold_windows(outer as usize, to, from, shape)? };
         Ok(())
     })

@@ -111,7 +111,8 @@ fn forward(
             })
         };
         let at = indices.data_ptr()?.cast::<i64>();
-        // SAFETY: out and indices are fresh, x is held shared; all are row-major planes of the axes' sizes.
+        // SAFETY: out and indices are fresh, x is held shared; all are row-major planes of the
+        // axes' sizes.
         unsafe { spatial::fractional_max_pool(count, y, at, from, &axes_of)? };
         Ok(())
     })

@@ -69,7 +69,8 @@ fn shape(
         0 => GridPadding::Zeros,
         1 => GridPadding::Border,
         2 => GridPadding::Reflection,
-        // PyTorch's kernel for volumes looks for the other two only, that for planes leaves its result unwritten
+        // PyTorch's kernel for volumes looks for the other two only, that for planes leaves its
+        // result unwritten
         _ if spatial == 3 => GridPadding::Zeros,
         _ => {
             return Err(Error::value(format!(

@@ -69,8 +69,8 @@ fn strides_are_channels_last(sizes: &[i64], strides: &[i64]) -> bool {
     true
 }
 
-/// A fresh result in a memory format; `compute` fills a row-major tensor of its sizes, and is not called where there is
-/// nothing to fill.
+/// A fresh result in a memory format; `compute` fills a row-major tensor of its sizes, and is not
+/// called where there is nothing to fill.
 pub(super) fn result(
     like: &Tensor,
     sizes: &[i64],
@@ -163,7 +163,8 @@ pub(super) fn check_same_dtype(what: &str, a: &Tensor, b: &Tensor) -> Result<()>
     )))
 }
 
-/// `spatial` dimensions behind a channel, and perhaps a batch that may be empty; nothing else may be.
+/// `spatial` dimensions behind a channel, and perhaps a batch that may be empty; nothing else may
+/// be.
 pub(super) fn check_input(what: &str, t: &Tensor, spatial: usize) -> Result<()> {
     let rank = t.dim();
     let batched = rank == spatial + 2;

@@ -49,7 +49,8 @@ fn forward(
         let _reads = access::read(&[&x])?;
         let ((count, y), (_, from)) = (planes(out, spatial)?, planes(&x, spatial)?);
         let at = indices.data_ptr()?.cast::<i64>();
-        // SAFETY: out and indices are fresh, x is held shared; all are row-major planes of the axes' sizes.
+        // SAFETY: out and indices are fresh, x is held shared; all are row-major planes of the
+        // axes' sizes.
         unsafe { spatial::max_pool(count, y, at, from, &axes())? };
         Ok(())
     })
@@ -73,7 +74,8 @@ pub(super) fn scatter(
         if !at.is_aligned() {
             return Err(Error::runtime("the indices' memory is not aligned"));
         }
-        // SAFETY: out is fresh, the others are held shared and have equal sizes; all are row-major planes.
+        // SAFETY: out is fresh, the others are held shared and have equal sizes; all are row-major
+        // planes.
         unsafe { spatial::scatter_planes(add, count, to, from, at)? };
         Ok(())
     })

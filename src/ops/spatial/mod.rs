@@ -1,4 +1,5 @@
-//! Operators on images and volumes: pooling, padding, resampling, grid sampling, unfolding to columns.
+//! Operators on images and volumes: pooling, padding, resampling, grid sampling, unfolding to
+//! columns.
 //!
 //! | file | operators |
 //! |---|---|

@@ -8,7 +8,8 @@ use crate::ops::{aten, copy, view};
 use crate::tensor::Tensor;
 use straightline_catalog::{Dims, MemoryFormat, Scalar};
 
-/// `length` places of dimension `d` from `start` on, which are there: a view that no other operator is called for.
+/// `length` places of dimension `d` from `start` on, which are there: a view that no other operator
+/// is called for.
 fn part(t: &Tensor, d: usize, start: i64, length: i64) -> Result<Tensor> {
     view::slice(t, d as i64, Some(start), Some(start + length), 1)
 }

@@ -1,4 +1,5 @@
-//! Pools that are made of others: those of sequences, maximum pools without positions, adaptive averages.
+//! Pools that are made of others: those of sequences, maximum pools without positions, adaptive
+//! averages.
 
 use super::check;
 use super::layout::{check_floating, check_input};

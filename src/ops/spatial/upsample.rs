@@ -1,4 +1,5 @@
-//! `upsample_*`: nearest neighbours, linear and cubic interpolation, with and without antialiasing, and their gradients.
+//! `upsample_*`: nearest neighbours, linear and cubic interpolation, with and without antialiasing,
+//! and their gradients.
 
 use super::layout::{Format, check_dtype, check_grad, result};
 use super::scales::{Resizing, on_planes, sizes_or_factors};
@@ -70,7 +71,8 @@ fn forward(method: Method, sizes: Resizing, x: &Tensor) -> Result<Tensor> {
                 let exact = method == Method::NearestExact;
                 let map = |a: AxisScale| a.nearest(exact).ok_or_else(|| no_position(what));
                 let maps = [map(axes[0])?, map(axes[1])?, map(axes[2])?];
-                // SAFETY: out is fresh, x is held shared; both are row-major planes of the maps' sizes.
+                // SAFETY: out is fresh, x is held shared; both are row-major planes of the maps'
+                // sizes.
                 unsafe { spatial::gather_axes(count, y, from, &maps)? };
                 return Ok(());
             }
@@ -121,7 +123,8 @@ fn backward(method: Method, sizes: Resizing, grad: &Tensor) -> Result<Tensor> {
                 let exact = method == Method::NearestExact;
                 let map = |a: AxisScale| a.nearest_backward(exact).ok_or_else(|| no_position(what));
                 let maps = [map(axes[0])?, map(axes[1])?, map(axes[2])?];
-                // SAFETY: out is fresh, grad is held shared; both are row-major planes of the maps' sizes.
+                // SAFETY: out is fresh, grad is held shared; both are row-major planes of the maps'
+                // sizes.
                 unsafe { spatial::scatter_axes(count, to, from, &maps, true)? };
                 return Ok(());
             }

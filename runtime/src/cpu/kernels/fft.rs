@@ -278,7 +278,7 @@ impl<T: FftNum> Worker<T> {
 /// # Safety
 ///
 /// The memory of both is what they say and may be accessed; the elements of `out` are distinct, and
-/// overlap `a` only if they are the very same elements.
+/// overlap `a` only if they are exactly the same elements.
 pub unsafe fn fft(
     what: Transform,
     out: Strided<'_>,

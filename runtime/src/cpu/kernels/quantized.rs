@@ -1,12 +1,13 @@
 //! Quantized arithmetic: integers that stand for `(q - zero_point) * scale`.
 //!
-//! Rounding is to nearest, ties to even, then saturation. The order of operations is that of PyTorch's scalar kernels
-//! (FBGEMM's `Quantize` without its legacy mode): divide by multiplying with the `f32` inverse of the scale, round, and
-//! only then add the zero point.
+//! Rounding is to nearest, ties to even, then saturation. The order of operations is that of
+//! PyTorch's scalar kernels (FBGEMM's `Quantize` without its legacy mode): divide by multiplying
+//! with the `f32` inverse of the scale, round, and only then add the zero point.
 
 use crate::cpu::threads;
 
-/// Elements below which one thread does an element-wise operation, and multiplications for a product.
+/// Elements below which one thread does an element-wise operation, and multiplications for a
+/// product.
 const GRAIN: usize = 1 << 15;
 const PARALLEL_WORK: usize = 1 << 18;
 
@@ -247,8 +248,9 @@ impl PackedWeights {
         &self.affine
     }
 
-    /// `sum over k of (x - zero_point) * (w - its zero point)`, exactly, for each row of `x` and each of the weights.
-    /// The `m` rows of the result are given to `finish` with the number of the row.
+    /// `sum over k of (x - zero_point) * (w - its zero point)`, exactly, for each row of `x` and
+    /// each of the weights. The `m` rows of the result are given to `finish` with the number of the
+    /// row.
     fn products(
         &self,
         x: &[u8],

@@ -1,8 +1,8 @@
 //! Sparse arithmetic: runs of equal coordinates, scatters of rows, compressed rows times dense.
 //!
-//! Values are blocks: `width` elements side by side belong to one coordinate (a hybrid tensor's dense dimensions; 1 for
-//! most). Terms of one result are added in the order in which they are stored, so results never depend on the split
-//! among threads.
+//! Values are blocks: `width` elements side by side belong to one coordinate (a hybrid tensor's
+//! dense dimensions; 1 for most). Terms of one result are added in the order in which they are
+//! stored, so results never depend on the split among threads.
 
 use super::KernelError;
 use super::integer::Bool8;
@@ -104,7 +104,8 @@ macro_rules! with_element {
 /// Coordinates in order, and where each run of equal ones begins.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Runs {
-    /// Positions, sorted by coordinate; equal coordinates stay in the order in which they are stored.
+    /// Positions, sorted by coordinate; equal coordinates stay in the order in which they are
+    /// stored.
     pub order: Vec<usize>,
     /// The position in `order` at which each run begins, and at last the number of positions.
     pub starts: Vec<usize>,
@@ -152,8 +153,8 @@ pub fn runs(linear: &[i64]) -> Runs {
     Runs { order, starts }
 }
 
-/// The begin of each row, from the row of each element (`rows` elements, not sorted): a counting sort. Gives the
-/// positions by row as well.
+/// The begin of each row, from the row of each element (`rows` elements, not sorted): a counting
+/// sort. Gives the positions by row as well.
 ///
 /// # Errors
 ///
@@ -191,7 +192,8 @@ fn check_index(index: i64, size: usize) -> Result<(), KernelError> {
 ///
 /// # Safety
 ///
-/// `out` has room for a block per run, `values` has a block per position, both row-major; they do not overlap.
+/// `out` has room for a block per run, `values` has a block per position, both row-major; they do
+/// not overlap.
 pub unsafe fn sum_runs(
     dtype: DType,
     out: *mut u8,
@@ -221,11 +223,12 @@ pub unsafe fn sum_runs(
     Ok(())
 }
 
-/// `out[at[i]] += alpha * values[i]`, in blocks of `width`, one after the other.
+/// `out[at[i]] += alpha * values[i]`, in blocks of `width`, one after another.
 ///
 /// # Safety
 ///
-/// `out` has `blocks` blocks and `values` one per element of `at`, both row-major; they do not overlap.
+/// `out` has `blocks` blocks and `values` one per element of `at`, both row-major; they do not
+/// overlap.
 ///
 /// # Errors
 ///
@@ -325,8 +328,9 @@ unsafe impl Sync for Job<'_> {}
 ///
 /// # Safety
 ///
-/// The memory of all is what they say: `a` has `begin.len() - 1` rows and a value per column, `order`, where given, is
-/// a permutation of them; `out` is rows x `b`'s columns and overlaps nothing.
+/// The memory of all is what they say: `a` has `begin.len() - 1` rows and a value per column,
+/// `order`, where given, is a permutation of them; `out` is rows x `b`'s columns and overlaps
+/// nothing.
 ///
 /// # Errors
 ///

@@ -8,7 +8,8 @@ fn axis(id: u32) -> Index {
     terms(&[(id, 1)])
 }
 
-/// A copy of an input into which a random body is scattered, by one random operation after the other.
+/// A copy of an input into which a random body is scattered, by one random operation after the
+/// other.
 fn scatter(seed: u64) -> Case {
     let mut rng = Rng(seed ^ 0x5ca7);
     let sizes = [1, 2, 3, 4, 5, 8, 11, 17, 34, 70];
@@ -124,7 +125,7 @@ fn random_scatters() {
     assert!(failed.is_empty(), "seeds that fail: {failed:?}");
 }
 
-/// Every element hits the same place: lanes come one after the other.
+/// Every element hits the same place: lanes come one after another.
 #[test]
 fn one_place_for_all() {
     for d in DType::ALL {

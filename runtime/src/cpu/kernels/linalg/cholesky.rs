@@ -2,8 +2,9 @@
 
 use super::{FACTORED, Field, Form, finite, solve_triangular};
 
-/// Cholesky's factor in place, `a = l l^H` (`upper`: `a = u^H u`), the other half zeroed; of the diagonal the real part is read. The result
-/// is 0, or the order of the leading minor that is not positive.
+/// Cholesky's factor in place, `a = l l^H` (`upper`: `a = u^H u`), the other half zeroed; of the
+/// diagonal the real part is read. The result is 0, or the order of the leading minor that is not
+/// positive.
 pub fn cholesky<T: Field>(a: &mut [T], n: usize, upper: bool) -> i32 {
     // (row, column) of the lower factor; the upper one is its mirror image
     let at = |i: usize, j: usize| if upper { i * n + j } else { j * n + i };

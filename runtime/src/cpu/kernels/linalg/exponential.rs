@@ -2,7 +2,8 @@
 
 use super::{Field, product};
 
-/// The exponential of an `n` by `n` matrix: the Taylor series of a part of it, squared again and again.
+/// The exponential of an `n` by `n` matrix: the Taylor series of a part of it, squared again and
+/// again.
 pub fn exponential<T: Field<Part = f64>>(a: &mut [T], n: usize) {
     let norm = (a.chunks_exact(n.max(1)))
         .map(|column| column.iter().map(|x| x.abs()).sum::<f64>())

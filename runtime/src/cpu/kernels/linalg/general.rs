@@ -1,5 +1,5 @@
-//! Eigenvalues and eigenvectors of general matrices of `f64`, column-major: the Hessenberg form and Francis' double-shift QR steps, the
-//! vectors by back substitution in the quasi-triangular form.
+//! Eigenvalues and eigenvectors of general matrices of `f64`, column-major: the Hessenberg form and
+//! Francis' double-shift QR steps, the vectors by back substitution in the quasi-triangular form.
 
 use super::qr::{reflect, reflector};
 use super::{dot, identity, rotate, squarable, two_columns};
@@ -11,9 +11,10 @@ pub(super) const STEPS: usize = 80;
 /// at 32, 0.6 times at 64, as long at 128, twice as long at 256.
 const MULTISHIFT: usize = 256;
 
-/// The eigenvalues of a general matrix: real and imaginary parts, those of a pair next to each other, the positive part first. `a` becomes
-/// the vectors where they are wanted: the column of a real one, or for a pair one column of real parts and one of imaginary parts; of length
-/// 1, their largest component real. The result is 0, or the number of eigenvalues not found.
+/// The eigenvalues of a general matrix: real and imaginary parts, those of a pair next to each
+/// other, the positive part first. `a` becomes the vectors where they are wanted: the column of a
+/// real one, or for a pair one column of real parts and one of imaginary parts; of length 1, their
+/// largest component real. The result is 0, or the number of eigenvalues not found.
 pub fn general(a: &mut [f64], n: usize, re: &mut [f64], im: &mut [f64], vectors: bool) -> i32 {
     if n >= MULTISHIFT && squarable(a) && straightline_factor::general(a, n, re, im, vectors) {
         if vectors {
@@ -91,7 +92,8 @@ impl Quasi<'_> {
         &mut self.h[j * self.n + i]
     }
 
-    /// The first row of the block that ends at `high`: where the element left of the diagonal is negligible.
+    /// The first row of the block that ends at `high`: where the element left of the diagonal is
+    /// negligible.
     fn block(&mut self, high: usize, norm: f64) -> usize {
         let mut l = high;
         while l > 0 {
@@ -108,7 +110,8 @@ impl Quasi<'_> {
         l
     }
 
-    /// Deflates one or two eigenvalues after another. The result is how many are left when it stops converging.
+    /// Deflates one or two eigenvalues after another. The result is how many are left when it stops
+    /// converging.
     fn iterate(&mut self, re: &mut [f64], im: &mut [f64]) -> usize {
         let n = self.n;
         let norm: f64 = (0..n)
@@ -195,7 +198,8 @@ impl Quasi<'_> {
             y = x;
             w = -0.4375 * s * s;
         }
-        // two small elements below the diagonal that follow each other end the part that is worked on
+        // two small elements below the diagonal that follow each other end the part that is worked
+        // on
         let mut m = high - 2;
         let (mut p, mut q, mut r) = loop {
             let d = self.at(m, m);
@@ -273,7 +277,8 @@ impl Quasi<'_> {
         }
     }
 
-    /// The vectors of the quasi-triangular form, and by `z` those of the matrix that it came from, left in `z`.
+    /// The vectors of the quasi-triangular form, and by `z` those of the matrix that it came from,
+    /// left in `z`.
     fn substitute(&mut self, re: &[f64], im: &[f64]) {
         let n = self.n;
         let norm: f64 = (0..n)

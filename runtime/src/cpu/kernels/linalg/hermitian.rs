@@ -1,5 +1,5 @@
-//! Eigenvalues and eigenvectors of symmetric matrices, and of Hermitian ones, in double precision: Householder's tridiagonal form, which is
-//! real, and QL steps with implicit shifts.
+//! Eigenvalues and eigenvectors of symmetric matrices, and of Hermitian ones, in double precision:
+//! Householder's tridiagonal form, which is real, and QL steps with implicit shifts.
 
 use super::general::STEPS;
 use super::qr::{reflect, reflector};
@@ -9,8 +9,9 @@ use super::{Field, dot, identity, rotate, squarable, two_columns};
 /// as long at 32, 1.8 to 3.8 times at 512.
 const DIVIDED: usize = 128;
 
-/// The eigenvalues of a Hermitian (of real numbers: symmetric) matrix of which the lower triangle is read, least first; `a` becomes the
-/// vectors, in columns, where they are wanted. The result is 0, or where the iteration failed the place (from 1) of the eigenvalue.
+/// The eigenvalues of a Hermitian (of real numbers: symmetric) matrix of which the lower triangle
+/// is read, least first; `a` becomes the vectors, in columns, where they are wanted. The result is
+/// 0, or where the iteration failed the place (from 1) of the eigenvalue.
 pub fn hermitian<T: Field<Part = f64>>(
     a: &mut [T],
     n: usize,
@@ -52,7 +53,8 @@ pub fn hermitian<T: Field<Part = f64>>(
     0
 }
 
-/// Diagonal and off-diagonal of the tridiagonal form; the reflectors stay below the diagonal of `a`.
+/// Diagonal and off-diagonal of the tridiagonal form; the reflectors stay below the diagonal of
+/// `a`.
 fn tridiagonal<T: Field<Part = f64>>(
     a: &mut [T],
     n: usize,

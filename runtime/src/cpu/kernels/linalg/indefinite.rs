@@ -1,5 +1,5 @@
-//! Symmetric and Hermitian matrices that need not be positive: `L D L^T` and `L D L^H` with Bunch and Kaufman's pivots, as LAPACK's `sytrf`
-//! and `hetrf` number them.
+//! Symmetric and Hermitian matrices that need not be positive: `L D L^T` and `L D L^H` with Bunch
+//! and Kaufman's pivots, as LAPACK's `sytrf` and `hetrf` number them.
 
 use super::Field;
 use crate::cpu::kernels::real::Real;
@@ -17,8 +17,9 @@ fn mirrored<T: Field>(hermitian: bool) -> impl Fn(T) -> T + Copy {
     move |x| if hermitian { x.conj() } else { x }
 }
 
-/// `L D L^T` (`hermitian`: `L D L^H`) of the lower triangle, in place. A positive pivot is the row (from 1) exchanged with this one; two equal
-/// negative ones belong to a block of two rows, the second of which was exchanged. The result is the first zero pivot (from 1), or 0.
+/// `L D L^T` (`hermitian`: `L D L^H`) of the lower triangle, in place. A positive pivot is the row
+/// (from 1) exchanged with this one; two equal negative ones belong to a block of two rows, the
+/// second of which was exchanged. The result is the first zero pivot (from 1), or 0.
 pub fn ldl<T: Field>(a: &mut [T], n: usize, pivots: &mut [i32], hermitian: bool) -> i32 {
     let alpha = T::Part::narrow((1.0 + 17f64.sqrt()) / 8.0);
     let zero = <T::Part as Default>::default();

@@ -2,8 +2,9 @@
 
 use super::{FACTORED, Field, Form, finite, moderate, solve_triangular, subtract, two_columns};
 
-/// LU with row exchanges, in place: `a` is `m` by `n`, `pivots` the row (from 1) exchanged with each of the first `min(m, n)`.
-/// The result is the first column (from 1) whose pivot is zero, or 0.
+/// LU with row exchanges, in place: `a` is `m` by `n`, `pivots` the row (from 1) exchanged with
+/// each of the first `min(m, n)`. The result is the first column (from 1) whose pivot is zero,
+/// or 0.
 pub fn lu<T: Field>(a: &mut [T], m: usize, n: usize, pivots: &mut [i32]) -> i32 {
     if m.min(n) >= FACTORED && finite(a) {
         let given = a.to_vec();

@@ -8,8 +8,8 @@
 //!   threshold says what was measured (one thread of an x86-64 with AVX-512, random matrices);
 //! - matrices that faer does not take or has no result for: those with NaN, infinities, or pivots
 //!   that are zero or nearly so, where LAPACK's numbers and `info` are promised;
-//! - Householder's QR, which has to be LAPACK's (`qr.rs`); Bunch and Kaufman's factors, whose pivots
-//!   LAPACK numbers in a way of its own; the exponential, which faer does not have.
+//! - Householder's QR, which has to be LAPACK's (`qr.rs`); Bunch and Kaufman's factors, whose
+//!   pivots LAPACK numbers in a way of its own; the exponential, which faer does not have.
 
 mod cholesky;
 mod exponential;
@@ -67,7 +67,8 @@ pub trait Field:
     fn im(self) -> Self::Part;
     /// The size.
     fn abs(self) -> Self::Part;
-    /// A size that is cheaper than [`Field::abs`], and by which LAPACK compares pivots: the sum of the parts' sizes.
+    /// A size that is cheaper than [`Field::abs`], and by which LAPACK compares pivots: the sum of
+    /// the parts' sizes.
     fn taxi(self) -> Self::Part;
     /// The quotient, no part of which overflows on the way.
     fn over(self, divisor: Self) -> Self;

@@ -7,8 +7,8 @@
 
 use super::{Field, dot, squares, subtract, two_columns};
 
-/// A reflector `h = 1 - tau v v^H`, `v[0] = 1`, whose adjoint takes `x` to a real multiple of the first axis. `x` becomes that multiple and,
-/// behind it, the rest of `v`; the result is `tau`.
+/// A reflector `h = 1 - tau v v^H`, `v[0] = 1`, whose adjoint takes `x` to a real multiple of the
+/// first axis. `x` becomes that multiple and, behind it, the rest of `v`; the result is `tau`.
 pub(super) fn reflector<T: Field>(x: &mut [T]) -> T {
     let Some((alpha, rest)) = x.split_first_mut() else {
         return T::default();
@@ -61,7 +61,8 @@ fn blocks<'a, T>(
     })
 }
 
-/// Householder's QR in place: `r` above the diagonal, the reflectors below it, their factors in `tau`.
+/// Householder's QR in place: `r` above the diagonal, the reflectors below it, their factors in
+/// `tau`.
 pub fn qr<T: Field>(a: &mut [T], m: usize, n: usize, tau: &mut [T]) {
     let k = m.min(n);
     if k < BLOCKED {
@@ -87,7 +88,8 @@ pub(super) fn panel<T: Field>(a: &mut [T], m: usize, begin: usize, tau: &mut [T]
     }
 }
 
-/// The first `columns` columns of the orthogonal (of complex numbers: unitary) matrix whose `k` reflectors [`qr`] left in `a`.
+/// The first `columns` columns of the orthogonal (of complex numbers: unitary) matrix whose `k`
+/// reflectors [`qr`] left in `a`.
 pub fn orthogonal<T: Field>(a: &[T], m: usize, tau: &[T], q: &mut [T], columns: usize) {
     let blocked = tau.len() >= BLOCKED && columns >= COLUMNS;
     for c in 0..columns {
@@ -111,7 +113,8 @@ pub fn orthogonal<T: Field>(a: &[T], m: usize, tau: &[T], q: &mut [T], columns: 
     }
 }
 
-/// Makes columns `from..` of the `m` by `columns` matrix `q`, whose columns before are orthonormal, orthonormal to all of them.
+/// Makes columns `from..` of the `m` by `columns` matrix `q`, whose columns before are orthonormal,
+/// orthonormal to all of them.
 pub fn complete<T: Field>(q: &mut [T], m: usize, from: usize, columns: usize) {
     if from >= columns {
         return;
@@ -123,7 +126,8 @@ pub fn complete<T: Field>(q: &mut [T], m: usize, from: usize, columns: usize) {
     q[from * m..columns * m].copy_from_slice(&all[from * m..]);
 }
 
-/// `b := q b` or (`adjoint`) `q^H b` in place, `q` being the product of the reflectors that [`qr`] left in `a`; `b` has columns of `m`.
+/// `b := q b` or (`adjoint`) `q^H b` in place, `q` being the product of the reflectors that [`qr`]
+/// left in `a`; `b` has columns of `m`.
 pub fn reflect_all<T: Field>(a: &[T], m: usize, tau: &[T], b: &mut [T], adjoint: bool) {
     if tau.len() >= BLOCKED && b.len() >= COLUMNS * m {
         let mut apply = |(begin, v, tau)| T::reflect(v, m, begin, tau, b, adjoint);

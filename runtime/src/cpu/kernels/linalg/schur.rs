@@ -1,5 +1,6 @@
-//! Eigenvalues and eigenvectors of general complex matrices in double precision: the Hessenberg form, whose elements below the diagonal
-//! are real, single-shift QR steps, and back substitution in the triangular form.
+//! Eigenvalues and eigenvectors of general complex matrices in double precision: the Hessenberg
+//! form, whose elements below the diagonal are real, single-shift QR steps, and back substitution
+//! in the triangular form.
 
 use super::general::STEPS;
 use super::qr::{reflect, reflector};
@@ -12,8 +13,9 @@ type C = Complex<f64>;
 /// at 2, as long at 4, 1.3 times at 8, 7 times at 256.
 const MULTISHIFT: usize = 8;
 
-/// The eigenvalues of a general matrix; `a` becomes the vectors where they are wanted, in columns of length 1 whose largest component is
-/// real. The result is 0, or the number of eigenvalues not found.
+/// The eigenvalues of a general matrix; `a` becomes the vectors where they are wanted, in columns
+/// of length 1 whose largest component is real. The result is 0, or the number of eigenvalues not
+/// found.
 pub fn general_complex(a: &mut [C], n: usize, values: &mut [C], vectors: bool) -> i32 {
     if a.iter().any(|x| !Field::is_finite(*x)) {
         return n.max(1) as i32;
@@ -86,7 +88,8 @@ impl Schur<'_> {
         &mut self.h[j * self.n + i]
     }
 
-    /// The first row of the block that ends at `high`: where the element left of the diagonal is negligible.
+    /// The first row of the block that ends at `high`: where the element left of the diagonal is
+    /// negligible.
     fn block(&mut self, high: usize) -> usize {
         let n = self.n;
         let smallest = f64::MIN_POSITIVE / f64::EPSILON * n as f64;
@@ -124,7 +127,8 @@ impl Schur<'_> {
         0
     }
 
-    /// Deflates one eigenvalue after another. The result is how many are left when it stops converging.
+    /// Deflates one eigenvalue after another. The result is how many are left when it stops
+    /// converging.
     fn iterate(&mut self, values: &mut [C]) -> usize {
         let (mut left, mut steps) = (self.n, 0);
         while left > 0 {
@@ -172,7 +176,8 @@ impl Schur<'_> {
     /// One single-shift step on rows `low..=high`.
     fn step(&mut self, low: usize, high: usize, shift: C) {
         let n = self.n;
-        // two small elements below the diagonal that follow each other end the part that is worked on
+        // two small elements below the diagonal that follow each other end the part that is worked
+        // on
         let mut m = high - 1;
         let mut v = loop {
             let (own, next) = (self.at(m, m), self.at(m + 1, m + 1));
@@ -235,7 +240,8 @@ impl Schur<'_> {
         }
     }
 
-    /// Row `j` right of the diagonal times a number of size 1, column `j` above it and that of the product times its conjugate.
+    /// Row `j` right of the diagonal times a number of size 1, column `j` above it and that of the
+    /// product times its conjugate.
     fn turn(&mut self, j: usize, by: C) {
         let n = self.n;
         for c in j + 1..n {

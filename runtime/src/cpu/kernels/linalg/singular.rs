@@ -7,8 +7,8 @@ use crate::cpu::kernels::real::Real;
 /// at 4, 1.4 to 2.4 times at 8, 9 to 14 times at 256. Single precision is computed in double.
 const BIDIAGONAL: usize = 8;
 
-/// The singular values of an `m` by `n` matrix, `m >= n`, largest first, and vectors. `a` becomes the
-/// left singular vectors times the values, `v` (`n` by `n`, may be empty) the right ones.
+/// The singular values of an `m` by `n` matrix, `m >= n`, largest first, and vectors. `a` becomes
+/// the left singular vectors times the values, `v` (`n` by `n`, may be empty) the right ones.
 pub fn singular_values<T: Field>(
     a: &mut [T],
     m: usize,

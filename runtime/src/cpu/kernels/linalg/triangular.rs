@@ -19,7 +19,8 @@ pub enum Form {
 /// side neither is faster.
 const SOLVED: (usize, usize) = (8, 2);
 
-/// Solves `a x = b` (or with `a` transposed) in place for a triangular `n` by `n` matrix of which the other half is not read.
+/// Solves `a x = b` (or with `a` transposed) in place for a triangular `n` by `n` matrix of which
+/// the other half is not read.
 pub fn solve_triangular<T: Field>(
     a: &[T],
     n: usize,

@@ -61,8 +61,8 @@ impl Columns {
 ///
 /// # Safety
 ///
-/// `input` is `count` images and may be read; `out` is as many matrices, may be written and overlaps nothing; both have
-/// one dtype.
+/// `input` is `count` images and may be read; `out` is as many matrices, may be written and
+/// overlaps nothing; both have one dtype.
 pub unsafe fn im2col(
     count: usize,
     out: Planes,
@@ -134,8 +134,8 @@ pub unsafe fn col2im(
     })
 }
 
-/// The gradient of `unfold`: `grad` is `[windows, inner, size]` in each plane, `out` is `[n, inner]`; window `w` begins
-/// at `w * step`.
+/// The gradient of `unfold`: `grad` is `[windows, inner, size]` in each plane, `out` is `[n,
+/// inner]`; window `w` begins at `w * step`.
 ///
 /// # Safety
 ///

@@ -33,7 +33,8 @@ impl AxisMap {
         &self.from
     }
 
-    /// The longest run of neighbours that are copied from neighbours: where it begins, and how long it is.
+    /// The longest run of neighbours that are copied from neighbours: where it begins, and how long
+    /// it is.
     fn run(&self) -> (usize, usize) {
         let (mut best, mut begin) = ((0, 0), 0);
         for i in 0..self.from.len() {
@@ -52,8 +53,8 @@ impl AxisMap {
 ///
 /// # Safety
 ///
-/// `input` is `count` planes of the maps' input sizes and may be read; `out` is as many planes of their output sizes,
-/// may be written and overlaps nothing; both have one dtype.
+/// `input` is `count` planes of the maps' input sizes and may be read; `out` is as many planes of
+/// their output sizes, may be written and overlaps nothing; both have one dtype.
 pub unsafe fn gather_axes(
     count: usize,
     out: Planes,
@@ -106,8 +107,8 @@ unsafe fn gather<T: Copy>(count: usize, out: Planes, input: Planes, maps: &[Axis
     });
 }
 
-/// The gradient of [`gather_axes`]: what was copied from one place is added up there, half types in `f32` if `wide`,
-/// otherwise rounding after each addition.
+/// The gradient of [`gather_axes`]: what was copied from one place is added up there, half types in
+/// `f32` if `wide`, otherwise rounding after each addition.
 ///
 /// # Safety
 ///

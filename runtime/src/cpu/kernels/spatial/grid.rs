@@ -1,7 +1,8 @@
 //! Sampling images and volumes at the points of a grid.
 //!
-//! Numbers are held in `f64` and rounded to the tensor's precision after each operation: where a point falls between
-//! two positions decides which elements are taken, so that the rounding of its coordinates shows.
+//! Numbers are held in `f64` and rounded to the tensor's precision after each operation: where a
+//! point falls between two positions decides which elements are taken, so that the rounding of its
+//! coordinates shows.
 
 use super::super::nest::{self, Shared};
 use super::number::round_to;
@@ -254,7 +255,8 @@ impl GridShape {
                 } else if up(a) {
                     beyond[a]
                 } else if self.spatial == 3 {
-                    // PyTorch takes the distance to the upper neighbour of volumes, which rounds differently
+                    // PyTorch takes the distance to the upper neighbour of volumes, which rounds
+                    // differently
                     r(low[a] + 1.0 - at[a])
                 } else {
                     r(1.0 - beyond[a])
@@ -309,8 +311,8 @@ fn clip(x: f64, size: usize) -> (f64, f64) {
     }
 }
 
-/// `out[n][c][p]` = the input's channel `c` at point `p`. Tensors are row-major: `input` is `[batch, channels, plane]`,
-/// `grid` is `[batch, points, spatial]`.
+/// `out[n][c][p]` = the input's channel `c` at point `p`. Tensors are row-major: `input` is
+/// `[batch, channels, plane]`, `grid` is `[batch, points, spatial]`.
 pub fn grid_sample(shape: &GridShape, input: &[f64], grid: &[f64]) -> Vec<f64> {
     let (points, plane) = (shape.points, shape.plane());
     let mut out = vec![0.0; shape.batch * shape.channels * points];

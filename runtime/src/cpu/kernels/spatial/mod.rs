@@ -1,9 +1,11 @@
-//! Operators on images and volumes: pooling, padding, resampling, grid sampling, unfolding to columns.
+//! Operators on images and volumes: pooling, padding, resampling, grid sampling, unfolding to
+//! columns.
 //!
-//! Everything works on *planes*: a tensor is `count` row-major pieces one after another, each of up to three spatial
-//! dimensions (a missing one has size 1). What an operator does along an axis is worked out once for the axis: the
-//! `window` of each output position (pooling), the input position that it copies (`gather`: pads, nearest
-//! neighbours), or input positions and weights (`resample`). Backward passes walk the same tables the other way.
+//! Everything works on *planes*: a tensor is `count` row-major pieces one after another, each of up
+//! to three spatial dimensions (a missing one has size 1). What an operator does along an axis is
+//! worked out once for the axis: the `window` of each output position (pooling), the input position
+//! that it copies (`gather`: pads, nearest neighbours), or input positions and weights
+//! (`resample`). Backward passes walk the same tables the other way.
 
 mod columns;
 mod gather;

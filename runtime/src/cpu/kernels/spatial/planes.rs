@@ -28,12 +28,13 @@ impl Planes {
     }
 }
 
-/// Calls `body(plane, inputs, out)` for each of `count` planes; `out` comes zeroed. `cost` is the work of one plane in
-/// element operations.
+/// Calls `body(plane, inputs, out)` for each of `count` planes; `out` comes zeroed. `cost` is the
+/// work of one plane in element operations.
 ///
 /// # Safety
 ///
-/// Inputs may be read and `out` written, `count` planes each; `out` overlaps nothing. All dtypes compute in `A`.
+/// Inputs may be read and `out` written, `count` planes each; `out` overlaps nothing. All dtypes
+/// compute in `A`.
 pub(super) unsafe fn each_plane<A: Number, const N: usize>(
     count: usize,
     cost: usize,
@@ -72,7 +73,8 @@ pub(super) unsafe fn each_plane<A: Number, const N: usize>(
                 let (dtype, len, direct) = shapes[k];
                 if direct {
                     let p = at(bases[k], dtype, len, plane).cast_const().cast::<A>();
-                    // SAFETY: aligned (planes are whole elements apart), of the type, readable for the call.
+                    // SAFETY: aligned (planes are whole elements apart), of the type, readable for
+                    // the call.
                     unsafe { std::slice::from_raw_parts(p, len) }
                 } else {
                     &scratch[k]
@@ -80,7 +82,8 @@ pub(super) unsafe fn each_plane<A: Number, const N: usize>(
             });
             let to = at(out_base, out_dtype, out_len, plane);
             if out_direct {
-                // SAFETY: this plane of the output is this thread's alone; zeroed before a reference to it exists.
+                // SAFETY: this plane of the output is this thread's alone; zeroed before a
+                // reference to it exists.
                 let slice = unsafe {
                     std::ptr::write_bytes(to, 0, out_len * size_of::<A>());
                     std::slice::from_raw_parts_mut(to.cast::<A>(), out_len)

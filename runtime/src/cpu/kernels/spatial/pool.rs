@@ -57,8 +57,8 @@ fn rows(axes: &[AxisWindows; 3], od: usize, oh: usize) -> impl Iterator<Item = u
 ///
 /// # Safety
 ///
-/// `input` is `count` planes of the axes' input sizes and may be read; `out` is as many planes of their output sizes,
-/// may be written and overlaps nothing.
+/// `input` is `count` planes of the axes' input sizes and may be read; `out` is as many planes of
+/// their output sizes, may be written and overlaps nothing.
 pub unsafe fn avg_pool(
     count: usize,
     out: Planes,
@@ -194,8 +194,8 @@ fn share<A: Number>(
     })
 }
 
-/// The largest element of each window, and its position in its plane. A NaN is larger than everything; of equal
-/// elements the first one counts, of NaNs the last.
+/// The largest element of each window, and its position in its plane. A NaN is larger than
+/// everything; of equal elements the first one counts, of NaNs the last.
 ///
 /// # Safety
 ///

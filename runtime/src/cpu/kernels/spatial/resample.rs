@@ -1,4 +1,5 @@
-//! Interpolation at other sizes: each axis has a table of input positions and weights for each output position.
+//! Interpolation at other sizes: each axis has a table of input positions and weights for each
+//! output position.
 
 use super::super::KernelError;
 use super::super::nest::{self, Shared};
@@ -54,7 +55,8 @@ impl AxisScale {
         self.ratio().last()
     }
 
-    /// The input position that nearest-neighbour interpolation copies; `exact` looks from the middle of a position.
+    /// The input position that nearest-neighbour interpolation copies; `exact` looks from the
+    /// middle of a position.
     pub fn nearest(&self, exact: bool) -> Option<AxisMap> {
         AxisMap::new(self.input, self.ratio().nearest(exact))
     }
@@ -79,7 +81,8 @@ impl AxisScale {
         AxisMap::new(self.input, (0..self.output).map(from).collect())
     }
 
-    /// The position below, which is inside of the input at the upper end, and how far beyond it the source lies.
+    /// The position below, which is inside of the input at the upper end, and how far beyond it the
+    /// source lies.
     fn below(&self, at: f64) -> (i64, f64) {
         let i = (f64::from((at as f32).floor()) as i64).min(self.last() as i64);
         (i, self.round(at - i as f64).clamp(0.0, 1.0))
@@ -257,7 +260,8 @@ impl<'a, A: Number> Table<'a, A> {
         }
     }
 
-    /// Interpolates the middle one of three dimensions: `from` is `[outer, input, inner]`, `to` has zeros.
+    /// Interpolates the middle one of three dimensions: `from` is `[outer, input, inner]`, `to` has
+    /// zeros.
     fn forward(&self, outer: usize, inner: usize, from: &[A], to: &mut [A]) {
         let (n, m) = (self.axis.input, self.axis.output());
         for b in 0..outer {
@@ -307,8 +311,8 @@ impl<'a, A: Number> Table<'a, A> {
 ///
 /// # Safety
 ///
-/// `input` is `count` planes of the axes' input sizes and may be read; `out` is as many planes of their output sizes,
-/// may be written and overlaps nothing.
+/// `input` is `count` planes of the axes' input sizes and may be read; `out` is as many planes of
+/// their output sizes, may be written and overlaps nothing.
 pub unsafe fn resample(
     count: usize,
     out: Planes,
@@ -367,8 +371,8 @@ fn around(sizes: &[usize; 3], d: usize) -> (usize, usize) {
     (sizes[..d].iter().product(), sizes[d + 1..].iter().product())
 }
 
-/// Runs the passes that do something, in order, through buffers of their sizes. `axis` is what a pass makes of an
-/// axis: its size before and after.
+/// Runs the passes that do something, in order, through buffers of their sizes. `axis` is what a
+/// pass makes of an axis: its size before and after.
 fn run<'t, A: Number>(
     tables: &'t [Table<'t, A>; 3],
     order: [usize; 3],
@@ -436,8 +440,8 @@ impl<'a> ByteTable<'a> {
     }
 }
 
-/// Interpolates bytes in fixed point, rounding after each axis: the last axis, then the one before it. The first axis
-/// stays as it is.
+/// Interpolates bytes in fixed point, rounding after each axis: the last axis, then the one before
+/// it. The first axis stays as it is.
 ///
 /// # Safety
 ///
@@ -451,7 +455,8 @@ pub unsafe fn resample_bytes(count: usize, out: Planes, input: Planes, axes: &[A
     nest::parallel(count, to_len.max(from_len) * 6, &|first, last| {
         let mut between = vec![0u8; depth * height * axes[2].output()];
         for plane in first..last {
-            // SAFETY: a plane of each; bytes need no alignment, and the output's are zeroed before a slice exists.
+            // SAFETY: a plane of each; bytes need no alignment, and the output's are zeroed before
+            // a slice exists.
             let (x, y) = unsafe {
                 let y = to.at((plane * to_len) as isize);
                 std::ptr::write_bytes(y, 0, to_len);

@@ -1,4 +1,5 @@
-//! Pooling operators that work by positions: unpooling, gradients of maximum pools, fractional pooling.
+//! Pooling operators that work by positions: unpooling, gradients of maximum pools, fractional
+//! pooling.
 
 use super::super::KernelError;
 use super::super::nest::Shared;
@@ -44,12 +45,13 @@ impl Fault {
     }
 }
 
-/// `out[indices[i]] = values[i]` in each plane, or `+=` with `add`; elements that no index names are 0.
+/// `out[indices[i]] = values[i]` in each plane, or `+=` with `add`; elements that no index names
+/// are 0.
 ///
 /// # Safety
 ///
-/// `values` and `indices` (aligned) are `count` planes of `values.len` elements and may be read; `out` is `count`
-/// planes, may be written and overlaps nothing.
+/// `values` and `indices` (aligned) are `count` planes of `values.len` elements and may be read;
+/// `out` is `count` planes, may be written and overlaps nothing.
 pub unsafe fn scatter_planes(
     add: bool,
     count: usize,

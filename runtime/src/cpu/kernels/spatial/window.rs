@@ -16,8 +16,8 @@ pub(super) struct Window {
 /// Windows at equal distances.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Regular {
-    /// The taps that some window has inside of the input, as far as a walk by taps is worth it: of a kernel that is much larger
-    /// than the input most lie outside.
+    /// The taps that some window has inside of the input, as far as a walk by taps is worth it: of
+    /// a kernel that is much larger than the input most lie outside.
     pub(super) taps: Option<Range<usize>>,
     pub(super) stride: usize,
     pub(super) pad: usize,
@@ -87,8 +87,8 @@ impl AxisWindows {
         Some((regular, regular.taps.clone()?))
     }
 
-    /// Windows that share the input out among `output` positions: from `o * input / output`, rounded down, to
-    /// `(o + 1) * input / output`, rounded up.
+    /// Windows that share the input out among `output` positions: from `o * input / output`,
+    /// rounded down, to `(o + 1) * input / output`, rounded up.
     pub fn adaptive(input: usize, output: usize) -> AxisWindows {
         let window = |o: usize| {
             let start = o * input / output;
@@ -140,8 +140,8 @@ impl AxisWindows {
         self.windows.iter().map(|w| w.taps).max().unwrap_or(0)
     }
 
-    /// For tap `k` of regular windows: the output positions that have it inside of the input, and the input position
-    /// that it would have for output 0.
+    /// For tap `k` of regular windows: the output positions that have it inside of the input, and
+    /// the input position that it would have for output 0.
     pub(super) fn tap_range(&self, r: &Regular, k: usize) -> (usize, usize, i64) {
         let offset = (k * self.step) as i64 - r.pad as i64;
         let low = if offset < 0 {

@@ -98,8 +98,8 @@ fn detect() -> Isa {
     Isa::Portable
 }
 
-/// The set in use: the best of this machine, or a lesser one named by the environment variable `STRAIGHTLINE_ISA`.
-/// Decided once.
+/// The set in use: the best of this machine, or a lesser one named by the environment variable
+/// `STRAIGHTLINE_ISA`. Decided once.
 #[inline]
 pub fn isa() -> Isa {
     static CHOSEN: OnceLock<Isa> = OnceLock::new();
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(named("portable"), Ok(Isa::Portable));
         assert_eq!(named(best().name()), Ok(best()));
         assert!(named("no such set").is_err());
-        // a set of another architecture is none of this machine's
+        // a set of another architecture is not one of this machine's
         let foreign = if cfg!(target_arch = "aarch64") {
             "avx2"
         } else {
