@@ -1,10 +1,11 @@
 //! Linear layers on bytes: packed weights, exact sums of products, one rounding.
 
-use super::{Quantizer, affine, build, channels, elements, fresh, per_tensor, quantized};
+use super::{Quantizer, affine, build, channels, per_tensor, quantized};
 use crate::dispatch::ScriptClass;
 use crate::error::{Error, Result};
 use crate::ops::copy;
-use crate::tensor::{Tensor, access};
+use crate::ops::dense::dense;
+use crate::tensor::{Tensor, launch};
 use std::sync::Arc;
 use straightline_catalog::{DType, Dims};
 use straightline_runtime::cpu::kernels::quantized::{self as kernels, Affine, PackedWeights};
@@ -71,11 +72,9 @@ pub(super) fn prepack(w: &Tensor, bias: Option<&Tensor>) -> Result<Arc<PackedLin
             b.dtype().torch_name()
         )));
     }
-    let weights = {
-        let _read = access::read(&[&q.ints])?;
-        // SAFETY: the integers are row-major i8 (the dtype is qint8) and held shared.
-        PackedWeights::new(unsafe { elements::<i8>(&q.ints)? }, k, of_rows)
-    };
+    let weights = launch::read(&q.ints, |ints| {
+        Ok(PackedWeights::new(ints.slice::<i8>()?, k, of_rows))
+    })?;
     Ok(Arc::new(PackedLinear(Arc::new(Inner {
         weights,
         original: w.clone(),
@@ -116,24 +115,14 @@ fn run(x: &Tensor, w: &PackedLinear, scale: f64, zero_point: i64, relu: bool) ->
     }
     let (of_x, zero_x) = per_tensor(q)?;
     let sizes = result_sizes("quantized::linear", x, weights)?;
-    let out = Tensor::allocate_contiguous(DType::U8, x.device(), &sizes)?;
-    {
-        let operands: Vec<&Tensor> = [Some(&q.ints), bias.as_ref()]
-            .into_iter()
-            .flatten()
-            .collect();
-        let _reads = access::read(&operands)?;
-        // SAFETY: out is fresh; x is row-major u8 and the bias row-major f32, both held shared.
-        unsafe {
-            kernels::linear(
-                (fresh::<u8>(&out)?, affine(scale, zero_point)),
-                (elements::<u8>(&q.ints)?, affine(of_x, zero_x)),
-                weights,
-                bias.as_ref().map(|b| elements::<f32>(b)).transpose()?,
-                relu,
-            );
-        }
-    }
+    let mut out = Tensor::allocate_contiguous(DType::U8, x.device(), &sizes)?;
+    launch::run(&mut out, (&q.ints, bias.as_ref()), |out, (x, bias)| {
+        let out = (out.slice()?, affine(scale, zero_point));
+        let x = (x.slice()?, affine(of_x, zero_x));
+        let bias = bias.map(|b| b.slice()).transpose()?;
+        kernels::linear(out, x, weights, bias, relu);
+        Ok(())
+    })?;
     build(
         out,
         DType::QUInt8,
@@ -190,24 +179,21 @@ pub(super) fn linear_dynamic(x: &Tensor, w: &PackedLinear, reduce_range: bool) -
         )));
     }
     let sizes = result_sizes("quantized::linear_dynamic", x, weights)?;
-    let x = copy::to_contiguous(x)?;
-    let out = Tensor::allocate_contiguous(DType::F32, x.device(), &sizes)?;
-    let operands: Vec<&Tensor> = [Some(&x), bias.as_ref()].into_iter().flatten().collect();
-    let _reads = access::read(&operands)?;
-    // SAFETY: x is row-major f32 and held shared.
-    let real = unsafe { elements::<f32>(&x)? };
-    let (min, max) = real
-        .iter()
-        .fold((f32::INFINITY, f32::NEG_INFINITY), |(a, b), x| {
-            (a.min(*x), b.max(*x))
-        });
-    let of_x = choose(min, max, if reduce_range { 127 } else { 255 });
-    let mut ints = vec![0u8; real.len()];
-    kernels::quantize(&mut ints, real, of_x);
-    // SAFETY: out is fresh; the bias is row-major f32 and held shared.
-    unsafe {
-        let bias = bias.as_ref().map(|b| elements::<f32>(b)).transpose()?;
-        kernels::linear_dynamic(fresh(&out)?, (&ints, of_x), weights, bias);
-    }
+    let x = dense(x)?;
+    let mut out = Tensor::allocate_contiguous(DType::F32, x.device(), &sizes)?;
+    launch::run(&mut out, (&x, bias.as_ref()), |out, (x, bias)| {
+        let real = x.slice::<f32>()?;
+        let (min, max) = real
+            .iter()
+            .fold((f32::INFINITY, f32::NEG_INFINITY), |(a, b), x| {
+                (a.min(*x), b.max(*x))
+            });
+        let of_x = choose(min, max, if reduce_range { 127 } else { 255 });
+        let mut ints = vec![0u8; real.len()];
+        kernels::quantize(&mut ints, real, of_x);
+        let bias = bias.map(|b| b.slice()).transpose()?;
+        kernels::linear_dynamic(out.slice()?, (&ints, of_x), weights, bias);
+        Ok(())
+    })?;
     Ok(out)
 }

@@ -27,11 +27,12 @@ pub use library::{
 pub(crate) use pointwise::{clamp, clone, of_ints, relu, view_op};
 
 use super::copy;
+use super::dense::dense;
 use super::sparse::keys_on;
 use crate::dispatch::DispatchKey;
 use crate::error::{Error, Result};
 use crate::ops::common::python_float;
-use crate::tensor::{Tensor, access};
+use crate::tensor::{Tensor, launch};
 use straightline_catalog::{DType, Device, Layout, MemoryFormat, QScheme};
 use straightline_runtime::cpu::kernels::quantized::{self as kernels, Affine, Channels, Quantum};
 
@@ -153,34 +154,6 @@ macro_rules! with_quantum {
 }
 pub(super) use with_quantum;
 
-/// The elements of a plain row-major tensor. `T` is its dtype.
-///
-/// # Safety
-///
-/// The tensor is held, shared or exclusively, as long as the slice lives; nobody writes it.
-pub(super) unsafe fn elements<T>(t: &Tensor) -> Result<&[T]> {
-    debug_assert!(t.is_contiguous() && t.dtype().size() == size_of::<T>());
-    if t.numel() == 0 {
-        return Ok(&[]);
-    }
-    // SAFETY: the caller's; row-major elements.
-    Ok(unsafe { std::slice::from_raw_parts(t.data_ptr()?.cast::<T>(), t.numel() as usize) })
-}
-
-/// The elements of a fresh plain row-major tensor, to be written.
-///
-/// # Safety
-///
-/// The tensor is ours alone as long as the slice lives.
-#[allow(clippy::mut_from_ref)]
-pub(super) unsafe fn fresh<T>(t: &Tensor) -> Result<&mut [T]> {
-    if t.numel() == 0 {
-        return Ok(&mut []);
-    }
-    // SAFETY: the caller's; row-major elements.
-    Ok(unsafe { std::slice::from_raw_parts_mut(t.data_ptr()?.cast::<T>(), t.numel() as usize) })
-}
-
 fn check_dtype(dtype: DType) -> Result<()> {
     if dtype.is_quantized() {
         return Ok(());
@@ -214,7 +187,7 @@ fn as_float(t: &Tensor) -> Result<Tensor> {
             t.dtype().torch_name()
         )));
     }
-    copy::to_contiguous(t)
+    dense(t)
 }
 
 pub(crate) fn quantize_per_tensor(
@@ -226,14 +199,13 @@ pub(crate) fn quantize_per_tensor(
     check_dtype(dtype)?;
     let x = as_float(t)?;
     check_zero_point(dtype, zero_point, "quantize_tensor_per_tensor_affine")?;
-    let ints = Tensor::allocate_contiguous(dtype.int_repr(), x.device(), x.sizes())?;
-    if ints.storage().has_data() {
-        let _read = access::read(&[&x])?;
-        // SAFETY: ints is fresh; x is row-major f32 and held shared; both have as many elements.
-        with_quantum!(dtype, T => unsafe {
-            kernels::quantize(fresh::<T>(&ints)?, elements(&x)?, affine(scale, zero_point));
+    let mut ints = Tensor::allocate_contiguous(dtype.int_repr(), x.device(), x.sizes())?;
+    launch::run(&mut ints, &x, |ints, x| {
+        with_quantum!(dtype, T => {
+            kernels::quantize(ints.slice::<T>()?, x.slice()?, affine(scale, zero_point));
         });
-    }
+        Ok(())
+    })?;
     build(ints, dtype, Quantizer::PerTensor { scale, zero_point })
 }
 
@@ -285,7 +257,7 @@ pub(crate) fn quantize_per_channel(
     check_dtype(dtype)?;
     let x = as_float(t)?;
     let quantizer = per_channel(&x, scales, zero_points, axis, dtype)?;
-    let ints = Tensor::allocate_contiguous(dtype.int_repr(), x.device(), x.sizes())?;
+    let mut ints = Tensor::allocate_contiguous(dtype.int_repr(), x.device(), x.sizes())?;
     if let Quantizer::PerChannel {
         scales,
         zero_points,
@@ -297,11 +269,12 @@ pub(crate) fn quantize_per_channel(
             affine: &affine,
             inner,
         };
-        let _read = access::read(&[&x])?;
-        // SAFETY: ints is fresh; x is row-major f32 and held shared; both have as many elements.
-        with_quantum!(dtype, T => unsafe {
-            kernels::quantize_channels(fresh::<T>(&ints)?, elements(&x)?, channels);
-        });
+        launch::run(&mut ints, &x, |ints, x| {
+            with_quantum!(dtype, T => {
+                kernels::quantize_channels(ints.slice::<T>()?, x.slice()?, channels);
+            });
+            Ok(())
+        })?;
     }
     build(ints, dtype, quantizer)
 }
@@ -402,10 +375,7 @@ pub(crate) fn empty_affine(
 /// The real numbers that a quantized tensor stands for.
 pub(crate) fn dequantize(t: &Tensor) -> Result<Tensor> {
     let q = quantized(t)?;
-    let out = Tensor::allocate_contiguous(DType::F32, t.device(), t.sizes())?;
-    if !out.storage().has_data() {
-        return Ok(out);
-    }
+    let mut out = Tensor::allocate_contiguous(DType::F32, t.device(), t.sizes())?;
     let spread;
     let per_channel = match &q.quantizer {
         Quantizer::PerTensor { .. } => None,
@@ -421,18 +391,19 @@ pub(crate) fn dequantize(t: &Tensor) -> Result<Tensor> {
             })
         }
     };
-    let _read = access::read(&[&q.ints])?;
-    // SAFETY: out is fresh; the integers are row-major, of the dtype's type and held shared.
-    with_quantum!(t.dtype(), T => unsafe {
-        let (out, ints) = (fresh::<f32>(&out)?, elements::<T>(&q.ints)?);
-        match per_channel {
-            Some(channels) => kernels::dequantize_channels(out, ints, channels),
-            None => {
-                let (scale, zero_point) = per_tensor(q)?;
-                kernels::dequantize(out, ints, affine(scale, zero_point));
+    launch::run(&mut out, &q.ints, |out, ints| {
+        with_quantum!(t.dtype(), T => {
+            let (out, ints) = (out.slice()?, ints.slice::<T>()?);
+            match per_channel {
+                Some(channels) => kernels::dequantize_channels(out, ints, channels),
+                None => {
+                    let (scale, zero_point) = per_tensor(q)?;
+                    kernels::dequantize(out, ints, affine(scale, zero_point));
+                }
             }
-        }
-    });
+        });
+        Ok(())
+    })?;
     Ok(out)
 }
 

@@ -1,12 +1,12 @@
 //! Arithmetic on integers, and what keeps them: views, copies.
 
 use super::{
-    Quantized, Quantizer, affine, build, elements, fresh, per_tensor, quantized, with_quantum,
+    Quantized, Quantizer, affine, build, per_tensor, quantized, with_quantum,
 };
 use crate::dispatch::{OperatorHandle, Value};
 use crate::error::{Error, Result};
 use crate::ops::{common, copy, view};
-use crate::tensor::{Tensor, access};
+use crate::tensor::{Tensor, launch};
 use straightline_catalog::{DType, Dims, MemoryFormat, Scalar};
 use straightline_runtime::cpu::kernels::quantized::{self as kernels, Quantum};
 
@@ -47,22 +47,19 @@ fn binary(
     let (qa, qb) = (quantized(a)?, quantized(b)?);
     let ((sa, za), (sb, zb)) = (per_tensor(qa)?, per_tensor(qb)?);
     let (ia, ib) = (broadcast(qa, &sizes)?, broadcast(qb, &sizes)?);
-    let out = Tensor::allocate_contiguous(a.dtype().int_repr(), a.device(), &sizes)?;
-    {
-        let _reads = access::read(&[&ia, &ib])?;
-        // SAFETY: out is fresh; the operands are row-major, of its sizes and integer type, and held
-        // shared.
-        with_quantum!(a.dtype(), T => unsafe {
-            let out = (fresh::<T>(&out)?, affine(scale, zero_point));
-            let a = (elements::<T>(&ia)?, affine(sa, za));
-            let b = (elements::<T>(&ib)?, affine(sb, zb));
-            if product {
-                kernels::mul(out, a, b, relu);
-            } else {
-                kernels::add(out, a, b, relu);
+    let mut out = Tensor::allocate_contiguous(a.dtype().int_repr(), a.device(), &sizes)?;
+    launch::run(&mut out, [&ia, &ib], |out, [ia, ib]| {
+        with_quantum!(a.dtype(), T => {
+            let out = (out.slice::<T>()?, affine(scale, zero_point));
+            let a = (ia.slice::<T>()?, affine(sa, za));
+            let b = (ib.slice::<T>()?, affine(sb, zb));
+            match product {
+                true => kernels::mul(out, a, b, relu),
+                false => kernels::add(out, a, b, relu),
             }
         });
-    }
+        Ok(())
+    })?;
     build(out, a.dtype(), Quantizer::PerTensor { scale, zero_point })
 }
 
@@ -85,17 +82,16 @@ pub(super) fn mul_relu(a: &Tensor, b: &Tensor, scale: f64, zero_point: i64) -> R
 fn cut(t: &Tensor, min: Option<f64>, max: Option<f64>) -> Result<Tensor> {
     let q = quantized(t)?;
     let (scale, zero_point) = per_tensor(q)?;
-    let out = Tensor::allocate_contiguous(t.dtype().int_repr(), t.device(), t.sizes())?;
-    {
-        let _read = access::read(&[&q.ints])?;
-        // SAFETY: out is fresh; the integers are row-major, of the dtype's type and held shared.
-        with_quantum!(t.dtype(), T => unsafe {
+    let mut out = Tensor::allocate_contiguous(t.dtype().int_repr(), t.device(), t.sizes())?;
+    launch::run(&mut out, &q.ints, |out, ints| {
+        with_quantum!(t.dtype(), T => {
             let place = |x: f64| affine(scale, zero_point).quantize::<T>(x as f32).wide();
             let min = min.map_or(<T as Quantum>::MIN, place);
             let max = max.map_or(<T as Quantum>::MAX, place);
-            kernels::clamp(fresh::<T>(&out)?, elements::<T>(&q.ints)?, min, max);
+            kernels::clamp(out.slice::<T>()?, ints.slice::<T>()?, min, max);
         });
-    }
+        Ok(())
+    })?;
     build(out, t.dtype(), q.quantizer.clone())
 }
 
