@@ -89,8 +89,8 @@ pub enum ErrorKind {
     /// not there yet; the text says what to do instead.
     #[error("{0}")]
     NotImplemented(String),
-    /// A matrix that linear algebra cannot work with: singular, not positive definite, without convergence (PyTorch's
-    /// `torch.linalg.LinAlgError`, a `RuntimeError`).
+    /// A matrix that linear algebra cannot work with: singular, not positive definite, without
+    /// convergence (PyTorch's `torch.linalg.LinAlgError`, a `RuntimeError`).
     #[error("{0}")]
     LinAlg(String),
     /// Any other condition that PyTorch reports as `RuntimeError`.
@@ -149,9 +149,10 @@ pub enum ErrorKind {
         /// Why that does not go, and what to do instead.
         why: String,
     },
-    /// A function that was being captured left a tensor behind that it computed (in a `Mutex`, a `static`), and a compiled
-    /// call would not put a new one there. The tensor has its value, as if the function had run eagerly; if that could
-    /// not be had, `lost` says why, and whoever keeps the tensor must give it up.
+    /// A function that was being captured left a tensor behind that it computed (in a `Mutex`, a
+    /// `static`), and a compiled call would not put a new one there. The tensor has its value, as
+    /// if the function had run eagerly; if that could not be had, `lost` says why, and whoever
+    /// keeps the tensor must give it up.
     #[error(
         "{tensor}, made by {}, is kept by something outside of the function that was captured, where {}",
         .made_by.as_deref().unwrap_or("the capture"),
@@ -181,7 +182,8 @@ pub enum ErrorKind {
     /// Capturing or compiling failed.
     #[error("{0}")]
     Compile(String),
-    /// A kernel panicked in a compiled call, with this message. (A kernel that eager code calls panics through the call.)
+    /// A kernel panicked in a compiled call, with this message. (A kernel that eager code calls
+    /// panics through the call.)
     #[error("the operator's kernel panicked: {0}")]
     Panic(String),
     /// Reading or writing a file failed.
@@ -232,9 +234,9 @@ impl Error {
         &self.0.kind
     }
 
-    /// The class of the exception that PyTorch's Python binding raises in this place: `"RuntimeError"`, `"IndexError"`,
-    /// `"ValueError"`, `"TypeError"`,
-    /// `"NotImplementedError"` or `"_LinAlgError"`, which is a `RuntimeError` too (`c10::Error` and its subclasses, by
+    /// The class of the exception that PyTorch's Python binding raises in this place:
+    /// `"RuntimeError"`, `"IndexError"`, `"ValueError"`, `"TypeError"`, `"NotImplementedError"` or
+    /// `"_LinAlgError"`, which is a `RuntimeError` too (`c10::Error` and its subclasses, by
     /// torch/csrc/Exceptions.h).
     ///
     /// ```

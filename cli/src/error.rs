@@ -7,7 +7,8 @@ use thiserror::Error;
 pub(crate) enum CliError {
     #[error(transparent)]
     Library(#[from] straightline::Error),
-    /// Writing to standard output failed; a closed pipe is no failure (see [`CliError::is_closed_pipe`]).
+    /// Writing to standard output failed; a closed pipe is no failure (see
+    /// [`CliError::is_closed_pipe`]).
     #[error("cannot write the output: {0}")]
     Output(#[from] std::io::Error),
     #[error("no workload matches `{pattern}`; the workloads are:\n{known}")]

@@ -99,7 +99,8 @@ impl Generator {
         Ok(ids)
     }
 
-    /// Goes on from `beginning` until the sentence ends or the context is full; `<bos>` is left out.
+    /// Goes on from `beginning` until the sentence ends or the context is full; `<bos>` is left
+    /// out.
     ///
     /// The model always sees its whole context, padded with zeros, so that there is one shape to
     /// compile for. Attention is causal: what stands behind a position does not change its logits.

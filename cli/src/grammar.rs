@@ -1,9 +1,11 @@
-//! The grammar of `generate`: words to ids and back, and a recogniser that says whether a sentence belongs to it.
+//! The grammar of `generate`: words to ids and back, and a recogniser that says whether a sentence
+//! belongs to it.
 //!
-//! Nothing about English is written here. `models/grammar/grammar.json` holds a plain context-free grammar, from which
-//! the model was trained; this file reads it. The grammar must not be left-recursive (checked on load), so recognising
-//! is plain recursive descent over all alternatives: [`Parse::ends`] gives the set of positions at which a category can
-//! end, as a bit mask, once per category and position.
+//! Nothing about English is written here. `models/grammar/grammar.json` holds a plain context-free
+//! grammar, from which the model was trained; this file reads it. The grammar must not be
+//! left-recursive (checked on load), so recognising is plain recursive descent over all
+//! alternatives: [`Parse::ends`] gives the set of positions at which a category can end, as a bit
+//! mask, once per category and position.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -197,12 +199,14 @@ impl Grammar {
         self.end
     }
 
-    /// The most tokens a sentence has, its end included and [`Grammar::bos`] not: the model's context.
+    /// The most tokens a sentence has, its end included and [`Grammar::bos`] not: the model's
+    /// context.
     pub(crate) fn max_tokens(&self) -> usize {
         self.max_tokens
     }
 
-    /// The ids of the words of `text`. `.` and `,` may cling to a word; capital letters do not matter.
+    /// The ids of the words of `text`. `.` and `,` may cling to a word; capital letters do not
+    /// matter.
     pub(crate) fn encode(&self, text: &str) -> Result<Vec<i64>, GrammarError> {
         let spaced = text.replace('.', " . ").replace(',', " , ");
         spaced
@@ -222,7 +226,8 @@ impl Grammar {
             })
     }
 
-    /// The tokens as a line of text: a capital first, no space before `.` and `,`. [`Grammar::bos`] is left out.
+    /// The tokens as a line of text: a capital first, no space before `.` and `,`. [`Grammar::bos`]
+    /// is left out.
     pub(crate) fn decode(&self, ids: &[i64]) -> Result<String, GrammarError> {
         let mut line = String::new();
         for &id in ids.iter().filter(|&&id| id != self.bos) {
@@ -243,7 +248,8 @@ impl Grammar {
         })
     }
 
-    /// Whether the tokens (without [`Grammar::bos`]) are a sentence; if not, where they stop being one.
+    /// Whether the tokens (without [`Grammar::bos`]) are a sentence; if not, where they stop being
+    /// one.
     pub(crate) fn check(&self, ids: &[i64]) -> Result<Result<(), Violation>, GrammarError> {
         for &id in ids {
             self.word(id)?;
@@ -323,8 +329,9 @@ struct Parse<'a> {
     ids: &'a [i64],
     /// `ends` of (category, position), where it has been computed.
     known: Vec<Option<u32>>,
-    /// The last position at which a word was looked for in vain, and the terminal categories looked for there. Descent
-    /// reaches a position only behind the beginning of some sentence, so this is where the sentence goes wrong.
+    /// The last position at which a word was looked for in vain, and the terminal categories looked
+    /// for there. Descent reaches a position only behind the beginning of some sentence, so this is
+    /// where the sentence goes wrong.
     furthest: usize,
     expected: Vec<&'a str>,
 }

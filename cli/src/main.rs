@@ -11,8 +11,8 @@
 //! | `explain` | guards, kernels, fusion decisions, timings |
 //!
 //! Results go to standard output, progress and errors to standard error. The exit code is 1 for an
-//! error, 2 for a command line that cannot be understood. `STRAIGHTLINE_LOG` filters log messages (`debug`,
-//! `straightline_passes=trace`).
+//! error, 2 for a command line that cannot be understood. `STRAIGHTLINE_LOG` filters log messages
+//! (`debug`, `straightline_passes=trace`).
 
 mod bench;
 mod commands;

@@ -9,8 +9,9 @@ const DTYPES: [&str; 12] = [
     "f32", "f64", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool", "c64", "c128",
 ];
 
-/// Runs the vectors in all modes and writes the table: a line per operator with its tier, and for each dtype that
-/// PyTorch's vectors have the stages at which all cases pass (`e`ager, `m`eta, `c`ompiled).
+/// Runs the vectors in all modes and writes the table: a line per operator with its tier, and for
+/// each dtype that PyTorch's vectors have the stages at which all cases pass (`e`ager, `m`eta,
+/// `c`ompiled).
 pub(crate) fn write(
     out: &Path,
     operators: &Path,

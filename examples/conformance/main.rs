@@ -4,9 +4,10 @@
 //! cargo run --release --example conformance -- FILE.jsonl.gz... [--mode eager|compiled|meta] [--op PATTERN] [--json]
 //! ```
 //!
-//! Each case is a call with its arguments and what PyTorch made of it. It is called by the operator's name, through
-//! the boxed interface, and values, shapes, strides, dtypes, aliasing, mutation and errors are compared. Only the public
-//! interface of the crate is used; `tests/suite/conformance` runs the same code on the vectors in the repository.
+//! Each case is a call with its arguments and what PyTorch made of it. It is called by the
+//! operator's name, through the boxed interface, and values, shapes, strides, dtypes, aliasing,
+//! mutation and errors are compared. Only the public interface of the crate is used;
+//! `tests/suite/conformance` runs the same code on the vectors in the repository.
 
 #[path = "../../tests/suite/conformance/case.rs"]
 mod case;
@@ -42,12 +43,12 @@ struct Options {
     /// One JSON object on standard output instead of the table.
     #[arg(long)]
     json: bool,
-    /// Cases that are known to differ: lines of modes, operator or id, and reason, separated by tabs. Without it, the list of the
-    /// project's own tests.
+    /// Cases that are known to differ: lines of modes, operator or id, and reason, separated by
+    /// tabs. Without it, the list of the project's own tests.
     #[arg(long, value_name = "FILE")]
     skips: Option<PathBuf>,
-    /// Run all three modes and write which operator works in which, by dtype, to this file (`src/ops/coverage.tsv` is
-    /// what `straightline ops --coverage` prints). Needs --operators.
+    /// Run all three modes and write which operator works in which, by dtype, to this file
+    /// (`src/ops/coverage.tsv` is what `straightline ops --coverage` prints). Needs --operators.
     #[arg(long, value_name = "FILE", requires = "operators")]
     coverage: Option<PathBuf>,
     /// The operators that there should be: lines of overload and tier, separated by a tab.

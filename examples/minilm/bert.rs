@@ -113,8 +113,8 @@ impl Bert {
         })
     }
 
-    /// Embeddings (batch, width) of token ids (batch, length) of dtype i64. The mask, f32 of the same
-    /// sizes, is 1 at tokens and 0 at padding.
+    /// Embeddings (batch, width) of token ids (batch, length) of dtype i64. The mask, f32 of the
+    /// same sizes, is 1 at tokens and 0 at padding.
     pub(crate) fn embed(&self, ids: &Tensor, mask: &Tensor) -> Result<Tensor> {
         let (batch, length) = (ids.size(0)?, ids.size(1)?);
         let positions = self.positions.narrow(0, 0, length)?;

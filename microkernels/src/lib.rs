@@ -1,7 +1,8 @@
-//! Register-tiled microkernels: a few rows of `a` times a few panels of `b`, sums kept in registers.
+//! Register-tiled microkernels: a few rows of `a` times a few panels of `b`, sums kept in
+//! registers.
 //!
-//! Internal to `straightline`. A kernel is called through a [`Tile`] or a [`Dot`], which say where the operands lie; a table
-//! ([`Kernels`]) has those of one instruction set and element type.
+//! Internal to `straightline`. A kernel is called through a [`Tile`] or a [`Dot`], which say where
+//! the operands lie; a table ([`Kernels`]) has those of one instruction set and element type.
 //!
 //! ```
 //! use straightline_microkernels::{Tile, portable};
@@ -32,16 +33,18 @@
 //! assert_eq!((c[0], c[kernels.panel]), (1.5, 3.5));
 //! ```
 //!
-//! One body, generic over a vector type and the tile's size, instantiated for AVX-512, AVX2 + FMA, NEON
-//! and the portable form. A panel is two vectors wide. `b` need not be packed: a panel is a column block, and the step from one
-//! row of it to the next is a parameter, so the same kernel reads a row-major matrix in place.
+//! One body, generic over a vector type and the tile's size, instantiated for AVX-512, AVX2 + FMA,
+//! NEON and the portable form. A panel is two vectors wide. `b` need not be packed: a panel is a
+//! column block, and the step from one row of it to the next is a parameter, so the same kernel
+//! reads a row-major matrix in place.
 //!
-//! **Numerics.** Every element of the result is one chain of fused multiply-adds in the order of `k`, starting from zero.
-//! It does not depend on the tile, the blocking, the instruction set or the number of threads, so all of
-//! those give the same bits. (The portable form on an x86 without FMA rounds the product as well.)
+//! **Numerics.** Every element of the result is one chain of fused multiply-adds in the order of
+//! `k`, starting from zero. It does not depend on the tile, the blocking, the instruction set or
+//! the number of threads, so all of those give the same bits. (The portable form on an x86 without
+//! FMA rounds the product as well.)
 //!
-//! Every instantiation for x86 is a `#[target_feature]` function, which the compiler ends with `vzeroupper`: callers may be
-//! generated code that mixes SSE in.
+//! Every instantiation for x86 is a `#[target_feature]` function, which the compiler ends with
+//! `vzeroupper`: callers may be generated code that mixes SSE in.
 
 #[cfg(target_arch = "aarch64")]
 pub mod neon;
@@ -51,8 +54,8 @@ pub mod x86;
 
 /// A SIMD register of floats.
 ///
-/// The methods are `unsafe` because they may only be reached where the instruction set is enabled; pointers are valid for
-/// the lanes that are touched and need no alignment.
+/// The methods are `unsafe` because they may only be reached where the instruction set is enabled;
+/// pointers are valid for the lanes that are touched and need no alignment.
 #[allow(clippy::missing_safety_doc)]
 trait Vector: Copy {
     type Elem: Copy;
@@ -165,8 +168,9 @@ impl<T> Kernels<T> {
     }
 }
 
-/// Up to twelve pointers at equal distances, kept as one pointer for each three: x86 addresses the other two as base plus
-/// the distance once or twice. Left to itself the compiler keeps a pointer for each and spills them in the inner loop.
+/// Up to twelve pointers at equal distances, kept as one pointer for each three: x86 addresses the
+/// other two as base plus the distance once or twice. Left to itself the compiler keeps a pointer
+/// for each and spills them in the inner loop.
 #[derive(Clone, Copy)]
 struct Cursors<T> {
     base: [*const T; 4],
@@ -242,9 +246,10 @@ unsafe fn load<V: Vector, const TAIL: bool>(p: *const V::Elem, mask: V::Mask) ->
     }
 }
 
-/// Runs a block for each `i` below a constant of at most twelve, each time with `i` a literal: loops of this length the compiler
-/// leaves rolled, and then the sums do not stay in registers. The conditions are constants of their own, so that the blocks above the
-/// bound are never handed to LLVM: they were 30 % of this crate's lines.
+/// Runs a block for each `i` below a constant of at most twelve, each time with `i` a literal:
+/// loops of this length the compiler leaves rolled, and then the sums do not stay in registers. The
+/// conditions are constants of their own, so that the blocks above the bound are never handed to
+/// LLVM: they were 30 % of this crate's lines.
 macro_rules! unroll {
     ($i:ident < $n:ident $body:block) => {
         unroll!(@ $i $n $body 0 1 2 3 4 5 6 7 8 9 10 11)
@@ -257,12 +262,13 @@ macro_rules! unroll {
     )*};
 }
 
-/// The body of a microkernel: `R` rows, `P` panels, the last one partial if `TAIL` (then `P` is one).
+/// The body of a microkernel: `R` rows, `P` panels, the last one partial if `TAIL` (then `P` is
+/// one).
 ///
 /// # Safety
 ///
-/// The instruction set of `V` is enabled; the pointers and distances of `t` reach valid memory for `R` rows,
-/// `k` steps and `P` panels (`cols` columns if `TAIL`).
+/// The instruction set of `V` is enabled; the pointers and distances of `t` reach valid memory for
+/// `R` rows, `k` steps and `P` panels (`cols` columns if `TAIL`).
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // indices address the sums, the memory and the vectors alike
 unsafe fn tile<V: Vector, const R: usize, const P: usize, const TAIL: bool>(t: &Tile<V::Elem>) {
@@ -373,8 +379,8 @@ unsafe fn tile<V: Vector, const R: usize, const P: usize, const TAIL: bool>(t: &
 ///
 /// # Safety
 ///
-/// The instruction set of `V` is enabled; the pointers and distances of `d` reach valid memory for `R` rows, `C`
-/// columns and `k` steps.
+/// The instruction set of `V` is enabled; the pointers and distances of `d` reach valid memory for
+/// `R` rows, `C` columns and `k` steps.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // as above
 unsafe fn dot<V: Vector, const R: usize, const C: usize>(d: &Dot<V::Elem>) {

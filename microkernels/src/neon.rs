@@ -10,9 +10,10 @@ pub(crate) struct Neon32(float32x4_t);
 #[derive(Clone, Copy)]
 pub(crate) struct Neon64(float64x2_t);
 
-/// The same number, of which the compiler no longer knows that it was loaded. A factor is then read as a scalar and
-/// multiplied by element (`fmla v, v, v.s[0]`), which leaves the vector pipes to the products; the load that fills a
-/// vector (`ld1r`), which the compiler prefers, takes a turn of such a pipe on many cores.
+/// The same number, of which the compiler no longer knows that it was loaded. A factor is then read
+/// as a scalar and multiplied by element (`fmla v, v, v.s[0]`), which leaves the vector pipes to
+/// the products; the load that fills a vector (`ld1r`), which the compiler prefers, takes a turn of
+/// such a pipe on many cores.
 macro_rules! scalar {
     ($x:ident: $t:ty) => {{
         let mut x: $t = $x;

@@ -1,6 +1,8 @@
-//! Which input position an output position copies: pads that mirror or repeat, nearest-neighbour interpolation.
+//! Which input position an output position copies: pads that mirror or repeat, nearest-neighbour
+//! interpolation.
 //!
-//! The eager kernels and the scheduler both read these functions, so that they copy the same elements.
+//! The eager kernels and the scheduler both read these functions, so that they copy the same
+//! elements.
 
 /// What lies outside of a padded dimension.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -12,8 +14,9 @@ pub enum Outside {
 }
 
 impl Outside {
-    /// The position in a dimension of size `n` that position `at` outside (or inside) of it stands for. A mirror
-    /// reaches no further than the dimension itself: beyond that the result is outside of it as well.
+    /// The position in a dimension of size `n` that position `at` outside (or inside) of it stands
+    /// for. A mirror reaches no further than the dimension itself: beyond that the result is
+    /// outside of it as well.
     pub fn inside(self, at: i64, n: i64) -> i64 {
         match self {
             Outside::Edge => at.min(n - 1).max(0),
@@ -40,7 +43,8 @@ pub struct AxisRatio {
 }
 
 impl AxisRatio {
-    /// Rounds to `f32` where that is what positions are computed in: each operation in `f64`, rounded, is that of `f32`.
+    /// Rounds to `f32` where that is what positions are computed in: each operation in `f64`,
+    /// rounded, is that of `f32`.
     pub fn round(&self, x: f64) -> f64 {
         if self.single { f64::from(x as f32) } else { x }
     }
@@ -73,7 +77,8 @@ impl AxisRatio {
         self.input.saturating_sub(1)
     }
 
-    /// The input positions that nearest-neighbour interpolation copies; `exact` looks from the middle of a position.
+    /// The input positions that nearest-neighbour interpolation copies; `exact` looks from the
+    /// middle of a position.
     pub fn nearest(&self, exact: bool) -> Vec<usize> {
         let scale = self.scale();
         let from = |o: usize| {

@@ -1,11 +1,13 @@
-//! What compiled functions are made of and called with: closures of several arguments, and references to trees.
+//! What compiled functions are made of and called with: closures of several arguments, and
+//! references to trees.
 
 use super::tree::TensorTree;
 use crate::error::Result;
 use crate::tensor::Tensor;
 
-/// A function that [`compile()`](crate::compile()) takes: of one to six references to [`TensorTree`]s, of a tuple of references, or of a
-/// slice of trees; it gives a tree or a `Result` of one. A function of several arguments compiles to one whose input is their tuple.
+/// A function that [`compile()`](crate::compile()) takes: of one to six references to
+/// [`TensorTree`]s, of a tuple of references, or of a slice of trees; it gives a tree or a `Result`
+/// of one. A function of several arguments compiles to one whose input is their tuple.
 #[diagnostic::on_unimplemented(
     message = "this is no function that can be compiled",
     label = "a compiled function takes references to tensors or trees of them and returns one, or `Result` of one",
@@ -24,7 +26,8 @@ pub trait TensorFunction<Signature>: Send + Sync + 'static {
     fn apply(&self, input: &Self::Input) -> Result<Self::Output>;
 }
 
-/// A closure over one tuple of references, as opposed to several arguments; what `TensorFunction` is told apart by.
+/// A closure over one tuple of references, as opposed to several arguments; what `TensorFunction`
+/// is told apart by.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct OfTuple<Signature>(std::marker::PhantomData<Signature>);
@@ -89,9 +92,10 @@ functions! {
     A a, B b, C c, D d, E e, G g;
 }
 
-/// What a compiled function of `T` can be called with: a reference to a `T`, or a container of references that has the
-/// shape of a `T`. `(&a, &b)` is an argument for `(Tensor, Tensor)`, `[&a, &b]` for `[Tensor; 2]` and, as an array, a slice or a
-/// `Vec`, for `Vec<Tensor>`; numbers, flags and strings stand for themselves.
+/// What a compiled function of `T` can be called with: a reference to a `T`, or a container of
+/// references that has the shape of a `T`. `(&a, &b)` is an argument for `(Tensor, Tensor)`, `[&a,
+/// &b]` for `[Tensor; 2]` and, as an array, a slice or a `Vec`, for `Vec<Tensor>`; numbers, flags
+/// and strings stand for themselves.
 ///
 /// ```
 /// use straightline::{Tensor, compile, tensor};

@@ -30,8 +30,8 @@ pub(super) struct Captured<O> {
 pub(super) enum Outcome<O> {
     /// With a graph.
     Captured(Box<Captured<O>>),
-    /// The function left tensors in outside state, so that its graph is of no use; but its calls have been made, once, and
-    /// this is its result. The error says why.
+    /// The function left tensors in outside state, so that its graph is of no use; but its calls
+    /// have been made, once, and this is its result. The error says why.
     Performed(O, Error),
 }
 
@@ -63,7 +63,8 @@ pub(super) fn capture<I: TensorTree, O: TensorTree>(
     }
 }
 
-/// [`capture`]; if `perform`, the calls of a function that leaves tensors in outside state are made.
+/// [`capture`]; if `perform`, the calls of a function that leaves tensors in outside state are
+/// made.
 pub(super) fn capture_or_perform<I: TensorTree, O: TensorTree>(
     f: &dyn Fn(&I) -> Result<O>,
     inputs: &I,
@@ -202,8 +203,8 @@ fn reached_fallbacks<I: TensorTree>(inputs: &I, tls: TlsKeySets) -> Vec<(Dispatc
     fallback_epochs(keys)
 }
 
-/// The structure of the result, without the tensors in it; wrapper tensors and those of other kinds stay, since they may be handed
-/// out.
+/// The structure of the result, without the tensors in it; wrapper tensors and those of other kinds
+/// stay, since they may be handed out.
 fn template<O: TensorTree>(output: &O) -> O {
     output.map(&mut |t| match flat::is_structure(t) {
         true => t.clone(),
@@ -211,8 +212,8 @@ fn template<O: TensorTree>(output: &O) -> O {
     })
 }
 
-/// Every tensor that the function uses and did not make must be somebody's: the function's itself, or that of
-/// the state it looks into. Of others a later call would have another one.
+/// Every tensor that the function uses and did not make must be somebody's: the function's itself,
+/// or that of the state it looks into. Of others a later call would have another one.
 fn check_held(traced: &Traced) -> Result<()> {
     let flat = |t: &Held| {
         (traced.leaves.iter())

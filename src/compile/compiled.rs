@@ -32,8 +32,8 @@ const EVENTS_KEPT: usize = 256;
 /// A compiled function: `Send + Sync` where its trees are, callable from any number of threads.
 ///
 /// A call holds the tensors that it reads and those that it writes until it is done, and waits for
-/// them, as operators do ([`Busy`](crate::Busy) says when it does not). So calls that only read run side by
-/// side, and calls that write the same tensor come one after the other, each as a whole.
+/// them, as operators do ([`Busy`](crate::Busy) says when it does not). So calls that only read run
+/// side by side, and calls that write the same tensor come one after the other, each as a whole.
 ///
 /// Cloning gives another handle of the same function: what one compiles, all run.
 pub struct Compiled<I, O>(Arc<Inner<I, O>>);
@@ -106,7 +106,8 @@ impl<I: TensorTree, O> Variant<I, O> {
         }
     }
 
-    /// Whether all that keeps it from serving these inputs is that handles to closed-over tensors have gone.
+    /// Whether all that keeps it from serving these inputs is that handles to closed-over tensors
+    /// have gone.
     fn is_doubtful(&self, inputs: &I, leaves: &[&Tensor], tls: TlsKeySets) -> bool {
         self.guards.hold_but_for_handles(leaves, tls)
             && flat::difference(inputs, &self.input).is_none()
@@ -153,8 +154,8 @@ impl<I, O> Compiled<I, O> {
 }
 
 impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
-    /// Calls the function with what it takes, or with references in its shape ([`Arguments`]): `f.call(&x)`,
-    /// `f.call((&x, &y))`.
+    /// Calls the function with what it takes, or with references in its shape ([`Arguments`]):
+    /// `f.call(&x)`, `f.call((&x, &y))`.
     ///
     /// # Errors
     /// What the function itself returns; for the first call of a set of shapes also
@@ -373,8 +374,8 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         news
     }
 
-    /// Whether there are as many variants as may be. Those that will not serve again keep their memory,
-    /// since another thread may be in them, so that they are not without bound either.
+    /// Whether there are as many variants as may be. Those that will not serve again keep their
+    /// memory, since another thread may be in them, so that they are not without bound either.
     fn is_full(&self) -> bool {
         let all = self.count.load(Ordering::Relaxed);
         let serving = all - self.retired.load(Ordering::Relaxed);
@@ -391,8 +392,8 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         })
     }
 
-    /// The variant that turns out to serve still, although handles to closed-over tensors have gone. Those that
-    /// read others than the function does now are retired.
+    /// The variant that turns out to serve still, although handles to closed-over tensors have
+    /// gone. Those that read others than the function does now are retired.
     fn accepted(
         &self,
         captured: &Captured<O>,
@@ -424,7 +425,8 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
             .collect()
     }
 
-    /// Whether the function has left tensors in outside state at such a call before; from now on, in any case.
+    /// Whether the function has left tensors in outside state at such a call before; from now on,
+    /// in any case.
     fn was_performed(&self, inputs: &I, leaves: &[&Tensor], tls: TlsKeySets, like: &I) -> bool {
         let mut performed = (self.performed.lock()).unwrap_or_else(PoisonError::into_inner);
         let same = |(guards, input): &(Guards, I)| {
@@ -464,7 +466,8 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
                 };
                 tracing::warn!("{event}");
                 self.record(event);
-                // a cache that is filled once is captured well the next time; state that each call replaces is not
+                // a cache that is filled once is captured well the next time; state that each call
+                // replaces is not
                 let tls = TlsKeySets::current();
                 if self.was_performed(inputs, leaves, tls, &input) && !self.is_full() {
                     self.publish(Variant::eager(number, leaves, input, wrapped));

@@ -1,10 +1,10 @@
 //! Operators without a loop form, called by the plan without the dispatcher.
 //!
-//! The operator's CPU kernel is looked up once, when the code is generated. It works on tensors.
-//! A kernel of this crate gets tensors over the plan's own memory, for the length of the call, if
-//! the schema says that it neither writes nor returns an operand. A kernel from outside might keep
-//! a tensor that it was given, or write it, so it gets copies; one that writes, as its schema says, does
-//! so on the copies, and what it wrote is a result. A kernel of ours is also offered the
+//! The operator's CPU kernel is looked up once, when the code is generated. It works on tensors. A
+//! kernel of this crate gets tensors over the plan's own memory, for the length of the call, if the
+//! schema says that it neither writes nor returns an operand. A kernel from outside might keep a
+//! tensor that it was given, or write it, so it gets copies; one that writes, as its schema says,
+//! does so on the copies, and what it wrote is a result. A kernel of ours is also offered the
 //! plan's memory for its results; a result that it put elsewhere is copied there.
 
 use crate::dispatch::{DispatchKey, Value, handle_of};
@@ -49,7 +49,8 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
         let aliased = schema.args.iter().any(|a| a.alias.is_some())
             || schema.returns.iter().any(|r| r.alias.is_some());
         let lend = kernel.is_own() && !aliased && derived.is_none();
-        // rewriting keeps values, not their strides, and elements of another size are made of neighbours
+        // rewriting keeps values, not their strides, and elements of another size are made of
+        // neighbours
         let row_major = matches!(
             name,
             Op::view_dtype | Op::view_as_complex | Op::as_strided | Op::as_strided_scatter
@@ -165,7 +166,8 @@ fn deliver(stack: &[Value], outputs: &[ViewMut<'_>], offer: &Offer) -> Result<()
     Ok(())
 }
 
-/// Whether a tensor's elements lie as these strides say; those of a dimension of size 1 say nothing.
+/// Whether a tensor's elements lie as these strides say; those of a dimension of size 1 say
+/// nothing.
 fn same_order(t: &Tensor, strides: &[i64]) -> bool {
     let both = t.strides().iter().zip(strides);
     t.sizes()
@@ -188,7 +190,8 @@ impl Loans {
         let (true, Some(data)) = (plain, NonNull::new(view.ptr.cast_mut())) else {
             return Ok(None);
         };
-        // SAFETY: the plan keeps the operand valid and unwritten during the call, and the loan ends with it.
+        // SAFETY: the plan keeps the operand valid and unwritten during the call, and the loan ends
+        // with it.
         let storage = unsafe { Storage::lend(data, bytes)? };
         self.0.push(storage.clone());
         Ok(Some(Tensor::build(

@@ -64,8 +64,9 @@ pub(super) fn error(schedule: &Schedule, graph: &Graph, e: PlanError) -> Error {
     }
 }
 
-/// Names the call that memory was wanted for: the one that makes the value, or for the memory of all intermediate values
-/// the first of those with the largest result. Other errors stay as they are.
+/// Names the call that memory was wanted for: the one that makes the value, or for the memory of
+/// all intermediate values the first of those with the largest result. Other errors stay as they
+/// are.
 #[cold]
 pub(super) fn out_of_memory(graph: &Graph, made_by: Option<NodeId>, e: Error) -> Error {
     if !matches!(e.kind(), ErrorKind::Memory(_)) {

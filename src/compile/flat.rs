@@ -1,7 +1,8 @@
 //! Trees as compiled code sees them: wrapper tensors are looked through.
 //!
-//! A wrapper's inner tensors, and the dense parts of a sparse, quantized or nested tensor, take its place among the leaves; around them it is structure, like a
-//! `Vec` or a flag (`__tensor_flatten__` and `__tensor_unflatten__` of AOTAutograd).
+//! A wrapper's inner tensors, and the dense parts of a sparse, quantized or nested tensor, take its
+//! place among the leaves; around them it is structure, like a `Vec` or a flag
+//! (`__tensor_flatten__` and `__tensor_unflatten__` of AOTAutograd).
 
 use super::tree::TensorTree;
 use crate::modes::{functionalize, subclass};
@@ -44,7 +45,8 @@ pub(super) fn map<T: TensorTree>(tree: &T, f: &mut dyn FnMut(&Tensor) -> Tensor)
     })
 }
 
-/// Whether a tensor is looked through: wrapper tensors, and those of other kinds that are made of dense parts.
+/// Whether a tensor is looked through: wrapper tensors, and those of other kinds that are made of
+/// dense parts.
 #[inline]
 pub(super) fn is_structure(t: &Tensor) -> bool {
     subclass::is_subclass(t) || kinds::has_parts(t)

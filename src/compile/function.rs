@@ -13,15 +13,17 @@ use std::panic::Location;
 
 /// Wraps a function so that its first call captures it and later calls run machine code.
 ///
-/// The function takes references to [`TensorTree`]s, one to six of them (a tensor, a tuple, an array, a `Vec`, a
-/// struct with `#[derive(TensorTree)]`), and returns a `Result` of one. It must be deterministic in everything
-/// but its tensors: it runs once or a few times for each set of shapes, and what it does besides calling
-/// tensor operators is not repeated. Tensors that it closes over are read again at each call.
+/// The function takes references to [`TensorTree`]s, one to six of them (a tensor, a tuple, an
+/// array, a `Vec`, a struct with `#[derive(TensorTree)]`), and returns a `Result` of one. It must
+/// be deterministic in everything but its tensors: it runs once or a few times for each set of
+/// shapes, and what it does besides calling tensor operators is not repeated. Tensors that it
+/// closes over are read again at each call.
 ///
 /// # What is kept
 ///
-/// Calls with conjugate or negative views ([`Tensor::is_conj`], [`Tensor::is_neg`]) run eagerly, with an event that says so
-/// ([`CompileEvent::Intercepted`]), and what is said below of writes is not so of them: pass `resolve_conj()`.
+/// Calls with conjugate or negative views ([`Tensor::is_conj`], [`Tensor::is_neg`]) run eagerly,
+/// with an event that says so ([`CompileEvent::Intercepted`]), and what is said below of writes is
+/// not so of them: pass `resolve_conj()`.
 ///
 /// What an operator does besides giving results happens at each call, as often and in the order as
 /// in eager execution: drawing random numbers, and whatever an operator of one's own does that has
@@ -29,15 +31,17 @@ use std::panic::Location;
 ///
 /// **Every check that eager code makes on the values of tensors is kept**, also where nobody uses
 /// the result: an index that is out of range, an integer divided by zero, a matrix without inverse.
-/// Which of several failing checks is reported is not said; an effect waits for the checks before it, and so does the drawing of
-/// random numbers. (Operators from outside keep theirs if they are marked `may_fail`.) A check that fails ends the call with its
-/// error: what the function would do with the `Err` (`or_else`, `unwrap_or`) is not part of the plan, since there were no
-/// values to fail on when it was captured. A failure that is of shapes or dtypes (`x.mean()` of integers) happens at capture
-/// as it does eagerly, and the plan is what the function did about it.
+/// Which of several failing checks is reported is not said; an effect waits for the checks before
+/// it, and so does the drawing of random numbers. (Operators from outside keep theirs if they are
+/// marked `may_fail`.) A check that fails ends the call with its error: what the function would do
+/// with the `Err` (`or_else`, `unwrap_or`) is not part of the plan, since there were no values to
+/// fail on when it was captured. A failure that is of shapes or dtypes (`x.mean()` of integers)
+/// happens at capture as it does eagerly, and the plan is what the function did about it.
 ///
-/// Results have the sizes, strides and dtypes of eager ones and share memory as they do. One that shares
-/// memory with nothing else begins its storage, where an eager `slice_scatter` or `copy` leaves unused room before it. Sums of
-/// floating-point numbers (`sum`, `softmax`, losses, products) are formed in another order and may differ in the last bits.
+/// Results have the sizes, strides and dtypes of eager ones and share memory as they do. One that
+/// shares memory with nothing else begins its storage, where an eager `slice_scatter` or `copy`
+/// leaves unused room before it. Sums of floating-point numbers (`sum`, `softmax`, losses,
+/// products) are formed in another order and may differ in the last bits.
 ///
 /// A call that fails has written nothing: arguments and closed-over tensors are as they were, where
 /// eager code would have done what comes before the failing call. What has happened besides, such
@@ -79,8 +83,8 @@ use std::panic::Location;
 /// # Ok::<(), straightline::Error>(())
 /// ```
 ///
-/// The types of the arguments have to be written, since Rust looks for the methods of an argument before it knows
-/// what the function will be called with.
+/// The types of the arguments have to be written, since Rust looks for the methods of an argument
+/// before it knows what the function will be called with.
 ///
 /// # What is noticed
 ///
@@ -90,33 +94,42 @@ use std::panic::Location;
 /// [`CompileOptions::eager_fallback`] lets such a function run eagerly instead.
 ///
 /// - *Compared* for arguments: dtype, device, sizes, strides, dispatch keys; how those that are
-///   written lie to others in memory, and those that a call was refused for; and, if the function asks, [`storage_offset`](Tensor::storage_offset),
+///   written lie to others in memory, and those that a call was refused for; and, if the function
+///   asks, [`storage_offset`](Tensor::storage_offset),
 ///   [`shares_storage_with`](Tensor::shares_storage_with), [`is_same`](Tensor::is_same).
-/// - *Compared* for the tensors it closes over and uses: sizes, strides, and in which memory they lie (`set_`, `resize_`).
-/// - *Compared* besides: the thread's dispatch keys, autocast, the [default dtype](crate::default_dtype), the number of threads if it asks, and the
-///   registrations of the operators that its calls went through: a kernel that is registered or taken back makes a
-///   new variant ([`CompileEvent::Outdated`]), and one that is not this crate's is called as it is.
-/// - *Refused*: reading data (`to_vec`, `item`, printing, saving), [`version`](Tensor::version), seeding
-///   generators or asking for their state, drawing from a [generator](crate::Generator) of one's own (the default one is drawn
-///   from at each call), using a tensor on another thread (`std::thread::spawn`), setting the number of threads, leaving the
-///   thread's settings changed, and going on after an operator that fails in capture alone. Of writes: those to memory whose
-///   elements overlap (an expanded tensor), those by one of two arguments that see one memory as numbers of two sizes, and an
-///   `out` that grows and shares its memory.
+/// - *Compared* for the tensors it closes over and uses: sizes, strides, and in which memory they
+///   lie (`set_`, `resize_`).
+/// - *Compared* besides: the thread's dispatch keys, autocast, the [default
+///   dtype](crate::default_dtype), the number of threads if it asks, and the registrations of the
+///   operators that its calls went through: a kernel that is registered or taken back makes a new
+///   variant ([`CompileEvent::Outdated`]), and one that is not this crate's is called as it is.
+/// - *Refused*: reading data (`to_vec`, `item`, printing, saving), [`version`](Tensor::version),
+///   seeding generators or asking for their state, drawing from a [generator](crate::Generator) of
+///   one's own (the default one is drawn from at each call), using a tensor on another thread
+///   (`std::thread::spawn`), setting the number of threads, leaving the thread's settings changed,
+///   and going on after an operator that fails in capture alone. Of writes: those to memory whose
+///   elements overlap (an expanded tensor), those by one of two arguments that see one memory as
+///   numbers of two sizes, and an `out` that grows and shares its memory.
 ///
 /// Of state that the function looks into (a `Mutex<Tensor>`, a `static`) this holds:
 ///
-/// - Writes by operators (`copy_`, `add_`) are part of the function, as for other closed-over tensors.
-/// - A tensor that the function computes and leaves there is refused ([`ErrorKind::Escaped`]): a compiled call would not
-///   put a new one there. It is not lost: whatever error the call ends with, what was left behind has the value that eager
-///   code would have left there, computed of the call's arguments. So a cache that is filled once (a `OnceLock`, masks by
-///   size in a `HashMap`) serves the next call, which compiles; and with [`CompileOptions::eager_fallback`] the first one gives
-///   its result too. State that each call replaces makes the function run eagerly there.
-/// - *Another tensor in the place of the old one* is noticed when the handle that lay there is dropped, as an
-///   assignment (`*state = new`) does. As long as somebody keeps that very handle
-///   (`std::mem::replace`, `swap`), or has taken further ones since the first call, the old tensor is what a compiled
-///   call reads. Writing into it with `copy_`, or passing it as an argument, is always seen.
-/// - *What is no tensor is not seen*: a counter that says where in a ring buffer to write, an `Option` that becomes `Some`. Pass
-///   such a number as an argument that is a tensor (`index_copy_` at it), or call the function with the tensors of the moment.
+/// - Writes by operators (`copy_`, `add_`) are part of the function, as for other closed-over
+///   tensors.
+/// - A tensor that the function computes and leaves there is refused ([`ErrorKind::Escaped`]): a
+///   compiled call would not put a new one there. It is not lost: whatever error the call ends
+///   with, what was left behind has the value that eager code would have left there, computed of
+///   the call's arguments. So a cache that is filled once (a `OnceLock`, masks by size in a
+///   `HashMap`) serves the next call, which compiles; and with [`CompileOptions::eager_fallback`]
+///   the first one gives its result too. State that each call replaces makes the function run
+///   eagerly there.
+/// - *Another tensor in the place of the old one* is noticed when the handle that lay there is
+///   dropped, as an assignment (`*state = new`) does. As long as somebody keeps that very handle
+///   (`std::mem::replace`, `swap`), or has taken further ones since the first call, the old tensor
+///   is what a compiled call reads. Writing into it with `copy_`, or passing it as an argument, is
+///   always seen.
+/// - *What is no tensor is not seen*: a counter that says where in a ring buffer to write, an
+///   `Option` that becomes `Some`. Pass such a number as an argument that is a tensor
+///   (`index_copy_` at it), or call the function with the tensors of the moment.
 ///
 /// ```
 /// use std::sync::OnceLock;
@@ -137,8 +150,8 @@ use std::panic::Location;
 ///
 /// What is no tensor is not seen at all: numbers, files, clocks, and tensors made from them with
 /// [`Tensor::from_slice`] are constants of the variant; so are the sizes of a closed-over tensor
-/// that no operator gets, **how many tensors there are in a `Vec`, and whether an `Option` has one**. A place in which the
-/// first call met no tensor is not looked at again:
+/// that no operator gets, **how many tensors there are in a `Vec`, and whether an `Option` has
+/// one**. A place in which the first call met no tensor is not looked at again:
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -165,11 +178,13 @@ use std::panic::Location;
 ///
 /// # Operators of one's own
 ///
-/// A compiled call takes an operator at its word, which [`opcheck`](crate::dispatch::opcheck) tests on samples of yours: that its kernel
-/// writes no argument but those that the schema marks with `!` (it is given copies of the others, so such a write is lost), that what it
-/// returns is a view of an argument only where the schema says so, and that the Meta kernel tells the sizes, dtype and strides
-/// of the results (other sizes are an error of the call; elements in other strides are copied to those that the Meta
-/// kernel said). A kernel that panics ends the call with [`ErrorKind::Panic`], where eager code panics.
+/// A compiled call takes an operator at its word, which [`opcheck`](crate::dispatch::opcheck) tests
+/// on samples of yours: that its kernel writes no argument but those that the schema marks with `!`
+/// (it is given copies of the others, so such a write is lost), that what it returns is a view of
+/// an argument only where the schema says so, and that the Meta kernel tells the sizes, dtype and
+/// strides of the results (other sizes are an error of the call; elements in other strides are
+/// copied to those that the Meta kernel said). A kernel that panics ends the call with
+/// [`ErrorKind::Panic`], where eager code panics.
 #[track_caller]
 pub fn compile<S, F: TensorFunction<S>>(f: F) -> Compiled<F::Input, F::Output> {
     compile_with(CompileOptions::default(), f)

@@ -1,7 +1,7 @@
 //! `functionalize`: a function runs eagerly, and nothing that it calls writes.
 //!
-//! The function is captured as `compile()` does it, which makes it functional, and the graph's calls are made one after
-//! the other through the dispatcher.
+//! The function is captured as `compile()` does it, which makes it functional, and the graph's
+//! calls are made one after the other through the dispatcher.
 
 use super::arguments::{Arguments, TensorFunction};
 use super::capture::capture;
@@ -44,15 +44,18 @@ impl<I, O> fmt::Debug for Functionalized<I, O> {
     }
 }
 
-/// Wraps a function so that it runs without in-place operators: each is replaced by the operator that computes the new
-/// value, and views of what was written are taken again of that. What the function writes of its
-/// arguments and of tensors that it closes over gets the new values by one `copy_` each, when all else is done. The
-/// results, and what they alias, are those of the function. PyTorch's `torch.func.functionalize`; with
+/// Wraps a function so that it runs without in-place operators: each is replaced by the operator
+/// that computes the new value, and views of what was written are taken again of that. What the
+/// function writes of its arguments and of tensors that it closes over gets the new values by one
+/// `copy_` each, when all else is done. The results, and what they alias, are those of the
+/// function. PyTorch's `torch.func.functionalize`; with
 /// [`without_views`](Functionalized::without_views) its `remove="mutations_and_views"`.
 ///
-/// Nothing is compiled or kept: each call looks at what the function calls, on stand-ins without data, and makes the functional
-/// calls eagerly. The function may run more than once in a call, and what [`compile()`](crate::compile()) refuses in a function is refused
-/// here, too: reading data above all. Dispatch modes of the thread see the functional calls, and not those that the function itself makes.
+/// Nothing is compiled or kept: each call looks at what the function calls, on stand-ins without
+/// data, and makes the functional calls eagerly. The function may run more than once in a call, and
+/// what [`compile()`](crate::compile()) refuses in a function is refused here, too: reading data
+/// above all. Dispatch modes of the thread see the functional calls, and not those that the
+/// function itself makes.
 ///
 /// ```
 /// use straightline::modes::CallLogger;
@@ -82,7 +85,8 @@ pub fn functionalize<S, F: TensorFunction<S>>(f: F) -> Functionalized<F::Input, 
 }
 
 impl<I: TensorTree, O: TensorTree> Functionalized<I, O> {
-    /// Without views as well: the `_copy` form of each view operator is called in its place, where there is one.
+    /// Without views as well: the `_copy` form of each view operator is called in its place, where
+    /// there is one.
     ///
     /// ```
     /// use straightline::{Tensor, functionalize, tensor};
@@ -99,8 +103,10 @@ impl<I: TensorTree, O: TensorTree> Functionalized<I, O> {
     /// Calls the function with what it takes, or with references in its shape ([`Arguments`]).
     ///
     /// # Errors
-    /// What the function itself returns, [`ErrorKind::DataDependent`](crate::ErrorKind::DataDependent) and [`ErrorKind::NotCaptured`](crate::ErrorKind::NotCaptured); wrapper tensors while a
-    /// dispatch mode is on the thread.
+    /// What the function itself returns,
+    /// [`ErrorKind::DataDependent`](crate::ErrorKind::DataDependent) and
+    /// [`ErrorKind::NotCaptured`](crate::ErrorKind::NotCaptured); wrapper tensors while a dispatch
+    /// mode is on the thread.
     pub fn call(&self, inputs: impl Arguments<I>) -> Result<O> {
         inputs.with(|inputs| self.run(inputs))
     }

@@ -24,7 +24,8 @@ pub(super) struct Guards {
     aliases: Vec<AliasGuard>,
     /// Merged memory must be there: an argument, and the bytes from its first element on.
     reaches: Vec<(usize, Range<i64>)>,
-    /// The closed-over tensors: their shapes and memory, which may change in place, and who has them.
+    /// The closed-over tensors: their shapes and memory, which may change in place, and who has
+    /// them.
     closed: Vec<Closed>,
     /// What the function asked.
     answers: Vec<Answer>,
@@ -38,8 +39,8 @@ struct AliasGuard {
     other: Owner,
     /// In one storage, `other` this many bytes after the argument; otherwise they do not overlap.
     distance: Option<i64>,
-    /// The bytes that the function reaches of the argument's memory, from its first element, where these are not its own: it is
-    /// looked at beside itself, or grows.
+    /// The bytes that the function reaches of the argument's memory, from its first element, where
+    /// these are not its own: it is looked at beside itself, or grows.
     reach: Option<Range<i64>>,
 }
 
@@ -71,7 +72,8 @@ impl AliasGuard {
     }
 }
 
-/// The alias guards of a captured function, `reaches` of whose arguments are more than the arguments.
+/// The alias guards of a captured function, `reaches` of whose arguments are more than the
+/// arguments.
 fn alias_guards(
     inputs: &[&Tensor],
     leaves: &[LeafUse],

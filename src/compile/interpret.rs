@@ -17,8 +17,9 @@ use straightline_catalog::{Effects, Op, TensorMeta, layout};
 use straightline_passes::ir::graph::{Graph, NodeId, NodeKind, SourceLine, ValueRef};
 use straightline_passes::schedule::node_label;
 
-/// For the time of the calls of a graph: autocast and what else is above has been seen to in the capture. What values have
-/// lazily is not: a graph has conjugates and negatives as values of their own, and tensors have them as bits.
+/// For the time of the calls of a graph: autocast and what else is above has been seen to in the
+/// capture. What values have lazily is not: a graph has conjugates and negatives as values of their
+/// own, and tensors have them as bits.
 pub(super) fn below() -> ExcludeGuard {
     const BITS: DispatchKeySet = DispatchKeySet::of(&[
         DispatchKey::Conjugate,
@@ -66,8 +67,8 @@ impl<'a> Interpreter<'a> {
             .try_for_each(|id| self.call(id))
     }
 
-    /// Makes the calls that these values need, and the draws of random numbers before such a draw. What depends on a
-    /// call that fails stays unknown; the first failure is returned.
+    /// Makes the calls that these values need, and the draws of random numbers before such a draw.
+    /// What depends on a call that fails stays unknown; the first failure is returned.
     pub(super) fn some(&mut self, wanted: &[ValueRef]) -> Option<Error> {
         let order = self.graph.topological();
         let draws = |id: &NodeId| self.graph.effects(*id).has(Effects::RANDOM);
@@ -94,7 +95,8 @@ impl<'a> Interpreter<'a> {
         first
     }
 
-    /// A value, if it is known, in the strides that the function's result has: what is computed of copies may lie otherwise.
+    /// A value, if it is known, in the strides that the function's result has: what is computed of
+    /// copies may lie otherwise.
     pub(super) fn value(&self, v: ValueRef) -> Option<Result<Tensor>> {
         let value = self.known.get(&v)?;
         Some(laid_out(value, self.graph.meta(v)))
@@ -138,7 +140,8 @@ impl<'a> Interpreter<'a> {
     }
 }
 
-/// Whether every call of a graph that nobody captured has the results that the graph says, as far as operators tell without data.
+/// Whether every call of a graph that nobody captured has the results that the graph says, as far
+/// as operators tell without data.
 pub(super) fn check_shapes(graph: &Graph) -> Result<()> {
     for id in graph.topological() {
         for m in &graph.node(id).results {
@@ -191,7 +194,8 @@ pub(super) fn check_shapes(graph: &Graph) -> Result<()> {
     Ok(())
 }
 
-/// Whether a tensor could have this type: every number that is computed of its sizes and strides is one.
+/// Whether a tensor could have this type: every number that is computed of its sizes and strides is
+/// one.
 fn fits(m: &TensorMeta) -> bool {
     const MOST: i64 = 1 << 48;
     let positive = |all: &[i64]| all.iter().all(|n| (0..MOST).contains(n));

@@ -127,8 +127,8 @@ impl fmt::Display for OpCheckReport {
     }
 }
 
-/// Tests an operator, of yours or of ATen, on sample arguments. They are copied first and stay as they are; arguments left
-/// out at the end get their defaults.
+/// Tests an operator, of yours or of ATen, on sample arguments. They are copied first and stay as
+/// they are; arguments left out at the end get their defaults.
 ///
 /// | test | what must hold |
 /// |---|---|

@@ -19,18 +19,21 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct CompileOptions {
     /// At most this many variants (sets of guards with their code) are kept; calls that match none
-    /// of them run eagerly from then on, and [`CompileEvent::VariantLimit`] is recorded. Variants that no call can use any more (an
-    /// operator was registered anew, a closed-over tensor replaced) do not count, up to eight times as many: pass what is replaced
-    /// often as an argument.
+    /// of them run eagerly from then on, and [`CompileEvent::VariantLimit`] is recorded. Variants
+    /// that no call can use any more (an operator was registered anew, a closed-over tensor
+    /// replaced) do not count, up to eight times as many: pass what is replaced often as an
+    /// argument.
     pub max_variants: usize,
-    /// Functions that cannot be captured ([`ErrorKind::DataDependent`](crate::ErrorKind::DataDependent),
+    /// Functions that cannot be captured
+    /// ([`ErrorKind::DataDependent`](crate::ErrorKind::DataDependent),
     /// [`NotCaptured`](crate::ErrorKind::NotCaptured), [`Opaque`](crate::ErrorKind::Opaque),
-    /// [`Escaped`](crate::ErrorKind::Escaped), and what else only a capture refuses, such as an operator without a Meta kernel) run
-    /// eagerly instead of failing, and a [`CompileEvent::EagerFallback`] says so.
-    /// What such a function did before the refusal it does twice in that call, except that one which only leaves
-    /// tensors in outside state runs once.
+    /// [`Escaped`](crate::ErrorKind::Escaped), and what else only a capture refuses, such as an
+    /// operator without a Meta kernel) run eagerly instead of failing, and a
+    /// [`CompileEvent::EagerFallback`] says so. What such a function did before the refusal it does
+    /// twice in that call, except that one which only leaves tensors in outside state runs once.
     pub eager_fallback: bool,
-    /// Allow rewrites that change results by more than the order of sums does, and for NaN, infinities and signed zero.
+    /// Allow rewrites that change results by more than the order of sums does, and for NaN,
+    /// infinities and signed zero.
     pub fast_math: bool,
 }
 
@@ -57,8 +60,8 @@ pub enum CompileEvent {
         /// Capture, rewriting, scheduling and code generation together.
         took: Duration,
     },
-    /// An operator that the variant was compiled with has other registrations now (a kernel was registered or
-    /// taken back, a fallback, its schema): the variant serves no call any more.
+    /// An operator that the variant was compiled with has other registrations now (a kernel was
+    /// registered or taken back, a fallback, its schema): the variant serves no call any more.
     Outdated {
         /// The variant.
         variant: usize,
@@ -77,14 +80,15 @@ pub enum CompileEvent {
         /// The error that capture ended in.
         reason: String,
     },
-    /// Something on the calling thread sees every operator call (a dispatch mode, a resolver), or an argument is a
-    /// conjugate or negative view, so the function ran eagerly and nothing was compiled. Recorded once for calls in a row.
+    /// Something on the calling thread sees every operator call (a dispatch mode, a resolver), or
+    /// an argument is a conjugate or negative view, so the function ran eagerly and nothing was
+    /// compiled. Recorded once for calls in a row.
     Intercepted {
         /// What it was: ``dispatch mode `CallLogger` ``.
         by: String,
     },
-    /// Another thread was capturing the function, and the call ran eagerly rather than wait longer: that thread might be
-    /// waiting for this one. Recorded once for calls in a row.
+    /// Another thread was capturing the function, and the call ran eagerly rather than wait longer:
+    /// that thread might be waiting for this one. Recorded once for calls in a row.
     Awaited {
         /// How long the call had waited.
         waited: Duration,

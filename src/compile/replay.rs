@@ -115,8 +115,8 @@ impl Executable {
         failure::out_of_memory(&traced.graph, Some(traced.roots[output].node), e.into())
     }
 
-    /// Access to all that the plan reads and writes, until what it computed has been delivered: nobody sees a function
-    /// half done, and none of its writes is lost to another one's.
+    /// Access to all that the plan reads and writes, until what it computed has been delivered:
+    /// nobody sees a function half done, and none of its writes is lost to another one's.
     #[inline]
     fn borrow<'a>(
         &'a self,
@@ -156,8 +156,8 @@ impl Executable {
         Ok(held)
     }
 
-    /// One tensor of each storage that gets new values. A storage whose shape changes as well is not among them: no other
-    /// thread has ever entered it.
+    /// One tensor of each storage that gets new values. A storage whose shape changes as well is
+    /// not among them: no other thread has ever entered it.
     fn written<'a>(
         &'a self,
         arguments: &[&'a Tensor],

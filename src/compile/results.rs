@@ -14,8 +14,8 @@ use straightline_passes::ir::graph::ValueRef;
 ///
 /// - A result that is an argument, a closed-over tensor or an earlier result is that tensor itself.
 /// - A result that lies in the memory of one is made from the real tensor, after the plan has run.
-/// - Results that share the memory of an intermediate, begin behind its first element or have math bits are views of that
-///   intermediate, which becomes an output of the graph of its own.
+/// - Results that share the memory of an intermediate, begin behind its first element or have math
+///   bits are views of that intermediate, which becomes an output of the graph of its own.
 pub(super) fn sources(
     results: &[Tensor],
     leaves: &[Leaf],

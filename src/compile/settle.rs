@@ -1,9 +1,10 @@
 //! What becomes of a capture that is given up.
 //!
-//! The function has run on stand-ins, and may have left some of them in state outside: a cache, a running mean. Eager code
-//! finds them there. So each gets what it stands for: the calls that it needs are made on the call's own arguments, and it
-//! becomes an ordinary tensor ([`Tensor::settle`]). Arguments and closed-over tensors are written only where the call goes
-//! on with what was captured, as it may with `eager_fallback`.
+//! The function has run on stand-ins, and may have left some of them in state outside: a cache, a
+//! running mean. Eager code finds them there. So each gets what it stands for: the calls that it
+//! needs are made on the call's own arguments, and it becomes an ordinary tensor
+//! ([`Tensor::settle`]). Arguments and closed-over tensors are written only where the call goes on
+//! with what was captured, as it may with `eager_fallback`.
 
 use super::interpret::{self, Interpreter};
 use super::stages::Traced;
@@ -20,8 +21,8 @@ thread_local! {
     static AT_WORK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread makes the calls of a capture that is given up. The compiled function is locked meanwhile, and a kernel
-/// that calls it must not wait for that.
+/// Whether this thread makes the calls of a capture that is given up. The compiled function is
+/// locked meanwhile, and a kernel that calls it must not wait for that.
 pub(super) fn is_at_work() -> bool {
     AT_WORK.get()
 }
@@ -84,8 +85,8 @@ impl Met {
     }
 }
 
-/// Makes ordinary tensors of what has been kept. What depends on a storage in `unlike`, which the capture took for several,
-/// is not known. Gives the error for the first that could not be helped.
+/// Makes ordinary tensors of what has been kept. What depends on a storage in `unlike`, which the
+/// capture took for several, is not known. Gives the error for the first that could not be helped.
 pub(super) fn settle(
     kept: &Kept,
     graph: &Graph,
@@ -168,8 +169,8 @@ fn settle_one(t: &Tensor, interpreter: &Interpreter<'_>, met: &Met) -> Result<()
     }
 }
 
-/// Goes on with a capture of which something was kept: makes its calls and its writes, and gives the function's own result,
-/// whose stand-ins become ordinary tensors as those that were kept do.
+/// Goes on with a capture of which something was kept: makes its calls and its writes, and gives
+/// the function's own result, whose stand-ins become ordinary tensors as those that were kept do.
 pub(super) fn perform<O: TensorTree>(
     traced: &mut Traced,
     result: &O,

@@ -1,7 +1,7 @@
 //! The stages of a compilation, each an object that prints.
 //!
-//! `trace -> lower -> compile`: [`Traced`] holds the captured graph, [`Lowered`] the rewritten graph
-//! and the schedule, [`Executable`] the machine code.
+//! `trace -> lower -> compile`: [`Traced`] holds the captured graph, [`Lowered`] the rewritten
+//! graph and the schedule, [`Executable`] the machine code.
 
 use super::externs;
 use super::interpret;
@@ -77,11 +77,13 @@ pub(super) struct Surroundings {
     pub(super) asked: Vec<Asked>,
     /// The operators that its calls went through, as they were registered.
     pub(super) operators: Vec<(OperatorHandle, u64)>,
-    /// The fallbacks of the keys that these calls may have reached, as they were when capture began.
+    /// The fallbacks of the keys that these calls may have reached, as they were when capture
+    /// began.
     pub(super) fallbacks: Vec<(DispatchKey, u64)>,
     /// Tensors that it made from data and that something else has kept.
     pub(super) kept: Vec<Held>,
-    /// The default dtype that it was captured under; of a graph that was read or built, that of now.
+    /// The default dtype that it was captured under; of a graph that was read or built, that of
+    /// now.
     pub(super) default_dtype: Option<DType>,
 }
 
@@ -102,8 +104,9 @@ pub(super) struct Mutation {
     pub(super) target: Owner,
     /// The graph output that holds its new value.
     pub(super) output: usize,
-    /// Where a leaf changes its shape: the geometry that the value has in its memory, and how many bytes that begins behind
-    /// the leaf's new place. What the leaf no longer covers may have been written before.
+    /// Where a leaf changes its shape: the geometry that the value has in its memory, and how many
+    /// bytes that begins behind the leaf's new place. What the leaf no longer covers may have been
+    /// written before.
     pub(super) memory: Option<(TensorMeta, i64)>,
 }
 
@@ -190,7 +193,8 @@ impl Traced {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// Lowering it first compares what it says of results with what the operators' Meta kernels say.
+    /// Lowering it first compares what it says of results with what the operators' Meta kernels
+    /// say.
     pub fn from_graph(graph: Graph) -> Traced {
         let inputs = graph.inputs().iter();
         Traced {

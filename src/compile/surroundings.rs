@@ -47,7 +47,8 @@ impl Closed {
         self.tensor.outside_handles() < self.handles.load(Ordering::Relaxed)
     }
 
-    /// The handles are as many as they should be: the function has been seen to use this tensor still.
+    /// The handles are as many as they should be: the function has been seen to use this tensor
+    /// still.
     pub(super) fn accept(&self) {
         let now = self.tensor.outside_handles();
         self.handles.fetch_min(now, Ordering::Relaxed);

@@ -3,11 +3,13 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long a call waits for another thread's capture before it runs eagerly. Capturing and compiling takes milliseconds.
+/// How long a call waits for another thread's capture before it runs eagerly. Capturing and
+/// compiling takes milliseconds.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
-/// One thread at a time captures. The others wait for it, since most of them want the same variant; but not for ever, because what
-/// it waits for may be one of them: a function that starts a thread, and joins it, may do so while it is captured.
+/// One thread at a time captures. The others wait for it, since most of them want the same variant;
+/// but not for ever, because what it waits for may be one of them: a function that starts a thread,
+/// and joins it, may do so while it is captured.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
     taken: Mutex<bool>,

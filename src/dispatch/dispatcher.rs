@@ -52,8 +52,8 @@ static DISPATCHER: LazyLock<Dispatcher> = LazyLock::new(|| {
 /// Counts the registrations of the process, and changes of its default dtype.
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 
-/// Another number after each registration: who remembers it knows by one load that no operator has changed, and
-/// looks at [`OperatorHandle::epoch`] otherwise.
+/// Another number after each registration: who remembers it knows by one load that no operator has
+/// changed, and looks at [`OperatorHandle::epoch`] otherwise.
 #[inline]
 pub(crate) fn generation(order: Ordering) -> u64 {
     GENERATION.load(order)
@@ -142,7 +142,8 @@ pub(crate) fn handle_of(op: Op) -> Result<OperatorHandle> {
     find_or_error(&op.schema().name)
 }
 
-/// Overloads that a name stands for before others, as PyTorch's functions choose by their arguments.
+/// Overloads that a name stands for before others, as PyTorch's functions choose by their
+/// arguments.
 const DEFAULTS: [&str; 4] = ["Tensor", "self", "int", "memory_format"];
 
 /// The overload that a name without one means, where no operator has that very name: the only one
@@ -431,8 +432,8 @@ impl State {
 
     /// Brings an operator's table up to date, and forgets the operator when nothing of it is left.
     ///
-    /// `key` is the one of the kernel that came or went, if it was a kernel. Plans are for CPU tensors: they do not
-    /// know of kernels for other backends.
+    /// `key` is the one of the kernel that came or went, if it was a kernel. Plans are for CPU
+    /// tensors: they do not know of kernels for other backends.
     fn settle(&mut self, op: OperatorHandle, key: Option<DispatchKey>) {
         let backend = key.map_or(BackendComponent::Invalid, DispatchKey::backend);
         let concerns_plans = matches!(

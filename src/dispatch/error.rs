@@ -46,7 +46,8 @@ pub struct MissingKernel {
     pub available: Vec<DispatchKey>,
     /// Whether no operator at all has a kernel for the key.
     pub absent: bool,
-    /// Static registrations of the operator's namespace that failed: where the kernel may have been meant to come from.
+    /// Static registrations of the operator's namespace that failed: where the kernel may have been
+    /// meant to come from.
     pub failed: Vec<DispatchError>,
 }
 

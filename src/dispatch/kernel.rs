@@ -147,7 +147,8 @@ impl<A: Args + 'static, R: Ret> BoxedCall for Typed<A, R> {
     fn whole(self: Arc<Self>, written: u64) -> Option<Kernel> {
         let functor = address(&*self.functor);
         let whole = Whole::new(written, self.f, functor, self);
-        // SAFETY: a trampoline of these types that reads a `Whole`; `self.f` is one of them, and its functor is kept.
+        // SAFETY: a trampoline of these types that reads a `Whole`; `self.f` is one of them, and
+        // its functor is kept.
         Some(unsafe { Kernel::typed::<A, R>(A::whole::<R>(), Box::new(whole)) })
     }
 }
@@ -243,9 +244,9 @@ impl Kernel {
         kernel
     }
 
-    /// The kernel of a typed function that is made of several kernels: the operands are held from the first to the last, those
-    /// at the positions that are bits of `written` exclusively (`access::whole`). One that works on the stack has to
-    /// see to that itself.
+    /// The kernel of a typed function that is made of several kernels: the operands are held from
+    /// the first to the last, those at the positions that are bits of `written` exclusively
+    /// (`access::whole`). One that works on the stack has to see to that itself.
     pub(crate) fn whole(self, written: u64) -> Kernel {
         self.boxed.clone().whole(written).unwrap_or(self)
     }
@@ -260,8 +261,8 @@ impl Kernel {
         self.own = true;
     }
 
-    /// Whether the kernel is one of this crate's operators, which keep no operand and write only those that the schema
-    /// says. Nobody else can claim that.
+    /// Whether the kernel is one of this crate's operators, which keep no operand and write only
+    /// those that the schema says. Nobody else can claim that.
     pub(crate) fn is_own(&self) -> bool {
         self.own
     }
@@ -353,8 +354,8 @@ fn underflow(op: OperatorHandle, want: usize, have: usize) -> crate::Error {
     .into()
 }
 
-/// Whether the stack holds as many arguments as the operator takes, with tensors where tensors belong:
-/// what the choice of a kernel depends on.
+/// Whether the stack holds as many arguments as the operator takes, with tensors where tensors
+/// belong: what the choice of a kernel depends on.
 pub(super) fn check_tensors(
     op: OperatorHandle,
     schema: &FunctionSchema,
@@ -433,8 +434,8 @@ macro_rules! arity {
                     keys: DispatchKeySet,
                     $($a: $A::Item<'a>),*
                 ) -> Result<R> {
-                    // SAFETY: `Args::invoke` is only given the functor that this trampoline was made with, which is a
-                    // live `Whole`.
+                    // SAFETY: `Args::invoke` is only given the functor that this trampoline was
+                    // made with, which is a live `Whole`.
                     let whole = unsafe { &*functor.cast::<Whole>() };
                     // SAFETY: `whole` was made of a trampoline of these types.
                     unsafe { whole.run::<($($A,)*), R>(keys, ($($a,)*)) }

@@ -73,7 +73,8 @@ enum Registration {
 /// # Ok::<(), straightline::Error>(())
 /// ```
 ///
-/// A type that stands for no schema type, as `f32` (a schema's `float` is an `f64`), does not compile:
+/// A type that stands for no schema type, as `f32` (a schema's `float` is an `f64`), does not
+/// compile:
 ///
 /// ```compile_fail
 /// use straightline::dispatch::{DispatchKey, Library};
@@ -82,8 +83,9 @@ enum Registration {
 /// # Ok::<(), straightline::Error>(())
 /// ```
 ///
-/// A kernel *without a key* serves every backend, and the autograd keys too (`CompositeImplicitAutograd`, the
-/// catch-all of older PyTorch): it is for operators that are made of others.
+/// A kernel *without a key* serves every backend, and the autograd keys too
+/// (`CompositeImplicitAutograd`, the catch-all of older PyTorch): it is for operators that are made
+/// of others.
 ///
 /// ```
 /// use straightline::Tensor;
@@ -120,8 +122,8 @@ enum Registration {
 /// # Ok::<(), straightline::Error>(())
 /// ```
 ///
-/// A kernel whose first argument is a [`DispatchKeySet`](super::DispatchKeySet) *gets the key set* of the call, and can pass it on below
-/// itself:
+/// A kernel whose first argument is a [`DispatchKeySet`](super::DispatchKeySet) *gets the key set*
+/// of the call, and can pass it on below itself:
 ///
 /// ```
 /// use straightline::Tensor;
@@ -137,8 +139,8 @@ enum Registration {
 /// # Ok::<(), straightline::Error>(())
 /// ```
 ///
-/// A *fallback* is the kernel of every operator that has none at a key; a *fallthrough* is a kernel that is
-/// skipped, as if the key were not in the set.
+/// A *fallback* is the kernel of every operator that has none at a key; a *fallthrough* is a kernel
+/// that is skipped, as if the key were not in the set.
 ///
 /// ```
 /// use straightline::Tensor;
@@ -266,7 +268,8 @@ impl Library {
         self
     }
 
-    /// Marks the kernels that this block registers from now on as this crate's own ([`Kernel::is_own`]).
+    /// Marks the kernels that this block registers from now on as this crate's own
+    /// ([`Kernel::is_own`]).
     pub(crate) fn own(&mut self) -> &mut Self {
         self.own = true;
         self
@@ -423,8 +426,9 @@ impl Library {
         self.def_impl(schema, &[], None, site)
     }
 
-    /// [`Library::def`] with tags. Those that say what a call does besides giving results, such as `effect` and
-    /// `may_fail`, decide what `compile()` may do with it: [`OperatorHandle::effects`].
+    /// [`Library::def`] with tags. Those that say what a call does besides giving results, such as
+    /// `effect` and `may_fail`, decide what `compile()` may do with it:
+    /// [`OperatorHandle::effects`].
     #[track_caller]
     pub fn def_with_tags(&mut self, schema: &str, tags: &[&str]) -> Result<OperatorHandle> {
         let site = self.here();

@@ -21,7 +21,8 @@ pub(super) type Listeners = Vec<Arc<Listener>>;
 /// Tells all listeners; the dispatcher's lock is not held, so that they may call and register.
 pub(super) fn tell(listeners: &Listeners, event: RegistrationEvent) {
     for listener in listeners {
-        // whoever registers still has to note what it did, and libraries are dropped during panics, too
+        // whoever registers still has to note what it did, and libraries are dropped during panics,
+        // too
         if catch_unwind(AssertUnwindSafe(|| listener(event))).is_err() {
             tracing::error!("a listener panicked when it was told {event:?}");
         }
@@ -45,8 +46,8 @@ impl Drop for ListenerGuard {
 }
 
 /// Calls `listener` for every operator that is defined, those that are there already included, and
-/// for every one that goes. Kernels are not told of. A listener may call operators and register; one that
-/// panics later on is logged, and what it was told of happens all the same.
+/// for every one that goes. Kernels are not told of. A listener may call operators and register;
+/// one that panics later on is logged, and what it was told of happens all the same.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};

@@ -1,16 +1,16 @@
 //! `library!`, `library_fragment!` and `library_impl!`: TORCH_LIBRARY and its siblings.
 //!
-//! Each macro has two forms. As an expression it registers now and gives a [`Library`] to keep: what
-//! is dropped is taken back. With the word `static` it is an item, and registers for the life of the
-//! process when the dispatcher starts, which is at the first operator call, look-up or registration of
-//! the process: the operators of a crate that is linked in are simply there, as those of a TORCH_LIBRARY
-//! are. Rust runs nothing before `main`, so the blocks are collected by the linker (crate `inventory`)
-//! and run by the dispatcher.
+//! Each macro has two forms. As an expression it registers now and gives a [`Library`] to keep:
+//! what is dropped is taken back. With the word `static` it is an item, and registers for the life
+//! of the process when the dispatcher starts, which is at the first operator call, look-up or
+//! registration of the process: the operators of a crate that is linked in are simply there, as
+//! those of a TORCH_LIBRARY are. Rust runs nothing before `main`, so the blocks are collected by
+//! the linker (crate `inventory`) and run by the dispatcher.
 //!
-//! A static block that fails can not give its error to anybody. It is logged and kept: looking up an
-//! operator of its namespace that is not there, or calling one that lacks a kernel, says what failed
-//! ([`DispatchError::StaticRegistration`]); [`registration_errors`] has them all, and [`init`] starts
-//! the dispatcher and gives the first.
+//! A static block that fails can not give its error to anybody. It is logged and kept: looking up
+//! an operator of its namespace that is not there, or calling one that lacks a kernel, says what
+//! failed ([`DispatchError::StaticRegistration`]); [`registration_errors`] has them all, and
+//! [`init`] starts the dispatcher and gives the first.
 
 use super::dispatcher::dispatcher;
 use super::error::{DispatchError, Site};
@@ -118,8 +118,8 @@ pub fn registration_errors() -> Vec<DispatchError> {
 }
 
 /// Starts the dispatcher: registers the operators of the crate and every static block
-/// (`library!(static ..)`). It starts by itself at the first use; this is for those who want to pay for
-/// it, or to hear what failed, at a time of their own.
+/// (`library!(static ..)`). It starts by itself at the first use; this is for those who want to pay
+/// for it, or to hear what failed, at a time of their own.
 ///
 /// # Errors
 ///
@@ -202,7 +202,8 @@ pub fn implementation(
 ///
 /// With `static` it is an item, the closure captures nothing, and the operators are there from the
 /// start of the dispatcher on, also where the block is in a crate that is only linked in. See
-/// [`dispatch::registration_errors`](crate::dispatch::registration_errors) for what happens when one fails.
+/// [`dispatch::registration_errors`](crate::dispatch::registration_errors) for what happens when
+/// one fails.
 ///
 /// ```
 /// use straightline::dispatch::operator;

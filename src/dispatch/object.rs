@@ -9,8 +9,8 @@ use straightline_catalog::schema::SchemaType;
 
 /// A type whose values operators take and return (c10's custom classes).
 ///
-/// A typed kernel takes `&T` and returns `Arc<T>`; boxed, the value is a [`Value::Object`]. Cloning is for
-/// arguments that are boxed, so it should share what is large.
+/// A typed kernel takes `&T` and returns `Arc<T>`; boxed, the value is a [`Value::Object`]. Cloning
+/// is for arguments that are boxed, so it should share what is large.
 ///
 /// ```
 /// use std::sync::Arc;

@@ -67,7 +67,8 @@ impl RecordScope {
     }
 }
 
-/// Whether calls of an operator are shown to observers: not those of the smallest ones, nor the profiler's own.
+/// Whether calls of an operator are shown to observers: not those of the smallest ones, nor the
+/// profiler's own.
 pub(super) fn is_observed(name: &OperatorName) -> bool {
     match (name.namespace(), name.base()) {
         (Some("aten"), base) => !matches!(

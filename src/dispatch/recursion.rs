@@ -1,8 +1,9 @@
 //! Kernels that call themselves without end, directly or through others.
 //!
-//! A call compares where the stack is with an address that its thread keeps beside the key sets (`tls`), and takes the slow
-//! road below it. That road notes the operators that are entered from there on, and shortly before the stack is used up it
-//! gives an error with the notes in place of a call. What is above the address is not noted: a recursion repeats itself.
+//! A call compares where the stack is with an address that its thread keeps beside the key sets
+//! (`tls`), and takes the slow road below it. That road notes the operators that are entered from
+//! there on, and shortly before the stack is used up it gives an error with the notes in place of a
+//! call. What is above the address is not noted: a recursion repeats itself.
 
 use super::error::DispatchError;
 use super::operator::OperatorHandle;
@@ -72,7 +73,8 @@ pub(super) fn step(op: OperatorHandle, keys: DispatchKeySet) -> Result<Option<St
     Ok(Some(Step(PhantomData)))
 }
 
-/// The same of a captured function that is called while it is captured: there need be no operator in between.
+/// The same of a captured function that is called while it is captured: there need be no operator
+/// in between.
 pub(crate) fn check_captured() -> Result<()> {
     let (limits, at) = (LIMITS.get(), stack::here());
     match (limits.lowest..limits.refused).contains(&at) {

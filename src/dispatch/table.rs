@@ -100,12 +100,12 @@ impl Registered {
     }
 }
 
-/// What serves each slot: the key of a registration (`None` for a fallback, or where an error is due) and the rule that
-/// chose it.
+/// What serves each slot: the key of a registration (`None` for a fallback, or where an error is
+/// due) and the rule that chose it.
 pub(super) type Layout = [(Option<DispatchKey>, Provenance); NUM_RUNTIME_ENTRIES];
 
-/// Layouts by what is registered. The rules are a pure function of that and of which keys have fallbacks, and thousands
-/// of operators share a few dozen sets of keys.
+/// Layouts by what is registered. The rules are a pure function of that and of which keys have
+/// fallbacks, and thousands of operators share a few dozen sets of keys.
 #[derive(Default)]
 pub(super) struct Layouts(HashMap<Registered, Box<Layout>>);
 

@@ -265,8 +265,8 @@ impl Frames {
         id
     }
 
-    /// Ends a guard. The last one restores what it found; one before it is taken out, and those after it
-    /// change what it had found instead.
+    /// Ends a guard. The last one restores what it found; one before it is taken out, and those
+    /// after it change what it had found instead.
     fn leave(&self, id: u64) {
         let mut alive = self.alive.borrow_mut();
         let Some(at) = alive.iter().rposition(|f| f.id == id) else {
@@ -317,8 +317,9 @@ impl Drop for Held {
 
 /// Adds keys to every call on this thread while it lives.
 ///
-/// When dropped, it restores the whole set that it found; it stays on its thread. Guards may be dropped
-/// in any order, as those in a tuple are: each ends what it did, and what the others do stays.
+/// When dropped, it restores the whole set that it found; it stays on its thread. Guards may be
+/// dropped in any order, as those in a tuple are: each ends what it did, and what the others do
+/// stays.
 ///
 /// ```
 /// use straightline::dispatch::{DispatchKey, IncludeGuard, TlsKeySets};

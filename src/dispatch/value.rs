@@ -118,7 +118,8 @@ impl Value {
         one.into_iter().chain(list).chain(optional.iter().flatten())
     }
 
-    /// The value with `f` of each of its tensors, those in lists too; other values stay as they are.
+    /// The value with `f` of each of its tensors, those in lists too; other values stay as they
+    /// are.
     ///
     /// ```
     /// use straightline::Tensor;

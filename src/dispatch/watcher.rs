@@ -1,5 +1,5 @@
-//! What the dispatcher tells those who watch a program (see `tensor::watcher`): what a captured function asks of operators,
-//! which a later call may answer otherwise.
+//! What the dispatcher tells those who watch a program (see `tensor::watcher`): what a captured
+//! function asks of operators, which a later call may answer otherwise.
 
 use super::operator::OperatorHandle;
 use super::value::Value;
@@ -39,8 +39,8 @@ pub(crate) fn set_in_place_of(run: InPlaceOf) {
     let _ = IN_PLACE_OF.set(run);
 }
 
-/// Runs `f`, which makes other calls in the place of one of this operator: an error of a replay names what eager code
-/// calls.
+/// Runs `f`, which makes other calls in the place of one of this operator: an error of a replay
+/// names what eager code calls.
 pub(crate) fn in_place_of<R>(
     op: OperatorHandle,
     args: &[Value],

@@ -19,7 +19,8 @@ pub(super) struct Whole {
     _kernel: Arc<dyn BoxedCall>,
 }
 
-// SAFETY: the pointer is to the functor inside `_kernel`, which is `Send + Sync`, and is only ever read through.
+// SAFETY: the pointer is to the functor inside `_kernel`, which is `Send + Sync`, and is only ever
+// read through.
 unsafe impl Send for Whole {}
 // SAFETY: as above.
 unsafe impl Sync for Whole {}
@@ -79,7 +80,8 @@ impl<'a> Operands<'a> {
     }
 }
 
-/// Holds the tensors of a call on the stack until the guard is dropped, as its schema says that it reads and writes them.
+/// Holds the tensors of a call on the stack until the guard is dropped, as its schema says that it
+/// reads and writes them.
 pub(crate) fn hold_arguments<'a>(
     schema: &FunctionSchema,
     args: &'a [Value],

@@ -13,12 +13,13 @@ use straightline_catalog::Device;
 use straightline_catalog::Op;
 use straightline_catalog::key::DispatchKey;
 
-/// Registers all view operators of `aten` for a backend whose tensors wrap CPU tensors: the view
-/// is taken of the CPU tensor and wrapped, and shares its memory as views do. The operators that change a shape in place
-/// (`resize_`, `t_`, a growing `out`) change that of the CPU tensor as well.
+/// Registers all view operators of `aten` for a backend whose tensors wrap CPU tensors: the view is
+/// taken of the CPU tensor and wrapped, and shares its memory as views do. The operators that
+/// change a shape in place (`resize_`, `t_`, a growing `out`) change that of the CPU tensor as
+/// well.
 ///
-/// `inner` gives the CPU tensor of one of the backend's (a handle of it, not a copy), `wrap` makes one of its tensors on a
-/// device. With `empty.memory_format`, `empty_strided`, `_copy_from` and
+/// `inner` gives the CPU tensor of one of the backend's (a handle of it, not a copy), `wrap` makes
+/// one of its tensors on a device. With `empty.memory_format`, `empty_strided`, `_copy_from` and
 /// [`cpu_fallback`](super::cpu_fallback) this is a whole backend. Dropping the library takes the
 /// kernels back.
 ///
@@ -48,7 +49,8 @@ use straightline_catalog::key::DispatchKey;
 ///
 /// # Errors
 ///
-/// A kernel cannot be registered at the key. A call of a view operator fails where `inner` or `wrap` do.
+/// A kernel cannot be registered at the key. A call of a view operator fails where `inner` or
+/// `wrap` do.
 #[track_caller]
 pub fn wrapped_views(
     key: DispatchKey,
@@ -109,7 +111,8 @@ where
         }
     }
 
-    /// A view of what is wrapped, wrapped: in the place of the storage that it has there, with the bits that it has.
+    /// A view of what is wrapped, wrapped: in the place of the storage that it has there, with the
+    /// bits that it has.
     fn view(&self, op: OperatorHandle, stack: &mut Stack) -> Result<()> {
         let (mut args, of, cpu) = self.call(op, stack)?;
         let taken = match of.has_math_bits() {

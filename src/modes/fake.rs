@@ -1,8 +1,9 @@
 //! Fake tensors: a shape, a dtype, a device that need not be there, and no data.
 //!
-//! A fake tensor is a tensor without memory that has the `Fake` key beside those of the device it claims. The kernel at
-//! that key, below `Python` and above the backends, takes a call to the operator's Meta kernel: each fake operand goes there
-//! as a Meta tensor over the fake's own storage, so that views, writes and changes of shape come back as what they are.
+//! A fake tensor is a tensor without memory that has the `Fake` key beside those of the device it
+//! claims. The kernel at that key, below `Python` and above the backends, takes a call to the
+//! operator's Meta kernel: each fake operand goes there as a Meta tensor over the fake's own
+//! storage, so that views, writes and changes of shape come back as what they are.
 
 use super::error::ModeError;
 use crate::dispatch::{
@@ -18,17 +19,19 @@ use std::sync::Arc;
 use straightline_catalog::Device;
 use straightline_catalog::schema::FunctionSchema;
 
-/// Makes fake tensors: they say that they are on `cpu`, or on a device that this machine does not have, and hold no
-/// data. Operators on them give fake tensors of the right shape, dtype and device, at the cost of the shapes alone; reading
-/// data is an error ([`ErrorKind::DataDependent`]). PyTorch's `FakeTensorMode`.
+/// Makes fake tensors: they say that they are on `cpu`, or on a device that this machine does not
+/// have, and hold no data. Operators on them give fake tensors of the right shape, dtype and
+/// device, at the cost of the shapes alone; reading data is an error
+/// ([`ErrorKind::DataDependent`]). PyTorch's `FakeTensorMode`.
 ///
-/// [`from_tensor`](FakeTensorMode::from_tensor) makes a fake of a tensor. While the mode is [pushed](FakeTensorMode::push),
-/// factories and literals of the thread make fakes, too. The clones of a mode are the same mode; fakes of two modes do not
-/// mix.
+/// [`from_tensor`](FakeTensorMode::from_tensor) makes a fake of a tensor. While the mode is
+/// [pushed](FakeTensorMode::push), factories and literals of the thread make fakes, too. The clones
+/// of a mode are the same mode; fakes of two modes do not mix.
 ///
-/// Real tensors beside fakes are an error, unless the mode [allows them](FakeTensorMode::allow_non_fake_inputs), and then
-/// they are taken as fakes of their shape; writing one is an error all the same where only its fake would change. Devices are
-/// checked as kernels check them: all operands on one, 0-dim CPU tensors on any.
+/// Real tensors beside fakes are an error, unless the mode [allows
+/// them](FakeTensorMode::allow_non_fake_inputs), and then they are taken as fakes of their shape;
+/// writing one is an error all the same where only its fake would change. Devices are checked as
+/// kernels check them: all operands on one, 0-dim CPU tensors on any.
 ///
 /// A function that [`compile()`](crate::compile()) made runs eagerly on fake tensors.
 ///
@@ -108,8 +111,8 @@ impl FakeTensorMode {
         }))
     }
 
-    /// Has all operators of this thread give fakes while the guard lives. While another mode is pushed, nothing
-    /// changes, as in PyTorch.
+    /// Has all operators of this thread give fakes while the guard lives. While another mode is
+    /// pushed, nothing changes, as in PyTorch.
     pub fn push(&self) -> FakeTensorGuard {
         let first = PUSHED.with_borrow_mut(|pushed| match pushed {
             Some(_) => false,
@@ -124,8 +127,9 @@ impl FakeTensorMode {
         }
     }
 
-    /// A fake in the shape of a tensor: its dtype, sizes, strides, offset and device. A fake of this mode is returned as
-    /// it is. Memory that tensors share is not shared by their fakes; views that are taken of a fake share its.
+    /// A fake in the shape of a tensor: its dtype, sizes, strides, offset and device. A fake of
+    /// this mode is returned as it is. Memory that tensors share is not shared by their fakes;
+    /// views that are taken of a fake share its.
     ///
     /// # Errors
     /// Sparse, quantized and nested tensors, wrapper tensors, and fakes of another mode.
@@ -215,7 +219,8 @@ fn mode_of(t: &Tensor) -> Option<&FakeTensorMode> {
     t.payload::<Fake>().map(|fake| &fake.mode)
 }
 
-/// Whether what runs now works on shapes for fake tensors: what it cannot know, it lacks the data for.
+/// Whether what runs now works on shapes for fake tensors: what it cannot know, it lacks the data
+/// for.
 pub(crate) fn is_running() -> bool {
     RUNNING.get()
 }
@@ -312,8 +317,8 @@ impl Pairs {
     }
 }
 
-/// The device of a call's results: the one that was asked for, that of what is written, or the one that all operands are
-/// on, 0-dim CPU tensors apart.
+/// The device of a call's results: the one that was asked for, that of what is written, or the one
+/// that all operands are on, 0-dim CPU tensors apart.
 fn result_device(op: OperatorHandle, schema: &FunctionSchema, args: &[Value]) -> Result<Device> {
     let asked = args.iter().find_map(|v| match v {
         Value::Device(d) => Some(*d),
@@ -401,7 +406,8 @@ fn kernel(op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> Result
     Ok(())
 }
 
-/// The keys that a call has passed when it comes here: those that capture works at are not among them.
+/// The keys that a call has passed when it comes here: those that capture works at are not among
+/// them.
 const ABOVE: DispatchKeySet = DispatchKeySet::of(&[DispatchKey::Fake]);
 
 struct Running(bool);

@@ -1,9 +1,10 @@
 //! What a captured function learns or leaves behind besides calling operators.
 //!
-//! A replay runs no line of the function. So whatever the function does that is no operator call is one of three things:
-//! *guarded*, where a later call can be compared with the first ([`Asked`]); *carried* into the plan, as
-//! operators are; or *refused* by name, with the user's line. A refusal is noted even where the
-//! function swallows the error or could not be given one, and ends the capture.
+//! A replay runs no line of the function. So whatever the function does that is no operator call is
+//! one of three things: *guarded*, where a later call can be compared with the first ([`Asked`]);
+//! *carried* into the plan, as operators are; or *refused* by name, with the user's line. A refusal
+//! is noted even where the function swallows the error or could not be given one, and ends the
+//! capture.
 
 use super::functionalize::{self, Owner};
 use super::tracer;
@@ -25,7 +26,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) enum Asked {
     /// At which element of its storage this argument begins, or what remains of that by a number.
     Offset(usize, Option<i64>),
-    /// Whether the storage of this argument ends before as many bytes from where the argument begins.
+    /// Whether the storage of this argument ends before as many bytes from where the argument
+    /// begins.
     Ends(usize, i64),
     /// Whether two tensors lie in one storage.
     Shared {
@@ -139,8 +141,8 @@ fn elsewhere<R>(f: impl FnOnce(&mut BTreeMap<u64, Option<Refusal>>) -> R) -> R {
     f(&mut ELSEWHERE.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The error for a stand-in of another capture than this thread's. One that still runs is refused, too: the function may have
-/// handed the stand-in to a thread, whose error it need not pass on.
+/// The error for a stand-in of another capture than this thread's. One that still runs is refused,
+/// too: the function may have handed the stand-in to a thread, whose error it need not pass on.
 #[cold]
 pub(crate) fn used_elsewhere(t: &Tensor, capture: Option<u64>) -> Error {
     let refusal = Refusal::Other {
@@ -335,8 +337,8 @@ fn check_read_captured(t: &Tensor, capture: u64, what: &str, at: Option<Line>) -
     }))
 }
 
-/// Errors that capture makes, and eager execution perhaps not. What a kernel has not implemented, it has not eagerly
-/// either: of these only the [`limit`]s of capture count.
+/// Errors that capture makes, and eager execution perhaps not. What a kernel has not implemented,
+/// it has not eagerly either: of these only the [`limit`]s of capture count.
 fn of_capture(kind: &ErrorKind) -> bool {
     matches!(
         kind,
@@ -392,13 +394,14 @@ pub(crate) fn matters_where(t: &Tensor) {
     note_offsets(t, None);
 }
 
-/// Notes that it matters what remains of where the arguments behind a stand-in begin, divided by a number of elements.
+/// Notes that it matters what remains of where the arguments behind a stand-in begin, divided by a
+/// number of elements.
 pub(crate) fn matters_where_by(t: &Tensor, divisor: i64) {
     note_offsets(t, Some(divisor));
 }
 
-/// Notes that the memory of the arguments behind a stand-in ends before this byte of it: they get other memory when they grow, or
-/// cannot be viewed so far.
+/// Notes that the memory of the arguments behind a stand-in ends before this byte of it: they get
+/// other memory when they grow, or cannot be viewed so far.
 pub(crate) fn ends_before(t: &Tensor, end: i64) {
     for (argument, begins) in functionalize::arguments_behind(t) {
         ask(Asked::Ends(argument, end - begins));
@@ -639,7 +642,8 @@ pub(crate) fn remains() -> Remains {
 }
 
 impl Remains {
-    /// What has been kept; `result` are the tensors that the capture still holds of what the function returned.
+    /// What has been kept; `result` are the tensors that the capture still holds of what the
+    /// function returned.
     pub(crate) fn kept(self, result: &[&Tensor]) -> Kept {
         let mut kept = Kept::default();
         let stand_ins = self.stand_ins.into_iter();
@@ -662,7 +666,8 @@ impl Remains {
 }
 
 impl Kept {
-    /// The error for a capture that ends so: where something has been kept that a compiled call would have to put there again.
+    /// The error for a capture that ends so: where something has been kept that a compiled call
+    /// would have to put there again.
     pub(crate) fn escaped(&self) -> Option<Error> {
         (self.stand_ins.first().map(|s| s.escaped(None))).or_else(|| {
             let (t, _) = self.written.first()?;

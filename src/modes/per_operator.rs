@@ -4,7 +4,8 @@ use crate::dispatch::{DispatchKey, Kernel, Library, RegistrationEvent, on_regist
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// For every operator of `aten`, registers the kernels that `kernels` has for its name as soon as it is defined, and takes them back when it goes.
+/// For every operator of `aten`, registers the kernels that `kernels` has for its name as soon as
+/// it is defined, and takes them back when it goes.
 pub(super) fn register(
     kernels: impl Fn(&str) -> Vec<(DispatchKey, Kernel)> + Send + Sync + 'static,
 ) {

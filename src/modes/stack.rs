@@ -83,9 +83,9 @@ impl<T: ?Sized> HandlerStack<T> {
 /// put back. The guard stays on its thread.
 ///
 /// Guards that restore a whole key set ([`IncludeGuard`](crate::dispatch::IncludeGuard),
-/// [`ForceKeySetGuard`](crate::dispatch::ForceKeySetGuard)) know nothing of modes, in c10 as here: one
-/// that was opened before a mode was pushed and ends while the mode is on takes the mode's keys with
-/// it, so drop those in reverse order.
+/// [`ForceKeySetGuard`](crate::dispatch::ForceKeySetGuard)) know nothing of modes, in c10 as here:
+/// one that was opened before a mode was pushed and ends while the mode is on takes the mode's keys
+/// with it, so drop those in reverse order.
 #[must_use = "the mode ends where its guard is dropped"]
 pub struct ModeGuard {
     alive: Rc<Cell<bool>>,

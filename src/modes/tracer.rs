@@ -197,8 +197,8 @@ fn leave() {
     });
 }
 
-/// Runs `f`, which records other calls in place of one of this operator: an error of a replay names what eager code
-/// calls.
+/// Runs `f`, which records other calls in place of one of this operator: an error of a replay names
+/// what eager code calls.
 pub(crate) fn in_place_of<R>(op: OperatorHandle, args: &[Value], f: impl FnOnce() -> R) -> R {
     let set = |call: Option<Arc<EagerCall>>| {
         RECORDING.with_borrow_mut(|r| {
@@ -228,7 +228,8 @@ fn eager_call(op: OperatorHandle, args: &[Value]) -> Option<Arc<EagerCall>> {
     Some(Arc::new(EagerCall { op, args, operands }))
 }
 
-/// [`meta::run`], with the error of operators of ours that refuse complex numbers where their Meta kernels do not look.
+/// [`meta::run`], with the error of operators of ours that refuse complex numbers where their Meta
+/// kernels do not look.
 pub(crate) fn run_meta(op: OperatorHandle, args: &[Value]) -> Result<(Vec<Value>, Device)> {
     let done = meta::run(op, args);
     let for_want_of_data = |e: &Error| matches!(e.kind(), ErrorKind::DataDependent { .. });
@@ -265,9 +266,10 @@ fn own_generator(op: OperatorHandle) -> Error {
     )
 }
 
-/// Kernels find out in their loops that they have none for complex numbers, which a call on shapes does not reach, and a plan
-/// does not where nobody uses the result: the kernel is called on operands of one element each (or none, as they have), by a thread that captures
-/// nothing. What else it says of those is not so of the real ones.
+/// Kernels find out in their loops that they have none for complex numbers, which a call on shapes
+/// does not reach, and a plan does not where nobody uses the result: the kernel is called on
+/// operands of one element each (or none, as they have), by a thread that captures nothing. What
+/// else it says of those is not so of the real ones.
 #[cold]
 fn check_complex(op: OperatorHandle, args: &[Value]) -> Result<()> {
     let name = op.name();
@@ -309,7 +311,8 @@ fn made_of_another_kind(op: OperatorHandle, kind: &str) -> Error {
     )
 }
 
-/// An operator of PyTorch's that has no shapes to give for a graph: those that make tensors of other kinds.
+/// An operator of PyTorch's that has no shapes to give for a graph: those that make tensors of
+/// other kinds.
 #[cold]
 fn unknown(op: OperatorHandle, e: Error) -> Error {
     let missing = matches!(

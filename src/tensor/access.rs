@@ -129,7 +129,8 @@ pub(crate) fn write<'a>(out: &'a Tensor, inputs: &[&'a Tensor]) -> Result<Writin
     write_in_turn(out, inputs)
 }
 
-/// [`write`] for kernels that write one place after the other, so that elements may be one in memory: the last value stays.
+/// [`write`] for kernels that write one place after the other, so that elements may be one in
+/// memory: the last value stays.
 pub(crate) fn write_in_turn<'a>(out: &'a Tensor, inputs: &[&'a Tensor]) -> Result<Writing<'a>> {
     let writing = match try_write(out, inputs) {
         Some(writing) => writing,
@@ -181,8 +182,9 @@ pub(crate) struct Whole<'a> {
     _reads: ReadGuards<'a>,
 }
 
-/// [`whole`] for an element-wise call in place: each element that is written has an address of its own, and no operand lies
-/// partly over them. In PyTorch its iterator checks that, whatever the kernels beneath make of the operands first.
+/// [`whole`] for an element-wise call in place: each element that is written has an address of its
+/// own, and no operand lies partly over them. In PyTorch its iterator checks that, whatever the
+/// kernels beneath make of the operands first.
 pub(crate) fn in_place<'a>(written: &'a Tensor, read: &[&'a Tensor]) -> Result<Whole<'a>> {
     check_no_internal_overlap(written)?;
     for t in read {
@@ -191,9 +193,10 @@ pub(crate) fn in_place<'a>(written: &'a Tensor, read: &[&'a Tensor]) -> Result<W
     whole(&[written], read)
 }
 
-/// Takes all that a call of several kernels reads and writes, until the guard is dropped, so that no other thread comes between
-/// two of them. The kernels beneath the call take the operands in their turn, as if nobody had them; the call itself must
-/// not touch the memory. Waits for all of them, holding none.
+/// Takes all that a call of several kernels reads and writes, until the guard is dropped, so that
+/// no other thread comes between two of them. The kernels beneath the call take the operands in
+/// their turn, as if nobody had them; the call itself must not touch the memory. Waits for all of
+/// them, holding none.
 ///
 /// What is written may be among what is read as well.
 pub(crate) fn whole<'a>(written: &[&'a Tensor], read: &[&'a Tensor]) -> Result<Whole<'a>> {
@@ -252,8 +255,8 @@ impl<'a> Operands<'a> {
         self
     }
 
-    /// Waits for all of them, holding none meanwhile. Exclusive access does not count as a write by itself, and shapes may
-    /// have changed.
+    /// Waits for all of them, holding none meanwhile. Exclusive access does not count as a write by
+    /// itself, and shapes may have changed.
     #[cold]
     pub(crate) fn take(self) -> Result<Held<'a>> {
         storage::take(&self.0)
@@ -344,8 +347,8 @@ pub(crate) fn partial_overlap() -> Error {
     )
 }
 
-/// What is written by index must lie apart from the indices and from what is written there, since an element may be
-/// written before it is read: PyTorch's `assert_no_overlap`.
+/// What is written by index must lie apart from the indices and from what is written there, since
+/// an element may be written before it is read: PyTorch's `assert_no_overlap`.
 pub(crate) fn check_apart<'a>(
     out: &Tensor,
     inputs: impl IntoIterator<Item = &'a Tensor>,

@@ -1,35 +1,39 @@
 //! The borrow state of a storage: any number of readers, or one writer.
 //!
-//! It is a `RefCell`'s, made for threads. This file has the state and the attempts, which succeed or fail at once; who
-//! fails goes to `waiting`, where threads queue. Kernels take a state once per operand and call, so for small tensors its
-//! price matters, and a locked instruction on each way in and out would be a fifth of a small operator.
+//! It is a `RefCell`'s, made for threads. This file has the state and the attempts, which succeed
+//! or fail at once; who fails goes to `waiting`, where threads queue. Kernels take a state once per
+//! operand and call, so for small tensors its price matters, and a locked instruction on each way
+//! in and out would be a fifth of a small operator.
 //!
-//! Most tensors are only ever used by the thread that made them. So a state has a *home* thread, whose reads count in a
-//! word of their own with plain loads and stores:
+//! Most tensors are only ever used by the thread that made them. So a state has a *home* thread,
+//! whose reads count in a word of their own with plain loads and stores:
 //!
 //! | | home thread reads | other thread reads | home thread writes | other thread writes |
 //! |---|---|---|---|---|
 //! | enters by | plain store to `home_readers` | locked add to `word` | locked exchange of `word` | the same, then a heavy fence |
 //!
-//! Home reader and foreign writer each announce themselves and then look for the other, which needs a full fence between
-//! the two steps on both sides. The writer pays for both: its heavy fence reaches into the home thread
-//! (`straightline_runtime::memory::heavy_fence`). It does so once for a state, since it also takes the home away; from
-//! then on every thread uses the locked road.
+//! Home reader and foreign writer each announce themselves and then look for the other, which needs
+//! a full fence between the two steps on both sides. The writer pays for both: its heavy fence
+//! reaches into the home thread (`straightline_runtime::memory::heavy_fence`). It does so once for
+//! a state, since it also takes the home away; from then on every thread uses the locked road.
 //!
-//! A thread that queues sets a bit in `word`. It closes the state to all who come, so that they queue as well, and lets
-//! who goes know that somebody is to be woken: those on the locked road see it in the word that they change anyway. Readers
-//! at home do not look. Who waits for them looks himself from time to time, once in the life of a state: with the first
-//! writer from elsewhere the home ends.
+//! A thread that queues sets a bit in `word`. It closes the state to all who come, so that they
+//! queue as well, and lets who goes know that somebody is to be woken: those on the locked road see
+//! it in the word that they change anyway. Readers at home do not look. Who waits for them looks
+//! himself from time to time, once in the life of a state: with the first writer from elsewhere the
+//! home ends.
 //!
-//! Who holds a state can be told without a record of it, except for readers on the locked road: a writer's thread stands
-//! in `word` in the place of the home, a home reader is the thread that made the state, and the others note the states
-//! that they are in (`held`). From that a thread knows that it would wait for itself.
+//! Who holds a state can be told without a record of it, except for readers on the locked road: a
+//! writer's thread stands in `word` in the place of the home, a home reader is the thread that made
+//! the state, and the others note the states that they are in (`held`). From that a thread knows
+//! that it would wait for itself.
 //!
-//! A call that is made of several kernels *reserves* what it writes (`reserved`): it is the writer, and kernels beneath it
-//! on the same thread enter all the same.
+//! A call that is made of several kernels *reserves* what it writes (`reserved`): it is the writer,
+//! and kernels beneath it on the same thread enter all the same.
 //!
-//! A state also remembers for good whether any thread but the one that made it has ever entered. Shapes may change in
-//! place only while none has (`tensor::geometry`): a kernel elsewhere may have looked at the old one.
+//! A state also remembers for good whether any thread but the one that made it has ever entered.
+//! Shapes may change in place only while none has (`tensor::geometry`): a kernel elsewhere may have
+//! looked at the old one.
 //!
 //! `tests/loom.rs` checks this file and `waiting` against the memory model.
 
@@ -58,7 +62,8 @@ impl ThreadToken {
         ThreadToken(number)
     }
 
-    /// The same thread where fences into other threads are not to be had: it reads like any other, at home too.
+    /// The same thread where fences into other threads are not to be had: it reads like any other,
+    /// at home too.
     pub(crate) fn without_home(self) -> ThreadToken {
         ThreadToken(self.0 | LOCKED_ROAD)
     }
@@ -133,15 +138,15 @@ impl Borrow {
         self.maker.load(Ordering::Relaxed) & !SHARED == me.0
     }
 
-    /// Whether this thread made the state and no other has entered. What the caller stored before is seen by all that
-    /// enter later.
+    /// Whether this thread made the state and no other has entered. What the caller stored before
+    /// is seen by all that enter later.
     pub(crate) fn is_private_to(&self, me: ThreadToken) -> bool {
         fence(Ordering::SeqCst);
         self.maker.load(Ordering::Relaxed) == me.0 && me.0 & SHARED == 0
     }
 
-    /// Notes that a thread has entered which did not make the state. What others stored before they asked
-    /// [`Borrow::is_private_to`] and heard yes is seen from here on.
+    /// Notes that a thread has entered which did not make the state. What others stored before they
+    /// asked [`Borrow::is_private_to`] and heard yes is seen from here on.
     #[inline]
     fn note(&self, me: ThreadToken) {
         if !self.is_made_by(me) {
@@ -167,7 +172,8 @@ impl Borrow {
             self.home_readers.store(n + 1, Ordering::Relaxed);
             // pairs with the writer's heavy fence: it sees the count, or we see it
             light_fence();
-            // Acquire: what foreign readers did is over. (A foreign write would have ended the home.)
+            // Acquire: what foreign readers did is over. (A foreign write would have ended the
+            // home.)
             if self.word.load(Ordering::Acquire) == idle {
                 return Some(Reading::new(self, AT_HOME));
             }
@@ -184,7 +190,8 @@ impl Borrow {
         Some(Reading::new(self, held::note(self.id())))
     }
 
-    /// Enters as the writer, if nobody is there and nobody waits. `me` is the current thread's own token.
+    /// Enters as the writer, if nobody is there and nobody waits. `me` is the current thread's own
+    /// token.
     #[inline]
     pub(crate) fn try_write(&self, me: ThreadToken) -> Option<Writing<'_>> {
         let Some(writing) = self.take(me, 0) else {
@@ -240,8 +247,8 @@ impl Borrow {
             return Some(Writing::new(self, WRITING));
         }
         if home != NOBODY {
-            // The home is gone. Readers of the home thread either show in `home_readers` or have seen that it is; those
-            // that come later take the locked road.
+            // The home is gone. Readers of the home thread either show in `home_readers` or have
+            // seen that it is; those that come later take the locked road.
             heavy_fence();
         }
         // leaves the state to nobody
@@ -335,7 +342,8 @@ impl Borrow {
         (self.home_reader() == Some(me) || held::has(self.id())).then_some(Access::Read)
     }
 
-    /// Who writes. A thread sees its own writes, and under the queue's lock those of threads that wait.
+    /// Who writes. A thread sees its own writes, and under the queue's lock those of threads that
+    /// wait.
     pub(super) fn writer(&self) -> Option<ThreadToken> {
         let word = self.word.load(Ordering::Relaxed);
         (word & WRITING != 0).then_some(ThreadToken((word >> 32) as u32))
@@ -404,7 +412,8 @@ impl Drop for Reading<'_> {
             self.borrow.leave(1);
             return;
         }
-        // ours alone to write, even if the home has ended since; who waits for it looks from time to time
+        // ours alone to write, even if the home has ended since; who waits for it looks from time
+        // to time
         let n = self.borrow.home_readers.load(Ordering::Relaxed);
         self.borrow.home_readers.store(n - 1, Ordering::Release);
     }
@@ -414,9 +423,10 @@ impl Drop for Reading<'_> {
 #[derive(Debug)]
 pub(crate) struct Writing<'a> {
     borrow: &'a Borrow,
-    /// What is taken from `word` at the end. Readers that knocked meanwhile have added and will subtract one each, and
-    /// others may wait: only our own part goes. Beneath a call that has reserved the state there is no `WRITING` in it, and
-    /// the upper half is the number of the note.
+    /// What is taken from `word` at the end. Readers that knocked meanwhile have added and will
+    /// subtract one each, and others may wait: only our own part goes. Beneath a call that has
+    /// reserved the state there is no `WRITING` in it, and the upper half is the number of the
+    /// note.
     part: u64,
     on_this_thread: PhantomData<*const ()>,
 }
@@ -453,8 +463,8 @@ fn note_of(part: u64) -> Option<u32> {
     (part & WRITING == 0).then_some((part >> 32) as u32)
 }
 
-/// Leaves a state beneath a call that has reserved it. Gives what is to be taken from the state's word: nothing, unless the
-/// call is over.
+/// Leaves a state beneath a call that has reserved it. Gives what is to be taken from the state's
+/// word: nothing, unless the call is over.
 fn left_beneath(note: u32) -> u64 {
     let mut part = reserved::leave(note);
     // a call beneath a call may have reserved it once more
@@ -484,7 +494,8 @@ pub(crate) struct Reserved<'a> {
 }
 
 impl<'a> Reserved<'a> {
-    /// Opens what is held to the kernels beneath; nothing if the thread is ending, and can note nothing any more.
+    /// Opens what is held to the kernels beneath; nothing if the thread is ending, and can note
+    /// nothing any more.
     pub(crate) fn new(writing: Writing<'a>) -> Option<Reserved<'a>> {
         let note = reserved::open(writing.borrow.id(), writing.part)?;
         let borrow = writing.borrow;

@@ -7,8 +7,9 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-/// How long a call waits without anybody giving back what it wants. Far longer than a kernel takes: this is for threads
-/// that wait for each other in ways that are not seen here, through a lock of the user's in a kernel of the user's.
+/// How long a call waits without anybody giving back what it wants. Far longer than a kernel takes:
+/// this is for threads that wait for each other in ways that are not seen here, through a lock of
+/// the user's in a kernel of the user's.
 const LIMIT: Duration = Duration::from_secs(600);
 
 thread_local! {
@@ -23,10 +24,11 @@ pub(super) fn patience() -> Option<Duration> {
 /// The memory of a tensor is in use, and the call did not get it
 /// ([`ErrorKind::Busy`](crate::ErrorKind::Busy)).
 ///
-/// A call holds the memory that it reads and writes for its length, however many kernels it is made of: any number of calls
-/// read it, or one writes it. A call that meets another one waits, first come, first served, and so do compiled functions,
-/// which hold what they write from the first read to the last write: their calls on several threads come one after the
-/// other. (A function that runs eagerly, compiled or not, is as many calls as it has operators; and what the kernel of an
+/// A call holds the memory that it reads and writes for its length, however many kernels it is made
+/// of: any number of calls read it, or one writes it. A call that meets another one waits, first
+/// come, first served, and so do compiled functions, which hold what they write from the first read
+/// to the last write: their calls on several threads come one after the other. (A function that
+/// runs eagerly, compiled or not, is as many calls as it has operators; and what the kernel of an
 /// operator of yours does beneath it is for that kernel to hold together.) So this error is rare:
 ///
 /// | [`BusyReason`] | when |
@@ -124,8 +126,9 @@ impl Drop for BorrowScope {
     }
 }
 
-/// Calls on this thread, operators and compiled functions, do not wait for tensors that other threads use while the scope
-/// lives: they give [`ErrorKind::Busy`](crate::ErrorKind::Busy) at once.
+/// Calls on this thread, operators and compiled functions, do not wait for tensors that other
+/// threads use while the scope lives: they give [`ErrorKind::Busy`](crate::ErrorKind::Busy) at
+/// once.
 ///
 /// ```
 /// use straightline::{ErrorKind, Tensor, try_borrows};
@@ -143,8 +146,9 @@ pub fn try_borrows() -> BorrowScope {
     BorrowScope::new(None)
 }
 
-/// Calls on this thread wait this long, while the scope lives, for a tensor that other threads use to be given back by one
-/// of them; then they give [`ErrorKind::Busy`](crate::ErrorKind::Busy). Without a scope it is ten minutes.
+/// Calls on this thread wait this long, while the scope lives, for a tensor that other threads use
+/// to be given back by one of them; then they give [`ErrorKind::Busy`](crate::ErrorKind::Busy).
+/// Without a scope it is ten minutes.
 ///
 /// ```
 /// use std::time::Duration;

@@ -1,8 +1,9 @@
 //! Reference-counted values in memory from the thread's free lists.
 //!
-//! `Arc` with two differences that small operators feel. The memory is a cell or a block of the runtime's allocator, not
-//! one of the system's. And who drops the only handle sees that in a plain load and needs no locked instruction: with a
-//! count of one, nobody else has a handle from which the count could grow.
+//! `Arc` with two differences that small operators feel. The memory is a cell or a block of the
+//! runtime's allocator, not one of the system's. And who drops the only handle sees that in a plain
+//! load and needs no locked instruction: with a count of one, nobody else has a handle from which
+//! the count could grow.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -25,7 +26,8 @@ pub(super) trait InCell: Sized {
     ///
     /// # Safety
     ///
-    /// A [`Counted`] was made in `cell`; its value said `extent` and has been dropped; nothing uses the cell.
+    /// A [`Counted`] was made in `cell`; its value said `extent` and has been dropped; nothing uses
+    /// the cell.
     unsafe fn release(cell: NonNull<Cell<Self>>, extent: usize);
 }
 
@@ -45,7 +47,8 @@ impl<T: InCell> Counted<T> {
     ///
     /// # Safety
     ///
-    /// `cell` is memory as [`InCell::release`] expects it, nobody else's, and its `value` is initialised.
+    /// `cell` is memory as [`InCell::release`] expects it, nobody else's, and its `value` is
+    /// initialised.
     #[inline(always)]
     pub(super) unsafe fn adopt(cell: NonNull<Cell<T>>) -> Counted<T> {
         // SAFETY: the memory is ours.

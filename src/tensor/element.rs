@@ -10,7 +10,8 @@ mod sealed {
 
 /// A Rust type that is the element type of some dtype.
 ///
-/// Sealed: the dtypes are fixed. `bool` elements are one byte, 0 or 1; complex ones are those of the crate `num_complex`.
+/// Sealed: the dtypes are fixed. `bool` elements are one byte, 0 or 1; complex ones are those of
+/// the crate `num_complex`.
 ///
 /// ```
 /// use straightline::{DType, Element};

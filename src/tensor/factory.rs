@@ -7,7 +7,8 @@ use num_complex::Complex;
 use straightline_catalog::{DType, Device, Scalar, layout};
 
 impl Tensor {
-    /// A CPU tensor with a copy of the elements, row-major. One of the sizes may be -1: what is left to it.
+    /// A CPU tensor with a copy of the elements, row-major. One of the sizes may be -1: what is
+    /// left to it.
     ///
     /// ```
     /// use straightline::Tensor;
@@ -77,8 +78,8 @@ impl Tensor {
         Tensor::scalar_of(value, value.default_dtype())
     }
 
-    /// A bare number where an operator wants a tensor: a 0-dim `bool`, `i64`, `f64` or `c128` CPU tensor
-    /// that takes part in type promotion as a number does.
+    /// A bare number where an operator wants a tensor: a 0-dim `bool`, `i64`, `f64` or `c128` CPU
+    /// tensor that takes part in type promotion as a number does.
     ///
     /// ```
     /// use straightline::{DType, Tensor};
@@ -127,8 +128,8 @@ impl Tensor {
     ///
     /// # Errors
     /// `T` must be the tensor's own element type (use [`Tensor::to_dtype`] first), and the tensor
-    /// must have data. [`ErrorKind::DataDependent`](crate::ErrorKind::DataDependent) while a function
-    /// is being captured, for a tensor that it closes over, too.
+    /// must have data. [`ErrorKind::DataDependent`](crate::ErrorKind::DataDependent) while a
+    /// function is being captured, for a tensor that it closes over, too.
     #[doc(alias = "tolist")]
     #[doc(alias = "to_vec1")]
     #[doc(alias = "numpy")]
@@ -167,8 +168,8 @@ impl Tensor {
         let p = t.data_ptr()?.cast::<T>();
         let mut out = Vec::with_capacity(n);
         // SAFETY: p points at n contiguous elements of type T, which the guard keeps from being
-        // written; out has room for n. Bytes are 0 or 1 before they are taken for a bool: memory that
-        // nobody has written, or that was written as bytes, can have others.
+        // written; out has room for n. Bytes are 0 or 1 before they are taken for a bool: memory
+        // that nobody has written, or that was written as bytes, can have others.
         unsafe {
             std::ptr::copy_nonoverlapping(p, out.as_mut_ptr(), n);
             if T::DTYPE == DType::Bool {

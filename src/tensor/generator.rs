@@ -10,12 +10,14 @@ use straightline_runtime::rng::Stream;
 
 /// A random number generator. Cloning shares the state.
 ///
-/// Its engine is the Mersenne twister that PyTorch's CPU generator has, and operators take its numbers as PyTorch's CPU kernels do: the same
-/// seed gives the same tensors, bit for bit but for the last digits of logarithms and cosines in `normal_`. [`Generator::philox`] has
-/// PyTorch's other engine, the one of its accelerators.
+/// Its engine is the Mersenne twister that PyTorch's CPU generator has, and operators take its
+/// numbers as PyTorch's CPU kernels do: the same seed gives the same tensors, bit for bit but for
+/// the last digits of logarithms and cosines in `normal_`. [`Generator::philox`] has PyTorch's
+/// other engine, the one of its accelerators.
 ///
-/// An operator that fills a tensor holds the generator until it is done; threads that share one take turns. In a compiled function each call
-/// draws anew, in the order in which the function was written.
+/// An operator that fills a tensor holds the generator until it is done; threads that share one
+/// take turns. In a compiled function each call draws anew, in the order in which the function was
+/// written.
 ///
 /// ```
 /// use straightline::{Generator, Tensor};
@@ -31,12 +33,14 @@ use straightline_runtime::rng::Stream;
 pub struct Generator(Arc<Mutex<Stream>>);
 
 impl Generator {
-    /// A generator of PyTorch's CPU stream, MT19937, at the start of a seed's numbers. The engine takes the low 32 bits of the seed.
+    /// A generator of PyTorch's CPU stream, MT19937, at the start of a seed's numbers. The engine
+    /// takes the low 32 bits of the seed.
     pub fn new(seed: u64) -> Generator {
         Generator::of(Stream::mt19937(seed))
     }
 
-    /// A generator with Philox-4x32-10 as its engine: the seed is the key, and the numbers of counter 0, 1, 2, ... come one after the other.
+    /// A generator with Philox-4x32-10 as its engine: the seed is the key, and the numbers of
+    /// counter 0, 1, 2, ... come one after the other.
     ///
     /// ```
     /// use straightline::{Generator, Tensor};
@@ -70,7 +74,8 @@ impl Generator {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The seed that the numbers began with. As all that follows, it cannot be captured by `compile()`.
+    /// The seed that the numbers began with. As all that follows, it cannot be captured by
+    /// `compile()`.
     #[track_caller]
     pub fn initial_seed(&self) -> u64 {
         let _ = captured("initial_seed() of a generator");
@@ -108,8 +113,9 @@ impl Generator {
         seed
     }
 
-    /// All that the generator's future depends on, as bytes. Those of the Mersenne twister are PyTorch's: `torch.set_rng_state` takes them, and
-    /// [`Generator::set_state`] takes those of `torch.get_rng_state`.
+    /// All that the generator's future depends on, as bytes. Those of the Mersenne twister are
+    /// PyTorch's: `torch.set_rng_state` takes them, and [`Generator::set_state`] takes those of
+    /// `torch.get_rng_state`.
     ///
     /// ```
     /// use straightline::{Generator, Tensor};
@@ -134,7 +140,8 @@ impl Generator {
     /// Goes on where a saved state was.
     ///
     /// # Errors
-    /// The bytes are not a state of a generator with this engine; the generator is as it was then. A function is being captured.
+    /// The bytes are not a state of a generator with this engine; the generator is as it was then.
+    /// A function is being captured.
     #[track_caller]
     pub fn set_state(&self, state: &Tensor) -> Result<()> {
         captured("set_state() of a generator")?;
@@ -150,8 +157,8 @@ impl Generator {
     }
 }
 
-/// Seeds the default generator. What random operators give afterwards is what PyTorch's give on the CPU after `torch.manual_seed`; see
-/// [`Generator`].
+/// Seeds the default generator. What random operators give afterwards is what PyTorch's give on the
+/// CPU after `torch.manual_seed`; see [`Generator`].
 ///
 /// ```
 /// use straightline::{Tensor, manual_seed};
@@ -161,7 +168,8 @@ impl Generator {
 /// # Ok::<(), straightline::Error>(())
 /// ```
 ///
-/// A function that does so cannot be captured by [`compile()`](crate::compile()): seed before the call.
+/// A function that does so cannot be captured by [`compile()`](crate::compile()): seed before the
+/// call.
 #[track_caller]
 pub fn manual_seed(seed: u64) {
     Generator::default_cpu().set_seed(seed);

@@ -1,19 +1,21 @@
-//! Sizes, strides, offset and storage that change in place (`resize_`, `t_`, an `out` of another shape).
+//! Sizes, strides, offset and storage that change in place (`resize_`, `t_`, an `out` of another
+//! shape).
 //!
-//! A tensor is made with a geometry that lies in it (`shape`). A change puts another one beside it, and the accessors
-//! of `Tensor` take that instead. Old geometries live as long as the tensor, so that borrowed slices stay valid, and one
-//! that comes again is used again: `t_()` in a loop needs no memory.
+//! A tensor is made with a geometry that lies in it (`shape`). A change puts another one beside it,
+//! and the accessors of `Tensor` take that instead. Old geometries live as long as the tensor, so
+//! that borrowed slices stay valid, and one that comes again is used again: `t_()` in a loop needs
+//! no memory.
 //!
-//! Kernels look at sizes, strides and pointers one after the other, so a change on another thread in between would be
-//! undefined behaviour. Therefore a shape changes only
+//! Kernels look at sizes, strides and pointers one after the other, so a change on another thread
+//! in between would be undefined behaviour. Therefore a shape changes only
 //!
 //! - on the thread that made the storage, under exclusive access to it, and
 //! - while no other thread has ever entered the storage;
 //!
-//! and a kernel on another thread gets no access through a tensor whose shape has ever changed: it takes a handle of its
-//! own (`detach`), which copies the shape. Change and access announce themselves first and look for the other then, with a
-//! full fence between the two steps. A handle that is made from a half-seen shape is held to the storage's bounds
-//! (`Tensor::build_with`).
+//! and a kernel on another thread gets no access through a tensor whose shape has ever changed: it
+//! takes a handle of its own (`detach`), which copies the shape. Change and access announce
+//! themselves first and look for the other then, with a full fence between the two steps. A handle
+//! that is made from a half-seen shape is held to the storage's bounds (`Tensor::build_with`).
 
 use super::storage::{self, Storage};
 use super::{Tensor, TensorImpl};
@@ -40,14 +42,16 @@ pub(super) struct Changes {
     changed: AtomicBool,
     /// Null for the geometry that the tensor was made with.
     current: AtomicPtr<Geometry>,
-    /// The youngest of all. Used by the thread that may change shapes, under exclusive access, and by the last owner.
+    /// The youngest of all. Used by the thread that may change shapes, under exclusive access, and
+    /// by the last owner.
     all: AtomicPtr<Geometry>,
 }
 
 /// No changes, or a box of them.
 pub(super) struct Replaced(AtomicPtr<Changes>);
 
-// SAFETY: what lies behind the pointer is shared by atomics, and geometries never change once they are published.
+// SAFETY: what lies behind the pointer is shared by atomics, and geometries never change once they
+// are published.
 unsafe impl Send for Replaced {}
 // SAFETY: as above.
 unsafe impl Sync for Replaced {}
@@ -115,7 +119,8 @@ impl Changes {
     #[cold]
     fn now(&self) -> Option<&Geometry> {
         let p = self.current.load(Ordering::Acquire);
-        // SAFETY: geometries live as long as the changes, and are not written once they are published.
+        // SAFETY: geometries live as long as the changes, and are not written once they are
+        // published.
         unsafe { p.as_ref() }
     }
 
@@ -142,7 +147,8 @@ impl Drop for Replaced {
     fn drop(&mut self) {
         #[cold]
         fn free(p: *mut Changes) {
-            // SAFETY: the last owner drops the tensor; boxes made by `changes_or_new` and `set_geometry`.
+            // SAFETY: the last owner drops the tensor; boxes made by `changes_or_new` and
+            // `set_geometry`.
             unsafe {
                 let changes = Box::from_raw(p);
                 let mut at = changes.all.load(Ordering::Relaxed);
@@ -169,7 +175,8 @@ impl TensorImpl {
 }
 
 impl Tensor {
-    /// Gives this tensor, and all handles to it, another geometry over its storage, which grows where that is needed.
+    /// Gives this tensor, and all handles to it, another geometry over its storage, which grows
+    /// where that is needed.
     pub(crate) fn set_geometry(&self, sizes: &[i64], strides: &[i64], offset: i64) -> Result<()> {
         if self.sizes() == sizes && self.strides() == strides && self.storage_offset() == offset {
             return Ok(());
@@ -242,7 +249,8 @@ impl Tensor {
         self.0.replaced.any()
     }
 
-    /// What a kernel that has taken access to the storage must ask before it trusts sizes and strides.
+    /// What a kernel that has taken access to the storage must ask before it trusts sizes and
+    /// strides.
     #[inline(always)]
     pub(crate) fn check_settled(&self) -> Result<()> {
         if self.is_reshaped() {

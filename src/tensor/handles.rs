@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 
 /// A handle that keeps a tensor and is not counted as one of its users'.
 ///
-/// The state that a captured function looks into (a `Mutex<Tensor>`) is not seen by a replay; that a
-/// handle has gone from there is, if the handles of plans are told apart from others.
+/// The state that a captured function looks into (a `Mutex<Tensor>`) is not seen by a replay; that
+/// a handle has gone from there is, if the handles of plans are told apart from others.
 pub(crate) struct Held(Tensor);
 
 impl Held {
@@ -45,8 +45,8 @@ impl std::fmt::Debug for Held {
 }
 
 impl Tensor {
-    /// Whether this is the only handle to the tensor, and the tensor the only one of its memory: who has it to himself
-    /// needs no guard.
+    /// Whether this is the only handle to the tensor, and the tensor the only one of its memory:
+    /// who has it to himself needs no guard.
     #[inline]
     pub(crate) fn is_alone(&self) -> bool {
         self.handles() == 1 && self.storage().is_unshared()

@@ -1,13 +1,14 @@
 //! What the current thread reads on the locked road (see `borrow`).
 //!
-//! Readers at home and writers show in the state itself. Readers on the locked road are only a number there, so each
-//! thread notes where it is one: a store into memory of its own on the way in, another on the way out. The notes are read
-//! when a thread would have to wait.
+//! Readers at home and writers show in the state itself. Readers on the locked road are only a
+//! number there, so each thread notes where it is one: a store into memory of its own on the way
+//! in, another on the way out. The notes are read when a thread would have to wait.
 
 use crate::sync::per_thread;
 use std::cell::{Cell, RefCell};
 
-/// Notes that a thread has without an allocation. A compiled function with more operands goes on in a vector.
+/// Notes that a thread has without an allocation. A compiled function with more operands goes on in
+/// a vector.
 const FEW: usize = 32;
 
 struct Held {

@@ -71,7 +71,8 @@ macro_rules! optional_int {
 }
 optional_int!(i64, i32, i16, i8, usize, u64, u32, u16, u8);
 
-/// Sizes, dimensions, repeats or shifts: one integer, a tuple, an array, a slice or a `Vec` of them, or `()` for none.
+/// Sizes, dimensions, repeats or shifts: one integer, a tuple, an array, a slice or a `Vec` of
+/// them, or `()` for none.
 ///
 /// ```
 /// use straightline::Tensor;
@@ -160,7 +161,8 @@ pub enum Split {
     Sizes(Dims),
 }
 
-/// The parts of a dimension: an integer for the size of each, or an array, a slice or a `Vec` of their sizes.
+/// The parts of a dimension: an integer for the size of each, or an array, a slice or a `Vec` of
+/// their sizes.
 ///
 /// See [`Tensor::split`](super::Tensor::split).
 pub trait Sections {

@@ -7,14 +7,16 @@ use num_complex::Complex;
 use std::ops::Range;
 use straightline_catalog::{DType, Scalar};
 
-/// A CPU tensor of a number, or of nested arrays, slices or `Vec`s of numbers: [`Tensor::literal`] for short.
+/// A CPU tensor of a number, or of nested arrays, slices or `Vec`s of numbers: [`Tensor::literal`]
+/// for short.
 ///
-/// The numbers' type decides the dtype, and Rust's literals behave as Python's do in PyTorch. Rust cannot tell `1.0`
-/// from `1.0f64` nor `1` from `1i32`, so the rule goes by type: `f64` makes a tensor of the default
-/// floating-point dtype, `f32`, `Complex<f64>` one of the complex dtype that goes with it, and `i32`,
-/// `u32` and `usize` make `i64`. All others keep their type: `f32`, `f16`, `bf16`, `i64`, `i16`, `i8`, `u8`, `bool`,
-/// `Complex<f32>`. For another dtype ask for it, [`Tensor::with`]`(DType::F64).literal(..)`, and values keep all
-/// their bits; data that has its type already goes through [`Tensor::from_slice`], which never converts.
+/// The numbers' type decides the dtype, and Rust's literals behave as Python's do in PyTorch. Rust
+/// cannot tell `1.0` from `1.0f64` nor `1` from `1i32`, so the rule goes by type: `f64` makes a
+/// tensor of the default floating-point dtype, `f32`, `Complex<f64>` one of the complex dtype that
+/// goes with it, and `i32`, `u32` and `usize` make `i64`. All others keep their type: `f32`, `f16`,
+/// `bf16`, `i64`, `i16`, `i8`, `u8`, `bool`, `Complex<f32>`. For another dtype ask for it,
+/// [`Tensor::with`]`(DType::F64).literal(..)`, and values keep all their bits; data that has its
+/// type already goes through [`Tensor::from_slice`], which never converts.
 ///
 /// ```
 /// use straightline::{DType, Tensor, tensor};
@@ -36,7 +38,8 @@ pub fn tensor(values: impl Literal) -> Result<Tensor> {
     Tensor::literal(values)
 }
 
-/// What a tensor can be written as: a number, or an array, a slice or a `Vec` of what a tensor can be written as.
+/// What a tensor can be written as: a number, or an array, a slice or a `Vec` of what a tensor can
+/// be written as.
 ///
 /// See [`tensor`](crate::tensor()).
 #[diagnostic::on_unimplemented(

@@ -87,8 +87,9 @@ use watcher::Question;
 
 /// An n-dimensional array of one dtype on one device.
 ///
-/// **`clone()` is a handle, and [`copied()`](Tensor::copied) copies.** A clone is the same tensor: it shares the data, and
-/// what an operator writes in place is seen through every clone. A view shares the storage of its base in the same way.
+/// **`clone()` is a handle, and [`copied()`](Tensor::copied) copies.** A clone is the same tensor:
+/// it shares the data, and what an operator writes in place is seen through every clone. A view
+/// shares the storage of its base in the same way.
 ///
 /// ```
 /// use straightline::tensor;
@@ -102,11 +103,13 @@ use watcher::Question;
 ///
 /// # Signs and words
 ///
-/// **A sign gives a tensor and panics where it cannot; a word gives a `Result`.** `&x * 2.0 + 1.0` is for formulas; `x.mul(2.0)?.add(1.0)?`
-/// computes the same and returns an error where shapes or dtypes do not fit. Both name the operator, the operands and
-/// your line. Signs that give a `Result`, as some libraries have them, need a `?` after each:
-/// Rust does not allow `+` between a `Result` and a number to be defined here, and `+=` cannot return anything. So signs
-/// fail as Rust's own do, `v[7]` or `1 / 0`, and words return. Inside a compiled function a sign that fails is the error of the call.
+/// **A sign gives a tensor and panics where it cannot; a word gives a `Result`.** `&x * 2.0 + 1.0`
+/// is for formulas; `x.mul(2.0)?.add(1.0)?` computes the same and returns an error where shapes or
+/// dtypes do not fit. Both name the operator, the operands and your line. Signs that give a
+/// `Result`, as some libraries have them, need a `?` after each: Rust does not allow `+` between a
+/// `Result` and a number to be defined here, and `+=` cannot return anything. So signs fail as
+/// Rust's own do, `v[7]` or `1 / 0`, and words return. Inside a compiled function a sign that fails
+/// is the error of the call.
 ///
 /// ```
 /// use straightline::tensor;
@@ -118,17 +121,21 @@ use watcher::Question;
 /// # Ok::<(), straightline::Error>(())
 /// ```
 ///
-/// `%` is [`remainder`](Tensor::remainder), whose sign is the divisor's as in PyTorch; `& | ^ !` are the bitwise words, which
-/// on `bool` are the logical ones. The second operand is a tensor, a reference to one, or a number of any type; a number
-/// on the left of a sign is an `f64` or an `i64`, as literals are. Comparisons are words, since Rust's `<` gives a `bool`:
-/// `x.gt(0.5)?`, `x.le(&y)?`.
+/// `%` is [`remainder`](Tensor::remainder), whose sign is the divisor's as in PyTorch; `& | ^ !`
+/// are the bitwise words, which on `bool` are the logical ones. The second operand is a tensor, a
+/// reference to one, or a number of any type; a number on the left of a sign is an `f64` or an
+/// `i64`, as literals are. Comparisons are words, since Rust's `<` gives a `bool`: `x.gt(0.5)?`,
+/// `x.le(&y)?`.
 ///
 /// # Where to find what
 ///
-/// - made: [`tensor`](crate::tensor()), [`Tensor::zeros`] and the other factories, [`Tensor::with`] for another dtype or device
+/// - made: [`tensor`](crate::tensor()), [`Tensor::zeros`] and the other factories, [`Tensor::with`]
+///   for another dtype or device
 /// - indexed: [`Tensor::i`], and assigned to through an index: [`Tensor::i_put_`]
-/// - read: [`item`](Tensor::item), [`to_vec`](Tensor::to_vec), [`to_vec2`](Tensor::to_vec2), [`iter`](Tensor::iter)
-/// - compared: [`allclose`](Tensor::allclose), [`equal`](Tensor::equal), [`assert_close`](crate::assert_close)
+/// - read: [`item`](Tensor::item), [`to_vec`](Tensor::to_vec), [`to_vec2`](Tensor::to_vec2),
+///   [`iter`](Tensor::iter)
+/// - compared: [`allclose`](Tensor::allclose), [`equal`](Tensor::equal),
+///   [`assert_close`](crate::assert_close)
 #[derive(Clone)]
 pub struct Tensor(Counted<TensorImpl>);
 
@@ -156,7 +163,8 @@ pub(crate) struct TensorImpl {
     shape: Shape,
     storage: Storage,
     extra: Option<Extra>,
-    /// What stands in for `offset`, `numel`, `contiguous`, `shape` and `storage`, once they have changed.
+    /// What stands in for `offset`, `numel`, `contiguous`, `shape` and `storage`, once they have
+    /// changed.
     replaced: Replaced,
 }
 
@@ -190,7 +198,8 @@ impl Tensor {
         let (sizes, strides) = (sizes.as_ref(), strides.as_ref());
         let storage = match layout::storage_bytes(dtype.size(), sizes, strides, offset) {
             need if need <= storage.bytes() => storage,
-            // a shape of which one half was seen before another thread changed it: no memory is behind that
+            // a shape of which one half was seen before another thread changed it: no memory is
+            // behind that
             need => Storage::without_data(need),
         };
         let parts = Parts {
@@ -293,7 +302,8 @@ impl Tensor {
         )
     }
 
-    /// A row-major tensor seen in other sizes of as many elements, as kernels take it. Unlike a view it is not dispatched.
+    /// A row-major tensor seen in other sizes of as many elements, as kernels take it. Unlike a
+    /// view it is not dispatched.
     pub(crate) fn as_rows(&self, sizes: &[i64]) -> Tensor {
         debug_assert!(self.is_contiguous() && layout::numel(sizes) == self.numel());
         let strides = layout::contiguous_strides(sizes);
@@ -318,7 +328,8 @@ impl Tensor {
         Tensor::place(parts, self.sizes(), self.strides())
     }
 
-    /// The dispatch keys of this tensor. Those that a captured function works on have capture's key besides.
+    /// The dispatch keys of this tensor. Those that a captured function works on have capture's key
+    /// besides.
     #[inline]
     pub fn key_set(&self) -> DispatchKeySet {
         self.0.keys.get()
@@ -428,8 +439,8 @@ impl Tensor {
         self.0.handles()
     }
 
-    /// The number of writes that the storage has seen. A function that is being captured is refused it:
-    /// a compiled call writes when all is computed.
+    /// The number of writes that the storage has seen. A function that is being captured is refused
+    /// it: a compiled call writes when all is computed.
     #[track_caller]
     pub fn version(&self) -> u64 {
         let why = "a compiled function writes its tensors when all is computed, not one operator after the other; \
@@ -485,7 +496,8 @@ impl Tensor {
             .map(|m| m.0)
     }
 
-    /// Marks a tensor made from data while this thread captures a function; under a mode of fake tensors it is a fake.
+    /// Marks a tensor made from data while this thread captures a function; under a mode of fake
+    /// tensors it is a fake.
     pub(crate) fn mark_made_during_capture(self) -> Tensor {
         let Some(capture) = watcher::capture() else {
             return watcher::faked(self);

@@ -126,7 +126,8 @@ impl Tensor {
         }
     }
 
-    /// An opaque tensor whose sizes may be -1 where they are not one number: a batch of different sizes.
+    /// An opaque tensor whose sizes may be -1 where they are not one number: a batch of different
+    /// sizes.
     pub(crate) fn irregular<T: Any + Send + Sync>(
         sizes: &[i64],
         numel: i64,
@@ -171,8 +172,9 @@ impl Tensor {
         Tensor::place(parts, self.sizes(), self.strides())
     }
 
-    /// The payload, sizes and strides of this tensor at a place in the storage of another one, of which it is a view: so
-    /// that what asks whose memory is whose hears what holds of the payloads.
+    /// The payload, sizes and strides of this tensor at a place in the storage of another one, of
+    /// which it is a view: so that what asks whose memory is whose hears what holds of the
+    /// payloads.
     pub(crate) fn placed_in(&self, of: &Tensor, offset: i64) -> Tensor {
         Tensor::build_with(
             of.storage().clone(),

@@ -8,10 +8,11 @@ use straightline_catalog::Scalar;
 
 /// The second operand of an operator: a tensor or a number.
 ///
-/// Methods such as [`Tensor::add`] and [`Tensor::gt`] take `impl Into<Other>`, so one name serves both. A tensor comes
-/// by reference or as a value that is not needed any more; a number is any of Rust's, a
-/// [`Scalar`] or a complex one. A number takes part in type promotion by its kind and not by its width, as in PyTorch:
-/// an `f16` tensor plus `1.0f64` is `f16`, an `i32` tensor plus `1.0` is of the default floating-point dtype.
+/// Methods such as [`Tensor::add`] and [`Tensor::gt`] take `impl Into<Other>`, so one name serves
+/// both. A tensor comes by reference or as a value that is not needed any more; a number is any of
+/// Rust's, a [`Scalar`] or a complex one. A number takes part in type promotion by its kind and not
+/// by its width, as in PyTorch: an `f16` tensor plus `1.0f64` is `f16`, an `i32` tensor plus `1.0`
+/// is of the default floating-point dtype.
 ///
 /// ```
 /// use straightline::tensor;

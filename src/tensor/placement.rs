@@ -1,8 +1,9 @@
 //! Where the results of a kernel go: memory that its caller offers.
 //!
-//! A kernel allocates its results. A caller that has a place for them says so beforehand, by dtype and size, and the
-//! allocations of this thread take the places. Nothing is promised: a kernel may compute its result elsewhere, or use the place for
-//! something else on the way, so the caller looks where each result lies, and copies those that lie elsewhere.
+//! A kernel allocates its results. A caller that has a place for them says so beforehand, by dtype
+//! and size, and the allocations of this thread take the places. Nothing is promised: a kernel may
+//! compute its result elsewhere, or use the place for something else on the way, so the caller
+//! looks where each result lies, and copies those that lie elsewhere.
 
 use super::storage::Storage;
 use smallvec::SmallVec;
@@ -40,7 +41,8 @@ impl Offer {
     ///
     /// # Safety
     ///
-    /// Until the offer is dropped they may be read and written, by nobody but whom they are given to.
+    /// Until the offer is dropped they may be read and written, by nobody but whom they are given
+    /// to.
     pub(crate) unsafe fn new(places: impl IntoIterator<Item = Place>) -> Offer {
         let offered = Offered {
             places: places.into_iter().collect(),

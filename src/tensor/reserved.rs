@@ -1,14 +1,17 @@
 //! Storages that a call of this thread has reserved for the kernels beneath it.
 //!
-//! Some calls are made of several kernels: one reads an operand, another one writes it. Such a call takes all its storages
-//! at once, as every call does, and touches none of them itself. What it writes it *reserves*: to other threads the state
-//! has a writer from the first kernel to the last; to the kernels beneath the call, on the same thread, it is as if it was
-//! free, and they read and write it in turns. A note here says which states are open in that way, and who of this thread
-//! is in: any number of readers, or one writer, as always.
+//! Some calls are made of several kernels: one reads an operand, another one writes it. Such a call
+//! takes all its storages at once, as every call does, and touches none of them itself. What it
+//! writes it *reserves*: to other threads the state has a writer from the first kernel to the last;
+//! to the kernels beneath the call, on the same thread, it is as if it was free, and they read and
+//! write it in turns. A note here says which states are open in that way, and who of this thread is
+//! in: any number of readers, or one writer, as always.
 //!
-//! What a call only reads it holds as any reader does, which the readers beneath it may join without asking anybody.
+//! What a call only reads it holds as any reader does, which the readers beneath it may join
+//! without asking anybody.
 //!
-//! All of this lies off the path of calls that meet nobody: a state that is reserved is one that has a writer.
+//! All of this lies off the path of calls that meet nobody: a state that is reserved is one that
+//! has a writer.
 
 use super::borrow::Access;
 use crate::sync::per_thread;
@@ -58,8 +61,8 @@ fn innermost(notes: &[Option<Note>], id: usize) -> Option<usize> {
     notes.iter().rposition(of)
 }
 
-/// Opens a state that this thread writes, `part` of whose word is the thread's. Gives the number of the note, unless there is
-/// no place for it.
+/// Opens a state that this thread writes, `part` of whose word is the thread's. Gives the number of
+/// the note, unless there is no place for it.
 pub(super) fn open(id: usize, part: u64) -> Option<u32> {
     let note = Note {
         id,
@@ -74,7 +77,8 @@ pub(super) fn open(id: usize, part: u64) -> Option<u32> {
     })?
 }
 
-/// Ends what [`open`] began. Gives back `part` if nobody is in; otherwise the last who leaves gets it.
+/// Ends what [`open`] began. Gives back `part` if nobody is in; otherwise the last who leaves gets
+/// it.
 pub(super) fn close(number: u32) -> Option<u64> {
     with(|notes| {
         let slot = notes.get_mut(number as usize)?;
@@ -97,8 +101,8 @@ pub(super) fn admits(id: usize, access: Access) -> bool {
     .is_some()
 }
 
-/// Enters a state that this thread has reserved, if that is so and nobody beneath the call is in the way. Gives the number of
-/// the note.
+/// Enters a state that this thread has reserved, if that is so and nobody beneath the call is in
+/// the way. Gives the number of the note.
 pub(super) fn enter(id: usize, access: Access) -> Option<u32> {
     with(|notes| {
         let at = innermost(notes, id)?;
@@ -111,7 +115,8 @@ pub(super) fn enter(id: usize, access: Access) -> Option<u32> {
     })?
 }
 
-/// Leaves it. Gives the part of the state's word that is to be given back, if the call is over and this was the last one.
+/// Leaves it. Gives the part of the state's word that is to be given back, if the call is over and
+/// this was the last one.
 pub(super) fn leave(number: u32) -> Option<u64> {
     with(|notes| {
         let note = notes.get_mut(number as usize)?.as_mut()?;
@@ -133,7 +138,8 @@ fn finish(notes: &mut Vec<Option<Note>>, number: u32) -> Option<u64> {
     Some(done.part)
 }
 
-/// What a call further up the stack of this thread does with a state that it has reserved, if anybody is in.
+/// What a call further up the stack of this thread does with a state that it has reserved, if
+/// anybody is in.
 pub(super) fn used(id: usize) -> Option<Access> {
     with(|notes| {
         let at = innermost(notes, id)?;

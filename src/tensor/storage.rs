@@ -7,8 +7,8 @@
 //! behaviour.
 //!
 //! A small storage is one block of the allocator, 64 bytes of state and the data behind them; a
-//! larger one has its data in a block of their own, where their size class fits them. A storage that
-//! grows gets a block of its own in any case.
+//! larger one has its data in a block of their own, where their size class fits them. A storage
+//! that grows gets a block of its own in any case.
 
 use super::borrow::{Access, Borrow, Reading, Reserved, ThreadToken, Writing};
 use super::busy::{Busy, patience};
@@ -41,8 +41,8 @@ const _: () = assert!(size_of::<Cell<Inner>>() == STATE);
 pub(super) struct Inner {
     borrow: Borrow,
     /// Bumped by each write: plans repack weights and autograd checks saved tensors by it. Above
-    /// `VERSION` it says how large the cell of a storage is that had its data behind the state before
-    /// it grew.
+    /// `VERSION` it says how large the cell of a storage is that had its data behind the state
+    /// before it grew.
     version: AtomicU64,
     bytes: AtomicUsize,
     /// Null for tensors that have a shape and no data (Meta, fake).
@@ -55,8 +55,8 @@ pub(super) struct Inner {
 /// The bits of `version` that count.
 const VERSION: u32 = 48;
 
-// SAFETY: `data` points into memory that the storage owns; who uses it holds a guard. `block` is used
-// as its comment says.
+// SAFETY: `data` points into memory that the storage owns; who uses it holds a guard. `block` is
+// used as its comment says.
 unsafe impl Send for Inner {}
 // SAFETY: as above.
 unsafe impl Sync for Inner {}
@@ -159,16 +159,17 @@ impl Storage {
         }
     }
 
-    /// A storage over memory of others. Before that memory goes, or is written, [`Storage::reclaim`] must have been
-    /// called for it.
+    /// A storage over memory of others. Before that memory goes, or is written,
+    /// [`Storage::reclaim`] must have been called for it.
     ///
     /// # Safety
     ///
-    /// Until then `data` is valid for reads of that many bytes, and for writes, unless the caller holds a read guard, so that
-    /// nobody can write through this storage. Nobody else writes them.
+    /// Until then `data` is valid for reads of that many bytes, and for writes, unless the caller
+    /// holds a read guard, so that nobody can write through this storage. Nobody else writes them.
     pub(crate) unsafe fn lend(data: NonNull<u8>, bytes: usize) -> Result<Storage> {
         let (cell, _) = allocate(STATE)?.into_raw();
-        // SAFETY: the cell has the size of the state; as of one that has grown, its size is noted beside the version.
+        // SAFETY: the cell has the size of the state; as of one that has grown, its size is noted
+        // beside the version.
         let storage = unsafe { Storage::place(cell, bytes, data.as_ptr(), None) };
         storage
             .0
@@ -177,8 +178,8 @@ impl Storage {
         Ok(storage)
     }
 
-    /// Ends a [`Storage::lend`], whose guards are gone: if anybody has kept the storage, it gets memory of its own with
-    /// the same bytes.
+    /// Ends a [`Storage::lend`], whose guards are gone: if anybody has kept the storage, it gets
+    /// memory of its own with the same bytes.
     pub(crate) fn reclaim(self) {
         if self.0.handles() == 1 {
             return;
@@ -206,13 +207,15 @@ impl Storage {
         drop(exclusive);
     }
 
-    /// Gives a storage without bytes those of another one, as far as it reaches. Whoever takes access afterwards sees them.
+    /// Gives a storage without bytes those of another one, as far as it reaches. Whoever takes
+    /// access afterwards sees them.
     pub(crate) fn fill_from(&self, other: &Storage) -> Result<()> {
         let (exclusive, source) = hold(self, Some(other))?;
         let bytes = self.bytes();
         if let (Some(from), None) = (other.ptr(), self.ptr()) {
             let block = allocate(bytes)?;
-            // SAFETY: the new block is ours alone and holds `bytes`; of the other one, held too, no more is read than it has.
+            // SAFETY: the new block is ours alone and holds `bytes`; of the other one, held too, no
+            // more is read than it has.
             unsafe {
                 ptr::write_bytes(block.as_ptr(), 0, bytes);
                 ptr::copy_nonoverlapping(from, block.as_ptr(), bytes.min(other.bytes()));
@@ -241,7 +244,8 @@ impl Storage {
 
     /// # Safety
     ///
-    /// `memory` is as [`Inner::release`] expects it of a storage with these parts, and nobody else's.
+    /// `memory` is as [`Inner::release`] expects it of a storage with these parts, and nobody
+    /// else's.
     #[inline(always)]
     unsafe fn place(
         memory: NonNull<u8>,
@@ -392,8 +396,8 @@ impl Storage {
     }
 }
 
-/// Access to storages that could not be had at once: waits for all of them, holding none. Exclusive access does not count
-/// as a write by itself.
+/// Access to storages that could not be had at once: waits for all of them, holding none. Exclusive
+/// access does not count as a write by itself.
 #[cold]
 pub(crate) fn take<'a>(wants: &[(&'a Storage, Access)]) -> Result<Held<'a>> {
     let wants: SmallVec<[(&Borrow, Access); 8]> = (wants.iter())
@@ -403,7 +407,8 @@ pub(crate) fn take<'a>(wants: &[(&'a Storage, Access)]) -> Result<Held<'a>> {
         .map_err(|(refusal, found)| Busy::new(refusal, found).into())
 }
 
-/// Exclusive access that is no write of elements, to one or two storages; waits for both, holding none.
+/// Exclusive access that is no write of elements, to one or two storages; waits for both, holding
+/// none.
 pub(super) fn hold<'a>(
     one: &'a Storage,
     other: Option<&'a Storage>,

@@ -52,8 +52,9 @@ lists! {
     &Vec<Tensor>, &Vec<&Tensor>, &Vec<&&Tensor>;
 }
 
-/// Tensors of which some may be missing, as [`Tensor::index`] and [`Tensor::index_put_`] take one for each dimension: an
-/// array, a slice or a `Vec` of `Option<Tensor>`, an array of `Option<&Tensor>`, or [`Tensors`].
+/// Tensors of which some may be missing, as [`Tensor::index`] and [`Tensor::index_put_`] take one
+/// for each dimension: an array, a slice or a `Vec` of `Option<Tensor>`, an array of
+/// `Option<&Tensor>`, or [`Tensors`].
 ///
 /// ```
 /// use straightline::tensor;

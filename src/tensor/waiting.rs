@@ -1,15 +1,17 @@
 //! Waiting for storages that others use.
 //!
-//! A call asks for all its storages at once, and holds none of them while it waits, so that calls which want the same
-//! ones in another order do not wait for each other. Who does not get them by itself joins one queue, first come, first
-//! served: later calls that want the same storages stand behind, readers behind a writer as well, so that a stream of
-//! readers does not keep a writer out. A state that somebody queues for is *closed* (`Borrow::close`): nobody enters past
-//! the queue, and who leaves calls those who wait.
+//! A call asks for all its storages at once, and holds none of them while it waits, so that calls
+//! which want the same ones in another order do not wait for each other. Who does not get them by
+//! itself joins one queue, first come, first served: later calls that want the same storages stand
+//! behind, readers behind a writer as well, so that a stream of readers does not keep a writer out.
+//! A state that somebody queues for is *closed* (`Borrow::close`): nobody enters past the queue,
+//! and who leaves calls those who wait.
 //!
-//! A thread may wait while a kernel further up its stack holds other storages (a compiled function that calls an
-//! operator of the user's). Threads that do can wait for each other in a circle. The queue knows who waits for what, and
-//! the states know who holds them, so whoever would close such a circle gets an error in place of its storages. Where a
-//! circle is one of courtesy only, since somebody stands behind another one who waits for him, he goes first.
+//! A thread may wait while a kernel further up its stack holds other storages (a compiled function
+//! that calls an operator of the user's). Threads that do can wait for each other in a circle. The
+//! queue knows who waits for what, and the states know who holds them, so whoever would close such
+//! a circle gets an error in place of its storages. Where a circle is one of courtesy only, since
+//! somebody stands behind another one who waits for him, he goes first.
 //!
 //! All of this lies off the path of calls that meet nobody.
 
@@ -62,9 +64,9 @@ enum Guard<'a> {
     Write(Writing<'a>),
 }
 
-/// Takes all that is wanted, each storage once if it is to be written. Waits where other threads use it, unless `limit` is
-/// `None`: until then no storage that is wanted may have been given back. On refusal the state is said that the storage
-/// is in.
+/// Takes all that is wanted, each storage once if it is to be written. Waits where other threads
+/// use it, unless `limit` is `None`: until then no storage that is wanted may have been given back.
+/// On refusal the state is said that the storage is in.
 pub(crate) fn acquire<'a>(
     wants: &[(&'a Borrow, Access)],
     me: ThreadToken,
@@ -170,8 +172,8 @@ unsafe impl Send for Want {}
 
 impl Want {
     fn borrow(&self) -> &Borrow {
-        // SAFETY: a want is only reached under the queue's lock, and its waiter, whose thread is in `acquire`, which
-        // borrows the state, leaves the queue before that returns.
+        // SAFETY: a want is only reached under the queue's lock, and its waiter, whose thread is in
+        // `acquire`, which borrows the state, leaves the queue before that returns.
         unsafe { &*self.borrow }
     }
 }
@@ -258,7 +260,8 @@ impl Queue {
         (self.last, bell)
     }
 
-    /// Gives a waiter what it wants, if it is its turn and the storages are free; it has left the queue then.
+    /// Gives a waiter what it wants, if it is its turn and the storages are free; it has left the
+    /// queue then.
     fn serve<'a>(
         &mut self,
         number: u64,
@@ -337,8 +340,8 @@ impl Queue {
         waiter.map_or_else(Instant::now, |w| w.since)
     }
 
-    /// Whether `from` waits for `to` to do something, itself or through others; `courtesy` counts standing behind as
-    /// waiting.
+    /// Whether `from` waits for `to` to do something, itself or through others; `courtesy` counts
+    /// standing behind as waiting.
     fn waits_for(&self, from: ThreadToken, to: ThreadToken, courtesy: bool) -> bool {
         let mut seen = vec![from];
         let mut at = 0;

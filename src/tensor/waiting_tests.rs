@@ -1,4 +1,5 @@
-//! Threads that wait for storages: the notes, the limits, and many threads. `tests/loom.rs` has the protocol.
+//! Threads that wait for storages: the notes, the limits, and many threads. `tests/loom.rs` has the
+//! protocol.
 
 use super::borrow::Access;
 use super::busy::{Busy, BusyReason, borrows_wait, try_borrows};

@@ -1,8 +1,9 @@
 //! For tests: whether a call gives operands back before it has had all of them.
 //!
-//! A call holds what it reads and writes for its length. So it must not take one of its operands after it has given one
-//! back, the same or another one: between the two another thread could write. While a call is watched, each taking of a
-//! storage of its operands is looked at. Only there in builds with debug assertions.
+//! A call holds what it reads and writes for its length. So it must not take one of its operands
+//! after it has given one back, the same or another one: between the two another thread could
+//! write. While a call is watched, each taking of a storage of its operands is looked at. Only
+//! there in builds with debug assertions.
 
 use super::Tensor;
 use super::storage::Storage;
@@ -20,8 +21,9 @@ thread_local! {
     static WATCH: RefCell<Option<Watch>> = const { RefCell::new(None) };
 }
 
-/// Runs a call. Gives with its result the first pair of operands of which the second was taken after the first had been
-/// given back, by their numbers; those that share memory have the number of the first of them.
+/// Runs a call. Gives with its result the first pair of operands of which the second was taken
+/// after the first had been given back, by their numbers; those that share memory have the number
+/// of the first of them.
 pub fn gives_back_early<R>(
     operands: &[Tensor],
     call: impl FnOnce() -> R,

@@ -1,8 +1,8 @@
-//! What tensors tell, or ask, those who watch a program: the capture of a function above all. The dispatcher has the like
-//! (`dispatch::watcher`).
+//! What tensors tell, or ask, those who watch a program: the capture of a function above all. The
+//! dispatcher has the like (`dispatch::watcher`).
 //!
-//! The watcher is in `modes`, above this room, and makes itself known before the first operator is called. Until then
-//! nobody watches.
+//! The watcher is in `modes`, above this room, and makes itself known before the first operator is
+//! called. Until then nobody watches.
 
 use super::Tensor;
 use crate::error::{Error, Result};
@@ -17,7 +17,8 @@ pub(crate) trait Watcher: Sync {
     /// The capture that runs on this thread.
     fn capture(&self) -> Option<u64>;
 
-    /// The program does what a replay would not repeat; `why` says what to do. Gives the error of the capture.
+    /// The program does what a replay would not repeat; `why` says what to do. Gives the error of
+    /// the capture.
     fn refuse(&self, what: &str, why: &str, at: Line) -> Error;
 
     /// Elements are read.
@@ -32,8 +33,8 @@ pub(crate) trait Watcher: Sync {
     /// A tensor made from data outside of a capture: itself, or a fake of it.
     fn faked(&self, t: Tensor) -> Tensor;
 
-    /// Whether what looks like a tensor here has no data because none of this thread's have: while a function is captured,
-    /// or fake tensors compute.
+    /// Whether what looks like a tensor here has no data because none of this thread's have: while
+    /// a function is captured, or fake tensors compute.
     fn lacks_data(&self) -> bool;
 
     /// Whether the tensor stands for a value of a captured function.
@@ -91,8 +92,8 @@ pub(crate) fn capture() -> Option<u64> {
     watcher()?.capture()
 }
 
-/// An error if this thread captures a function, which also ends the capture: the program does what a replay would not
-/// repeat, and `why` says what to do.
+/// An error if this thread captures a function, which also ends the capture: the program does what
+/// a replay would not repeat, and `why` says what to do.
 #[track_caller]
 pub(crate) fn check(what: &str, why: &str) -> Result<()> {
     match watcher() {
@@ -132,8 +133,8 @@ pub(crate) fn faked(t: Tensor) -> Tensor {
     }
 }
 
-/// Whether tensors of this thread may lack the data that they have in an eager call: while a function is captured, or fake
-/// tensors compute.
+/// Whether tensors of this thread may lack the data that they have in an eager call: while a
+/// function is captured, or fake tensors compute.
 pub(crate) fn lacks_data() -> bool {
     watcher().is_some_and(|w| w.lacks_data())
 }

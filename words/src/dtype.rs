@@ -50,8 +50,8 @@ pub enum Category {
 }
 
 impl DType {
-    /// Every dtype of real numbers that is computed with, in `ScalarType` order. The quantized ones are apart, in
-    /// [`DType::QUANTIZED`], and so are the complex ones, in [`DType::COMPLEX`].
+    /// Every dtype of real numbers that is computed with, in `ScalarType` order. The quantized ones
+    /// are apart, in [`DType::QUANTIZED`], and so are the complex ones, in [`DType::COMPLEX`].
     pub const ALL: [DType; 10] = [
         DType::U8,
         DType::I8,
@@ -69,8 +69,8 @@ impl DType {
     /// which the tensor carries. Only quantized operators take them, and no dense tensor has one.
     pub const QUANTIZED: [DType; 3] = [DType::QInt8, DType::QUInt8, DType::QInt32];
 
-    /// The complex dtypes: a real and an imaginary part, side by side. Apart from [`DType::ALL`] since fewer operators
-    /// take them, and generated code does not compute with them.
+    /// The complex dtypes: a real and an imaginary part, side by side. Apart from [`DType::ALL`]
+    /// since fewer operators take them, and generated code does not compute with them.
     pub const COMPLEX: [DType; 2] = [DType::C64, DType::C128];
 
     /// Whether this is one of [`DType::COMPLEX`].
@@ -95,8 +95,8 @@ impl DType {
         }
     }
 
-    /// The complex dtype in which values of this dtype are computed with where one is called for: `f64` has
-    /// `c128`, everything else `c64`.
+    /// The complex dtype in which values of this dtype are computed with where one is called for:
+    /// `f64` has `c128`, everything else `c64`.
     #[inline]
     pub const fn to_complex(self) -> DType {
         match self {
@@ -117,8 +117,8 @@ impl DType {
         matches!(self, DType::QInt8 | DType::QUInt8 | DType::QInt32)
     }
 
-    /// The integer type that a quantized dtype is stored as; every other dtype is its own. Code that moves bytes
-    /// treats a quantized dtype as this one.
+    /// The integer type that a quantized dtype is stored as; every other dtype is its own. Code
+    /// that moves bytes treats a quantized dtype as this one.
     #[inline]
     pub const fn int_repr(self) -> DType {
         match self {

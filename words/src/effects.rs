@@ -85,7 +85,8 @@ impl Effects {
         self.any(Self::WRITES | Self::RANDOM | Self::EFFECT | Self::MAY_FAIL)
     }
 
-    /// Whether the call waits until everything before it that may fail has not: who looks from outside would see that it was made.
+    /// Whether the call waits until everything before it that may fail has not: who looks from
+    /// outside would see that it was made.
     pub fn is_seen(self) -> bool {
         self.any(Self::RANDOM | Self::EFFECT)
     }

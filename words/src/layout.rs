@@ -123,7 +123,8 @@ impl fmt::Display for MemoryFormat {
     }
 }
 
-/// The number of elements of a shape; `i64::MAX` where there are more, which no memory has room for.
+/// The number of elements of a shape; `i64::MAX` where there are more, which no memory has room
+/// for.
 ///
 /// ```
 /// use straightline_words::layout::numel;
@@ -190,9 +191,9 @@ pub fn is_non_overlapping_and_dense(sizes: &[i64], strides: &[i64]) -> bool {
     true
 }
 
-/// The dimensions from the fastest to the slowest in memory, as PyTorch's TensorIterator sorts them: `operands` are the
-/// strides of what is read as `sizes`, 0 where a dimension is repeated. Pairs about which they say nothing stay as they are
-/// in row-major order.
+/// The dimensions from the fastest to the slowest in memory, as PyTorch's TensorIterator sorts
+/// them: `operands` are the strides of what is read as `sizes`, 0 where a dimension is repeated.
+/// Pairs about which they say nothing stay as they are in row-major order.
 ///
 /// ```
 /// use straightline_words::layout::memory_order;
@@ -235,7 +236,8 @@ pub fn memory_order(sizes: &[i64], operands: &[impl AsRef<[i64]>]) -> SmallVec<[
 }
 
 /// The strides of a fresh tensor that keeps the dimension order of `(sizes, strides)`: the strides
-/// themselves where they are dense, else dense ones in the same order (PyTorch's `preserve_format`).
+/// themselves where they are dense, else dense ones in the same order (PyTorch's
+/// `preserve_format`).
 ///
 /// ```
 /// use straightline_words::layout::preserved_strides;
@@ -290,11 +292,13 @@ pub fn broadcast_strides(sizes: &[i64], strides: &[i64], target: &[i64]) -> Dims
     out
 }
 
-/// The elements of a storage that a geometry reaches: from its first to past its last, whatever the signs of the strides. None,
-/// so that the range is empty, where a dimension has size 0: whatever the strides and the offset say, there is nothing to read
-/// and nothing to write. `None` where a size is negative or a position is more than can be counted.
+/// The elements of a storage that a geometry reaches: from its first to past its last, whatever the
+/// signs of the strides. None, so that the range is empty, where a dimension has size 0: whatever
+/// the strides and the offset say, there is nothing to read and nothing to write. `None` where a
+/// size is negative or a position is more than can be counted.
 ///
-/// Whoever asks how much memory a tensor needs or which of two tensors meet asks here, or one of the functions below.
+/// Whoever asks how much memory a tensor needs or which of two tensors meet asks here, or one of
+/// the functions below.
 ///
 /// ```
 /// use straightline_words::layout::reach;
@@ -321,8 +325,8 @@ pub fn reach(sizes: &[i64], strides: &[i64], offset: i64) -> Option<Range<i64>> 
     Some(first?..last?.checked_add(1)?)
 }
 
-/// The number of elements that storage must hold for `(sizes, strides)` at `offset`; `i64::MAX` where it is more than can be
-/// counted.
+/// The number of elements that storage must hold for `(sizes, strides)` at `offset`; `i64::MAX`
+/// where it is more than can be counted.
 ///
 /// ```
 /// use straightline_words::layout::storage_extent;
@@ -338,8 +342,8 @@ pub fn storage_extent(sizes: &[i64], strides: &[i64], offset: i64) -> i64 {
     }
 }
 
-/// [`storage_extent`] in bytes, for elements of `size` bytes; `usize::MAX`, which no allocator has, where it is
-/// more than can be counted or an element lies before the storage.
+/// [`storage_extent`] in bytes, for elements of `size` bytes; `usize::MAX`, which no allocator has,
+/// where it is more than can be counted or an element lies before the storage.
 ///
 /// ```
 /// use straightline_words::layout::storage_bytes;
@@ -354,8 +358,9 @@ pub fn storage_bytes(size: usize, sizes: &[i64], strides: &[i64], offset: i64) -
     }
 }
 
-/// [`storage_extent`] of numbers that nobody has checked; `None` where they are none of a tensor in memory: a negative size, an
-/// element before the storage's first, more elements or a longer way to the last than can be counted.
+/// [`storage_extent`] of numbers that nobody has checked; `None` where they are none of a tensor in
+/// memory: a negative size, an element before the storage's first, more elements or a longer way to
+/// the last than can be counted.
 ///
 /// ```
 /// use straightline_words::layout::checked_extent;
@@ -376,8 +381,9 @@ pub fn checked_extent(sizes: &[i64], strides: &[i64], offset: i64) -> Option<usi
     }
 }
 
-/// The bytes of a storage that `(sizes, strides)` at `offset` reaches, for elements of `size` bytes. Numbers that are too large
-/// are the largest; there are no bytes where there are no elements.
+/// The bytes of a storage that `(sizes, strides)` at `offset` reaches, for elements of `size`
+/// bytes. Numbers that are too large are the largest; there are no bytes where there are no
+/// elements.
 ///
 /// ```
 /// use straightline_words::layout::reached_bytes;
@@ -390,7 +396,8 @@ pub fn reached_bytes(size: usize, sizes: &[i64], strides: &[i64], offset: i64) -
     bytes(reach.start)..bytes(reach.end)
 }
 
-/// Whether some element may lie where another one does. Dimensions that interleave without ever meeting count as if they did.
+/// Whether some element may lie where another one does. Dimensions that interleave without ever
+/// meeting count as if they did.
 ///
 /// ```
 /// use straightline_words::layout::may_overlap;
@@ -420,13 +427,15 @@ pub fn may_overlap(sizes: &[i64], strides: &[i64]) -> bool {
     false
 }
 
-/// Whether a dimension repeats its elements: it has several of them and stride 0. Not so where there are no elements at all.
+/// Whether a dimension repeats its elements: it has several of them and stride 0. Not so where
+/// there are no elements at all.
 pub fn repeats(sizes: &[i64], strides: &[i64]) -> bool {
     let repeated = |(size, stride): (&i64, &i64)| *size > 1 && *stride == 0;
     sizes.iter().zip(strides).any(repeated) && !sizes.contains(&0)
 }
 
-/// The sizes under which each element of a tensor is met once, where dimensions of stride 0 repeat them.
+/// The sizes under which each element of a tensor is met once, where dimensions of stride 0 repeat
+/// them.
 ///
 /// ```
 /// use straightline_words::layout::once;

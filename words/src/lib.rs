@@ -1,7 +1,8 @@
-//! The words that everything else is said in: dtypes, scalars, devices, sizes and strides, operator schemas.
+//! The words that everything else is said in: dtypes, scalars, devices, sizes and strides, operator
+//! schemas.
 //!
-//! The lowest crate: it knows neither graphs nor memory, and the build script of `straightline` reads schemas with it. It
-//! is internal to `straightline`, which re-exports what users need.
+//! The lowest crate: it knows neither graphs nor memory, and the build script of `straightline`
+//! reads schemas with it. It is internal to `straightline`, which re-exports what users need.
 #![forbid(unsafe_code)]
 
 pub mod arg;

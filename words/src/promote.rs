@@ -101,9 +101,10 @@ pub const fn accumulated(dtype: DType) -> DType {
     }
 }
 
-/// Whether `alpha * (a @ b)` reads its factors, in a product of `work` multiplications: BLAS, which PyTorch leaves products of
-/// single and double precision to, does not where `alpha` is 0, so that infinities and NaN in them do not count. Halves
-/// and the small products of a batch are PyTorch's own.
+/// Whether `alpha * (a @ b)` reads its factors, in a product of `work` multiplications: BLAS, which
+/// PyTorch leaves products of single and double precision to, does not where `alpha` is 0, so that
+/// infinities and NaN in them do not count. Halves and the small products of a batch are PyTorch's
+/// own.
 ///
 /// ```
 /// use straightline_words::{DType, promote::reads_product};

@@ -188,8 +188,8 @@ scalar_from_complex!(f32, f64);
 mod tests {
     use super::*;
 
-    /// Just above the middle of two neighbours: a conversion that looks at the upper half of the `f64` alone, as
-    /// `half`'s own does, takes it for a tie.
+    /// Just above the middle of two neighbours: a conversion that looks at the upper half of the
+    /// `f64` alone, as `half`'s own does, takes it for a tie.
     #[test]
     fn half_types_round_on_all_the_bits() {
         let x = Scalar::Float(0.798_828_184_604_644_8);

@@ -185,8 +185,8 @@ fn step(step: &Step, bodies: bool) -> Value {
     value
 }
 
-/// JSON: `{"buffers": [...], "steps": [...], "outputs": [...], "arena_bytes": n, "decisions": [...]}`.
-/// With `bodies`, kernels have their loops and instructions.
+/// JSON: `{"buffers": [...], "steps": [...], "outputs": [...], "arena_bytes": n, "decisions":
+/// [...]}`. With `bodies`, kernels have their loops and instructions.
 pub(super) fn json(schedule: &Schedule, bodies: bool) -> Value {
     json!({
         "buffers": list(&schedule.buffers, |b| {

@@ -19,8 +19,8 @@ pub(crate) struct Options {
     /// Only what is registered at this dispatch key (CPU, AutogradCPU, CompositeImplicitAutograd)
     #[arg(long, value_name = "KEY")]
     key: Option<DispatchKey>,
-    /// Which of PyTorch's operators work here: by dtype, eagerly (e), on Meta tensors (m), compiled (c). With a name, only
-    /// those that contain it
+    /// Which of PyTorch's operators work here: by dtype, eagerly (e), on Meta tensors (m), compiled
+    /// (c). With a name, only those that contain it
     #[arg(long, conflicts_with_all = ["table", "key"])]
     coverage: bool,
     /// The table of --coverage as Markdown

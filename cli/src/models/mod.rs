@@ -1,7 +1,7 @@
 //! Models written with straightline's tensors: plain structs that own their weights.
 //!
-//! Weights come from a [`Source`], a function from a tensor's name to the tensor, so that a file with
-//! other names needs a closure and not another model. Each layer checks the shapes it gets.
+//! Weights come from a [`Source`], a function from a tensor's name to the tensor, so that a file
+//! with other names needs a closure and not another model. Each layer checks the shapes it gets.
 
 pub(crate) mod bert;
 pub(crate) mod minigpt;

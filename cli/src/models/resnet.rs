@@ -1,4 +1,5 @@
-//! ResNet-18 for images (He and others, 2015) in evaluation mode, with torchvision's names of weights.
+//! ResNet-18 for images (He and others, 2015) in evaluation mode, with torchvision's names of
+//! weights.
 
 use super::Source;
 use super::nn::{BatchNorm, Conv, Linear};

@@ -1,4 +1,5 @@
-//! From what the user wrote to workloads: exact names, prefixes (`w3`, `w5.mlp`) and globs (`w*_b1`).
+//! From what the user wrote to workloads: exact names, prefixes (`w3`, `w5.mlp`) and globs
+//! (`w*_b1`).
 
 use crate::error::{CliError, Result};
 

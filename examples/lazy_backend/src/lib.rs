@@ -2,13 +2,13 @@
 //!
 //! Operators on its tensors compute nothing. One boxed kernel records them (`record.rs`): shapes
 //! come from the operator's Meta kernel, the call becomes a node that points to what it needs. When
-//! elements are wanted - by a copy to the CPU, `item`, printing, or [`LazyDevice::sync`] - all that is
-//! pending becomes one function, which `straightline::compile` turns into machine code. The second
-//! time around a loop the same program is found again and is replayed.
+//! elements are wanted - by a copy to the CPU, `item`, printing, or [`LazyDevice::sync`] - all that
+//! is pending becomes one function, which `straightline::compile` turns into machine code. The
+//! second time around a loop the same program is found again and is replayed.
 //!
 //! - **Views** share a storage and remember the view operators from it (`graph.rs`).
-//! - **Writes** give the storage a new content; nothing is overwritten. In the function they are the
-//!   very in-place operators that were called, on a copy, and `compile` makes them functional.
+//! - **Writes** give the storage a new content; nothing is overwritten. In the function they are
+//!   the very in-place operators that were called, on a copy, and `compile` makes them functional.
 //! - **What can not be recorded** - random numbers, results whose shape depends on data, operators
 //!   without a Meta kernel - runs on the CPU at once, through the library's own CPU fallback.
 //!

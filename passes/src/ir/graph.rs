@@ -218,9 +218,9 @@ impl Graph {
             .into()
     }
 
-    /// Adds a call and returns its first result; the others are `ValueRef { node, index }`. Arguments that are left out at
-    /// the end have their defaults. What the call does besides ([`Effects`]) is what the operator does;
-    /// [`Graph::set_effects`] knows better.
+    /// Adds a call and returns its first result; the others are `ValueRef { node, index }`.
+    /// Arguments that are left out at the end have their defaults. What the call does besides
+    /// ([`Effects`]) is what the operator does; [`Graph::set_effects`] knows better.
     ///
     /// # Errors
     ///
@@ -402,7 +402,8 @@ impl Graph {
 
     /// Whether the edges form a cycle (a broken graph: the verifier reports it).
     pub fn is_cyclic(&self) -> bool {
-        // petgraph's own test, and Tarjan's components, call themselves once a node: a long program would overflow the stack
+        // petgraph's own test, and Tarjan's components, call themselves once a node: a long program
+        // would overflow the stack
         algo::toposort(&self.g, None).is_err()
     }
 

@@ -1,8 +1,9 @@
 //! Checks on data that eager code makes and a kernel might leave out.
 //!
-//! A gather checks the indices that it reads, an integer division its divisors; but a kernel computes only the elements
-//! that somebody needs. What is computed in part, or not at all, is checked here by a value of its own: a fold over
-//! everything that eager code would have looked at, which somebody always needs.
+//! A gather checks the indices that it reads, an integer division its divisors; but a kernel
+//! computes only the elements that somebody needs. What is computed in part, or not at all, is
+//! checked here by a value of its own: a fold over everything that eager code would have looked at,
+//! which somebody always needs.
 
 use super::loops::{BinaryOp, ReduceOp};
 use super::program::{Bounds, Def, Place, Program, V};
@@ -173,8 +174,8 @@ fn depends_on(p: &Program, v: V) -> Dimensions {
     }
 }
 
-/// Of each value that is needed, the dimensions along which maybe not all positions are: none of a value that must be
-/// there, or is needed element by element.
+/// Of each value that is needed, the dimensions along which maybe not all positions are: none of a
+/// value that must be there, or is needed element by element.
 fn open_dimensions(p: &Program, roots: &BTreeSet<V>) -> Vec<Option<Dimensions>> {
     let mut open: Vec<Option<Dimensions>> = vec![None; p.values.len()];
     for v in roots {

@@ -17,8 +17,9 @@ use emitter::{AxisOrigin, Emitter, MAX_DEPTH, RowKey, StageState};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Folds that need each other in a longer chain are no kernel: each of its rounds computes anew what those before it have made
-/// of the row, so that code and time grow with the square of the length. A softmax has three rounds, a norm two.
+/// Folds that need each other in a longer chain are no kernel: each of its rounds computes anew
+/// what those before it have made of the row, so that code and time grow with the square of the
+/// length. A softmax has three rounds, a norm two.
 const MAX_ROUNDS: u32 = 12;
 /// A kernel's code before its axes are ordered and merged.
 #[derive(Clone, Debug, Default)]

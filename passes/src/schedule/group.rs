@@ -39,7 +39,8 @@ pub(crate) enum Item {
     },
     /// Folds a value for later stages. `roles`: per dimension of the result.
     Fold { value: V, roles: Vec<Option<usize>> },
-    /// One pass of a scatter over memory in which its base was stored before. `roles`: per dimension of the result.
+    /// One pass of a scatter over memory in which its base was stored before. `roles`: per
+    /// dimension of the result.
     Scatter {
         value: V,
         pass: usize,

@@ -12,17 +12,18 @@
 //! which have one stage without axes; sums over leading dimensions). [`Vectorize::None`]: scalar.
 //!
 //! **Between stages.** A stage may load what an earlier stage of the same kernel stored at the same
-//! grid point, from scratch rows and from buffers alike; no grid point reads what another one stores.
-//! Instructions that depend on no axis of their stage stand in its body nevertheless: an emitter
-//! computes them once, before the stage's loops. A stage without axes runs once per grid point.
+//! grid point, from scratch rows and from buffers alike; no grid point reads what another one
+//! stores. Instructions that depend on no axis of their stage stand in its body nevertheless: an
+//! emitter computes them once, before the stage's loops. A stage without axes runs once per grid
+//! point.
 //!
-//! **Scatters.** A store or an [`Op::Update`] may have an index that was loaded. What it hits is known
-//! only when it runs, so the points of its stage hit one element in the order of the stage's axes, the
-//! last axis fastest: the last store wins, and updates accumulate as the eager kernel's do. The grid
-//! has only axes that keep apart what its points hit whatever the loaded indices are, and a stage that
-//! scatters into a buffer touches it in no other way ([`verify_schedule`](super::verify_schedule)
-//! checks both). An emitter that runs several points of a stage at once has to keep the order where
-//! they may hit one element.
+//! **Scatters.** A store or an [`Op::Update`] may have an index that was loaded. What it hits is
+//! known only when it runs, so the points of its stage hit one element in the order of the stage's
+//! axes, the last axis fastest: the last store wins, and updates accumulate as the eager kernel's
+//! do. The grid has only axes that keep apart what its points hit whatever the loaded indices are,
+//! and a stage that scatters into a buffer touches it in no other way
+//! ([`verify_schedule`](super::verify_schedule) checks both). An emitter that runs several points
+//! of a stage at once has to keep the order where they may hit one element.
 //!
 //! **Values.** Each instruction has a *logical* dtype. `f16`/`bf16` values are held widened to
 //! `f32` but always rounded to their own precision, so each operation on them rounds as the eager
@@ -98,8 +99,9 @@ pub struct Index {
     pub base: i64,
     /// Affine part; no axis twice, no zero strides.
     pub terms: SmallVec<[(AxisId, i64); 4]>,
-    /// Indices that were computed in the body: `i64` values that are in range because they were checked
-    /// ([`Op::CheckIndex`]), or because they are read from a constant all of whose numbers are.
+    /// Indices that were computed in the body: `i64` values that are in range because they were
+    /// checked ([`Op::CheckIndex`]), or because they are read from a constant all of whose numbers
+    /// are.
     pub dynamic: SmallVec<[(Val, i64); 1]>,
 }
 
@@ -183,9 +185,9 @@ pub enum Op {
         /// What.
         value: Val,
     },
-    /// Combines the element in memory with a value and writes it back, rounded to the memory's dtype:
-    /// `Sum`, `Prod`, `Max` or `Min`. Of `bool` a sum is "or" and a product "and"; the new value takes
-    /// the place of an element only where it is beyond it or NaN.
+    /// Combines the element in memory with a value and writes it back, rounded to the memory's
+    /// dtype: `Sum`, `Prod`, `Max` or `Min`. Of `bool` a sum is "or" and a product "and"; the new
+    /// value takes the place of an element only where it is beyond it or NaN.
     Update {
         /// How.
         op: ReduceOp,

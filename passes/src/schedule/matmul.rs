@@ -54,7 +54,8 @@ fn is_at_hand(p: &Program, v: V, uses: &[Vec<V>]) -> bool {
 }
 
 /// Folds bias, activation and residual into products where nothing else needs what lies between.
-/// `pinned` values are results of the function: they must exist as they are. `stored` gives the strides of a value in memory.
+/// `pinned` values are results of the function: they must exist as they are. `stored` gives the
+/// strides of a value in memory.
 pub(crate) fn fold_epilogues(
     p: &mut Program,
     live: &[bool],

@@ -59,7 +59,8 @@ fn indices_mut(stage: &mut Stage) -> impl Iterator<Item = &mut Index> {
     })
 }
 
-/// How far apart neighbours along an axis are read or written, about: listed positions are neighbours' neighbours.
+/// How far apart neighbours along an axis are read or written, about: listed positions are
+/// neighbours' neighbours.
 fn apart(stage: &Stage, index: &Index, axis: AxisId) -> i64 {
     let listed = |(v, stride): &(Val, i64)| match &stage.body[v.0 as usize].op {
         Op::Load { index, .. } if index.stride(axis) != 0 => *stride,

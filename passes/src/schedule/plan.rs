@@ -236,7 +236,8 @@ impl Planner<'_> {
                 before[i].extend(w.iter().filter(|w| **w != i));
             }
         }
-        // overlapping pieces in the order in which they were listed, a scatter after its base: groups are numbered so
+        // overlapping pieces in the order in which they were listed, a scatter after its base:
+        // groups are numbered so
         for (v, w) in &writers {
             if let Def::Pieces { overlap: true, .. } | Def::Scatter(_) = self.p.def(*v) {
                 for pair in w.windows(2) {

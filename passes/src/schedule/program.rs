@@ -80,12 +80,14 @@ pub(crate) enum Place {
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Scatter {
     pub(crate) base: V,
-    /// Per dimension of the result; each dimension of the sources that is not named here is run through in order.
+    /// Per dimension of the result; each dimension of the sources that is not named here is run
+    /// through in order.
     pub(crate) places: Vec<Place>,
     pub(crate) bounds: Bounds,
     /// Of the sources and the indices.
     pub(crate) sizes: Dims,
-    /// One after the other: sources, and how they are combined with what is there; `None` replaces it.
+    /// One after the other: sources, and how they are combined with what is there; `None` replaces
+    /// it.
     pub(crate) passes: SmallVec<[(V, Option<ReduceOp>); 1]>,
 }
 
@@ -101,9 +103,9 @@ impl Scatter {
             .collect()
     }
 
-    /// Per dimension of a result of these sizes, whether its positions may be worked on at the same time: the sources
-    /// have all of them, and elements at different ones never meet. The last dimension is not, since it is run through
-    /// fastest when it stays within one piece of work.
+    /// Per dimension of a result of these sizes, whether its positions may be worked on at the same
+    /// time: the sources have all of them, and elements at different ones never meet. The last
+    /// dimension is not, since it is run through fastest when it stays within one piece of work.
     pub(crate) fn parallel(&self, sizes: &[i64]) -> Vec<bool> {
         let last = sizes.iter().rposition(|n| *n != 1);
         (self.places.iter().zip(sizes).enumerate())
@@ -258,8 +260,8 @@ pub(crate) struct OpaqueCall {
     pub(crate) op: Op,
     pub(crate) args: Vec<Arg<u32>>,
     pub(crate) inputs: Vec<V>,
-    /// What must be there before the call is made, without being read: a result of the ordered call before it, for
-    /// one that keeps its order.
+    /// What must be there before the call is made, without being read: a result of the ordered call
+    /// before it, for one that keeps its order.
     pub(crate) after: Vec<V>,
     /// Of a call without results, one value without elements that stands for its having been made.
     pub(crate) results: Vec<V>,

@@ -1,20 +1,20 @@
 //! The thread pool: fork-join over numbered chunks.
 //!
-//! **Why not rayon here.** A kernel of a small model lasts a few microseconds. Entering a rayon pool
-//! from a thread outside it was measured at 6-17 us, a fork-join of two threads through a spinning
-//! worker at 0.13 us. Nothing here is coarse enough to want a second pool beside this one.
+//! **Why not rayon here.** A kernel of a small model lasts a few microseconds. Entering a rayon
+//! pool from a thread outside it was measured at 6-17 us, a fork-join of two threads through a
+//! spinning worker at 0.13 us. Nothing here is coarse enough to want a second pool beside this one.
 //!
-//! **How a job runs.** The caller publishes one job and starts on it at once. Every chunk is claimed by
-//! a compare-exchange on one word that holds the job's epoch and the next index, by whoever comes
-//! first. Workers spin briefly for the next job, then park. When all chunks are claimed, the caller waits
-//! only for those that a worker has claimed: on an oversubscribed machine where no worker gets
-//! a core, the caller does everything alone and loses nothing.
+//! **How a job runs.** The caller publishes one job and starts on it at once. Every chunk is
+//! claimed by a compare-exchange on one word that holds the job's epoch and the next index, by
+//! whoever comes first. Workers spin briefly for the next job, then park. When all chunks are
+//! claimed, the caller waits only for those that a worker has claimed: on an oversubscribed machine
+//! where no worker gets a core, the caller does everything alone and loses nothing.
 //!
-//! **One job at a time.** A caller that finds the pool busy runs its chunks alone, and so does a nested call.
-//! Therefore many threads may call at once without queueing on each other.
+//! **One job at a time.** A caller that finds the pool busy runs its chunks alone, and so does a
+//! nested call. Therefore many threads may call at once without queueing on each other.
 //!
-//! **Panics.** A panic in a chunk is caught, the chunks that have not started are skipped, and the panic resumes on
-//! the caller.
+//! **Panics.** A panic in a chunk is caught, the chunks that have not started are skipped, and the
+//! panic resumes on the caller.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -101,7 +101,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sets how many threads a parallel loop may use, the calling thread counted. 0 and 1 both mean serial.
+/// Sets how many threads a parallel loop may use, the calling thread counted. 0 and 1 both mean
+/// serial.
 ///
 /// Takes effect from the next [`parallel_for`] on, for the whole process.
 pub fn set_num_threads(n: usize) {
@@ -111,7 +112,8 @@ pub fn set_num_threads(n: usize) {
 
 /// How many threads a parallel loop may use, the calling thread counted.
 ///
-/// At first the environment variable `STRAIGHTLINE_NUM_THREADS`, else the parallelism of the machine.
+/// At first the environment variable `STRAIGHTLINE_NUM_THREADS`, else the parallelism of the
+/// machine.
 #[inline]
 pub fn num_threads() -> usize {
     match POOL.threads.load(Ordering::Relaxed) {
@@ -151,10 +153,11 @@ pub fn in_parallel() -> bool {
     INSIDE.get()
 }
 
-/// Calls `f(0) .. f(n_chunks - 1)`, each once, on up to [`num_threads`] threads in no particular order.
+/// Calls `f(0) .. f(n_chunks - 1)`, each once, on up to [`num_threads`] threads in no particular
+/// order.
 ///
-/// Returns when all calls have returned. Runs serially, in order, when there is one chunk or one thread, inside
-/// another parallel loop, and when another thread's loop has the pool.
+/// Returns when all calls have returned. Runs serially, in order, when there is one chunk or one
+/// thread, inside another parallel loop, and when another thread's loop has the pool.
 ///
 /// # Panics
 ///
@@ -188,8 +191,8 @@ pub fn parallel_for(n_chunks: usize, f: &(dyn Fn(usize) + Sync)) {
     }
 }
 
-/// Splits `0..n` into ranges of at least `grain` (and few enough that claiming them costs nothing) and runs
-/// `f(begin, end)` on each, as [`parallel_for`] does.
+/// Splits `0..n` into ranges of at least `grain` (and few enough that claiming them costs nothing)
+/// and runs `f(begin, end)` on each, as [`parallel_for`] does.
 pub fn parallel_ranges(n: usize, grain: usize, f: &(dyn Fn(usize, usize) + Sync)) {
     if n == 0 {
         return;
@@ -206,7 +209,8 @@ pub fn parallel_ranges(n: usize, grain: usize, f: &(dyn Fn(usize, usize) + Sync)
 ///
 /// # Safety
 ///
-/// `f` must be safe to call with `ctx` and any disjoint ranges of `0..n`, from several threads at once.
+/// `f` must be safe to call with `ctx` and any disjoint ranges of `0..n`, from several threads at
+/// once.
 pub unsafe extern "C" fn sl_parallel_for(
     f: extern "C" fn(*const u8, i64, i64),
     ctx: *const u8,
@@ -332,8 +336,8 @@ impl Pool {
                 let job = self.job.load(Ordering::Relaxed);
                 if id < self.workers.load(Ordering::Relaxed) {
                     while let Some(index) = self.try_claim(epoch, chunks) {
-                        // SAFETY: the exchange succeeded on this epoch, so `job` is its job, and its caller
-                        // stays until `finished` counts this chunk.
+                        // SAFETY: the exchange succeeded on this epoch, so `job` is its job, and
+                        // its caller stays until `finished` counts this chunk.
                         unsafe { &*job }.chunk(index);
                         self.finished.fetch_add(1, Ordering::Release);
                         idle = 0;
@@ -375,7 +379,8 @@ pub(crate) mod testing {
 
     static SIZE: Mutex<()> = Mutex::new(());
 
-    /// Runs `f` with a number of threads. The pool is one for the process: tests that set its size take turns.
+    /// Runs `f` with a number of threads. The pool is one for the process: tests that set its size
+    /// take turns.
     pub(crate) fn with_threads<R>(n: usize, f: impl FnOnce() -> R) -> R {
         let _guard = lock(&SIZE);
         let before = num_threads();
@@ -499,7 +504,8 @@ mod tests {
                 std::thread::sleep(std::time::Duration::from_millis(3));
                 let here = std::thread::current().id();
                 let elsewhere = AtomicBool::new(false);
-                // Other tests may have the pool at the moment: then the loop is serial, so try again.
+                // Other tests may have the pool at the moment: then the loop is serial, so try
+                // again.
                 for _ in 0..100 {
                     set_num_threads(2);
                     parallel_for(20, &|_| {

@@ -11,8 +11,8 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 
 thread_local! {
-    /// What this thread keeps; nothing before its first use and after its end. It has no destructor, so that reading
-    /// it is one load.
+    /// What this thread keeps; nothing before its first use and after its end. It has no
+    /// destructor, so that reading it is one load.
     static SLOT: Cell<Option<&'static Slot>> = const { Cell::new(None) };
     /// Gives the slot back when the thread ends.
     static AT_EXIT: AtExit = const { AtExit };
@@ -60,7 +60,8 @@ fn release_lists(slot: &'static Slot) {
     let cells = slot.cells.iter().enumerate();
     let cells = cells.map(|(class, list)| ((class + 1) * 64, list));
     for (size, list) in blocks.chain(cells) {
-        // SAFETY: the slot is this thread's; memory on a list came from `system_allocate` with the list's size.
+        // SAFETY: the slot is this thread's; memory on a list came from `system_allocate` with the
+        // list's size.
         unsafe { list.drain(|ptr| system_free(ptr, size)) };
     }
 }
@@ -147,13 +148,14 @@ fn free_small(ptr: NonNull<u8>, bytes: usize) {
     // SAFETY: the slot is this thread's, and the block's memory is free now.
     let kept = here().is_some_and(|slot| unsafe { slot.blocks[class].give(ptr) });
     if !kept {
-        // SAFETY: the block came from the system, as one of its class or as a guarded one, and nothing uses it any more.
+        // SAFETY: the block came from the system, as one of its class or as a guarded one, and
+        // nothing uses it any more.
         unsafe { free_unlisted(ptr, bytes, small_size(class)) };
     }
 }
 
-/// A block of no list: a guarded one; or the thread is ending and its lists are gone, so it comes straight from the system,
-/// uncounted.
+/// A block of no list: a guarded one; or the thread is ending and its lists are gone, so it comes
+/// straight from the system, uncounted.
 #[cold]
 fn unlisted(bytes: usize, size: usize) -> Option<NonNull<u8>> {
     match guard() {
@@ -164,10 +166,12 @@ fn unlisted(bytes: usize, size: usize) -> Option<NonNull<u8>> {
 
 /// # Safety
 ///
-/// The block was made for this many bytes, by `unlisted` or as one of `system_allocate(size)`, and nothing uses it any more.
+/// The block was made for this many bytes, by `unlisted` or as one of `system_allocate(size)`, and
+/// nothing uses it any more.
 #[cold]
 unsafe fn free_unlisted(ptr: NonNull<u8>, bytes: usize, size: usize) {
-    // SAFETY: as promised by the caller; the mode does not change, so that a guarded block was made as one.
+    // SAFETY: as promised by the caller; the mode does not change, so that a guarded block was made
+    // as one.
     unsafe {
         match guard() {
             Some(mode) => mode.free(ptr, bytes),

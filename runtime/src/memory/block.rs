@@ -2,7 +2,8 @@
 
 use std::ptr::NonNull;
 
-/// Memory of a tensor: owned, 64-byte aligned, contents unspecified at first (see the [module](super)).
+/// Memory of a tensor: owned, 64-byte aligned, contents unspecified at first (see the
+/// [module](super)).
 ///
 /// Dropping it gives the memory to the cache, on any thread.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! Cells: memory for the small fixed parts of a tensor, from the thread's free lists.
 //!
-//! An eager operator on a few elements is mostly the making and dropping of its result. The system's allocator takes
-//! some 20 ns for a pair of allocations; a list of one size takes two or three. Cells hold no data, and are in no
-//! statistics.
+//! An eager operator on a few elements is mostly the making and dropping of its result. The
+//! system's allocator takes some 20 ns for a pair of allocations; a list of one size takes two or
+//! three. Cells hold no data, and are in no statistics.
 
 use super::allocator::here;
 use super::large::system_allocate;
@@ -18,7 +18,8 @@ const fn class(bytes: usize) -> usize {
     (bytes - 1) / 64
 }
 
-/// Memory for a cell of `BYTES`, aligned to 64, contents unspecified. [`give_cell`] takes it back, on any thread.
+/// Memory for a cell of `BYTES`, aligned to 64, contents unspecified. [`give_cell`] takes it back,
+/// on any thread.
 ///
 /// ```
 /// use straightline_runtime::memory::{give_cell, take_cell};

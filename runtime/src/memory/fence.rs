@@ -1,9 +1,10 @@
 //! A pair of fences, of which the one on the hot side costs nothing.
 //!
-//! Two threads that each store to a word of their own and then read the other's need a full fence between the two steps,
-//! or both can miss each other. Where one side is hot and the other rare, the rare one can pay for both: [`heavy_fence`]
-//! asks the system to run a full fence on every thread of the process (`membarrier`), so [`light_fence`] has only to
-//! stop the compiler. A light fence and a heavy one order like two sequentially consistent fences.
+//! Two threads that each store to a word of their own and then read the other's need a full fence
+//! between the two steps, or both can miss each other. Where one side is hot and the other rare,
+//! the rare one can pay for both: [`heavy_fence`] asks the system to run a full fence on every
+//! thread of the process (`membarrier`), so [`light_fence`] has only to stop the compiler. A light
+//! fence and a heavy one order like two sequentially consistent fences.
 
 use std::sync::atomic::{Ordering, compiler_fence, fence};
 
@@ -13,8 +14,8 @@ pub fn asymmetric_fences() -> bool {
     system::available()
 }
 
-/// The cheap half of the pair. Orders against [`heavy_fence`] only where [`asymmetric_fences`] says so; who uses it must
-/// have asked.
+/// The cheap half of the pair. Orders against [`heavy_fence`] only where [`asymmetric_fences`] says
+/// so; who uses it must have asked.
 #[inline(always)]
 pub fn light_fence() {
     if cfg!(miri) {
@@ -24,7 +25,8 @@ pub fn light_fence() {
     }
 }
 
-/// The expensive half: a full fence here, and on every other thread of the process at some point of the call.
+/// The expensive half: a full fence here, and on every other thread of the process at some point of
+/// the call.
 #[cold]
 pub fn heavy_fence() {
     fence(Ordering::SeqCst);

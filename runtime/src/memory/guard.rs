@@ -1,16 +1,20 @@
 //! A mode for tests: blocks that lie against memory which nobody may touch.
 //!
-//! Generated code and kernels on raw pointers may read or write a few bytes beside their operands and seem to work, since the
-//! allocator rounds blocks up and keeps them when they are freed. No sanitizer sees into generated code. Under the environment
-//! variable `STRAIGHTLINE_GUARD` the cache is out of use, and what oversteps a block ends the process:
+//! Generated code and kernels on raw pointers may read or write a few bytes beside their operands
+//! and seem to work, since the allocator rounds blocks up and keeps them when they are freed. No
+//! sanitizer sees into generated code. Under the environment variable `STRAIGHTLINE_GUARD` the
+//! cache is out of use, and what oversteps a block ends the process:
 //!
-//! - `end`: each block ends where a page without access begins, to the byte (its start is then aligned only as its length is);
+//! - `end`: each block ends where a page without access begins, to the byte (its start is then
+//!   aligned only as its length is);
 //! - `begin`: each block begins behind such a page;
-//! - `exact`: each block is one of the system's allocator, of exactly its length, as an address sanitizer wants to see it.
+//! - `exact`: each block is one of the system's allocator, of exactly its length, as an address
+//!   sanitizer wants to see it.
 //!
-//! In the first two, bytes on the block's other side hold a pattern that is checked when the block is freed. A fresh block is
-//! full of 0xff: a NaN, or -1, so that what is read before it is written shows; [`fill_with`] takes another byte, and a
-//! result that follows it was never written. A freed one has no pages any more.
+//! In the first two, bytes on the block's other side hold a pattern that is checked when the block
+//! is freed. A fresh block is full of 0xff: a NaN, or -1, so that what is read before it is written
+//! shows; [`fill_with`] takes another byte, and a result that follows it was never written. A freed
+//! one has no pages any more.
 
 use super::block::Block;
 use super::large::system_allocate;
@@ -129,8 +133,8 @@ pub fn is_on() -> bool {
     }
 }
 
-/// Takes access away from parts of a block of whole pages that begins at one, until it is freed. The ranges are in bytes from
-/// the block's beginning, and of whole pages.
+/// Takes access away from parts of a block of whole pages that begins at one, until it is freed.
+/// The ranges are in bytes from the block's beginning, and of whole pages.
 ///
 /// # Errors
 ///
@@ -158,8 +162,8 @@ pub struct Spread {
     pub closed: Vec<Range<usize>>,
 }
 
-/// Places for parts of one block, so that each lies against closed pages as a block of its own would. `None` where the mode is
-/// not on, or closes nothing.
+/// Places for parts of one block, so that each lies against closed pages as a block of its own
+/// would. `None` where the mode is not on, or closes nothing.
 pub fn spread(parts: &[usize]) -> Option<Spread> {
     let mode = guard().filter(|mode| *mode != Guard::Exact)?;
     let (mut at, mut begins, mut closed) = (0, Vec::new(), Vec::new());
@@ -372,7 +376,8 @@ mod tests {
         if let (Some(_), Ok(step)) = (guard(), std::env::var(STEP)) {
             let block = super::super::allocate(20).unwrap();
             let at = block.as_ptr().wrapping_offset(step.parse().unwrap());
-            // SAFETY: none; the test holds that it does not come to pass, or is seen when the block is dropped.
+            // SAFETY: none; the test holds that it does not come to pass, or is seen when the block
+            // is dropped.
             unsafe { at.write_volatile(1) };
             drop(block);
             return;

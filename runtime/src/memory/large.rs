@@ -120,8 +120,8 @@ pub fn cache_limit() -> usize {
     lock().limit()
 }
 
-/// Sets [`cache_limit`] (at first the environment variable `STRAIGHTLINE_CPU_CACHE_BYTES`, else 1 GiB). Blocks above
-/// the new limit go back to the system at once.
+/// Sets [`cache_limit`] (at first the environment variable `STRAIGHTLINE_CPU_CACHE_BYTES`, else 1
+/// GiB). Blocks above the new limit go back to the system at once.
 pub fn set_cache_limit(bytes: usize) {
     let mut evicted = Vec::new();
     {

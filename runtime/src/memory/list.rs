@@ -22,8 +22,8 @@ pub(super) fn bump(counter: &AtomicI64, by: i64) {
 
 /// Free memory of one size, and what was done with it.
 ///
-/// One thread at a time uses a list; others only read its counts, which is why these are atomics. They compile to plain
-/// loads and stores.
+/// One thread at a time uses a list; others only read its counts, which is why these are atomics.
+/// They compile to plain loads and stores.
 pub(super) struct List {
     head: AtomicPtr<Free>,
     len: AtomicU32,
@@ -93,7 +93,8 @@ impl List {
     ///
     /// # Safety
     ///
-    /// No other thread takes or gives meanwhile. `ptr` is memory of the list's size, aligned to 64, that nothing uses.
+    /// No other thread takes or gives meanwhile. `ptr` is memory of the list's size, aligned to 64,
+    /// that nothing uses.
     #[inline]
     #[must_use]
     pub(super) unsafe fn give(&self, ptr: NonNull<u8>) -> bool {
@@ -124,7 +125,8 @@ impl List {
         self.len.store(0, Relaxed);
         let mut head = self.head.swap(std::ptr::null_mut(), Relaxed);
         while let Some(free) = NonNull::new(head) {
-            // SAFETY: what is on the list is free memory that `give` linked; it is read before it is given away.
+            // SAFETY: what is on the list is free memory that `give` linked; it is read before it
+            // is given away.
             head = unsafe { free.as_ref().next };
             system(free.cast());
         }

@@ -1,7 +1,7 @@
 //! Rounding of requests to size classes.
 //!
-//! Up to [`FINE_LIMIT`] classes are 64 bytes apart; above it each doubling is cut in four (small) or eight (large)
-//! steps, so that at most a quarter or an eighth of a block is wasted.
+//! Up to [`FINE_LIMIT`] classes are 64 bytes apart; above it each doubling is cut in four (small)
+//! or eight (large) steps, so that at most a quarter or an eighth of a block is wasted.
 
 /// Requests up to this many bytes live on thread-local free lists.
 pub(super) const SMALL_LIMIT: usize = 64 << 10;

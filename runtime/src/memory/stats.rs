@@ -1,10 +1,11 @@
 //! Counters of the allocator.
 //!
-//! Each thread has a [`Slot`] that only it writes (plain loads and stores, no locked instructions); [`stats`] sums them.
-//! A slot of a thread that has ended is reused with its counts, since only the sums mean anything.
+//! Each thread has a [`Slot`] that only it writes (plain loads and stores, no locked instructions);
+//! [`stats`] sums them. A slot of a thread that has ended is reused with its counts, since only the
+//! sums mean anything.
 //!
-//! The hot path counts as little as it can: what is live is what came from the system, less what went back, less what
-//! the free lists hold.
+//! The hot path counts as little as it can: what is live is what came from the system, less what
+//! went back, less what the free lists hold.
 
 use super::list::{CELL_CLASSES, List};
 use super::size_class::{SMALL_CLASSES, small_size};
@@ -40,7 +41,8 @@ pub(super) struct LargeCounters {
 pub(super) struct Slot {
     /// Free small blocks, by class.
     pub(super) blocks: [List; SMALL_CLASSES],
-    /// Free cells (see [`take_cell`](super::take_cell)), by multiples of 64 bytes. They are in no statistics.
+    /// Free cells (see [`take_cell`](super::take_cell)), by multiples of 64 bytes. They are in no
+    /// statistics.
     pub(super) cells: [List; CELL_CLASSES],
     pub(super) large: LargeCounters,
 }
@@ -93,7 +95,8 @@ static SLOTS: Mutex<Slots> = Mutex::new(Slots {
     idle: Vec::new(),
 });
 
-/// A slot for a starting thread. Slots live for the process; there are as many as threads ever ran at once.
+/// A slot for a starting thread. Slots live for the process; there are as many as threads ever ran
+/// at once.
 pub(super) fn claim_slot() -> &'static Slot {
     let mut slots = SLOTS.lock().unwrap_or_else(PoisonError::into_inner);
     slots.idle.pop().unwrap_or_else(|| {

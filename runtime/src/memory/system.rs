@@ -29,8 +29,9 @@ pub(super) fn system_memory(size: usize) -> Option<NonNull<u8>> {
     let ptr = unsafe { std::alloc::alloc(layout) };
     let ptr = NonNull::new(ptr)?;
     #[cfg(not(miri))]
-    // SAFETY: no instructions. To the compiler the block may have been written here, which makes its contents
-    // initialised: the assembly stands for "store arbitrary bytes", a thing this code could do soundly.
+    // SAFETY: no instructions. To the compiler the block may have been written here, which makes
+    // its contents initialised: the assembly stands for "store arbitrary bytes", a thing this code
+    // could do soundly.
     unsafe {
         std::arch::asm!("/* {} */", in(reg) ptr.as_ptr(), options(nostack, preserves_flags));
     }

@@ -37,7 +37,8 @@ pub struct ViewMut<'a> {
     pub strides: &'a [i64],
 }
 
-/// What a runtime kernel is called with. The pointers are valid for the views during the call; outputs overlap nothing.
+/// What a runtime kernel is called with. The pointers are valid for the views during the call;
+/// outputs overlap nothing.
 #[derive(Debug)]
 pub struct ExternCtx<'a> {
     /// The operator.
@@ -205,9 +206,11 @@ impl ExternStep {
 
 /// The function that generated code calls for an extern step.
 extern "C" fn run_step(descriptor: *const u8, context: *const RunContext) {
-    // SAFETY: the descriptor is the `ExternStep` that `call` was made from, owned by the plan that runs.
+    // SAFETY: the descriptor is the `ExternStep` that `call` was made from, owned by the plan that
+    // runs.
     let step = unsafe { &*descriptor.cast::<ExternStep>() };
-    // SAFETY: the context of the run, on the stack of `Plan::run`; extern steps run on the calling thread only.
+    // SAFETY: the context of the run, on the stack of `Plan::run`; extern steps run on the calling
+    // thread only.
     let run = unsafe { &*context };
     // SAFETY: `Plan::run` sets `host` to its state, which no one else refers to during the call.
     let host = unsafe { &mut *run.host.cast::<HostState<'_>>() };

@@ -1,4 +1,5 @@
-//! Matrix products of a plan: packed weights with the epilogue in the kernel, general products otherwise.
+//! Matrix products of a plan: packed weights with the epilogue in the kernel, general products
+//! otherwise.
 
 use super::PlanError;
 use super::place::{HostState, Located};
@@ -144,7 +145,8 @@ impl MatmulStep {
         Ok(())
     }
 
-    /// Takes batch dimensions into the rows where the right factor is shared and the rows go on regularly.
+    /// Takes batch dimensions into the rows where the right factor is shared and the rows go on
+    /// regularly.
     fn collapse(&mut self) {
         while let (Some(&size), Some(&b)) = (self.batch.last(), self.b.batch.last()) {
             let m = self.m as i64;
@@ -191,8 +193,8 @@ impl MatmulStep {
                     activation: self.activation,
                     residual: at.residual.map(|r| (r.ptr, r.row_stride)),
                 };
-                // SAFETY: the schedule's views lie inside its buffers, which `Plan::run`'s caller vouches for;
-                // the planner gives the result memory of its own.
+                // SAFETY: the schedule's views lie inside its buffers, which `Plan::run`'s caller
+                // vouches for; the planner gives the result memory of its own.
                 unsafe { matmul_packed_strided(at.a, &factor, at.out, epilogue) };
                 Ok(())
             })
@@ -324,7 +326,8 @@ impl MatmulStep {
                 crate::cpu::kernels::matmul::gemm(self.dtype, m.a, b, m.out, scaling(m.bias))?;
             }
             if finish {
-                // SAFETY: the result was just written, the residual is a view of the schedule; the dtype is theirs.
+                // SAFETY: the result was just written, the residual is a view of the schedule; the
+                // dtype is theirs.
                 unsafe { finish_rows(self.dtype, self.activation, m.out, m.residual) };
             }
             Ok(())

@@ -1,8 +1,9 @@
 //! The executable: a schedule compiled to machine code, and what a replay needs.
 //!
-//! [`Plan::compile`] resolves extern steps, generates code and keeps everything that the code refers to by address.
-//! [`Plan::run`] fills an argument table on the stack, takes an arena and calls the code: there is no lock, no dispatch and no
-//! other allocation. A plan is `Send + Sync`; concurrent runs have arenas of their own.
+//! [`Plan::compile`] resolves extern steps, generates code and keeps everything that the code
+//! refers to by address. [`Plan::run`] fills an argument table on the stack, takes an arena and
+//! calls the code: there is no lock, no dispatch and no other allocation. A plan is `Send + Sync`;
+//! concurrent runs have arenas of their own.
 //!
 //! ```
 //! use straightline_passes::ir::DType;
@@ -77,7 +78,8 @@ pub struct PlanOptions {
     pub keep_asm: bool,
     /// Use Cranelift's 128-bit vectors only, where wider ones would run the inner loops.
     pub narrow: bool,
-    /// The runtime kernels that [`Extern::Op`](straightline_passes::schedule::loops::Extern::Op) steps name.
+    /// The runtime kernels that [`Extern::Op`](straightline_passes::schedule::loops::Extern::Op)
+    /// steps name.
     pub externs: Arc<ExternRegistry>,
 }
 
@@ -107,8 +109,9 @@ const _: () = {
     shared_between_threads::<Plan>();
 };
 
-/// Where tests watch blocks, gives each intermediate pages of its own in the arena, instead of the place that the schedule has
-/// for it among the others; the parts of the arena that nobody may touch.
+/// Where tests watch blocks, gives each intermediate pages of its own in the arena, instead of the
+/// place that the schedule has for it among the others; the parts of the arena that nobody may
+/// touch.
 fn watch_arena(schedule: &mut Schedule) -> Vec<Range<usize>> {
     let in_arena = |b: &&mut Buffer| matches!(b.kind, BufferKind::Arena { .. }) && b.len > 0;
     let mut buffers: Vec<&mut Buffer> = schedule.buffers.iter_mut().filter(in_arena).collect();
@@ -128,8 +131,8 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// [`PlanError::UnsupportedOperator`] where a step names an operator that the registry lacks; [`PlanError::Jit`] where
-    /// code cannot be generated.
+    /// [`PlanError::UnsupportedOperator`] where a step names an operator that the registry lacks;
+    /// [`PlanError::Jit`] where code cannot be generated.
     pub fn compile(mut schedule: Schedule, options: &PlanOptions) -> Result<Plan, PlanError> {
         let _span = tracing::debug_span!("plan", steps = schedule.steps.len()).entered();
         let closed = watch_arena(&mut schedule);
@@ -183,14 +186,15 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// [`PlanError::Arguments`] for too few arguments, [`PlanError::IndexOutOfRange`], [`PlanError::ZeroDivision`], errors
-    /// of extern steps. The outputs' contents are then unspecified.
+    /// [`PlanError::Arguments`] for too few arguments, [`PlanError::IndexOutOfRange`],
+    /// [`PlanError::ZeroDivision`], errors of extern steps. The outputs' contents are then
+    /// unspecified.
     ///
     /// # Safety
     ///
-    /// Pointer `i` of each list is that of a tensor with the dtype and at least the elements of the schedule's buffer for it,
-    /// aligned for the dtype. Inputs and parameters are not written by anyone during the call; outputs overlap nothing and are not
-    /// touched by anyone else.
+    /// Pointer `i` of each list is that of a tensor with the dtype and at least the elements of the
+    /// schedule's buffer for it, aligned for the dtype. Inputs and parameters are not written by
+    /// anyone during the call; outputs overlap nothing and are not touched by anyone else.
     pub unsafe fn run(
         &self,
         inputs: &[ArgPtr],
@@ -224,7 +228,8 @@ impl Plan {
             status: &raw mut status,
             host: (&raw mut host).cast(),
         };
-        // SAFETY: the table has the entries that the code expects, by the caller's contract; the arena is ours alone.
+        // SAFETY: the table has the entries that the code expects, by the caller's contract; the
+        // arena is ours alone.
         unsafe { self.code.run(&context) };
         if status.code == 0 {
             return Ok(());

@@ -11,7 +11,8 @@ use straightline_passes::schedule::loops::{BufferKind, BufferView, Schedule};
 pub struct ArgPtr {
     /// The tensor's first element.
     pub ptr: *mut u8,
-    /// The version counter of its storage: a packed copy of a parameter is made anew when it changes.
+    /// The version counter of its storage: a packed copy of a parameter is made anew when it
+    /// changes.
     pub version: u64,
 }
 

@@ -1,7 +1,8 @@
 //! Random bits: engines, and a stream of numbers from one of them.
 //!
-//! A [`Stream`] is what fills draw from, one after the other. Its engine is [`mt19937`], as in PyTorch's CPU generator, or [`philox`], as in
-//! PyTorch's generators of accelerators; what is made of the bits does not depend on which.
+//! A [`Stream`] is what fills draw from, one after the other. Its engine is [`mt19937`], as in
+//! PyTorch's CPU generator, or [`philox`], as in PyTorch's generators of accelerators; what is made
+//! of the bits does not depend on which.
 
 pub mod mt19937;
 pub mod philox;
@@ -16,7 +17,8 @@ enum Engine {
     Philox(philox::Words),
 }
 
-/// A stream of random numbers: an engine at some point of its sequence, and the normal number that was made but not asked for yet.
+/// A stream of random numbers: an engine at some point of its sequence, and the normal number that
+/// was made but not asked for yet.
 ///
 /// ```
 /// use straightline_runtime::rng::Stream;
@@ -127,7 +129,8 @@ impl Stream {
         unit_f64(self.pair())
     }
 
-    /// A normal number of mean 0 and deviation 1, by Box-Muller. Numbers are made in pairs, and the second waits for the next call.
+    /// A normal number of mean 0 and deviation 1, by Box-Muller. Numbers are made in pairs, and the
+    /// second waits for the next call.
     pub fn normal(&mut self) -> f64 {
         if let Some(x) = self.next_normal.take() {
             return x;
@@ -138,7 +141,8 @@ impl Stream {
         length * angle.cos()
     }
 
-    /// All that the stream's future depends on. For the Mersenne twister these are the bytes that PyTorch's CPU generator saves.
+    /// All that the stream's future depends on. For the Mersenne twister these are the bytes that
+    /// PyTorch's CPU generator saves.
     pub fn state(&self) -> Vec<u8> {
         match &self.engine {
             Engine::Mt19937(engine) => {

@@ -1,7 +1,7 @@
 //! The Mersenne twister MT19937 of Matsumoto and Nishimura: the engine of PyTorch's CPU generator.
 //!
-//! The state is 624 words, made anew all at once from the previous 624. Each new word depends on words at least 227
-//! places back, so that the pass and the tempering are loops that vectorise.
+//! The state is 624 words, made anew all at once from the previous 624. Each new word depends on
+//! words at least 227 places back, so that the pass and the tempering are loops that vectorise.
 
 use crate::cpu::math;
 
@@ -51,8 +51,8 @@ impl Mt19937 {
         }
     }
 
-    /// The engine in a state: its words, how many of them are left and one more, and which comes next. `None` where these do not fit
-    /// together.
+    /// The engine in a state: its words, how many of them are left and one more, and which comes
+    /// next. `None` where these do not fit together.
     pub fn from_parts(state: [u32; N], left: u32, next: u32) -> Option<Mt19937> {
         let fits = (1..=N as u32).contains(&left) && next <= N as u32;
         let fits = fits && (left == 1 || left + next == N as u32 + 1);

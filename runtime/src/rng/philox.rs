@@ -1,8 +1,9 @@
 //! Counter-based random numbers: Philox-4x32-10.
 //!
-//! The numbers are a function of seed and position, with no state between them: any thread can make any part of a
-//! stream, on any vectors, and it is the same stream. The layout is that of PyTorch's engine: the seed is the key, the
-//! offset the low half of the counter, the subsequence the high half, and each counter value gives four 32-bit numbers.
+//! The numbers are a function of seed and position, with no state between them: any thread can make
+//! any part of a stream, on any vectors, and it is the same stream. The layout is that of PyTorch's
+//! engine: the seed is the key, the offset the low half of the counter, the subsequence the high
+//! half, and each counter value gives four 32-bit numbers.
 
 const MULTIPLIER_0: u32 = 0xd251_1f53;
 const MULTIPLIER_1: u32 = 0xcd9e_8d57;
@@ -39,8 +40,8 @@ impl Philox {
         }
     }
 
-    /// The four numbers of the `index`-th counter value from the offset on. The counter is 128 bits wide, so running
-    /// past the offset's 64 carries into the subsequence.
+    /// The four numbers of the `index`-th counter value from the offset on. The counter is 128 bits
+    /// wide, so running past the offset's 64 carries into the subsequence.
     pub fn block(&self, index: u64) -> [u32; 4] {
         let (low, carry) = self.offset.overflowing_add(index);
         let high = self.subsequence.wrapping_add(u64::from(carry));
@@ -53,7 +54,8 @@ impl Philox {
         philox([self.seed as u32, (self.seed >> 32) as u32], counter)
     }
 
-    /// The numbers of the counter values from the `index`-th on, in order; the last may be used in part.
+    /// The numbers of the counter values from the `index`-th on, in order; the last may be used in
+    /// part.
     pub fn fill(&self, index: u64, out: &mut [u32]) {
         match crate::cpu::math::isa() {
             #[cfg(target_arch = "x86_64")]

@@ -4,8 +4,8 @@ use super::*;
 use crate::compile::compile;
 use crate::save_safetensors;
 
-/// Every way to read a closed-over tensor is refused with its line, and follows the data when it runs
-/// eagerly.
+/// Every way to read a closed-over tensor is refused with its line, and follows the data when it
+/// runs eagerly.
 #[test]
 fn reading_a_closed_over_tensor_is_refused() {
     type Read = fn(&Tensor) -> Result<f64>;

@@ -1,12 +1,13 @@
-//! Functions that keep what they compute in outside state: the results, the state and the arguments after each call.
+//! Functions that keep what they compute in outside state: the results, the state and the arguments
+//! after each call.
 
 use super::*;
 use crate::compile::compile;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// Every call gives what eager code gives, with the fallback; and the first one may be refused without it, from
-/// when on there is the value.
+/// Every call gives what eager code gives, with the fallback; and the first one may be refused
+/// without it, from when on there is the value.
 fn filled_once(table: impl Fn() -> Result<Tensor> + Clone + Send + Sync + 'static) {
     let expected = table().unwrap().to_vec::<f32>().unwrap();
     let x = Tensor::ones([3, 3]).unwrap();

@@ -61,11 +61,12 @@ impl AutogradFormula {
 }
 
 impl CustomOp {
-    /// The formula for gradients. `setup_context` sees the inputs and outputs of a call and keeps what `backward` needs;
-    /// `backward` makes the inputs' gradients, one or `None` for each, of the outputs'.
+    /// The formula for gradients. `setup_context` sees the inputs and outputs of a call and keeps
+    /// what `backward` needs; `backward` makes the inputs' gradients, one or `None` for each, of
+    /// the outputs'.
     ///
-    /// The crate has no autograd engine yet, so nothing calls the formula by itself: it is kept for it, and
-    /// [`CustomOp::autograd_formula`] gives it to whoever wants to call it.
+    /// The crate has no autograd engine yet, so nothing calls the formula by itself: it is kept for
+    /// it, and [`CustomOp::autograd_formula`] gives it to whoever wants to call it.
     ///
     /// # Errors
     ///

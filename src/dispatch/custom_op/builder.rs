@@ -13,7 +13,8 @@ use straightline_catalog::effects::Effects;
 use straightline_catalog::key::DispatchKey as K;
 use straightline_catalog::schema::{FunctionSchema, OperatorName, SchemaType};
 
-/// The settings of a custom operator; [`custom_op`] starts one and [`CustomOpBuilder::register`] ends it.
+/// The settings of a custom operator; [`custom_op`] starts one and [`CustomOpBuilder::register`]
+/// ends it.
 #[must_use = "`register` makes the operator"]
 #[derive(Debug)]
 pub struct CustomOpBuilder {
@@ -40,8 +41,8 @@ pub struct CustomOpBuilder {
 /// | `ADInplaceOrView` | for operators that write or view: passes the call on, and the written tensors' versions rise |
 /// | `BackendSelect` | for operators of given device types without tensor arguments: chooses by the `Device` argument |
 ///
-/// A compiled function takes an operator that writes as well: what it writes is a result in the graph,
-/// where it stands under the name `.._auto_functionalized` and runs on copies.
+/// A compiled function takes an operator that writes as well: what it writes is a result in the
+/// graph, where it stands under the name `.._auto_functionalized` and runs on copies.
 ///
 /// ```
 /// use straightline::dispatch::{custom_op, opcheck};
@@ -87,8 +88,8 @@ fn strings<S: Into<String>>(items: impl IntoIterator<Item = S>) -> Vec<String> {
 }
 
 impl CustomOpBuilder {
-    /// The schema without the name, `(Tensor x, float s=1.0) -> Tensor`: for default values, names of
-    /// arguments and alias annotations.
+    /// The schema without the name, `(Tensor x, float s=1.0) -> Tensor`: for default values, names
+    /// of arguments and alias annotations.
     pub fn schema(mut self, schema: &str) -> Self {
         self.schema = Some(schema.to_string());
         self
@@ -124,9 +125,10 @@ impl CustomOpBuilder {
         self
     }
 
-    /// What a call does besides giving its results: without this, one of an operator without results has an effect,
-    /// and any other is taken to read something besides its operands
-    /// ([`OperatorHandle::effects`](crate::dispatch::OperatorHandle::effects)). A tag for each is added.
+    /// What a call does besides giving its results: without this, one of an operator without
+    /// results has an effect, and any other is taken to read something besides its operands
+    /// ([`OperatorHandle::effects`](crate::dispatch::OperatorHandle::effects)). A tag for each is
+    /// added.
     ///
     /// ```
     /// use straightline::dispatch::{Effects, custom_op};
@@ -162,8 +164,8 @@ impl CustomOpBuilder {
     ///
     /// # Errors
     ///
-    /// [`CustomOpError`], or what [`Library`] refuses: a schema that does not parse, a kernel of other types
-    /// than it, a name that is taken.
+    /// [`CustomOpError`], or what [`Library`] refuses: a schema that does not parse, a kernel of
+    /// other types than it, a name that is taken.
     pub fn register(self) -> Result<CustomOp> {
         let name: OperatorName = self.name.parse().map_err(DispatchError::from)?;
         let Some(namespace) = name.namespace().filter(|_| name.overload.is_empty()) else {

@@ -1,5 +1,5 @@
-//! What is around the functions of a custom operator: a look at what they return, and what stands in
-//! for a fake function that nobody gave.
+//! What is around the functions of a custom operator: a look at what they return, and what stands
+//! in for a fake function that nobody gave.
 
 use super::error::{CustomOpError, refuse};
 use crate::dispatch::kernel::Kernel;
@@ -8,8 +8,8 @@ use crate::dispatch::value::{Stack, Value};
 use crate::error::Result;
 use straightline_catalog::schema::FunctionSchema;
 
-/// Without a fake function: an operator that returns nothing, or only arguments that it writes, has no
-/// shapes to compute.
+/// Without a fake function: an operator that returns nothing, or only arguments that it writes, has
+/// no shapes to compute.
 pub(super) fn trivial_fake(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
     let no_fake = || {
         let op = op.name().to_string();

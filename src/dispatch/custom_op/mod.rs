@@ -1,8 +1,10 @@
-//! `CustomOp`: an operator with all that belongs to it, registered in one go (`torch.library.custom_op`).
+//! `CustomOp`: an operator with all that belongs to it, registered in one go
+//! (`torch.library.custom_op`).
 //!
-//! Defining an operator well takes more than a kernel: a Meta kernel for shapes, an autograd kernel that passes calls
-//! on, a version bump where it writes, a choice of the backend where it has no tensors to choose by. This registers all
-//! of it, through the same [`Library`] that is open to everybody.
+//! Defining an operator well takes more than a kernel: a Meta kernel for shapes, an autograd kernel
+//! that passes calls on, a version bump where it writes, a choice of the backend where it has no
+//! tensors to choose by. This registers all of it, through the same [`Library`] that is open to
+//! everybody.
 
 mod autograd;
 mod builder;
@@ -182,8 +184,8 @@ impl CustomOp {
         Ok(self)
     }
 
-    /// The function that computes sizes, strides and dtype of the results and reads no data: Meta tensors and
-    /// `compile()` run it. A later one replaces an earlier one.
+    /// The function that computes sizes, strides and dtype of the results and reads no data: Meta
+    /// tensors and `compile()` run it. A later one replaces an earlier one.
     ///
     /// # Errors
     ///
@@ -196,8 +198,8 @@ impl CustomOp {
         Ok(self)
     }
 
-    /// The kernel for batched tensors, at `FuncTorchBatched`. It gets the wrappers as they are: a boxed kernel unwraps
-    /// them, computes on the whole batch and wraps the result.
+    /// The kernel for batched tensors, at `FuncTorchBatched`. It gets the wrappers as they are: a
+    /// boxed kernel unwraps them, computes on the whole batch and wraps the result.
     #[track_caller]
     pub fn register_vmap<M>(&mut self, kernel: impl IntoKernel<M>) -> Result<&mut Self> {
         let site = Site::caller();
@@ -207,8 +209,8 @@ impl CustomOp {
         Ok(self)
     }
 
-    /// What to do where autocast is on for a type of device: floating point tensors of that device, `f64` apart, are
-    /// cast to `dtype`, and the operator runs on them with autocast off.
+    /// What to do where autocast is on for a type of device: floating point tensors of that device,
+    /// `f64` apart, are cast to `dtype`, and the operator runs on them with autocast off.
     ///
     /// # Errors
     ///

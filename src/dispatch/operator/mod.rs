@@ -37,9 +37,9 @@ use straightline_catalog::{Arg, DType, Effects, Op, TensorMeta, similar_operator
 
 /// An operator. Copies are cheap and compare equal when they name the same operator.
 ///
-/// When nothing of an operator is left because its [`Library`](super::Library) was dropped, a call by a handle that was kept
-/// fails with [`DispatchError::Gone`]. Defining the operator again makes another one, which a kept handle is not: calls of
-/// the old one may still run.
+/// When nothing of an operator is left because its [`Library`](super::Library) was dropped, a call
+/// by a handle that was kept fails with [`DispatchError::Gone`]. Defining the operator again makes
+/// another one, which a kept handle is not: calls of the old one may still run.
 #[derive(Clone, Copy)]
 pub struct OperatorHandle(pub(super) &'static OperatorEntry);
 
@@ -77,8 +77,8 @@ impl OperatorHandle {
         self.0.definition().map(|d| d.schema)
     }
 
-    /// The operator in the catalogue, which knows those from outside as well; none of one that was only implemented and
-    /// never defined.
+    /// The operator in the catalogue, which knows those from outside as well; none of one that was
+    /// only implemented and never defined.
     pub(crate) fn op(self) -> Option<Op> {
         self.0.definition().map(|d| d.op)
     }
@@ -88,13 +88,15 @@ impl OperatorHandle {
         self.op() == Some(op)
     }
 
-    /// What a call of the operator does besides giving its results, for dead-code elimination, rewriting and scheduling.
+    /// What a call of the operator does besides giving its results, for dead-code elimination,
+    /// rewriting and scheduling.
     ///
-    /// Tags that name [`Effects`] say so - `pure`, `reads`, `random`, `effect`, `may_fail` - as does PyTorch's
-    /// `nondeterministic_seeded`, which is `random`. Without such a tag an operator writes if its schema says so; one
-    /// of PyTorch's does what the catalogue says of it; any other one has an effect if it has no results, and is else
-    /// taken to read something besides its operands: its calls keep their order and are not merged, and one that
-    /// nobody uses is dropped.
+    /// Tags that name [`Effects`] say so - `pure`, `reads`, `random`, `effect`, `may_fail` - as
+    /// does PyTorch's `nondeterministic_seeded`, which is `random`. Without such a tag an operator
+    /// writes if its schema says so; one of PyTorch's does what the catalogue says of it; any other
+    /// one has an effect if it has no results, and is else taken to read something besides its
+    /// operands: its calls keep their order and are not merged, and one that nobody uses is
+    /// dropped.
     ///
     /// ```
     /// use straightline::dispatch::{Effects, Library};
@@ -180,9 +182,9 @@ impl OperatorHandle {
         self.0.epoch()
     }
 
-    /// Whether this is one of PyTorch's operators and calls on the CPU reach a kernel that is not this crate's: then what is
-    /// known of the operator by its name does not hold. Composites that are made of other operators are none of these,
-    /// whoever wrote them.
+    /// Whether this is one of PyTorch's operators and calls on the CPU reach a kernel that is not
+    /// this crate's: then what is known of the operator by its name does not hold. Composites that
+    /// are made of other operators are none of these, whoever wrote them.
     pub(crate) fn is_replaced(self) -> bool {
         matches!(self.name().namespace(), Some("aten" | "prims"))
             && (self.selects() || self.is_foreign_at(DispatchKey::CPU))
@@ -201,13 +203,14 @@ impl OperatorHandle {
         !record.kernel.is_own() && !record.kernel.is_fallthrough() && !composite()
     }
 
-    /// Whether calls with tensors too reach a kernel at `BackendSelect` that is not this crate's, before any backend's.
+    /// Whether calls with tensors too reach a kernel at `BackendSelect` that is not this crate's,
+    /// before any backend's.
     fn selects(self) -> bool {
         self.is_foreign_at(DispatchKey::BackendSelect)
     }
 
-    /// The kernel with which a call on the CPU begins that nothing above the backend handles, and the keys that it is called
-    /// with: for a plan, which calls it again and again.
+    /// The kernel with which a call on the CPU begins that nothing above the backend handles, and
+    /// the keys that it is called with: for a plan, which calls it again and again.
     ///
     /// # Errors
     ///
@@ -444,7 +447,8 @@ impl OperatorHandle {
 
     #[cold]
     fn missing_kernel(self, keys: DispatchKeySet) -> MissingKernel {
-        // autograd and the modes serve the operator wherever a backend does; the fallback of Meta says that there is none
+        // autograd and the modes serve the operator wherever a backend does; the fallback of Meta
+        // says that there is none
         let key = keys.highest_priority_key();
         let is_backend = |k: &DispatchKey| {
             *k != DispatchKey::Undefined && k.functionality() < DispatchKey::BackendSelect

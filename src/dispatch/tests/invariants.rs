@@ -1,5 +1,6 @@
 //! What must hold after any registrations, and the rules of masks and of composites at autograd
-//! keys as tables. The numbers are sections of the facts about c10 that the dispatcher was built from.
+//! keys as tables. The numbers are sections of the facts about c10 that the dispatcher was built
+//! from.
 
 use super::*;
 use proptest::prelude::*;

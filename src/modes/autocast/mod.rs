@@ -75,7 +75,8 @@ fn dtype_at(key: DispatchKey) -> DType {
     STATE.with(|s| s.dtypes.get()[index(key)].unwrap_or(own))
 }
 
-/// Autocast on this thread, until dropped. Several may be dropped in any order, as those in a tuple are.
+/// Autocast on this thread, until dropped. Several may be dropped in any order, as those in a tuple
+/// are.
 #[must_use = "autocast ends where the guard is dropped"]
 #[derive(Debug)]
 pub struct Autocast {
@@ -186,8 +187,8 @@ impl State {
         before
     }
 
-    /// Takes a guard out: whoever came after it at the same key has found, from now on, what it found. Gives
-    /// what is to be restored, for those settings that nobody changed since.
+    /// Takes a guard out: whoever came after it at the same key has found, from now on, what it
+    /// found. Gives what is to be restored, for those settings that nobody changed since.
     fn leave(&self, id: u64) -> Option<(Frame, bool, bool)> {
         let mut frames = self.frames.borrow_mut();
         let at = frames.iter().rposition(|f| f.id == id)?;

@@ -1,5 +1,5 @@
-//! Operators whose loop forms leave out what their kernels check of data, or that are recorded as other calls: the forms that
-//! capture records.
+//! Operators whose loop forms leave out what their kernels check of data, or that are recorded as
+//! other calls: the forms that capture records.
 
 use super::kernels::{checked, require, unless_row_major};
 use crate::dispatch::{Kernel, Value, handle_of};
@@ -25,8 +25,8 @@ pub(crate) fn binary_cross_entropy() -> Kernel {
     })
 }
 
-/// The captured form. The times of the race are drawn in the order of the weights' memory, so weights that are not row-major
-/// run it in parts, of which the drawing knows the order.
+/// The captured form. The times of the race are drawn in the order of the weights' memory, so
+/// weights that are not row-major run it in parts, of which the drawing knows the order.
 pub(crate) fn multinomial() -> Kernel {
     unless_row_major(race)
 }

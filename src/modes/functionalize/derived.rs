@@ -1,8 +1,9 @@
-//! Functional forms of operators from outside that write and have none: PyTorch's `auto_functionalized`.
+//! Functional forms of operators from outside that write and have none: PyTorch's
+//! `auto_functionalized`.
 //!
-//! The derived operator takes what the original takes, writes nothing, and returns what the original
-//! returns and after that the new values of what the original writes. Its kernel runs the original on
-//! copies. It is defined when a capture first needs it, and goes with the original.
+//! The derived operator takes what the original takes, writes nothing, and returns what the
+//! original returns and after that the new values of what the original writes. Its kernel runs the
+//! original on copies. It is defined when a capture first needs it, and goes with the original.
 
 use super::forms::{Form, Source, Target};
 use super::storage::lock;
@@ -23,7 +24,8 @@ const SUFFIX: &str = "_auto_functionalized";
 /// The namespace for operators of ours with kernels of others.
 const REPLACED: &str = "replaced";
 
-/// What stands after its overload: by the naming rule of ATen, one that is `out` or ends so would write.
+/// What stands after its overload: by the naming rule of ATen, one that is `out` or ends so would
+/// write.
 const OVERLOAD_SUFFIX: &str = "_functional";
 
 /// A derived operator's original, and what the results are.
@@ -52,8 +54,8 @@ pub(crate) fn derived(op: OperatorHandle) -> Option<Derived> {
     found.map(|k| k.derived.clone())
 }
 
-/// The form of an operator that has no functional variant of its own; `results` are what its results
-/// and the new values of its arguments are.
+/// The form of an operator that has no functional variant of its own; `results` are what its
+/// results and the new values of its arguments are.
 pub(super) fn form(
     op: OperatorHandle,
     schema: &FunctionSchema,
@@ -98,8 +100,8 @@ fn check(schema: &FunctionSchema, results: &[Target]) -> Result<()> {
     )))
 }
 
-/// The operator that stands in a graph for a call of this one's kernel: rewriting and scheduling know the
-/// name of the original and would put in its place what they know.
+/// The operator that stands in a graph for a call of this one's kernel: rewriting and scheduling
+/// know the name of the original and would put in its place what they know.
 pub(crate) fn called(op: OperatorHandle, schema: &FunctionSchema) -> Result<OperatorHandle> {
     let results = vec![Target::Fresh; schema.returns.len()];
     check(schema, &results)?;
@@ -136,8 +138,8 @@ fn define(op: OperatorHandle, schema: &FunctionSchema, results: &[Target]) -> Re
     Ok(derived)
 }
 
-/// The name of the derived operator. Of operators of ours it is in a namespace of its own: it runs a kernel that is
-/// not ours, of which nothing is known.
+/// The name of the derived operator. Of operators of ours it is in a namespace of its own: it runs
+/// a kernel that is not ours, of which nothing is known.
 fn derived_name(name: &OperatorName) -> String {
     match name.name.split_once("::") {
         Some((namespace @ ("aten" | "prims"), base)) => {

@@ -1,9 +1,9 @@
 //! The functional variant of an operator that writes.
 //!
 //! c10 pairs them by schema: `op_` and `op.out` belong to the overload of `op` that takes the same
-//! arguments, the `out` ones left away; an operator that writes and is neither has `op_functional`. For
-//! an operator from outside that has neither, one is [derived](super::derived).
-//! What the variant returns is first what the operator returns, new values in the place of written
+//! arguments, the `out` ones left away; an operator that writes and is neither has `op_functional`.
+//! For an operator from outside that has neither, one is [derived](super::derived). What the
+//! variant returns is first what the operator returns, new values in the place of written
 //! arguments, and then the new values of written arguments that the operator does not return.
 
 use super::derived;
@@ -120,8 +120,8 @@ pub(super) fn functional_form(op: OperatorHandle, schema: &FunctionSchema) -> Re
     )))
 }
 
-/// Whether the functional variant `f` of `schema` takes this argument for the making of its result only: the `dtype` and
-/// `device` of a factory, which `out` has.
+/// Whether the functional variant `f` of `schema` takes this argument for the making of its result
+/// only: the `dtype` and `device` of a factory, which `out` has.
 fn is_option(f: &FunctionSchema, schema: &FunctionSchema, at: usize) -> bool {
     let name = f.args[at].name.as_str();
     matches!(name, "dtype" | "layout" | "device" | "pin_memory")

@@ -12,8 +12,8 @@ use std::ops::Range;
 use straightline_catalog::view::{self, Inverse, ViewMap, view_strides};
 use straightline_catalog::{MemoryFormat, Op, layout};
 
-/// The results of a view operator with several, each as a view of its own: the steps that are replayed. `None` of an
-/// operator with one.
+/// The results of a view operator with several, each as a view of its own: the steps that are
+/// replayed. `None` of an operator with one.
 pub(super) fn parts(
     op: OperatorHandle,
     args: &[Value],

@@ -57,8 +57,8 @@ pub(crate) fn kernel() -> Kernel {
     })
 }
 
-/// Operands that eager execution resolves before a kernel sees them: there they have the layout of their clones, which the
-/// layout of the result follows.
+/// Operands that eager execution resolves before a kernel sees them: there they have the layout of
+/// their clones, which the layout of the result follows.
 fn resolve_bits(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Result<()> {
     let at = stack.len().saturating_sub(schema.args.len());
     let any = |t: &Tensor| bits(t).any();
@@ -120,7 +120,8 @@ pub(crate) fn composite<M>(kernel: impl IntoKernel<M>) -> Kernel {
     })
 }
 
-/// [`composite`] for an operator that eager code does not take apart: an error of one of the parts is one of the operator.
+/// [`composite`] for an operator that eager code does not take apart: an error of one of the parts
+/// is one of the operator.
 pub(crate) fn parts<M>(kernel: impl IntoKernel<M>) -> Kernel {
     let kernel = composite(kernel);
     Kernel::boxed(move |op, keys, stack| {
@@ -134,8 +135,8 @@ pub(crate) fn parts<M>(kernel: impl IntoKernel<M>) -> Kernel {
     })
 }
 
-/// The kernel of an operator whose loop form leaves out what its kernel checks of data: capture records the check as
-/// calls of their own beside it ([`require`]).
+/// The kernel of an operator whose loop form leaves out what its kernel checks of data: capture
+/// records the check as calls of their own beside it ([`require`]).
 pub(crate) fn checked(check: fn(OperatorHandle, &[Value]) -> Result<()>) -> Kernel {
     Kernel::boxed(move |op, _, stack| {
         let schema = op.schema().ok_or_else(|| no_schema(op))?;
@@ -144,9 +145,10 @@ pub(crate) fn checked(check: fn(OperatorHandle, &[Value]) -> Result<()>) -> Kern
     })
 }
 
-/// The kernel of an operator that draws numbers for the elements of a tensor like its first operand, in the order of their
-/// memory. Memory in a graph is what the plan makes of it, so an operand that is not row-major gets them as the in-place form
-/// does, which says the order in views.
+/// The kernel of an operator that draws numbers for the elements of a tensor like its first
+/// operand, in the order of their memory. Memory in a graph is what the plan makes of it, so an
+/// operand that is not row-major gets them as the in-place form does, which says the order in
+/// views.
 pub(crate) fn drawn_in_order(in_place: fn() -> Result<OperatorHandle>) -> Kernel {
     unless_row_major(Kernel::boxed(move |op, _, stack| {
         let schema = op.schema().ok_or_else(|| no_schema(op))?;
@@ -158,13 +160,15 @@ pub(crate) fn drawn_in_order(in_place: fn() -> Result<OperatorHandle>) -> Kernel
     }))
 }
 
-/// Whether the order of the elements in memory is the row-major one; dimensions of one element may have any stride.
+/// Whether the order of the elements in memory is the row-major one; dimensions of one element may
+/// have any stride.
 fn lies_in_rows(t: &Tensor) -> bool {
     let strides = (t.sizes().iter().zip(t.strides())).filter_map(|(n, s)| (*n > 1).then_some(s));
     strides.is_sorted_by(|a, b| a >= b)
 }
 
-/// The kernel of an operator that capture records as it is where its first operand is row-major, and by `parts` elsewhere.
+/// The kernel of an operator that capture records as it is where its first operand is row-major,
+/// and by `parts` elsewhere.
 pub(crate) fn unless_row_major<M>(parts: impl IntoKernel<M>) -> Kernel {
     let parts = parts.into_kernel();
     composite(Kernel::boxed(move |op, keys, stack| {
@@ -199,8 +203,8 @@ fn no_schema(op: OperatorHandle) -> Error {
     ))
 }
 
-/// An operator of ours for which somebody else has registered a kernel: that one is called, and nothing that
-/// is known of the operator counts.
+/// An operator of ours for which somebody else has registered a kernel: that one is called, and
+/// nothing that is known of the operator counts.
 fn replaced(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Result<()> {
     if schema.is_view() || reshape::change(op).is_some() {
         let what = format!("`{}` with a kernel that is not this crate's", op.name());
@@ -223,8 +227,8 @@ fn taken_apart_at(op: OperatorHandle) -> Option<DispatchKey> {
     is_composite(op).then_some(DispatchKey::CompositeImplicitAutograd)
 }
 
-/// Whether the call makes or converts complex numbers by other operators. Of real numbers these operators have a loop form, of
-/// complex ones only their kernels.
+/// Whether the call makes or converts complex numbers by other operators. Of real numbers these
+/// operators have a loop form, of complex ones only their kernels.
 fn is_complex_factory(op: OperatorHandle, args: &[Value]) -> bool {
     const MADE_OF_OTHERS: [Op; 8] = [
         Op::full,
@@ -271,8 +275,9 @@ fn functional(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) ->
     Ok(())
 }
 
-/// A number beside tensors counts for less than a tensor of its dtype, which the values of a graph do not know: where that
-/// makes a difference, it becomes one of the dtype that all of them promote to.
+/// A number beside tensors counts for less than a tensor of its dtype, which the values of a graph
+/// do not know: where that makes a difference, it becomes one of the dtype that all of them promote
+/// to.
 fn numbers_as_they_count(args: &[Value], values: &mut [Value]) -> Result<()> {
     let given = || args.iter().filter_map(Value::as_tensor);
     if given().count() < 2 || !given().any(Tensor::is_wrapped_number) {
@@ -296,8 +301,9 @@ fn numbers_as_they_count(args: &[Value], values: &mut [Value]) -> Result<()> {
     Ok(())
 }
 
-/// Where in its memory a result begins, in elements. Operators that copy all the memory of their operand leave as much room
-/// before the result as there is before the operand, which a function sees that asks for a place in the result's memory.
+/// Where in its memory a result begins, in elements. Operators that copy all the memory of their
+/// operand leave as much room before the result as there is before the operand, which a function
+/// sees that asks for a place in the result's memory.
 fn begins_as_operand(op: OperatorHandle, args: &[Value]) -> Result<i64> {
     const COPIES_MEMORY: [Op; 4] = [
         Op::copy,
@@ -319,7 +325,8 @@ fn begins_as_operand(op: OperatorHandle, args: &[Value]) -> Result<i64> {
     }
 }
 
-/// A place in the storage of the argument becomes one in its value, which begins where its storage does.
+/// A place in the storage of the argument becomes one in its value, which begins where its storage
+/// does.
 fn place_in_value(op: OperatorHandle, args: &mut Stack) -> Result<()> {
     if !op.is(Op::as_strided_scatter) {
         return Ok(());
@@ -421,7 +428,8 @@ fn no_view(op: OperatorHandle) -> Error {
     ))
 }
 
-/// Notes what a view was refused for and another call may have otherwise: where its memory begins and ends.
+/// Notes what a view was refused for and another call may have otherwise: where its memory begins
+/// and ends.
 #[cold]
 fn refused_view(op: OperatorHandle, source: &Tensor, args: &[Value]) {
     match (op.op(), args) {
@@ -497,7 +505,8 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
         return Ok(());
     }
     let guard = below();
-    // the checks that the operator itself makes: shapes, dtypes, what overlaps, closed-over tensors included
+    // the checks that the operator itself makes: shapes, dtypes, what overlaps, closed-over tensors
+    // included
     let seen = |t: &Tensor| match t.is_wrapped_number() {
         true => Ok(t.clone()),
         false => wrapped(t),
@@ -603,7 +612,8 @@ pub(super) fn named(e: Error, op: OperatorHandle, args: &[Value]) -> Error {
     e.with_call(op.name().to_string(), operands)
 }
 
-/// The value of a result that is written somewhere: the parts of an operator may have returned a view of an operand.
+/// The value of a result that is written somewhere: the parts of an operator may have returned a
+/// view of an operand.
 fn own_value(t: &Tensor) -> Result<Tensor> {
     let value = unwrap(t)?;
     match is_made(t) {
@@ -612,7 +622,8 @@ fn own_value(t: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// Of a tensor that `fill_` or `zero_` writes and a dimension of stride 0 repeats: its elements, each once.
+/// Of a tensor that `fill_` or `zero_` writes and a dimension of stride 0 repeats: its elements,
+/// each once.
 fn filled_once(op: OperatorHandle, args: &[Value]) -> Result<Option<Tensor>> {
     // with a tensor, it is a copy, which refuses such tensors
     let fills = op.is(Op::fill__Scalar) || op.is(Op::zero_);
@@ -630,8 +641,8 @@ fn filled_once(op: OperatorHandle, args: &[Value]) -> Result<Option<Tensor>> {
     }
 }
 
-/// The dtype that a result is computed in where none is given: that of `out`. Where another would have been an error, the call
-/// on shapes has found it.
+/// The dtype that a result is computed in where none is given: that of `out`. Where another would
+/// have been an error, the call on shapes has found it.
 fn out_dtype(schema: &FunctionSchema, args: &[Value]) -> Value {
     let outs = schema.args.iter().zip(args).filter(|(a, _)| a.is_out());
     let mut tensors = outs.flat_map(|(_, v)| v.tensors());

@@ -1,8 +1,8 @@
-//! Sparse, quantized and nested tensors in a captured function: their dense parts take part in the graph, they themselves do
-//! not.
+//! Sparse, quantized and nested tensors in a captured function: their dense parts take part in the
+//! graph, they themselves do not.
 //!
-//! Operators that give a part, or a number that is known without data, run as they are. A few that make a dense tensor of the
-//! parts do it by operators here. All others are refused by name.
+//! Operators that give a part, or a number that is known without data, run as they are. A few that
+//! make a dense tensor of the parts do it by operators here. All others are refused by name.
 
 use super::below;
 use crate::dispatch::{DispatchKeySet, ExcludeGuard, OperatorHandle, Stack, Value};
@@ -136,7 +136,8 @@ fn buffer(t: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// The components of a nested tensor beside each other, with a number behind them; `None` where the sizes do not fit.
+/// The components of a nested tensor beside each other, with a number behind them; `None` where the
+/// sizes do not fit.
 fn padded(t: &Tensor, padding: Option<Scalar>, sizes: Option<Vec<i64>>) -> Result<Option<Tensor>> {
     let (Some(least), Some(padding)) = (nested::padded_sizes(t)?, padding) else {
         return Ok(None);

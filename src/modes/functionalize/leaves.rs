@@ -121,8 +121,8 @@ pub(crate) fn sources() -> Sources {
     LEAVES.with_borrow(|l| l.sources.clone())
 }
 
-/// Whether operators have written a tensor that the function made from data: its own memory does not
-/// have the new values.
+/// Whether operators have written a tensor that the function made from data: its own memory does
+/// not have the new values.
 pub(crate) fn is_written_constant(t: &Tensor) -> bool {
     let wrapper = |l: &Leaves| Some(l.list[*l.by_id.get(&t.id())?].wrapper.clone());
     LEAVES.with_borrow(wrapper).is_some_and(|w| is_written(&w))
@@ -335,8 +335,8 @@ pub(super) fn as_strided_step(
     })
 }
 
-/// A flat node for the bytes `range` of a tensor's storage: the functional storage, the real tensor,
-/// and how it is found at a call.
+/// A flat node for the bytes `range` of a tensor's storage: the functional storage, the real
+/// tensor, and how it is found at a call.
 fn flat(
     real: &Tensor,
     owner: &Owner,

@@ -58,8 +58,8 @@ pub(crate) use wrapper::{
 
 use crate::dispatch::{DispatchKey, DispatchKeySet, ExcludeGuard, TlsKeySets};
 
-/// For the calls on values: excludes this key, and keys above it that somebody included, whose kernels
-/// have had the call on wrappers already. The tracer stays, which records.
+/// For the calls on values: excludes this key, and keys above it that somebody included, whose
+/// kernels have had the call on wrappers already. The tracer stays, which records.
 fn below() -> ExcludeGuard {
     const THIS: DispatchKeySet = DispatchKeySet::of(&[DispatchKey::Functionalize]);
     const STAYS: DispatchKeySet = DispatchKeySet::PYTHON.add(DispatchKey::Tracer);

@@ -1,4 +1,5 @@
-//! What kernels check of memory that a call writes, where the functional form of the call sees values only.
+//! What kernels check of memory that a call writes, where the functional form of the call sees
+//! values only.
 
 use super::kernels::named;
 use super::storage::Layout;
@@ -10,9 +11,11 @@ use crate::tensor::Tensor;
 use crate::tensor::access::{self, Overlap};
 use straightline_catalog::schema::{Argument, FunctionSchema};
 
-/// The tag of operators in place that take a tensor whose elements are one in memory along a dimension: the last value stays.
+/// The tag of operators in place that take a tensor whose elements are one in memory along a
+/// dimension: the last value stays.
 const TAKES_REPEATS: &str = "takes_repeats";
-/// The tag of operators in place that take operands which lie partly over what is written, and read them first.
+/// The tag of operators in place that take operands which lie partly over what is written, and read
+/// them first.
 const TAKES_OVERLAPS: &str = "takes_overlaps";
 
 /// What kernels check of memory: no element written twice, no other argument half written over.
@@ -74,7 +77,8 @@ pub(super) fn check_overlaps(
     Ok(())
 }
 
-/// Notes how what would have been written lies to the other operands: a call that is refused for it need not be another time.
+/// Notes how what would have been written lies to the other operands: a call that is refused for it
+/// need not be another time.
 #[cold]
 pub(super) fn refused_write(schema: &FunctionSchema, args: &[Value]) {
     let written = (args.iter().zip(&schema.args)).filter(|(_, a)| a.is_write());
@@ -88,8 +92,8 @@ pub(super) fn refused_write(schema: &FunctionSchema, args: &[Value]) {
     }
 }
 
-/// What is written is no other argument too: a kernel that is not ours may read the one after having
-/// written the other, and the functional form has values for both.
+/// What is written is no other argument too: a kernel that is not ours may read the one after
+/// having written the other, and the functional form has values for both.
 pub(super) fn check_written_apart(
     op: OperatorHandle,
     schema: &FunctionSchema,

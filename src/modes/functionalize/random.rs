@@ -1,7 +1,8 @@
 //! Operators that fill with random numbers, as a graph holds them.
 //!
-//! A fill takes its numbers in the order of the tensor's memory, and memory in a graph is what the plan makes of it. So capture says the
-//! order in views: the functional operator fills row-major memory, whose dimensions are then put back in their places.
+//! A fill takes its numbers in the order of the tensor's memory, and memory in a graph is what the
+//! plan makes of it. So capture says the order in views: the functional operator fills row-major
+//! memory, whose dimensions are then put back in their places.
 
 use super::kernels::drawn_in_order;
 use crate::dispatch::{Kernel, handle_of};
@@ -22,7 +23,8 @@ fn in_order(t: &Tensor, order: &[i64]) -> Dims {
     order.iter().map(|d| t.sizes()[*d as usize]).collect()
 }
 
-/// Row-major memory for the elements of a tensor in the order of its own, or a view of such memory that has gaps.
+/// Row-major memory for the elements of a tensor in the order of its own, or a view of such memory
+/// that has gaps.
 fn row_major(t: &Tensor, order: &[i64], gaps: bool) -> Result<Tensor> {
     dense(&in_order(t, order), t.dtype(), t.device(), gaps)
 }
@@ -79,7 +81,8 @@ traced! {
     bernoulli_float_ bernoulli_p (p: f64);
 }
 
-/// Whether a fill meets gaps. A conjugate or negative view is filled by way of a copy, which has none.
+/// Whether a fill meets gaps. A conjugate or negative view is filled by way of a copy, which has
+/// none.
 fn has_gaps(t: &Tensor) -> bool {
     match t.is_conj() || t.is_neg() {
         true => !layout::is_contiguous(
@@ -90,7 +93,8 @@ fn has_gaps(t: &Tensor) -> bool {
     }
 }
 
-/// The captured functional forms: where the order of memory is not that of the dimensions, by the captured in-place form.
+/// The captured functional forms: where the order of memory is not that of the dimensions, by the
+/// captured in-place form.
 macro_rules! in_order {
     ($($name:ident $in_place:ident;)*) => {$(
         pub(crate) fn $name() -> Kernel {
@@ -111,7 +115,8 @@ in_order! {
     bernoulli_tensor bernoulli__Tensor;
 }
 
-/// Normal numbers are drawn otherwise where the tensor is not row-major, and so they must in a graph.
+/// Normal numbers are drawn otherwise where the tensor is not row-major, and so they must in a
+/// graph.
 pub(crate) fn normal_(
     t: &Tensor,
     mean: f64,
@@ -127,7 +132,8 @@ pub(crate) fn normal_(
     put(t, &order, &drawn)
 }
 
-/// Both parts of each number one after the other: a graph has gaps, which say how to draw, in real memory only.
+/// Both parts of each number one after the other: a graph has gaps, which say how to draw, in real
+/// memory only.
 fn complex_normal_(
     t: &Tensor,
     [mean, std]: [f64; 2],

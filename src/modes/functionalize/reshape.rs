@@ -1,5 +1,5 @@
-//! Operators that change the shape of their argument: the wrapper gets the place of a view, or memory of its own where it
-//! has to grow.
+//! Operators that change the shape of their argument: the wrapper gets the place of a view, or
+//! memory of its own where it has to grow.
 
 use super::below;
 use super::kernels::as_strided;
@@ -90,8 +90,8 @@ pub(super) fn reshape(
     Ok(())
 }
 
-/// `set_`: the tensor lies where another one does from now on. The caller's tensors would have to be given
-/// other memory after each call, so it is only for those that the function makes.
+/// `set_`: the tensor lies where another one does from now on. The caller's tensors would have to
+/// be given other memory after each call, so it is only for those that the function makes.
 fn other_memory(op: OperatorHandle, t: &Tensor, args: &[Value]) -> Result<()> {
     let of_caller = leaves().iter().any(|leaf| leaf.wrapper.same_handle(t));
     match args {
@@ -196,7 +196,8 @@ fn resize(t: &Tensor, to: &Layout) -> Result<()> {
     )
 }
 
-/// Gives an `out` of another shape the new value, in the layout that the operator itself would give it.
+/// Gives an `out` of another shape the new value, in the layout that the operator itself would give
+/// it.
 pub(super) fn resize_out(t: &Tensor, new: Tensor, shape: Option<&Tensor>) -> Result<()> {
     let strides = match shape.filter(|s| s.sizes() == new.sizes()) {
         Some(s) => Dims::from_slice(s.strides()),

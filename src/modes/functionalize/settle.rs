@@ -1,7 +1,8 @@
 //! Stand-ins that outlive their capture: what they stand for, and making ordinary tensors of them.
 //!
-//! A capture that is given up may have left stand-ins in state outside of the function. What each of them has in eager
-//! execution is known: a place in the memory of a base, whose value is in the graph, or in that of a tensor from outside.
+//! A capture that is given up may have left stand-ins in state outside of the function. What each
+//! of them has in eager execution is known: a place in the memory of a base, whose value is in the
+//! graph, or in that of a tensor from outside.
 
 use super::leaves::Leaf;
 use super::storage::Layout;
@@ -22,7 +23,8 @@ pub(crate) enum Memory {
     Outside(usize),
 }
 
-/// Where a stand-in lies; nothing of a tensor that is none, or whose writes have not all been seen to.
+/// Where a stand-in lies; nothing of a tensor that is none, or whose writes have not all been seen
+/// to.
 pub(crate) fn memory(t: &Tensor) -> Option<Memory> {
     let w = wrapper_of(t)?;
     match w.storage.real {
@@ -56,7 +58,8 @@ fn keys(t: &Tensor) -> DispatchKeySet {
     keys
 }
 
-/// Makes a stand-in the tensor that it stands for, in memory of its own: `value` is that of its base.
+/// Makes a stand-in the tensor that it stands for, in memory of its own: `value` is that of its
+/// base.
 pub(crate) fn settle_with(t: &Tensor, value: &Tensor) -> Result<()> {
     let Some(w) = wrapper_of(t) else {
         return Ok(());

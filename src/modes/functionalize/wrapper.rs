@@ -197,8 +197,8 @@ impl Behind {
     }
 }
 
-/// A value in another dtype. Complex numbers are converted by `copy`, whose kernel moves elements; that of `_to_copy` calls
-/// other operators, which a replay must not.
+/// A value in another dtype. Complex numbers are converted by `copy`, whose kernel moves elements;
+/// that of `_to_copy` calls other operators, which a replay must not.
 pub(super) fn in_dtype(new: Tensor, dtype: DType) -> Result<Tensor> {
     if new.dtype() == dtype {
         return Ok(new);
@@ -301,8 +301,8 @@ pub(crate) fn place(t: &Tensor) -> Option<Place> {
     })
 }
 
-/// The value of all the memory that a wrapper lies in, the geometry that it has there, and how many bytes it begins behind the
-/// wrapper's first element; nothing of a value that has math bits.
+/// The value of all the memory that a wrapper lies in, the geometry that it has there, and how many
+/// bytes it begins behind the wrapper's first element; nothing of a value that has math bits.
 pub(crate) fn whole_memory(t: &Tensor) -> Result<Option<(Tensor, TensorMeta, i64)>> {
     let Some(w) = wrapper_of(t) else {
         return Err(Error::compile("a tensor that is not functional"));
@@ -336,8 +336,8 @@ pub(crate) fn share_memory(a: &Tensor, b: &Tensor) -> bool {
     }
 }
 
-/// Whether all elements of `b` are elements of `a`, as far as their layouts show: `a` fills a range of
-/// the same memory that `b` lies in.
+/// Whether all elements of `b` are elements of `a`, as far as their layouts show: `a` fills a range
+/// of the same memory that `b` lies in.
 pub(crate) fn covers(a: &Tensor, b: &Tensor) -> bool {
     let (Some(wa), Some(wb)) = (wrapper_of(a), wrapper_of(b)) else {
         return false;

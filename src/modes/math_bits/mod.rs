@@ -165,7 +165,8 @@ pub(super) fn register() -> Result<()> {
     Ok(())
 }
 
-/// The kernels that an operator of this name gets: it falls through where it passes bits on, or understands them.
+/// The kernels that an operator of this name gets: it falls through where it passes bits on, or
+/// understands them.
 pub(super) fn kernels_of(name: &str) -> Vec<(DispatchKey, Kernel)> {
     let key = |bit: &rules::MathBit| match bit {
         rules::MathBit::Conjugate => Some(DispatchKey::Conjugate),

@@ -19,7 +19,8 @@ pub(super) enum Kind {
     Number(String),
     /// A string without its quotes, escapes resolved.
     Str(String),
-    /// Punctuation: `(`, `)`, `[`, `]`, `,`, `*`, `=`, `?`, `!`, `|`, `.`, `-`, `:`, `::`, `->`, `...`.
+    /// Punctuation: `(`, `)`, `[`, `]`, `,`, `*`, `=`, `?`, `!`, `|`, `.`, `-`, `:`, `::`, `->`,
+    /// `...`.
     Punct(&'static str),
     /// The end of the text.
     End,

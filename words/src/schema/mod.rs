@@ -1,9 +1,9 @@
 //! Operator schemas: the text that says what an operator takes and gives.
 //!
-//! `aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor` is the source of truth
-//! for an operator: its name, the types and defaults of its arguments, and which of them it writes or
-//! aliases. [`FunctionSchema::parse`] accepts the whole grammar of PyTorch 2.15 and `Display` prints
-//! the canonical text, which parses back to the same schema.
+//! `aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor` is the source of
+//! truth for an operator: its name, the types and defaults of its arguments, and which of them it
+//! writes or aliases. [`FunctionSchema::parse`] accepts the whole grammar of PyTorch 2.15 and
+//! `Display` prints the canonical text, which parses back to the same schema.
 //!
 //! ```
 //! use straightline_words::schema::FunctionSchema;

@@ -117,8 +117,8 @@ fn arg(a: &Arg<ValueRef>, names: &ValueNames) -> String {
 }
 
 /// JSON: `{"inputs": [...], "parameters": [...], "nodes": [...], "outputs": [...]}`. A node has
-/// `op`, `args` (name and value; tensors as `"%name"`), `results`, its `effects` where it has any, and
-/// its provenance.
+/// `op`, `args` (name and value; tensors as `"%name"`), `results`, its `effects` where it has any,
+/// and its provenance.
 pub(super) fn json(graph: &Graph) -> String {
     let names = ValueNames::new(graph);
     let value = |v: ValueRef| {

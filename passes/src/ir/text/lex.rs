@@ -108,8 +108,8 @@ fn number(input: &mut Input<'_>) -> Result<Token> {
         .parse_next(input)
 }
 
-/// A complex number, in parentheses and without spaces. Nothing else that begins with a parenthesis has a number
-/// and a `j` in it.
+/// A complex number, in parentheses and without spaces. Nothing else that begins with a parenthesis
+/// has a number and a `j` in it.
 fn complex(input: &mut Input<'_>) -> Result<Token> {
     let digits = || {
         (

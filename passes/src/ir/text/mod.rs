@@ -18,10 +18,10 @@
 //!   than letters, digits, `_`, `.` and `$` is quoted: `%"odd name"`. A call with several results
 //!   lists them: `%3: f32[2], %4: i64[2] = aten::max.dim(%x, dim=1, keepdim=false)`. The further
 //!   results of a named call are `%name.1`, `%name.2`.
-//! - **Arguments** in schema order, all of them. Tensors stand alone, also in lists
-//!   (`[%1, none, %2]`); all others are `name=value`, and so may tensors be. Whoever writes a text may
-//!   leave out what has a default. Numbers with a point, an exponent, `inf` or `nan` are floats. The
-//!   empty lists of floats and bools are `floats[]` and `bools[]`.
+//! - **Arguments** in schema order, all of them. Tensors stand alone, also in lists (`[%1, none,
+//!   %2]`); all others are `name=value`, and so may tensors be. Whoever writes a text may leave out
+//!   what has a default. Numbers with a point, an exponent, `inf` or `nan` are floats. The empty
+//!   lists of floats and bools are `floats[]` and `bools[]`.
 //! - **Operators** are those of the catalogue, and those from outside that are defined. An operator
 //!   that does not exist, or arguments that it does not take, are errors of the text.
 //! - **Effects.** A call is followed by what it does besides giving results, where that is not what

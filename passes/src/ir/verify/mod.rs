@@ -162,7 +162,8 @@ impl std::error::Error for VerifyErrors {}
 ///
 /// # Errors
 ///
-/// All that is wrong, in the order of the graph's text, with line and column where it was read from one.
+/// All that is wrong, in the order of the graph's text, with line and column where it was read from
+/// one.
 pub fn verify(graph: &Graph) -> Result<(), VerifyErrors> {
     let mut v = Verifier {
         graph,

@@ -17,7 +17,8 @@ fn on_grid(
     roles[d].filter(|role| group.on_grid[*role])
 }
 
-/// What a pass of a scatter sweeps at each grid point: the sizes of the sources' other dimensions, in their order.
+/// What a pass of a scatter sweeps at each grid point: the sizes of the sources' other dimensions,
+/// in their order.
 pub(super) fn row(p: &Program, group: &Group, v: V, roles: &[Option<usize>]) -> Vec<i64> {
     let Def::Scatter(s) = p.def(v) else {
         return Vec::new();

@@ -157,8 +157,9 @@ impl Fuser<'_> {
         out
     }
 
-    /// From values beyond this one no way leads to the group. Ways go from a value to its users, whose numbers are larger, and
-    /// from a group to the users of any of its stores: back, at most to the first one.
+    /// From values beyond this one no way leads to the group. Ways go from a value to its users,
+    /// whose numbers are larger, and from a group to the users of any of its stores: back, at most
+    /// to the first one.
     fn horizon(&self, group: usize) -> usize {
         let span = |g: &Group| {
             let stores = g.items.iter().filter_map(|item| match item {

@@ -7,7 +7,8 @@ use crate::schedule::group::{Item, Target, roles};
 use crate::schedule::program::{Def, Piece, Scatter, V};
 use std::collections::HashSet;
 
-/// A piece of a scatter's result with more elements than this is not in a cache any more once all of it was stored.
+/// A piece of a scatter's result with more elements than this is not in a cache any more once all
+/// of it was stored.
 const CACHED: i64 = 1 << 19;
 
 impl Fuser<'_> {
@@ -129,7 +130,8 @@ impl Fuser<'_> {
         self.note(v, Some(group), reason);
     }
 
-    /// A scatter has a kernel of its own, which computes its base, its indices and its sources in place.
+    /// A scatter has a kernel of its own, which computes its base, its indices and its sources in
+    /// place.
     fn visit_scatter(&mut self, v: V, s: &Scatter, forced: bool) {
         if self.hosts[v.i()].is_empty() && !forced {
             return;
@@ -158,8 +160,8 @@ impl Fuser<'_> {
             .map(|(n, p)| if *p { *n } else { 1 })
             .product();
         let mut items = Vec::new();
-        // a large base is stored by many threads even where few can scatter into it, and from one end to the other
-        // where a piece of it does not stay in a cache
+        // a large base is stored by many threads even where few can scatter into it, and from one
+        // end to the other where a piece of it does not stay in a cache
         let n = self.p.numel(v);
         let large = (points < FEW_POINTS && n > SERIAL_LIMIT) || n / points > CACHED;
         let base = if large {
@@ -287,8 +289,8 @@ impl Fuser<'_> {
             .is_some_and(|g| g.inlined >= self.cap)
     }
 
-    /// Whether the only kernel that needs a value put together from pieces may select among them: each is little more
-    /// than a load.
+    /// Whether the only kernel that needs a value put together from pieces may select among them:
+    /// each is little more than a load.
     fn is_joined_in_place(&self, v: V, pieces: &[Piece]) -> bool {
         let mut hosts = self.hosts[v.i()].iter();
         let (Some(host), None) = (hosts.next(), hosts.next()) else {

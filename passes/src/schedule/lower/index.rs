@@ -141,7 +141,8 @@ impl Lowerer<'_> {
         Some(x)
     }
 
-    /// A gather of the call's result; where that has no elements, the runtime's kernel checks indices that are there.
+    /// A gather of the call's result; where that has no elements, the runtime's kernel checks
+    /// indices that are there.
     fn gather(&mut self, c: &CallView, src: V, index: V, dims: Vec<Option<usize>>) -> Option<V> {
         if !c.sizes().contains(&0) {
             return Some(self.gathered(src, index, dims, c.sizes(), Bounds::Checked));
@@ -278,8 +279,9 @@ impl Lowerer<'_> {
         self.pieces(dtype, &sizes, pieces, true, None)
     }
 
-    /// The numbers of elements before and after each dimension, the last one first, where what they make of `x` has the
-    /// result's sizes: those of a graph by hand may be others, which is left to the kernel to refuse.
+    /// The numbers of elements before and after each dimension, the last one first, where what they
+    /// make of `x` has the result's sizes: those of a graph by hand may be others, which is left to
+    /// the kernel to refuse.
     pub(super) fn padding(&self, c: &CallView, x: V) -> Option<Vec<i64>> {
         let pad = c.ints("pad")?;
         let sizes = self.p.sizes(x);

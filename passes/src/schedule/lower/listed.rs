@@ -1,5 +1,6 @@
-//! Operators that copy listed positions: each result position along a dimension has the input position that it reads
-//! written down while scheduling. Pads, nearest neighbours, what is rolled, what runs backwards.
+//! Operators that copy listed positions: each result position along a dimension has the input
+//! position that it reads written down while scheduling. Pads, nearest neighbours, what is rolled,
+//! what runs backwards.
 
 use super::{CallView, Lowerer, wrap_dim};
 use crate::ir::Arg;
@@ -9,14 +10,15 @@ use crate::ir::{DType, Dims, Scalar, layout};
 use crate::positions::{AxisRatio, Outside};
 use crate::schedule::program::{Bounds, Def, Piece, Source, V};
 
-/// Longer lists stay with the runtime's kernels, which copy long runs faster than a list of positions is read.
+/// Longer lists stay with the runtime's kernels, which copy long runs faster than a list of
+/// positions is read.
 const MAX_LIST: i64 = 1 << 16;
 
 /// A kernel that selects among more parts than this reads too much.
 const MAX_JOINED: usize = 4;
 
-/// Where the innermost dimension is shorter and not itself listed, neighbours are copied faster together with those of
-/// the next dimension, which a list along that one keeps apart.
+/// Where the innermost dimension is shorter and not itself listed, neighbours are copied faster
+/// together with those of the next dimension, which a list along that one keeps apart.
 const SHORT_ROW: i64 = 8;
 
 /// Parts with shorter rows are copied faster one by one than selected among.
@@ -80,7 +82,8 @@ impl Lowerer<'_> {
         Some(x)
     }
 
-    /// Padding with a number: positions outside read the element next to them, and the number is taken in its place.
+    /// Padding with a number: positions outside read the element next to them, and the number is
+    /// taken in its place.
     pub(super) fn filled(&mut self, c: &CallView) -> Option<V> {
         let mut x = self.tensor(c, 0)?;
         let pad = self.padding(c, x)?;
@@ -114,7 +117,8 @@ impl Lowerer<'_> {
         Some(x)
     }
 
-    /// A concatenation of parts that follow one dimension of one tensor: rolled, or padded in a circle.
+    /// A concatenation of parts that follow one dimension of one tensor: rolled, or padded in a
+    /// circle.
     pub(super) fn rejoined(&mut self, pieces: &[Piece], dim: usize, len: i64) -> Option<V> {
         let mut from: Option<V> = None;
         let mut list = Vec::new();
@@ -137,7 +141,8 @@ impl Lowerer<'_> {
         self.listed(from?, dim, len, |o| list[o as usize])
     }
 
-    /// A concatenation as a selection among its parts, each read at the position nearest to its own.
+    /// A concatenation as a selection among its parts, each read at the position nearest to its
+    /// own.
     pub(super) fn joined(&mut self, pieces: &[Piece], dim: usize, len: i64) -> Option<V> {
         let full = |p: &&Piece| self.p.numel(p.src) > 0;
         let pieces: Vec<Piece> = pieces.iter().filter(full).cloned().collect();
@@ -222,8 +227,8 @@ impl Lowerer<'_> {
         Some(x)
     }
 
-    /// `x` with position `from(o)` at each position `o` of `len` along a dimension; `None` where a position does not
-    /// exist, or where the list is too long.
+    /// `x` with position `from(o)` at each position `o` of `len` along a dimension; `None` where a
+    /// position does not exist, or where the list is too long.
     pub(super) fn listed(
         &mut self,
         x: V,

@@ -118,7 +118,8 @@ impl Lowerer<'_> {
             .map(|v| self.graph.meta(*v))
     }
 
-    /// Whether complex numbers take part in a call: loops have none, so that it stays a call of a runtime kernel.
+    /// Whether complex numbers take part in a call: loops have none, so that it stays a call of a
+    /// runtime kernel.
     fn is_complex(&self, c: &CallView) -> bool {
         let complex = |v: &ValueRef| self.graph.meta(*v).dtype.is_complex();
         c.results.iter().any(|m| m.dtype.is_complex())
@@ -163,8 +164,8 @@ impl Lowerer<'_> {
         }
     }
 
-    /// A value for a kernel that may ask how its memory lies: what lay in rows at capture does so in the plan, where it can be a
-    /// look at something else.
+    /// A value for a kernel that may ask how its memory lies: what lay in rows at capture does so
+    /// in the plan, where it can be a look at something else.
     fn in_rows(&mut self, value: ValueRef) -> V {
         let v = self.map[&value];
         let m = self.graph.meta(value);
@@ -224,8 +225,8 @@ impl Lowerer<'_> {
         calls.chain(made).collect()
     }
 
-    /// A call of a runtime kernel; `args` count the tensors in `inputs`. There is a result in any case: a value
-    /// without elements where the call has none.
+    /// A call of a runtime kernel; `args` count the tensors in `inputs`. There is a result in any
+    /// case: a value without elements where the call has none.
     fn extern_call(
         &mut self,
         op: Op,

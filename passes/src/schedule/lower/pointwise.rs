@@ -180,8 +180,9 @@ impl Lowerer<'_> {
         }
     }
 
-    /// A product or quotient takes a number as the type of arithmetic has it, although the half type of the result would
-    /// round it, and a second operand of one element and another dtype as well; others round it.
+    /// A product or quotient takes a number as the type of arithmetic has it, although the half
+    /// type of the result would round it, and a second operand of one element and another dtype as
+    /// well; others round it.
     fn with_number(&mut self, c: &CallView, op: BinaryOp, dtype: DType) -> Option<V> {
         let wide = dtype.opmath();
         let kept = op.keeps_number()

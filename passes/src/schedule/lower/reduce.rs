@@ -99,8 +99,8 @@ impl Lowerer<'_> {
             true => c.dtype(),
             false => accumulated(c.dtype()),
         };
-        // the elements are of the result's dtype before they are added: a narrow one has rounded them, and truth is not
-        // what a cast to an integer leaves
+        // the elements are of the result's dtype before they are added: a narrow one has rounded
+        // them, and truth is not what a cast to an integer leaves
         let x = self.p.cast(x, c.dtype());
         let x = self.p.cast(x, dtype.opmath());
         let r = self.reduced(op, x, dims, keep)?;

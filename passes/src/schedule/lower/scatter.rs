@@ -1,9 +1,10 @@
 //! Operators that write where indices say: scatters, and the writing side of indexing.
 //!
-//! Each becomes a copy of its first operand into which its sources are stored, or with which they are combined, in the
-//! order and with the roundings of the eager kernels. As in Inductor a scatter is a store with a loaded index after a
-//! copy; as in XLA's expansion into a loop the places that may meet come one after the other, so that there is nothing
-//! atomic about it and the result is the same each time.
+//! Each becomes a copy of its first operand into which its sources are stored, or with which they
+//! are combined, in the order and with the roundings of the eager kernels. As in Inductor a scatter
+//! is a store with a loaded index after a copy; as in XLA's expansion into a loop the places that
+//! may meet come one after the other, so that there is nothing atomic about it and the result is
+//! the same each time.
 
 use super::{CallView, Lowerer, wrap_dim};
 use crate::ir::Arg;
@@ -159,7 +160,8 @@ impl<'g> Lowerer<'g> {
         Some(self.p.binary(op, total, count))
     }
 
-    /// The `scatter` family: an index of the sources' sizes along one dimension. `passes` is given the source.
+    /// The `scatter` family: an index of the sources' sizes along one dimension. `passes` is given
+    /// the source.
     fn scatter_into(
         &mut self,
         c: &CallView,
@@ -407,8 +409,8 @@ impl<'g> Lowerer<'g> {
         let rows = [n, width];
         let grad = self.shaped(grad, &rows);
         let grad = self.p.cast(grad, wide);
-        // rows of the padding index, and of indices beyond the table, add nothing to the first row, whose sums are
-        // never -0
+        // rows of the padding index, and of indices beyond the table, add nothing to the first row,
+        // whose sums are never -0
         let first = self.p.constant(Scalar::Int(0), DType::I64, &[n]);
         let number = self.p.constant(Scalar::Int(padding), DType::I64, &[n]);
         let height = self.p.constant(Scalar::Int(c.sizes()[0]), DType::I64, &[n]);
@@ -426,8 +428,9 @@ impl<'g> Lowerer<'g> {
         Some(self.p.cast(sum, dtype))
     }
 
-    /// Writes into dimensions of `x` where their indices, all of the sizes `places`, say. Sources have the sizes that
-    /// indexing has: the places where the dimensions were if those are neighbours, else in front.
+    /// Writes into dimensions of `x` where their indices, all of the sizes `places`, say. Sources
+    /// have the sizes that indexing has: the places where the dimensions were if those are
+    /// neighbours, else in front.
     fn put(
         &mut self,
         c: &CallView,
@@ -515,7 +518,8 @@ impl<'g> Lowerer<'g> {
         }
     }
 
-    /// The same elements under other sizes; memory from outside that has no such look at it is copied on the way.
+    /// The same elements under other sizes; memory from outside that has no such look at it is
+    /// copied on the way.
     fn shaped(&mut self, v: V, sizes: &[i64]) -> V {
         if self.p.sizes(v) == sizes {
             return v;
@@ -554,7 +558,8 @@ fn put_sizes(whole: &[i64], ids: &[(usize, V)], places: &[i64]) -> Dims {
     sizes
 }
 
-/// Dimensions that follow the indexed ones, put together to rows: as long as they are pieces of work enough.
+/// Dimensions that follow the indexed ones, put together to rows: as long as they are pieces of
+/// work enough.
 fn rows(tail: &[i64], lead: i64, work: i64) -> Vec<i64> {
     let (mut kept, mut row) = (tail.len(), 1);
     while kept > 0 {

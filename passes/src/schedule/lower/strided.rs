@@ -1,4 +1,5 @@
-//! Operators that see the storage of their operand: `as_strided`, its inverse, and that of `diagonal`.
+//! Operators that see the storage of their operand: `as_strided`, its inverse, and that of
+//! `diagonal`.
 
 use super::{CallView, Lowerer, wrap_dim};
 use crate::ir::Op;
@@ -7,8 +8,8 @@ use crate::ir::{Arg, TensorMeta};
 use crate::ir::{Dims, Scalar, layout};
 use crate::schedule::program::V;
 
-/// The dimensions of a dense tensor from the slowest to the fastest; `None` where its elements do not
-/// fill a block of storage.
+/// The dimensions of a dense tensor from the slowest to the fastest; `None` where its elements do
+/// not fill a block of storage.
 fn storage_order(sizes: &[i64], strides: &[i64]) -> Option<Vec<usize>> {
     if !layout::is_non_overlapping_and_dense(sizes, strides) {
         return None;
@@ -56,8 +57,8 @@ impl Lowerer<'_> {
         self.permuted(x, &back)
     }
 
-    /// `as_strided` and its inverse, no other call, of complex numbers: calls of the runtime's kernels, on the elements in the order of
-    /// the storage.
+    /// `as_strided` and its inverse, no other call, of complex numbers: calls of the runtime's
+    /// kernels, on the elements in the order of the storage.
     pub(super) fn strided_call(&mut self, c: &CallView) -> Option<V> {
         let scatters = match c.op {
             Op::as_strided => false,
@@ -94,8 +95,8 @@ impl Lowerer<'_> {
         Some(self.extern_call(c.op, args, inputs, vec![row_major(&result.sizes)])[0])
     }
 
-    /// Whether a kernel would have to see the storage of an operand whose elements do not lie there row by row, which
-    /// operands of calls do.
+    /// Whether a kernel would have to see the storage of an operand whose elements do not lie there
+    /// row by row, which operands of calls do.
     pub(super) fn sees_storage(&self, c: &CallView) -> bool {
         let seen = match c.op {
             Op::as_strided => c.results.first(),

@@ -6,7 +6,8 @@ use crate::schedule::{ScheduleOptions, schedule, verify_schedule};
 
 #[test]
 fn draws_are_made_in_order_and_all_of_them() {
-    // the second draw is ready before the first, whose probabilities share a loop with what uses the second
+    // the second draw is ready before the first, whose probabilities share a loop with what uses
+    // the second
     let text = "\
 graph(%x: f32[8]) {
   %0: f32[8] = aten::exp(%x)

@@ -136,7 +136,8 @@ fn results_may_be_views_of_inputs_and_of_each_other() {
     assert_eq!(of, [Some(ViewSource::Input(0)), y, None, y]);
 }
 
-/// Whoever runs a plan makes room for a result by its sizes and strides: the buffer must not be longer.
+/// Whoever runs a plan makes room for a result by its sizes and strides: the buffer must not be
+/// longer.
 #[test]
 fn a_result_without_elements_has_no_bytes_whatever_its_strides() {
     let geometries: [(&[i64], &[i64]); 4] = [

@@ -1,4 +1,5 @@
-//! Scatters: what they are by their definition, the kernels that they become, and what the verifier refuses.
+//! Scatters: what they are by their definition, the kernels that they become, and what the verifier
+//! refuses.
 
 use super::build::{B, s, t};
 use super::eval::Tensor;

@@ -1,10 +1,12 @@
-//! What makes a scatter sound: no grid point reads or writes what another one writes, whatever the loaded indices are.
+//! What makes a scatter sound: no grid point reads or writes what another one writes, whatever the
+//! loaded indices are.
 //!
-//! An address is a sum of *digits*: each axis of the grid times its stride, and what moves within a grid point, the
-//! axes of the stage and loaded indices. Sorted by stride, each digit's stride has to exceed all that the smaller
-//! digits reach together. Then a number is written with these digits in one way only, and two grid points, which
-//! differ in some digit of the grid, never write the same number. Digits of one grid point that no axis of the grid
-//! stands between count as one, of the greatest common divisor of their strides.
+//! An address is a sum of *digits*: each axis of the grid times its stride, and what moves within a
+//! grid point, the axes of the stage and loaded indices. Sorted by stride, each digit's stride has
+//! to exceed all that the smaller digits reach together. Then a number is written with these digits
+//! in one way only, and two grid points, which differ in some digit of the grid, never write the
+//! same number. Digits of one grid point that no axis of the grid stands between count as one, of
+//! the greatest common divisor of their strides.
 
 use super::bounds::{check, loaded};
 use crate::schedule::loops::*;
@@ -140,8 +142,8 @@ fn sorted(k: &Kernel, index: &Index) -> Vec<(i64, AxisId, i64)> {
     out
 }
 
-/// An index that stands for several dimensions (`x[:, i, :, i]`) has the sum of their strides: as many parts of it as axes of the
-/// grid lie between.
+/// An index that stands for several dimensions (`x[:, i, :, i]`) has the sum of their strides: as
+/// many parts of it as axes of the grid lie between.
 fn split(mut stride: i64, last: i64, grid: &[(i64, AxisId, i64)]) -> Vec<i64> {
     let mut parts = Vec::new();
     for (step, ..) in grid {

@@ -4,8 +4,8 @@ use super::lanes::Lanes;
 use cranelift_codegen::ir::Value;
 use smallvec::SmallVec;
 
-/// The running state of a stage's reductions: for each repetition of the body, for each reduction, its values
-/// (one; for an arg-reduction the extreme and its position).
+/// The running state of a stage's reductions: for each repetition of the body, for each reduction,
+/// its values (one; for an arg-reduction the extreme and its position).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Accumulators {
     pub(super) items: Vec<SmallVec<[Lanes; 2]>>,

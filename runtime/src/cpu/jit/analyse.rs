@@ -1,10 +1,12 @@
-//! What is known about a kernel before a line of it is emitted: invariant values, address shapes, unrolling.
+//! What is known about a kernel before a line of it is emitted: invariant values, address shapes,
+//! unrolling.
 
 use smallvec::SmallVec;
 use straightline_passes::ir::{DType, Scalar};
 use straightline_passes::schedule::loops::{AxisId, Index, Kernel, Mem, Op, Stage, Val, Vectorize};
 
-/// Where a set of accesses points: one address is kept for all accesses that differ in their constant only.
+/// Where a set of accesses points: one address is kept for all accesses that differ in their
+/// constant only.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct AddressKey {
     pub(crate) mem: Mem,
@@ -36,7 +38,8 @@ pub(crate) struct Part {
 /// What is known about a stage.
 #[derive(Debug, Default)]
 pub(crate) struct StageFacts {
-    /// Does not change inside the loop(s) that the stage's body is in: computed once before them, as a scalar.
+    /// Does not change inside the loop(s) that the stage's body is in: computed once before them,
+    /// as a scalar.
     pub(crate) invariant: Vec<bool>,
     /// Invariant, and an operand of something that is not.
     pub(crate) broadcast: Vec<bool>,

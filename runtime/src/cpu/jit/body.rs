@@ -83,8 +83,8 @@ impl Nest<'_, '_, '_, '_> {
         Ok(out)
     }
 
-    /// Emits the body once. `lane` is the position of its first lane after the lane axis' current value, `copy`
-    /// the repetition (which accumulators and carries are its own).
+    /// Emits the body once. `lane` is the position of its first lane after the lane axis' current
+    /// value, `copy` the repetition (which accumulators and carries are its own).
     pub(crate) fn body(
         &mut self,
         s: usize,
@@ -281,7 +281,8 @@ impl Nest<'_, '_, '_, '_> {
         Lanes::new(Kind::I64, true, &regs)
     }
 
-    /// How far a list of positions is from the lane axis' own, where that is known in the part being emitted.
+    /// How far a list of positions is from the lane axis' own, where that is known in the part
+    /// being emitted.
     fn shift(&self, s: usize, v: Val) -> Option<i64> {
         let part = &self.facts.stages[s].parts[self.part?];
         match part.known[v.0 as usize] {
@@ -290,8 +291,8 @@ impl Nest<'_, '_, '_, '_> {
         }
     }
 
-    /// The address of the body's first lane: register, byte offset, bytes per lane, and the dynamic terms that differ
-    /// from lane to lane.
+    /// The address of the body's first lane: register, byte offset, bytes per lane, and the dynamic
+    /// terms that differ from lane to lane.
     fn locate(
         &mut self,
         s: usize,
@@ -351,7 +352,8 @@ impl Nest<'_, '_, '_, '_> {
         }
     }
 
-    /// The address of the body's first lane, of an access whose dynamic terms are the same in all lanes.
+    /// The address of the body's first lane, of an access whose dynamic terms are the same in all
+    /// lanes.
     pub(crate) fn first_address(
         &mut self,
         s: usize,

@@ -32,8 +32,8 @@ impl Emit<'_, '_> {
         self.cast_bits(float_of(ty), wide)
     }
 
-    /// Nearest `bf16` of an `f32` (ties to even, NaN stays NaN), as bits in the high half of each lane, low half
-    /// zero: the `f32` that holds it.
+    /// Nearest `bf16` of an `f32` (ties to even, NaN stays NaN), as bits in the high half of each
+    /// lane, low half zero: the `f32` that holds it.
     pub(crate) fn round_bf16(&mut self, v: Value) -> Value {
         let fty = self.ty(v);
         let ity = int_of(fty);
@@ -59,7 +59,8 @@ impl Emit<'_, '_> {
         let sign = self.b.ins().bxor(bits, magnitude);
         let sign = self.shl(sign, 16);
         let placed = self.shl(magnitude, 13);
-        // the exponent is now biased by 15 instead of 127: scaling by 2^112 is exact and normalises subnormals
+        // the exponent is now biased by 15 instead of 127: scaling by 2^112 is exact and normalises
+        // subnormals
         let small = self.cast_bits(fty, placed);
         let scale = self.fconst(fty, 2f64.powi(112));
         let finite = self.b.ins().fmul(small, scale);
@@ -72,7 +73,8 @@ impl Emit<'_, '_> {
         self.cast_bits(fty, r)
     }
 
-    /// Nearest `f16` of an `f32` (ties to even, NaN stays NaN) as bits in the low half of each 32-bit lane.
+    /// Nearest `f16` of an `f32` (ties to even, NaN stays NaN) as bits in the low half of each
+    /// 32-bit lane.
     pub(crate) fn f32_to_f16(&mut self, v: Value) -> Value {
         let fty = self.ty(v);
         let ity = int_of(fty);
@@ -244,7 +246,8 @@ impl Emit<'_, '_> {
         if to == DType::Bool {
             return self.truth(v);
         }
-        // a narrow integer takes the low bits of the 64-bit value, as a C cast through a wide type does
+        // a narrow integer takes the low bits of the 64-bit value, as a C cast through a wide type
+        // does
         let kind = Kind::of(to, v.vector);
         let v = if from.is_floating() && to.is_integral() && to != DType::I64 {
             let wide = self.convert(v, Kind::I64);

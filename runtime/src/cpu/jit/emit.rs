@@ -68,8 +68,9 @@ impl<'a, 'f> Emit<'a, 'f> {
         self.constant(ty, v as u64)
     }
 
-    /// A register with this bit pattern in every lane. Vector constants are loaded from the pool, each use from
-    /// its own slot: a load with one use folds into the instruction that uses it and takes no register.
+    /// A register with this bit pattern in every lane. Vector constants are loaded from the pool,
+    /// each use from its own slot: a load with one use folds into the instruction that uses it and
+    /// takes no register.
     fn constant(&mut self, ty: Type, pattern: u64) -> Value {
         if !ty.is_vector() {
             return match ty {
@@ -374,8 +375,8 @@ impl<'a, 'f> Emit<'a, 'f> {
         ret.map(|_| self.b.inst_results(inst)[0])
     }
 
-    /// A block that `f` fills when `cond` holds (rarely); both ways meet with the values that `f` returns or
-    /// `otherwise`.
+    /// A block that `f` fills when `cond` holds (rarely); both ways meet with the values that `f`
+    /// returns or `otherwise`.
     pub(crate) fn cold_if(
         &mut self,
         cond: Value,

@@ -35,7 +35,8 @@ pub struct JitOptions {
     pub wide: bool,
 }
 
-/// What a step that is not a kernel calls: `f(descriptor, context)`; it reports failure through the status.
+/// What a step that is not a kernel calls: `f(descriptor, context)`; it reports failure through the
+/// status.
 #[derive(Clone, Copy, Debug)]
 pub struct ExternCall {
     /// Called with the descriptor and the context of the run.
@@ -109,9 +110,9 @@ impl Compiled {
     ///
     /// # Safety
     ///
-    /// The argument table has the entries that [`Compiled::arg_counts`] says, each valid for the schedule's buffer
-    /// and of its dtype; outputs and arena overlap nothing else and no one else uses them; the descriptors given to
-    /// [`compile`] are alive.
+    /// The argument table has the entries that [`Compiled::arg_counts`] says, each valid for the
+    /// schedule's buffer and of its dtype; outputs and arena overlap nothing else and no one else
+    /// uses them; the descriptors given to [`compile`] are alive.
     #[inline]
     pub unsafe fn run(&self, context: &RunContext) {
         (self.entry)(context);
@@ -119,7 +120,8 @@ impl Compiled {
 }
 
 thread_local! {
-    /// Taken by a build, which leaves it half-filled where it fails, and given back by one that ends well.
+    /// Taken by a build, which leaves it half-filled where it fails, and given back by one that
+    /// ends well.
     static CONTEXT: RefCell<Option<(cranelift_codegen::Context, FunctionBuilderContext)>> = const { RefCell::new(None) };
 }
 
@@ -137,7 +139,8 @@ struct Unit<'s> {
     code_bytes: usize,
 }
 
-/// Generates the code of a schedule. `externs` has an entry for each step, `Some` for the extern ones.
+/// Generates the code of a schedule. `externs` has an entry for each step, `Some` for the extern
+/// ones.
 ///
 /// # Errors
 ///

@@ -1,6 +1,7 @@
 //! A scalar interpreter of the loop IR: the oracle that generated code is held against.
 //!
-//! It follows the definitions one element at a time and knows nothing of vectors, addresses or registers.
+//! It follows the definitions one element at a time and knows nothing of vectors, addresses or
+//! registers.
 
 use crate::cpu::math::{Fn1, Fn2, Scalar32, Scalar64};
 use half::{bf16, f16};

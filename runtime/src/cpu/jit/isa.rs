@@ -24,8 +24,9 @@ fn build() -> Result<OwnedTargetIsa, JitError> {
         "false"
     };
     for (name, value) in [
-        // The emitter hoists and shares what matters; Cranelift's own optimiser was measured to double the compile
-        // time of a fused kernel and to make long math bodies 20 % slower (it lengthens live ranges, 16 registers).
+        // The emitter hoists and shares what matters; Cranelift's own optimiser was measured to
+        // double the compile time of a fused kernel and to make long math bodies 20 % slower (it
+        // lengthens live ranges, 16 registers).
         ("opt_level", "none"),
         ("enable_verifier", verify),
         // code never moves after it is placed, and every callee is given by address

@@ -1,8 +1,9 @@
 //! What a value of a loop body is in registers.
 //!
-//! A body is emitted for four lanes or for one. With four, a value of a 32-bit kind is one 128-bit register and
-//! one of a 64-bit kind is two; a `bool` is a mask as wide as the values it was computed from. With one lane, a
-//! value is a scalar register and a `bool` is `0` or `1` in an `i8`.
+//! A body is emitted for four lanes or for one. With four, a value of a 32-bit kind is one 128-bit
+//! register and one of a 64-bit kind is two; a `bool` is a mask as wide as the values it was
+//! computed from. With one lane, a value is a scalar register and a `bool` is `0` or `1` in an
+//! `i8`.
 
 use cranelift_codegen::ir::{Type, Value, types};
 use straightline_passes::ir::DType;

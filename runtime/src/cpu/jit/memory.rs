@@ -1,12 +1,15 @@
-//! Executable memory: functions are gathered, then placed in one mapping that is sealed as read + execute.
+//! Executable memory: functions are gathered, then placed in one mapping that is sealed as read +
+//! execute.
 //!
-//! Functions refer to each other by absolute addresses, which are filled in once the mapping has its place, so that code
-//! has one kind of relocation on every machine and no reach to think of. What Cranelift calls by itself where a machine
-//! lacks an instruction ([`LibCall`]) is a function of Rust's.
+//! Functions refer to each other by absolute addresses, which are filled in once the mapping has
+//! its place, so that code has one kind of relocation on every machine and no reach to think of.
+//! What Cranelift calls by itself where a machine lacks an instruction ([`LibCall`]) is a function
+//! of Rust's.
 //!
-//! Where instructions are cached apart from data (AArch64), sealing also drops what the instruction cache holds of the
-//! pages, before they become executable, and then has every thread of the process fetch anew, in the order that
-//! `cranelift-jit` has. Code may be called by any thread once [`CodeBuilder::finish`] has returned.
+//! Where instructions are cached apart from data (AArch64), sealing also drops what the instruction
+//! cache holds of the pages, before they become executable, and then has every thread of the
+//! process fetch anew, in the order that `cranelift-jit` has. Code may be called by any thread once
+//! [`CodeBuilder::finish`] has returned.
 
 use super::JitError;
 use cranelift_codegen::binemit::Reloc;
@@ -217,7 +220,8 @@ impl Code {
     }
 }
 
-/// The function behind what Cranelift calls by name; `None` for those that no code of ours leads to.
+/// The function behind what Cranelift calls by name; `None` for those that no code of ours leads
+/// to.
 fn libcall(call: LibCall) -> Option<usize> {
     macro_rules! functions {
         ($($call:ident($($x:ident),*): $t:ty = $result:expr;)*) => {

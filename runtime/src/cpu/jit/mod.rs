@@ -1,8 +1,9 @@
 //! Loop IR to machine code.
 //!
-//! [`compile`] turns a [`Schedule`] into one native function for the whole graph: fused loops are emitted inline (or
-//! as functions of their own where they are shared among threads or the graph is large), runtime kernels are called
-//! by absolute address, and temporaries are at constant offsets from the arena pointer.
+//! [`compile`] turns a [`Schedule`] into one native function for the whole graph: fused loops are
+//! emitted inline (or as functions of their own where they are shared among threads or the graph is
+//! large), runtime kernels are called by absolute address, and temporaries are at constant offsets
+//! from the arena pointer.
 //!
 //! | file | what is in it |
 //! |---|---|

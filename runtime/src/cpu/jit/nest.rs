@@ -116,7 +116,8 @@ pub(crate) struct Nest<'e, 'a, 'f, 'k> {
     pub(crate) strips: &'k [Option<FuncRef>],
     pub(crate) step: usize,
     pub(crate) cx: Context,
-    /// Current values of the open axes; an axis of extent one that is not looped over has none (it is 0).
+    /// Current values of the open axes; an axis of extent one that is not looped over has none (it
+    /// is 0).
     pub(crate) axis: HashMap<AxisId, Value>,
     /// Per address key: the address for the open axes.
     pub(crate) address: Vec<Value>,
@@ -463,7 +464,8 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
                     let (b, e) = (self.e.i64(0), self.e.i64(n));
                     return self.stage_axis(s, axis.id, (b, e), rest, accs, body);
                 }
-                // long sums are added up in blocks, so that the rounding error does not grow with their length
+                // long sums are added up in blocks, so that the rounding error does not grow with
+                // their length
                 let whole = n / block * block;
                 let (b, e) = (self.e.i64(0), self.e.i64(whole));
                 let l = self.e.begin_loop(b, e, block, &accs.values(), false);
@@ -540,8 +542,8 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
     }
 }
 
-/// How many of `n` elements a float sum adds up before they go into the total: about the square root, which keeps both
-/// chains of additions short.
+/// How many of `n` elements a float sum adds up before they go into the total: about the square
+/// root, which keeps both chains of additions short.
 pub(crate) fn sum_block(n: i64) -> i64 {
     (n.max(0).isqrt() as u64)
         .next_power_of_two()

@@ -1,9 +1,11 @@
-//! Listed numbers are known when code is generated: the range that lanes run along is cut where they break.
+//! Listed numbers are known when code is generated: the range that lanes run along is cut where
+//! they break.
 //!
-//! A list is a constant of `i64`s or truth values that a stage reads along its lane axis: the positions of a pad, the
-//! places where it is filled. Between two cuts such a list is the position itself but for a shift, or one number. So a
-//! load by a shifted list runs through neighbours, a selection by one truth value is one of its operands, and what
-//! nothing needs any more is not computed.
+//! A list is a constant of `i64`s or truth values that a stage reads along its lane axis: the
+//! positions of a pad, the places where it is filled. Between two cuts such a list is the position
+//! itself but for a shift, or one number. So a load by a shifted list runs through neighbours, a
+//! selection by one truth value is one of its operands, and what nothing needs any more is not
+//! computed.
 
 use super::JitError;
 use super::analyse::{KernelFacts, Known, Part, StageFacts, operands};

@@ -12,7 +12,8 @@ use smallvec::{SmallVec, smallvec};
 use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::{AxisId, Op, ReduceOp, Val};
 
-/// The chains of additions that a block of a strip is counted for: a multiple of every strip's step.
+/// The chains of additions that a block of a strip is counted for: a multiple of every strip's
+/// step.
 const STRIP_SUMS: i64 = 64;
 
 impl Nest<'_, '_, '_, '_> {
@@ -263,7 +264,8 @@ impl Nest<'_, '_, '_, '_> {
         Ok(totals)
     }
 
-    /// `0..end` of a row in blocks: their sums are added up in `f64`, of which there are few enough.
+    /// `0..end` of a row in blocks: their sums are added up in `f64`, of which there are few
+    /// enough.
     fn strip_blocks(
         &mut self,
         s: usize,

@@ -12,8 +12,8 @@ pub struct Status {
     pub value: i64,
     /// The size of the dimension that it indexed.
     pub size: i64,
-    /// Which call of [`Schedule::sites`](straightline_passes::schedule::loops::Schedule::sites) failed; -1 where nobody
-    /// knows.
+    /// Which call of [`Schedule::sites`](straightline_passes::schedule::loops::Schedule::sites)
+    /// failed; -1 where nobody knows.
     pub site: i64,
 }
 

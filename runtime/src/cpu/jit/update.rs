@@ -9,7 +9,8 @@ use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 
 impl Nest<'_, '_, '_, '_> {
-    /// `memory = op(memory, v)`, lane after lane where lanes are not neighbours: several may hit one element.
+    /// `memory = op(memory, v)`, lane after lane where lanes are not neighbours: several may hit
+    /// one element.
     pub(crate) fn update(
         &mut self,
         op: ReduceOp,

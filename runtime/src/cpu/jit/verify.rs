@@ -1,4 +1,5 @@
-//! What emission relies on, checked first: a schedule that breaks a rule is an error, never a panic or wild code.
+//! What emission relies on, checked first: a schedule that breaks a rule is an error, never a panic
+//! or wild code.
 
 use super::JitError;
 use super::analyse::operands;

@@ -1,11 +1,13 @@
 //! Attention: `softmax(scale * q k^T + mask) v` without the matrix of scores.
 //!
-//! A block of queries passes over blocks of keys. The scores of a pair of blocks stay in the cache; each row keeps its largest score and the sum of
-//! its exponentials so far, and what was summed before is scaled when a larger one appears. Blocks of keys that a causal mask hides are
-//! not computed. Keys and values are packed once per head into panels of the matrix microkernel, which does both products.
+//! A block of queries passes over blocks of keys. The scores of a pair of blocks stay in the cache;
+//! each row keeps its largest score and the sum of its exponentials so far, and what was summed
+//! before is scaled when a larger one appears. Blocks of keys that a causal mask hides are not
+//! computed. Keys and values are packed once per head into panels of the matrix microkernel, which
+//! does both products.
 //!
-//! Numerics: f32 and f64 in their own type, half types in f32. A row whose scores are all `-inf` gives zeros, and 0 for
-//! the logarithm of its sum.
+//! Numerics: f32 and f64 in their own type, half types in f32. A row whose scores are all `-inf`
+//! gives zeros, and 0 for the logarithm of its sum.
 
 use super::matmul::MatRef;
 use super::matmul::blocks::{self, BlockProduct};
@@ -35,7 +37,8 @@ pub struct Attention<'a> {
     pub mask: Option<In<'a>>,
     /// The result.
     pub out: Out<'a>,
-    /// The logarithm of the sum of exponentials of each row, (batch, head, query): `f64` for `f64`, else `f32`.
+    /// The logarithm of the sum of exponentials of each row, (batch, head, query): `f64` for `f64`,
+    /// else `f32`.
     pub logsumexp: Out<'a>,
     /// Query `i` sees keys `0..=i`.
     pub causal: bool,
@@ -353,7 +356,8 @@ unsafe fn one_block<T: Real, W: Wide>(
             c_row: KEYS,
             add: false,
         };
-        // SAFETY: the blocks are inside the scratch memory and the packed keys; KEYS is a multiple of a panel.
+        // SAFETY: the blocks are inside the scratch memory and the packed keys; KEYS is a multiple
+        // of a panel.
         unsafe { scores.run() };
         for i in 0..m {
             let row = scratch.scores.wrapping_add(i * KEYS);

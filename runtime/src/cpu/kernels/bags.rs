@@ -1,7 +1,8 @@
-//! Rows of a table added up: the derivative of an embedding, bags of embeddings and their derivative.
+//! Rows of a table added up: the derivative of an embedding, bags of embeddings and their
+//! derivative.
 //!
-//! Tables and results are row-major matrices of `f32` or `f64` (half types are widened before); rows and bags are
-//! given as numbers and checked here.
+//! Tables and results are row-major matrices of `f32` or `f64` (half types are widened before);
+//! rows and bags are given as numbers and checked here.
 
 use super::KernelError;
 use super::operand::{Element, In, Out, ask};
@@ -164,7 +165,8 @@ fn frequencies(rows: &[i64], n: usize) -> Vec<u32> {
     counts
 }
 
-/// `out[rows[i]] += grad[i]`, but for the row `padding`; each divided by how often its row is used if `by_frequency`.
+/// `out[rows[i]] += grad[i]`, but for the row `padding`; each divided by how often its row is used
+/// if `by_frequency`.
 pub fn add_rows(
     out: Out<'_>,
     grad: In<'_>,
@@ -184,7 +186,8 @@ pub fn add_rows(
             }
             let row = check(*row, height)?;
             let factor = counts.get(row).map_or(1.0, |c| 1.0 / f64::from(*c));
-            // a number of the gradient's dtype, as PyTorch's: of integers, nothing is left of a share
+            // a number of the gradient's dtype, as PyTorch's: of integers, nothing is left of a
+            // share
             let factor = if floating { factor } else { factor.trunc() };
             let to = &mut to[row * width..][..width];
             for (x, y) in to.iter_mut().zip(&from[i * width..][..width]) {

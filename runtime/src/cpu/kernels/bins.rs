@@ -1,7 +1,9 @@
-//! Counts in bins, sums of segments, and the alignments that connectionist temporal classification adds up: loops over slices.
+//! Counts in bins, sums of segments, and the alignments that connectionist temporal classification
+//! adds up: loops over slices.
 
-/// Adds each point (a row of `dims` coordinates) to the bin that it is in, with its weight or 1. `edges` has the bounds of the bins of each
-/// coordinate, in ascending order; the last bin has both of its bounds. Bins are in row-major order.
+/// Adds each point (a row of `dims` coordinates) to the bin that it is in, with its weight or 1.
+/// `edges` has the bounds of the bins of each coordinate, in ascending order; the last bin has both
+/// of its bounds. Bins are in row-major order.
 pub fn histogram(points: &[f64], edges: &[&[f64]], weights: Option<&[f64]>, bins: &mut [f64]) {
     let dims = edges.len();
     for (i, point) in points.chunks_exact(dims.max(1)).enumerate() {
@@ -67,8 +69,9 @@ pub fn segment(rows: &[f64], inner: usize, how: Segment, initial: Option<f64>, o
     }
 }
 
-/// The negative logarithm of the probability of all alignments of `labels` with `steps` rows of `classes` logarithms. `alpha` gets the
-/// logarithms of the parts: a row of `2 labels + 1` (of `width`) for each step.
+/// The negative logarithm of the probability of all alignments of `labels` with `steps` rows of
+/// `classes` logarithms. `alpha` gets the logarithms of the parts: a row of `2 labels + 1` (of
+/// `width`) for each step.
 pub fn ctc(
     log_probs: &[f64],
     classes: usize,

@@ -1,6 +1,7 @@
 //! Losses over classes: negative log likelihood and margins.
 //!
-//! Operands are row-major slices. Sums are kept in `f64`. A target outside of the classes is an error that names it.
+//! Operands are row-major slices. Sums are kept in `f64`. A target outside of the classes is an
+//! error that names it.
 
 use super::real::Real;
 use super::strided::KernelError;

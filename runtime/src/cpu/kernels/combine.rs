@@ -4,7 +4,8 @@ use super::KernelError;
 use half::{bf16, f16};
 use straightline_passes::ir::DType;
 
-/// What [`scatter`](super::scatter) and [`put_at`](super::put_at) do with the element that is there.
+/// What [`scatter`](super::scatter) and [`put_at`](super::put_at) do with the element that is
+/// there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ScatterOp {
     /// It is replaced (by the last of several, in row-major order).
@@ -13,7 +14,8 @@ pub enum ScatterOp {
     Add,
     /// It is multiplied by the new one.
     Multiply,
-    /// The larger one stays, of equal ones (zeros of either sign) the one that is there; NaN is larger than all.
+    /// The larger one stays, of equal ones (zeros of either sign) the one that is there; NaN is
+    /// larger than all.
     Max,
     /// The smaller one stays, of equal ones the one that is there; NaN is smaller than all.
     Min,

@@ -128,9 +128,9 @@ pub(super) fn conversion(from: DType, to: DType) -> Row1 {
     }
 }
 
-/// `out = a`, converted to the dtype of `out` as PyTorch does: floats truncate to integers (through `i64`, which
-/// wraps to narrower ones), anything becomes `bool` as `!= 0`, halves are rounded from `f32`, and the
-/// imaginary part of a complex number is dropped.
+/// `out = a`, converted to the dtype of `out` as PyTorch does: floats truncate to integers (through
+/// `i64`, which wraps to narrower ones), anything becomes `bool` as `!= 0`, halves are rounded from
+/// `f32`, and the imaginary part of a complex number is dropped.
 pub fn copy(out: Out<'_>, a: In<'_>) -> Result<(), KernelError> {
     let itself = a.is_upon() && a.dtype() == out.dtype();
     let (out, a) = (out.raw(), a.raw());
@@ -146,8 +146,8 @@ pub fn copy(out: Out<'_>, a: In<'_>) -> Result<(), KernelError> {
 ///
 /// # Safety
 ///
-/// The sizes are equal; the memory of both is what they say and may be accessed; the elements of `out` are distinct
-/// and do not overlap `a`.
+/// The sizes are equal; the memory of both is what they say and may be accessed; the elements of
+/// `out` are distinct and do not overlap `a`.
 pub(crate) unsafe fn copy_raw(out: Strided<'_>, a: Strided<'_>) -> Result<(), KernelError> {
     if out.dtype == a.dtype {
         // SAFETY: as promised by the caller.
@@ -195,8 +195,9 @@ unsafe fn copy_complex(out: Strided<'_>, a: Strided<'_>) -> Result<(), KernelErr
     Ok(())
 }
 
-/// Strides of the layout in which `dim` is innermost, for a tensor that is worth copying there before its rows along
-/// `dim` are read one by one: a large one that is contiguous along another dimension.
+/// Strides of the layout in which `dim` is innermost, for a tensor that is worth copying there
+/// before its rows along `dim` are read one by one: a large one that is contiguous along another
+/// dimension.
 pub(super) fn worth_turning(a: &Strided<'_>, dim: usize) -> Option<SmallVec<[i64; 6]>> {
     let elsewhere = |d: usize| d != dim && a.sizes[d] >= 8 && a.strides[d] == 1;
     let worth = a.numel() >= 1 << 13

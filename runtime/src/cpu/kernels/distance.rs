@@ -1,4 +1,5 @@
-//! Distances between the rows of two matrices, in any norm, and their gradients. Rows are contiguous; sums are kept in `f64`.
+//! Distances between the rows of two matrices, in any norm, and their gradients. Rows are
+//! contiguous; sums are kept in `f64`.
 
 use super::real::Real;
 use crate::cpu::threads;
@@ -59,7 +60,8 @@ impl Norm {
     }
 }
 
-/// Writes the distance of each row of `x` to each row of `y`, `width` elements each; `out` has a row per row of `x`.
+/// Writes the distance of each row of `x` to each row of `y`, `width` elements each; `out` has a
+/// row per row of `x`.
 pub fn pairs<T: Real>(x: &[T], y: &[T], width: usize, p: f64, out: &mut [T]) {
     let norm = Norm::of(p);
     if width == 0 {

@@ -133,7 +133,8 @@ unsafe fn run<T: Ranked>(job: Job<T>) {
     unsafe { job.run() }
 }
 
-/// The place (and value) of the first largest or smallest element along a dimension; NaN counts as the extreme.
+/// The place (and value) of the first largest or smallest element along a dimension; NaN counts as
+/// the extreme.
 ///
 /// `indices` is `i64`, `values` of the dtype of `a`; both have the sizes of `a` with 1 at `dim`.
 pub fn extreme_with_index(

@@ -56,7 +56,8 @@ fold_float!(Min, |s, x, y| f::minimum(s, x, y), |a, b| Lane::smaller(
     a, b
 ));
 
-/// Independent accumulators: hides the latency of the addition, and shortens each chain of roundings.
+/// Independent accumulators: hides the latency of the addition, and shortens each chain of
+/// roundings.
 const ACCUMULATORS: usize = 4;
 
 struct FoldTask<E, K> {
@@ -205,7 +206,8 @@ macro_rules! plain {
     }};
 }
 
-/// The fold of an operation on the accumulating type `dtype` (`f32`, `f64`, `i64` or `bool`), if there is one.
+/// The fold of an operation on the accumulating type `dtype` (`f32`, `f64`, `i64` or `bool`), if
+/// there is one.
 pub(super) fn fold(op: ReduceOp, dtype: DType) -> Option<Fold> {
     let binary = match op {
         ReduceOp::Sum => BinaryOp::Add,

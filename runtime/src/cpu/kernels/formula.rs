@@ -1,8 +1,8 @@
 //! Programs over one element of each operand, run tile by tile.
 //!
-//! A [`Program`] is what a pointwise operator made of several primitives does. Each instruction runs over a tile by the
-//! row kernel that the primitive's own operator has, and temporaries are tiles that stay in the first cache: memory is
-//! walked once, as by a kernel of one primitive.
+//! A [`Program`] is what a pointwise operator made of several primitives does. Each instruction
+//! runs over a tile by the row kernel that the primitive's own operator has, and temporaries are
+//! tiles that stay in the first cache: memory is walked once, as by a kernel of one primitive.
 
 use super::half;
 use super::integer::{self, Row1, Row2};
@@ -19,7 +19,8 @@ use straightline_passes::formula::{Op, Program, Val};
 use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::UnaryOp;
 
-/// Bytes for the tiles of a thread: they stay in the first cache beside what the operands themselves need.
+/// Bytes for the tiles of a thread: they stay in the first cache beside what the operands
+/// themselves need.
 const ROOM: usize = 24 << 10;
 
 /// The longest tile, in elements.
@@ -183,7 +184,8 @@ impl Planner<'_> {
         }
     }
 
-    /// A tile for the result of instruction `at`: that of an operand of the same size that dies there, else a free one.
+    /// A tile for the result of instruction `at`: that of an operand of the same size that dies
+    /// there, else a free one.
     fn result(&mut self, at: usize, operands: &[Val], size: usize) -> Place {
         let mut taken = None;
         let mut dying: SmallVec<[usize; 3]> = SmallVec::new();
@@ -315,7 +317,8 @@ impl Planner<'_> {
         !self.program.body.iter().any(read)
     }
 
-    /// The tile of `a` is that of value `i` as well, and lives until both are read for the last time.
+    /// The tile of `a` is that of value `i` as well, and lives until both are read for the last
+    /// time.
     fn pass_on(&mut self, a: Val, i: usize) {
         let a = usize::from(a.0);
         let both = self.last_use[a].max(self.last_use[i]);
@@ -352,10 +355,11 @@ unsafe fn round(dtype: DType, at: *mut u8, n: usize) {
     }
 }
 
-/// The outputs and inputs of a program over elements of one shape: `outs[i] = program.outputs[i](inputs)`.
+/// The outputs and inputs of a program over elements of one shape: `outs[i] =
+/// program.outputs[i](inputs)`.
 ///
-/// Half types compute widened and are rounded after each operation in their own dtype; integer division by zero is
-/// [`KernelError::DivisionByZero`], and the outputs are then written in part.
+/// Half types compute widened and are rounded after each operation in their own dtype; integer
+/// division by zero is [`KernelError::DivisionByZero`], and the outputs are then written in part.
 /// An input may lie on the output where there is one output.
 pub fn formula(program: &Program, outs: &[Out<'_>], inputs: &[In<'_>]) -> Result<(), KernelError> {
     if outs.len() != 1 {
@@ -457,8 +461,8 @@ struct Room([MaybeUninit<u8>; ROOM]);
 ///
 /// # Safety
 ///
-/// The pointers have `n` elements at their steps; the plan is of these dtypes and steps, and its tiles of `stride`
-/// bytes fit the room.
+/// The pointers have `n` elements at their steps; the plan is of these dtypes and steps, and its
+/// tiles of `stride` bytes fit the room.
 unsafe fn row<const N: usize>(
     plan: &Plan,
     dtypes: &[DType; N],
@@ -502,8 +506,9 @@ unsafe fn row<const N: usize>(
         for step in &plan.steps {
             let to = place(step.to);
             let [a, b, c] = step.from.map(place);
-            // SAFETY: every place has m elements (cells one, which the mask says), and the row kernels are those of
-            // the places' types. A result is in the tile of an operand only where both have elements of one size.
+            // SAFETY: every place has m elements (cells one, which the mask says), and the row
+            // kernels are those of the places' types. A result is in the tile of an operand only
+            // where both have elements of one size.
             unsafe {
                 match step.run {
                     Run::Load(k) => {

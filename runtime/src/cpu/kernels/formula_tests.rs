@@ -68,7 +68,8 @@ fn rows_longer_than_tiles_and_odd_ends() {
 
 #[test]
 fn strides_broadcasts_and_in_place() {
-    // the result over the memory of its first operand, which is transposed; a row and a number beside it
+    // the result over the memory of its first operand, which is transposed; a row and a number
+    // beside it
     let p = program(Op::addcmul, DType::F64, 3, &[("value", 2.0.into())]);
     let mut x: Vec<f64> = (0..12).map(f64::from).collect();
     let (mut row, mut one) = (vec![1.0f64, 2.0, 3.0], vec![10.0f64]);

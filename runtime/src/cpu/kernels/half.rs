@@ -9,7 +9,8 @@ use straightline_passes::ir::DType;
 ///
 /// `src` has `n` numbers, `dst` room for as many; they do not overlap.
 pub(super) unsafe fn widen(dtype: DType, dst: *mut f32, src: *const u8, n: usize) {
-    // SAFETY: as promised by the caller; the feature-gated versions run only where the CPU has the features.
+    // SAFETY: as promised by the caller; the feature-gated versions run only where the CPU has the
+    // features.
     unsafe {
         match (dtype, isa()) {
             #[cfg(target_arch = "x86_64")]
@@ -169,8 +170,8 @@ mod x86 {
     }
 }
 
-/// For `f16` only: of the loops for `bf16` the compiler makes the same vectors. The conversions are NEON's own; only
-/// arithmetic on halves is an extension.
+/// For `f16` only: of the loops for `bf16` the compiler makes the same vectors. The conversions are
+/// NEON's own; only arithmetic on halves is an extension.
 #[cfg(target_arch = "aarch64")]
 mod neon {
     use std::arch::aarch64::*;

@@ -1,7 +1,7 @@
 //! Kernels that read or write where an index tensor says.
 //!
-//! Indices are `i64` or `i32` and count from 0; a negative or too large one is [`KernelError::IndexOutOfRange`], found
-//! before its element is touched.
+//! Indices are `i64` or `i32` and count from 0; a negative or too large one is
+//! [`KernelError::IndexOutOfRange`], found before its element is touched.
 
 use super::combine::{ScatterOp, combine};
 use super::copy::copy_raw;
@@ -120,7 +120,8 @@ pub fn index_select(out: Out<'_>, a: In<'_>, dim: usize, index: In<'_>) -> Resul
         index.byte_stride(0),
     );
     let indices = Shared(index.ptr);
-    // a row of one dimension, and not tiny: by index; otherwise rows of indices for each place of the slice
+    // a row of one dimension, and not tiny: by index; otherwise rows of indices for each place of
+    // the slice
     let by_index = slice.inner().size >= 4 || slice.numel == 1;
     if by_index {
         nest::parallel(n, slice.numel, &|first, last| {
@@ -216,7 +217,8 @@ pub fn gather(out: Out<'_>, a: In<'_>, dim: usize, index: In<'_>) -> Result<(), 
     fault.result()
 }
 
-/// `out[index[i][j][k]][j][k] op= src[i][j][k]` for `dim` 0, and so on, in row-major order of `index`.
+/// `out[index[i][j][k]][j][k] op= src[i][j][k]` for `dim` 0, and so on, in row-major order of
+/// `index`.
 pub fn scatter(
     op: ScatterOp,
     out: Out<'_>,
@@ -292,8 +294,8 @@ pub enum Triangle {
     Upper,
 }
 
-/// `tril` or `triu` of the last two dimensions: the elements of the triangle, zeros elsewhere. `diagonal` moves the
-/// diagonal up.
+/// `tril` or `triu` of the last two dimensions: the elements of the triangle, zeros elsewhere.
+/// `diagonal` moves the diagonal up.
 pub fn triangle(
     which: Triangle,
     out: Out<'_>,
@@ -378,7 +380,8 @@ pub fn triangle(
     Ok(())
 }
 
-/// `out[i] = start + i * step`, computed in `f64` (floats) or `i64` (integers); `out` is one-dimensional.
+/// `out[i] = start + i * step`, computed in `f64` (floats) or `i64` (integers); `out` is
+/// one-dimensional.
 pub fn arange(
     out: Out<'_>,
     start: straightline_passes::ir::Scalar,

@@ -1,4 +1,5 @@
-//! Rows over integers and `bool`, and comparisons of any dtype: scalar code that the compiler vectorises.
+//! Rows over integers and `bool`, and comparisons of any dtype: scalar code that the compiler
+//! vectorises.
 
 use crate::cpu::math;
 use straightline_passes::ir::DType;
@@ -59,8 +60,8 @@ pub(super) trait Map2<A, R> {
     }
 }
 
-/// Elements that are loaded, computed and stored together: going through locals tells the compiler that they do not
-/// alias, so that in-place calls vectorise too.
+/// Elements that are loaded, computed and stored together: going through locals tells the compiler
+/// that they do not alias, so that in-place calls vectorise too.
 const CHUNK: usize = 32;
 
 #[inline(always)]

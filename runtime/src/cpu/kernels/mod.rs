@@ -1,13 +1,15 @@
 //! Raw strided kernels, used by eager operators and by plans.
 //!
-//! A kernel takes [`Strided`] operands, already broadcast to one shape (a stride of 0 repeats an element), and knows
-//! nothing of tensors. Operations are those of the loop IR, and float functions those of [`crate::cpu::math`], so that
-//! an eager operator and compiled code agree bit for bit wherever the order of operations does. Half types compute in
-//! `f32` and round once per operation; integers wrap.
+//! A kernel takes [`Strided`] operands, already broadcast to one shape (a stride of 0 repeats an
+//! element), and knows nothing of tensors. Operations are those of the loop IR, and float functions
+//! those of [`crate::cpu::math`], so that an eager operator and compiled code agree bit for bit
+//! wherever the order of operations does. Half types compute in `f32` and round once per operation;
+//! integers wrap.
 //!
-//! Each kernel is made of a *row* kernel (unit stride, one arithmetic type, vectorised for the machine at hand) and the
-//! machinery around it: operands in another layout or a half type pass through tiles that stay in the first cache, the
-//! loop nest is collapsed and sorted, and large ones are split among threads. Results never depend on the split.
+//! Each kernel is made of a *row* kernel (unit stride, one arithmetic type, vectorised for the
+//! machine at hand) and the machinery around it: operands in another layout or a half type pass
+//! through tiles that stay in the first cache, the loop nest is collapsed and sorted, and large
+//! ones are split among threads. Results never depend on the split.
 
 pub mod attention;
 pub mod bags;

@@ -58,8 +58,8 @@ pub(super) unsafe fn move_elements(
 ///
 /// # Safety
 ///
-/// The sizes are equal; the memory of both is what they say and may be accessed; the elements of `out` are distinct
-/// and do not overlap `a`.
+/// The sizes are equal; the memory of both is what they say and may be accessed; the elements of
+/// `out` are distinct and do not overlap `a`.
 pub(super) unsafe fn copy_same(out: Strided<'_>, a: Strided<'_>) {
     let size = out.dtype.size();
     let numel = out.numel();
@@ -83,8 +83,8 @@ pub(super) unsafe fn copy_same(out: Strided<'_>, a: Strided<'_>) {
     unsafe { nest.run(GRAIN, &|p, n| move_elements(size, p[0], to, p[1], from, n)) };
 }
 
-/// Sides of the squares that a transposition goes by: two squares of 8-byte elements fit the first cache, and each
-/// line of the source is used whole before it is evicted.
+/// Sides of the squares that a transposition goes by: two squares of 8-byte elements fit the first
+/// cache, and each line of the source is used whole before it is evicted.
 pub(super) const SQUARE: usize = 32;
 
 /// Copies where the output runs along the innermost dimension and the source along another one.
@@ -172,7 +172,8 @@ unsafe fn square<T: Copy>(
     width: usize,
     height: usize,
 ) {
-    /// Blocks small enough to be turned in registers, and for their lines to share a set of the first cache.
+    /// Blocks small enough to be turned in registers, and for their lines to share a set of the
+    /// first cache.
     const B: usize = 8;
     let size = std::mem::size_of::<T>() as isize;
     let (whole_w, whole_h) = (width - width % B, height - height % B);

@@ -1,4 +1,5 @@
-//! The loop nest that several strided operands share: fewest dimensions, best order, split among threads.
+//! The loop nest that several strided operands share: fewest dimensions, best order, split among
+//! threads.
 
 use super::Strided;
 use crate::cpu::threads;
@@ -28,15 +29,15 @@ pub(super) struct Nest<const N: usize> {
     pub(super) numel: usize,
 }
 
-// SAFETY: a nest is handed to the threads of one parallel loop, which the caller of the kernel vouches for: the output
-// elements of disjoint ranges are disjoint, the inputs are only read.
+// SAFETY: a nest is handed to the threads of one parallel loop, which the caller of the kernel
+// vouches for: the output elements of disjoint ranges are disjoint, the inputs are only read.
 unsafe impl<const N: usize> Sync for Nest<N> {}
 
 impl<const N: usize> Nest<N> {
     /// Collapses the dimensions of operands that all have the sizes of the first.
     ///
-    /// Dimensions are sorted by the strides of the first operand (the output), then of the others, so that memory is
-    /// walked in order; neighbours that every operand walks as one are merged.
+    /// Dimensions are sorted by the strides of the first operand (the output), then of the others,
+    /// so that memory is walked in order; neighbours that every operand walks as one are merged.
     pub(super) fn new(operands: &[Strided<'_>; N]) -> Self {
         let first = &operands[0];
         debug_assert!(operands.iter().all(|o| o.sizes == first.sizes));
@@ -52,7 +53,8 @@ impl<const N: usize> Nest<N> {
                 });
             }
         }
-        // insertion sort: few dimensions, mostly sorted already, and strides of 0 compare with nothing
+        // insertion sort: few dimensions, mostly sorted already, and strides of 0 compare with
+        // nothing
         for i in 1..dims.len() {
             let mut j = i;
             while j > 0 && Self::belongs_inside(&dims[j], &dims[j - 1]) {
@@ -86,7 +88,8 @@ impl<const N: usize> Nest<N> {
         }
     }
 
-    /// Whether loop `a` walks memory in smaller steps than `b`: the first operand that moves in both decides.
+    /// Whether loop `a` walks memory in smaller steps than `b`: the first operand that moves in
+    /// both decides.
     fn belongs_inside(a: &Dim<N>, b: &Dim<N>) -> bool {
         (0..N)
             .map(|k| (a.strides[k], b.strides[k]))
@@ -119,7 +122,8 @@ impl<const N: usize> Nest<N> {
         at
     }
 
-    /// Calls `row(pointers, n)` for each piece of an innermost loop within elements `begin..end` of the nest.
+    /// Calls `row(pointers, n)` for each piece of an innermost loop within elements `begin..end` of
+    /// the nest.
     ///
     /// # Safety
     ///
@@ -167,7 +171,8 @@ impl<const N: usize> Nest<N> {
         }
     }
 
-    /// [`Nest::walk`] over all elements, in several threads where the work is worth it (`grain` elements each).
+    /// [`Nest::walk`] over all elements, in several threads where the work is worth it (`grain`
+    /// elements each).
     ///
     /// # Safety
     ///
@@ -198,8 +203,8 @@ pub(super) fn parallel(n: usize, cost: usize, body: &(dyn Fn(usize, usize) + Syn
     }
 }
 
-/// Elements below which one thread does a cheap pointwise operation: at some 0.1-0.3 ns an element, this is a few
-/// microseconds, where a second thread begins to pay.
+/// Elements below which one thread does a cheap pointwise operation: at some 0.1-0.3 ns an element,
+/// this is a few microseconds, where a second thread begins to pay.
 pub(super) const GRAIN: usize = 32 << 10;
 
 /// A pointer that a parallel loop may carry to its threads.
@@ -219,7 +224,8 @@ impl Shared {
     }
 }
 
-/// The rows of operands along a dimension: a nest over the other dimensions, and each operand's step.
+/// The rows of operands along a dimension: a nest over the other dimensions, and each operand's
+/// step.
 pub(super) struct Rows<const N: usize> {
     pub(super) others: Nest<N>,
     pub(super) steps: [isize; N],

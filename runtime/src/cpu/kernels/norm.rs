@@ -1,7 +1,8 @@
 //! Normalisation over channels or groups: moments, scaling, and what their gradients are made of.
 //!
-//! Everything is f32 or f64 in dense memory, sums are kept in f64. A batch norm over row-major memory, a batch norm over
-//! channels-last memory, a group norm and a weight norm differ only in the [`Channels`] they are called with.
+//! Everything is f32 or f64 in dense memory, sums are kept in f64. A batch norm over row-major
+//! memory, a batch norm over channels-last memory, a group norm and a weight norm differ only in
+//! the [`Channels`] they are called with.
 
 use super::nest::Shared;
 use super::operand::{In, Out, apart, ask, row_major, same_dtype};
@@ -296,7 +297,8 @@ unsafe fn dots_of<T: Real>(s: Channels, x: *const T, dy: *const T, mean: &[f64])
     all
 }
 
-/// Calls `f(channel, begin)` for each run; `f` gets channel 0 and the whole block where runs are single elements.
+/// Calls `f(channel, begin)` for each run; `f` gets channel 0 and the whole block where runs are
+/// single elements.
 fn runs(s: Channels, f: &(dyn Fn(usize, usize) + Sync)) {
     let (count, length) = if s.inner == 1 {
         (s.outer, s.channels)

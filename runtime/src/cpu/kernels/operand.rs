@@ -1,9 +1,10 @@
 //! What kernels are given: memory that may be read or written for as long as the operand lives.
 //!
-//! Kernels are safe functions of [`In`] and [`Out`]. Whoever makes an operand promises, once, that its elements may be
-//! accessed; every kernel checks what else it relies on, sizes and dtypes above all, and says what is wrong with a typed
-//! error. In an in-place call an input may lie on an output, element upon element; an input knows that it does
-//! ([`In::upon`]), and kernels that read elements after they have written others refuse it.
+//! Kernels are safe functions of [`In`] and [`Out`]. Whoever makes an operand promises, once, that
+//! its elements may be accessed; every kernel checks what else it relies on, sizes and dtypes above
+//! all, and says what is wrong with a typed error. In an in-place call an input may lie on an
+//! output, element upon element; an input knows that it does ([`In::upon`]), and kernels that read
+//! elements after they have written others refuse it.
 
 use super::strided::{KernelError, Strided};
 use num_complex::Complex;
@@ -27,7 +28,8 @@ impl<'a> In<'a> {
     ///
     /// # Safety
     ///
-    /// During `'a` they may be read, and nobody writes them; so may all memory between the first and the last of them.
+    /// During `'a` they may be read, and nobody writes them; so may all memory between the first
+    /// and the last of them.
     #[inline]
     pub unsafe fn new(raw: Strided<'a>) -> In<'a> {
         In { raw, upon: false }
@@ -37,8 +39,8 @@ impl<'a> In<'a> {
     ///
     /// # Safety
     ///
-    /// During `'a` they may be read, and nobody writes them but through an [`Out`] of the same sizes, strides and size
-    /// of element, which begins at the same address.
+    /// During `'a` they may be read, and nobody writes them but through an [`Out`] of the same
+    /// sizes, strides and size of element, which begins at the same address.
     #[inline]
     pub unsafe fn upon(raw: Strided<'a>) -> In<'a> {
         In { raw, upon: true }
@@ -74,7 +76,8 @@ impl<'a> In<'a> {
         self.raw.numel()
     }
 
-    /// The same elements read as a larger tensor: `strides` are those of `layout::broadcast_strides`.
+    /// The same elements read as a larger tensor: `strides` are those of
+    /// `layout::broadcast_strides`.
     ///
     /// # Errors
     /// The strides are not those that broadcast the operand to `sizes`.
@@ -138,8 +141,8 @@ impl<'a> Out<'a> {
     ///
     /// # Safety
     ///
-    /// During `'a` they may be read and written, by nobody else but through [`In::upon`], and so may all memory between
-    /// the first and the last of them; each has an address of its own.
+    /// During `'a` they may be read and written, by nobody else but through [`In::upon`], and so
+    /// may all memory between the first and the last of them; each has an address of its own.
     #[inline]
     pub unsafe fn new(raw: Strided<'a>) -> Out<'a> {
         Out { raw }
@@ -211,7 +214,8 @@ impl<'a> Out<'a> {
     }
 }
 
-/// A tensor seen as the places that offsets give: elements of stride 0 in the dimensions that are indexed.
+/// A tensor seen as the places that offsets give: elements of stride 0 in the dimensions that are
+/// indexed.
 #[derive(Debug)]
 pub struct Places<'a> {
     raw: Strided<'a>,

@@ -1,7 +1,9 @@
-//! Reading and writing at places that index tensors give: `index`, `index_put`, `index_add` and their likes.
+//! Reading and writing at places that index tensors give: `index`, `index_put`, `index_add` and
+//! their likes.
 //!
-//! The index tensors of one call are first turned into one byte offset for each indexed place; what remains is a loop
-//! nest over the result, in which the indexed dimensions take their offset from there.
+//! The index tensors of one call are first turned into one byte offset for each indexed place; what
+//! remains is a loop nest over the result, in which the indexed dimensions take their offset from
+//! there.
 
 use super::combine::{ScatterOp, combine};
 use super::index::read_index;
@@ -22,8 +24,8 @@ pub struct IndexedDim<'a> {
     pub stride: i64,
 }
 
-/// The offset in elements for each place, row-major. Negative indices count from the end if `wrap`, else they are out
-/// of range.
+/// The offset in elements for each place, row-major. Negative indices count from the end if `wrap`,
+/// else they are out of range.
 pub fn offsets(dims: &[IndexedDim<'_>], wrap: bool) -> Result<Vec<i64>, KernelError> {
     let Some(first) = dims.first() else {
         return Ok(Vec::new());
@@ -77,7 +79,8 @@ pub fn offsets(dims: &[IndexedDim<'_>], wrap: bool) -> Result<Vec<i64>, KernelEr
     Ok(out)
 }
 
-/// `out[..] = a[.. + offset]`: `a` has stride 0 in the indexed dimensions, `offsets` (`i64`, in elements) in the others.
+/// `out[..] = a[.. + offset]`: `a` has stride 0 in the indexed dimensions, `offsets` (`i64`, in
+/// elements) in the others.
 pub fn take_at(out: Out<'_>, a: Places<'_>, offsets: In<'_>) -> Result<(), KernelError> {
     const NAME: &str = "index";
     let (out, a, offsets) = (out.raw(), a.checked(NAME, offsets)?, offsets.raw());

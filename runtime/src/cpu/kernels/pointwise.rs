@@ -27,7 +27,8 @@ pub(super) fn binary_row(op: BinaryOp, dtype: DType) -> Result<Row2, KernelError
     .ok_or_else(|| KernelError::unsupported(op, dtype))
 }
 
-/// `out = op(a)`; one dtype, or `out` is the real one of a complex `Abs`, or `bool` for `IsNan`, `IsInf`, `LogicalNot`.
+/// `out = op(a)`; one dtype, or `out` is the real one of a complex `Abs`, or `bool` for `IsNan`,
+/// `IsInf`, `LogicalNot`.
 pub fn unary(op: UnaryOp, out: Out<'_>, a: In<'_>) -> Result<(), KernelError> {
     let (out, a) = (out.raw(), a.raw());
     same_sizes("unary", &[&out, &a])?;
@@ -187,7 +188,8 @@ unsafe fn select_avx2<T: Copy>(p: [*mut u8; 4], n: usize) {
 }
 
 pub(super) unsafe fn select_row<T: Copy>(p: [*mut u8; 4], n: usize) {
-    // SAFETY: as promised by the caller; the feature-gated version runs only where the CPU has the features.
+    // SAFETY: as promised by the caller; the feature-gated version runs only where the CPU has the
+    // features.
     unsafe {
         match math::isa() {
             #[cfg(target_arch = "x86_64")]

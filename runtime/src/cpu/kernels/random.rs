@@ -1,8 +1,9 @@
 //! Fills with random numbers, as PyTorch's CPU kernels draw them.
 //!
-//! A fill takes numbers from a [`Stream`] one after the other, for the elements in the order of memory (for a transposed tensor, that of
-//! its columns), on one thread: what an element becomes depends on the stream and its place alone. The distributions of
-//! [`super::random_distributions`] and the normal numbers of [`super::random_normal`] are made with the functions here.
+//! A fill takes numbers from a [`Stream`] one after the other, for the elements in the order of
+//! memory (for a transposed tensor, that of its columns), on one thread: what an element becomes
+//! depends on the stream and its place alone. The distributions of [`super::random_distributions`]
+//! and the normal numbers of [`super::random_normal`] are made with the functions here.
 
 use super::copy::copy_raw;
 use super::nest::Nest;
@@ -42,14 +43,16 @@ pub(super) unsafe fn put<T: Made>(out: *mut u8, dtype: DType, x: &mut [T]) {
         sizes: &sizes,
         strides: &one,
     };
-    // SAFETY: as many elements each. A conversion exists for every dtype that a `Strided` has, so the result is always Ok.
+    // SAFETY: as many elements each. A conversion exists for every dtype that a `Strided` has, so
+    // the result is always Ok.
     let _ = unsafe {
         let (to, from) = (view(out, dtype), view(x.as_mut_ptr().cast(), T::DTYPE));
         copy_raw(to, from)
     };
 }
 
-/// Calls `make` for pieces of the elements in the order of memory, and writes what it leaves in them.
+/// Calls `make` for pieces of the elements in the order of memory, and writes what it leaves in
+/// them.
 ///
 /// # Safety
 ///
@@ -118,7 +121,8 @@ pub(super) unsafe fn draw<T: Made>(
     }
 }
 
-/// The least `f32` that becomes `to` or more when it is rounded to the dtype: numbers from there on are outside of `[from, to)`.
+/// The least `f32` that becomes `to` or more when it is rounded to the dtype: numbers from there on
+/// are outside of `[from, to)`.
 fn end(to: f64, dtype: DType) -> f32 {
     let round = |x: f32| match dtype {
         DType::F16 => ::half::f16::from_f32(x).to_f32(),
@@ -142,7 +146,8 @@ fn end(to: f64, dtype: DType) -> f32 {
     number(end)
 }
 
-/// Uniform numbers in `[from, to)`: of 24 random bits, rounded to the dtype, 53 for `f64`. What rounding would make `to` becomes `from`.
+/// Uniform numbers in `[from, to)`: of 24 random bits, rounded to the dtype, 53 for `f64`. What
+/// rounding would make `to` becomes `from`.
 ///
 /// # Errors
 /// A dtype that is not floating-point.
@@ -196,7 +201,8 @@ pub struct Integers {
 }
 
 impl Integers {
-    /// `count` integers from `base` on; 64 bits are drawn from 2^28 of them on, below which remainders of 32 bits are skewed little.
+    /// `count` integers from `base` on; 64 bits are drawn from 2^28 of them on, below which
+    /// remainders of 32 bits are skewed little.
     pub fn range(base: i64, count: u64) -> Integers {
         let wide = count == 0 || count >= 1 << 28;
         Integers { base, count, wide }
@@ -219,7 +225,8 @@ pub fn integers(out: Out<'_>, stream: &mut Stream, range: Integers) {
                     *x = base.wrapping_add(bits.checked_rem(count).unwrap_or(bits) as i64);
                 }
             } else {
-                // a 32-bit division is the faster; without `wide` a count is not 0 and fits but for 2^32
+                // a 32-bit division is the faster; without `wide` a count is not 0 and fits but for
+                // 2^32
                 let count = u32::try_from(count).unwrap_or(0);
                 for (x, word) in piece.iter_mut().zip(words) {
                     let rest = word.checked_rem(count).unwrap_or(*word);
@@ -249,8 +256,8 @@ pub fn bernoulli(out: Out<'_>, stream: &mut Stream, p: f64) {
     }
 }
 
-/// 1 with the probability that the element of `p` says, else 0: whether a uniform number is below it, of 53 bits where `p` is `f64`, of 24
-/// where it is shorter.
+/// 1 with the probability that the element of `p` says, else 0: whether a uniform number is below
+/// it, of 53 bits where `p` is `f64`, of 24 where it is shorter.
 ///
 /// # Errors
 /// Probabilities that are not floating-point.

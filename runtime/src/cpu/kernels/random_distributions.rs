@@ -61,7 +61,8 @@ pub fn fill(out: Out<'_>, stream: &mut Stream, distribution: Distribution) {
 /// The numbers `0..n` in random order, by Fisher and Yates' shuffle.
 pub fn permutation(n: usize, stream: &mut Stream) -> Vec<i64> {
     let mut out: Vec<i64> = (0..n as i64).collect();
-    // where the remainder of 32 bits would be skewed, 64 are drawn and the shuffle goes the other way
+    // where the remainder of 32 bits would be skewed, 64 are drawn and the shuffle goes the other
+    // way
     if n < (u32::MAX / 20) as usize {
         for i in 0..n.saturating_sub(1) {
             let j = i + stream.word() as usize % (n - i);
@@ -102,8 +103,9 @@ macro_rules! sums {
 }
 sums!(f32, f64);
 
-/// `samples` categories for each row of weights (not negative, finite, their sum above 0), drawn with replacement: the first whose
-/// share of the running sum reaches a uniform number. Sums are made in `f64` for `f64` weights, else in `f32`.
+/// `samples` categories for each row of weights (not negative, finite, their sum above 0), drawn
+/// with replacement: the first whose share of the running sum reaches a uniform number. Sums are
+/// made in `f64` for `f64` weights, else in `f32`.
 ///
 /// # Errors
 /// Weights that are not floating-point.
@@ -147,8 +149,8 @@ fn shares<T: Sum>(row: &[f64]) -> Vec<f64> {
     sums.into_iter().map(|sum| sum.part(total)).collect()
 }
 
-/// Slopes for the elements of a row-major tensor: a uniform number of `[lower, upper)` for those that are not positive, 1 for the others, which
-/// draw none.
+/// Slopes for the elements of a row-major tensor: a uniform number of `[lower, upper)` for those
+/// that are not positive, 1 for the others, which draw none.
 pub fn slopes(
     positive: impl Iterator<Item = bool>,
     stream: &mut Stream,

@@ -1,7 +1,8 @@
 //! Normal numbers, as PyTorch's CPU kernel makes them.
 //!
-//! A row-major output of 16 elements or more is filled in blocks of 16: eight lengths, then eight angles, give eight cosines and eight
-//! sines, in the output's arithmetic, on vectors. Where the size is no multiple of 16, the last 16 elements are drawn anew. Everything else takes single
+//! A row-major output of 16 elements or more is filled in blocks of 16: eight lengths, then eight
+//! angles, give eight cosines and eight sines, in the output's arithmetic, on vectors. Where the
+//! size is no multiple of 16, the last 16 elements are drawn anew. Everything else takes single
 //! numbers of [`Stream::normal`], in the order of memory.
 
 use super::integer::{B_IS_SCALAR, Row1, Row2};
@@ -135,7 +136,8 @@ impl BoxMuller {
     }
 }
 
-/// Normal numbers; half types are rounded from `f32`. Without `blocks`, row-major outputs are drawn like others.
+/// Normal numbers; half types are rounded from `f32`. Without `blocks`, row-major outputs are drawn
+/// like others.
 ///
 /// # Errors
 /// A dtype that is not floating-point.
@@ -193,7 +195,8 @@ unsafe fn fill_blocks<T: Real>(
     }
     if whole < n {
         if !rows.half {
-            // all elements took a uniform number before the last block is drawn; halves are made block by block
+            // all elements took a uniform number before the last block is drawn; halves are made
+            // block by block
             T::uniform(&mut words, stream, &mut x[..n - whole]);
         }
         let piece = &mut x[..BLOCK];

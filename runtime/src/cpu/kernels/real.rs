@@ -1,4 +1,5 @@
-//! Float elements as numbers: for kernels whose time is in memory or in rare use, written once for all float types.
+//! Float elements as numbers: for kernels whose time is in memory or in rare use, written once for
+//! all float types.
 
 use ::half::{bf16, f16};
 

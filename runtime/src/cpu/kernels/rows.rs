@@ -1,6 +1,7 @@
 //! Kernels over whole rows of floats: softmax, layer norm, cumulative sums.
 //!
-//! A row that is not contiguous in `f32` or `f64` is brought into a buffer, computed there, and written back.
+//! A row that is not contiguous in `f32` or `f64` is brought into a buffer, computed there, and
+//! written back.
 
 use super::copy::{conversion, copy_raw, worth_turning};
 use super::nest::{self, Shared, rows_along};
@@ -98,7 +99,8 @@ fn row_buffer(needed: bool, bytes: usize) -> Result<Option<Block>, KernelError> 
     })
 }
 
-/// Runs `body` over ranges of rows with a buffer each; the first failure to allocate one is reported.
+/// Runs `body` over ranges of rows with a buffer each; the first failure to allocate one is
+/// reported.
 fn for_rows(
     rows: usize,
     cost: usize,
@@ -354,8 +356,8 @@ impl<E: Lane> SimdTask<E> for LayerNormRow<E> {
     }
 }
 
-/// The statistics that [`layer_norm`] hands out: contiguous, one number for each row, of the arithmetic type of the
-/// input (`f32`, or `f64` for `f64`).
+/// The statistics that [`layer_norm`] hands out: contiguous, one number for each row, of the
+/// arithmetic type of the input (`f32`, or `f64` for `f64`).
 #[derive(Debug, Default)]
 pub struct RowStatistics<'a> {
     /// Where to write the means.
@@ -364,10 +366,11 @@ pub struct RowStatistics<'a> {
     pub rstd: Option<Out<'a>>,
 }
 
-/// Layer normalisation of each row of the two-dimensional `a` (`out` alike), then `* weight + bias`.
+/// Layer normalisation of each row of the two-dimensional `a` (`out` alike), then `* weight +
+/// bias`.
 ///
-/// `weight` and `bias` are one-dimensional of the row's length and of the dtype of `a`; halves are computed in `f32`
-/// and rounded once.
+/// `weight` and `bias` are one-dimensional of the row's length and of the dtype of `a`; halves are
+/// computed in `f32` and rounded once.
 pub fn layer_norm(
     out: Out<'_>,
     statistics: RowStatistics<'_>,
@@ -465,8 +468,8 @@ pub fn layer_norm(
     })
 }
 
-/// Running sums or products along a dimension, in the dtype of `out` (integers wrap in `i64`; `f32` accumulates in
-/// `f64`, half types too; complex numbers in `c128`).
+/// Running sums or products along a dimension, in the dtype of `out` (integers wrap in `i64`; `f32`
+/// accumulates in `f64`, half types too; complex numbers in `c128`).
 pub fn cumulative(op: ReduceOp, out: Out<'_>, a: In<'_>, dim: usize) -> Result<(), KernelError> {
     let (out, a) = (out.raw(), a.raw());
     same_sizes("cumulative", &[&out, &a])?;

@@ -1,4 +1,5 @@
-//! Running extremes and running log-sum-exp along a dimension. Running sums and products are in `rows`.
+//! Running extremes and running log-sum-exp along a dimension. Running sums and products are in
+//! `rows`.
 
 use super::KernelError;
 use super::moves::move_elements;
@@ -8,8 +9,8 @@ use super::order::{check_ordered, nan_key, read_key};
 use crate::cpu::kernels::operand::{In, Out, apart, has_dim, has_dtype, same_dtype, same_sizes};
 use straightline_passes::ir::DType;
 
-/// The largest (or smallest) of the elements so far along `dim`, and where it is, the last of equal ones. From the
-/// first NaN on the result is NaN.
+/// The largest (or smallest) of the elements so far along `dim`, and where it is, the last of equal
+/// ones. From the first NaN on the result is NaN.
 pub fn running_extreme(
     max: bool,
     values: Out<'_>,

@@ -75,8 +75,8 @@ impl Sequences<'_> {
     }
 }
 
-/// For each value the place in its sequence where it would be inserted. `values` and the sequences are `f64` or `i64`,
-/// `out` is `i64`; everything is row-major.
+/// For each value the place in its sequence where it would be inserted. `values` and the sequences
+/// are `f64` or `i64`, `out` is `i64`; everything is row-major.
 pub fn search_sorted(out: Out<'_>, values: In<'_>, search: &Search<'_>) -> Result<(), KernelError> {
     apart("search_sorted", &[values])?;
     let (out, values) = (out.raw(), values.raw());
@@ -156,8 +156,8 @@ pub fn search_sorted(out: Out<'_>, values: In<'_>, search: &Search<'_>) -> Resul
     failure.into_inner().unwrap_or(Ok(()))
 }
 
-/// Whether each element of a row-major tensor is one of `tests`, a row-major vector of the same dtype. NaN is equal to
-/// nothing.
+/// Whether each element of a row-major tensor is one of `tests`, a row-major vector of the same
+/// dtype. NaN is equal to nothing.
 pub fn is_member(out: Out<'_>, a: In<'_>, tests: In<'_>, invert: bool) -> Result<(), KernelError> {
     apart("is_member", &[a, tests])?;
     let (out, a, tests) = (out.raw(), a.raw(), tests.raw());

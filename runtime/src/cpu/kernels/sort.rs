@@ -96,7 +96,8 @@ fn check_rows(
     has_dim(kernel, dim, a)
 }
 
-/// The elements along `dim` in order, and where each was; equal ones keep their order if `stable`. NaN is the largest.
+/// The elements along `dim` in order, and where each was; equal ones keep their order if `stable`.
+/// NaN is the largest.
 pub fn sort(
     values: Out<'_>,
     indices: Out<'_>,
@@ -148,7 +149,8 @@ fn median_to<T: Placed>(row: &mut [T], to: usize, [x, y, z]: [usize; 3]) {
     row.swap(to, median);
 }
 
-/// Parts a stretch of more than three by the median of three: what is before the result is not above it, what is from there on not below.
+/// Parts a stretch of more than three by the median of three: what is before the result is not
+/// above it, what is from there on not below.
 fn partition<T: Placed>(row: &mut [T], first: usize, last: usize) -> usize {
     median_to(
         row,
@@ -174,7 +176,8 @@ fn partition<T: Placed>(row: &mut [T], first: usize, last: usize) -> usize {
     }
 }
 
-/// Sorts as `std::sort` of the C++ library that PyTorch is built with, which shows in the order of equal elements.
+/// Sorts as `std::sort` of the C++ library that PyTorch is built with, which shows in the order of
+/// equal elements.
 fn sort_loosely<T: Placed>(row: &mut [T]) {
     let mut stretches = vec![(0, row.len(), 2 * row.len().max(1).ilog2())];
     while let Some((first, mut last, mut rounds)) = stretches.pop() {
@@ -201,8 +204,8 @@ fn sort_loosely<T: Placed>(row: &mut [T]) {
     }
 }
 
-/// Brings the `k` smallest to the front, in the order in which the selection of the C++ library that PyTorch is built
-/// with leaves them: `sorted=False` shows it, and so do ties.
+/// Brings the `k` smallest to the front, in the order in which the selection of the C++ library
+/// that PyTorch is built with leaves them: `sorted=False` shows it, and so do ties.
 fn select_front<T: Placed>(row: &mut [T], k: usize) {
     let nth = k - 1;
     let (mut first, mut last) = (0, row.len());
@@ -223,8 +226,9 @@ fn select_front<T: Placed>(row: &mut [T], k: usize) {
     row[first..last].sort_by_key(|t| t.key());
 }
 
-/// Brings the element that would be at place `k` of the sorted row there, by exchanges in the order that PyTorch's `kthvalue` makes them in
-/// (the selection of Numerical Recipes, with the median of three as pivot), which shows in the places of equal elements.
+/// Brings the element that would be at place `k` of the sorted row there, by exchanges in the order
+/// that PyTorch's `kthvalue` makes them in (the selection of Numerical Recipes, with the median of
+/// three as pivot), which shows in the places of equal elements.
 fn select_place<T: Placed>(row: &mut [T], k: usize) {
     let above = |row: &[T], i: usize, j: usize| row[i].key() > row[j].key();
     let (mut left, mut right) = (0, row.len().saturating_sub(1));
@@ -243,7 +247,8 @@ fn select_place<T: Placed>(row: &mut [T], k: usize) {
         }
         let pivot = row[left].key();
         let (mut i, mut j) = (left + 1, right);
-        // the ends are not below and not above the pivot, so that both scans meet an element to stop at
+        // the ends are not below and not above the pivot, so that both scans meet an element to
+        // stop at
         loop {
             i += 1;
             while pivot > row[i].key() {
@@ -287,8 +292,8 @@ fn choose_top<T: Placed>(row: &mut Vec<T>, k: usize, sorted: bool) {
     }
 }
 
-/// The largest or smallest elements along `dim`, as many as the outputs have there, and where they are. Of equal ones
-/// the first are taken.
+/// The largest or smallest elements along `dim`, as many as the outputs have there, and where they
+/// are. Of equal ones the first are taken.
 pub fn topk(
     values: Out<'_>,
     indices: Out<'_>,
@@ -435,7 +440,8 @@ pub fn select_along(
 /// The elements of a row-major vector grouped by value: what `unique` needs.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Groups {
-    /// The place of a member of each group, smallest value first (or in order of appearance, for runs).
+    /// The place of a member of each group, smallest value first (or in order of appearance, for
+    /// runs).
     pub first: Vec<i64>,
     /// How many members each group has.
     pub counts: Vec<i64>,
@@ -515,7 +521,8 @@ unsafe fn compare_rows(x: *const u8, y: *const u8, dtype: DType, n: usize) -> st
     std::cmp::Ordering::Equal
 }
 
-/// Groups equal rows of a row-major matrix `[rows, width]`: neighbours only, or in lexicographic order.
+/// Groups equal rows of a row-major matrix `[rows, width]`: neighbours only, or in lexicographic
+/// order.
 pub fn row_groups(a: In<'_>, consecutive: bool) -> Result<Groups, KernelError> {
     let a = a.raw();
     row_major("unique", &[&a])?;

@@ -1,5 +1,5 @@
-//! Functions of single elements that are no rows of vector code: operands of any layout and dtype, computed in `f64` or
-//! `i64` and rounded to the result's type.
+//! Functions of single elements that are no rows of vector code: operands of any layout and dtype,
+//! computed in `f64` or `i64` and rounded to the result's type.
 
 use super::nest::Nest;
 use super::{KernelError, Strided};
@@ -88,7 +88,8 @@ unsafe fn blocks<const N: usize>(
             left -= m;
         }
     };
-    // SAFETY: the callers of the public functions vouch for the operands; blocks of the output are disjoint.
+    // SAFETY: the callers of the public functions vouch for the operands; blocks of the output are
+    // disjoint.
     unsafe { nest.run(GRAIN, &row) };
 }
 

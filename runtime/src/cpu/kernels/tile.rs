@@ -1,7 +1,7 @@
 //! Operands brought into the shape that row kernels take: unit stride, half types widened to `f32`.
 //!
-//! Row kernels know one layout. An operand in another one passes through a tile on the stack that stays in the first
-//! cache: gathered or widened before, scattered or narrowed after.
+//! Row kernels know one layout. An operand in another one passes through a tile on the stack that
+//! stays in the first cache: gathered or widened before, scattered or narrowed after.
 
 use super::moves::{copy_same, move_elements, move_strided};
 use super::nest::Nest;
@@ -99,20 +99,20 @@ pub(super) unsafe fn store(form: Form, dst: *mut u8, step: isize, src: *const u8
     }
 }
 
-/// A row kernel over `N` operands: unit-stride pointers (the output first), the number of elements, and a bit mask of
-/// the operands that are one element for the whole row.
+/// A row kernel over `N` operands: unit-stride pointers (the output first), the number of elements,
+/// and a bit mask of the operands that are one element for the whole row.
 pub(super) trait Row<const N: usize>: Fn([*mut u8; N], usize, u8) + Sync {}
 impl<const N: usize, F: Fn([*mut u8; N], usize, u8) + Sync> Row<N> for F {}
 
 /// Runs a row kernel over strided operands of one shape.
 ///
-/// `keep_broadcast`: the row kernel understands the mask of one-element operands (otherwise they are spread over a
-/// tile). `cost` is that of one element, as a multiple of an addition.
+/// `keep_broadcast`: the row kernel understands the mask of one-element operands (otherwise they
+/// are spread over a tile). `cost` is that of one element, as a multiple of an addition.
 ///
 /// # Safety
 ///
-/// The operands' memory is what they say; the output's elements are distinct, and an input overlaps the output only
-/// if it has the very same elements.
+/// The operands' memory is what they say; the output's elements are distinct, and an input overlaps
+/// the output only if it has the very same elements.
 #[inline]
 pub(super) unsafe fn pointwise<const N: usize>(
     operands: &[Strided<'_>; N],
@@ -151,12 +151,12 @@ pub(super) unsafe fn pointwise<const N: usize>(
     unsafe { pointwise_nest(operands, forms, keep_broadcast, cost, row) }
 }
 
-/// Elements from which on an input that runs across the output is turned first: reading it element by element would
-/// take a cache line for each.
+/// Elements from which on an input that runs across the output is turned first: reading it element
+/// by element would take a cache line for each.
 const WORTH_TURNING: usize = 1 << 13;
 
-/// Whether the dimension in which the output is contiguous is a long stride of this input, which has a contiguous one
-/// elsewhere.
+/// Whether the dimension in which the output is contiguous is a long stride of this input, which
+/// has a contiguous one elsewhere.
 fn runs_across(out: &Strided<'_>, a: &Strided<'_>) -> bool {
     let near = |s: &Strided<'_>| (0..s.sizes.len()).find(|&d| s.sizes[d] > 1 && s.strides[d] == 1);
     match (near(out), near(a)) {
@@ -165,8 +165,8 @@ fn runs_across(out: &Strided<'_>, a: &Strided<'_>) -> bool {
     }
 }
 
-/// [`pointwise`] with every input that runs across the output copied into its layout; `false` (and nothing done) where
-/// there is no memory for that.
+/// [`pointwise`] with every input that runs across the output copied into its layout; `false` (and
+/// nothing done) where there is no memory for that.
 ///
 /// # Safety
 ///

@@ -1,7 +1,8 @@
 //! Vector math functions, each defined once.
 //!
-//! [`prims`] has the primitives; a function is a builder over them ([`functions`]). [`scalar`] runs a builder on one lane,
-//! [`simd`] on the vectors of the machine, and a code generator records it. All give the same bits.
+//! [`prims`] has the primitives; a function is a builder over them ([`functions`]). [`scalar`] runs
+//! a builder on one lane, [`simd`] on the vectors of the machine, and a code generator records it.
+//! All give the same bits.
 
 pub mod functions;
 pub mod prims;

@@ -1,8 +1,9 @@
 //! The vector primitives that every math function is built from.
 //!
-//! A function of [`super`] is written once, as a sequence of these operations. The scalar reference and the eager SIMD
-//! types run the sequence, a code emitter records it. Each primitive is either exact or rounded once as IEEE 754 says,
-//! so that all of them agree bit for bit; only the payload and sign of a NaN are left open.
+//! A function of [`super`] is written once, as a sequence of these operations. The scalar reference
+//! and the eager SIMD types run the sequence, a code emitter records it. Each primitive is either
+//! exact or rounded once as IEEE 754 says, so that all of them agree bit for bit; only the payload
+//! and sign of a NaN are left open.
 
 /// Which float the vectors hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -13,7 +14,8 @@ pub enum Width {
     W64,
 }
 
-/// A scalar routine that is applied lane by lane. Under [`Width::W32`] a lane is widened first and the result rounded.
+/// A scalar routine that is applied lane by lane. Under [`Width::W32`] a lane is widened first and
+/// the result rounded.
 pub type ScalarFn1 = extern "C" fn(f64) -> f64;
 
 /// The same for two operands.
@@ -21,8 +23,8 @@ pub type ScalarFn2 = extern "C" fn(f64, f64) -> f64;
 
 /// Vector primitives over one float width.
 ///
-/// Provided methods state their meaning as a sequence of the required ones; an implementation may replace one by a
-/// faster instruction that gives the same bits.
+/// Provided methods state their meaning as a sequence of the required ones; an implementation may
+/// replace one by a faster instruction that gives the same bits.
 // `from_bits` needs the emitter it writes to.
 #[allow(clippy::wrong_self_convention)]
 pub trait Prims {
@@ -57,13 +59,15 @@ pub trait Prims {
     /// The correctly rounded square root.
     fn sqrt(&mut self, a: Self::F) -> Self::F;
 
-    /// `a < b ? a : b`: the second operand where they are equal or unordered (the rule of x86 `min`).
+    /// `a < b ? a : b`: the second operand where they are equal or unordered (the rule of x86
+    /// `min`).
     #[inline(always)]
     fn min_raw(&mut self, a: Self::F, b: Self::F) -> Self::F {
         let m = self.lt(a, b);
         self.select(m, a, b)
     }
-    /// `a > b ? a : b`: the second operand where they are equal or unordered (the rule of x86 `max`).
+    /// `a > b ? a : b`: the second operand where they are equal or unordered (the rule of x86
+    /// `max`).
     #[inline(always)]
     fn max_raw(&mut self, a: Self::F, b: Self::F) -> Self::F {
         let m = self.gt(a, b);
@@ -134,8 +138,8 @@ pub trait Prims {
     /// `a == b`.
     fn ieq(&mut self, a: Self::I, b: Self::I) -> Self::M;
 
-    /// A float truncated to an integer. Defined for magnitudes below 2^31 (W32) or 2^51 (W64), any value elsewhere.
-    /// The math functions do without it.
+    /// A float truncated to an integer. Defined for magnitudes below 2^31 (W32) or 2^51 (W64), any
+    /// value elsewhere. The math functions do without it.
     fn to_int(&mut self, a: Self::F) -> Self::I;
     /// An integer as a float, rounded to nearest. Defined for magnitudes below 2^51 under W64.
     /// The math functions do without it.
@@ -146,19 +150,22 @@ pub trait Prims {
     /// `f` applied to every pair of lanes.
     fn call2(&mut self, f: ScalarFn2, x: Self::F, y: Self::F) -> Self::F;
 
-    /// `f(x)` in the lanes of `m`, `fast` in the others. The mask is almost always empty, so an implementation does well
-    /// to test it and branch around the calls; calling `f` on the other lanes does no harm.
+    /// `f(x)` in the lanes of `m`, `fast` in the others. The mask is almost always empty, so an
+    /// implementation does well to test it and branch around the calls; calling `f` on the other
+    /// lanes does no harm.
     #[inline(always)]
     fn call1_where(&mut self, m: Self::M, f: ScalarFn1, x: Self::F, fast: Self::F) -> Self::F {
         let slow = self.call1(f, x);
         self.select(m, slow, fast)
     }
 
-    /// `x * 2^n` with one rounding, for integral `n` in [-252, 254] (W32) or [-2044, 2046] (W64) and `x` in [0.5, 2).
+    /// `x * 2^n` with one rounding, for integral `n` in [-252, 254] (W32) or [-2044, 2046] (W64)
+    /// and `x` in [0.5, 2).
     ///
-    /// The power is split in two factors, so that a result which overflows or is subnormal rounds properly. Adding a large
-    /// constant puts `n` plus twice the exponent bias into the low bits of a float, from where shifts bring it into place.
-    /// AVX-512 has one instruction for this (`vscalef`).
+    /// The power is split in two factors, so that a result which overflows or is subnormal rounds
+    /// properly. Adding a large constant puts `n` plus twice the exponent bias into the low bits of
+    /// a float, from where shifts bring it into place. AVX-512 has one instruction for this
+    /// (`vscalef`).
     #[inline(always)]
     fn scale(&mut self, x: Self::F, n: Self::F) -> Self::F {
         let (magic, shift) = match self.width() {

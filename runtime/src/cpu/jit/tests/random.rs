@@ -4,7 +4,8 @@ use super::*;
 
 const FLOATS: [DType; 4] = [DType::F32, DType::F64, DType::F16, DType::BF16];
 
-/// Builds a pointwise kernel: loads of random dtypes and strides, a random body, stores of a few results.
+/// Builds a pointwise kernel: loads of random dtypes and strides, a random body, stores of a few
+/// results.
 fn pointwise(seed: u64) -> Case {
     let mut rng = Rng(seed);
     let rank = 1 + rng.below(3) as usize;
@@ -201,7 +202,8 @@ pub(super) fn random_inst(rng: &mut Rng, body: &mut Vec<Inst>, rank: u32) -> Ins
     }
 }
 
-/// Kernels that an ordinary run of the test makes. `KERNELS=100000 SEED=7` asks for more and for others.
+/// Kernels that an ordinary run of the test makes. `KERNELS=100000 SEED=7` asks for more and for
+/// others.
 pub(super) const KERNELS: u64 = 192;
 
 pub(super) fn number(name: &str, default: u64) -> u64 {

@@ -8,7 +8,8 @@ fn axis(id: u32) -> Index {
     terms(&[(id, 1)])
 }
 
-/// A copy of an input into which a random body is scattered, by one random operation after the other.
+/// A copy of an input into which a random body is scattered, by one random operation after the
+/// other.
 fn scatter(seed: u64) -> Case {
     let mut rng = Rng(seed ^ 0x5ca7);
     let sizes = [1, 2, 3, 4, 5, 8, 11, 17, 34, 70];

@@ -108,7 +108,8 @@ pub(crate) struct Label(usize);
 pub(crate) struct Assembler {
     bytes: Vec<u8>,
     labels: Vec<Option<usize>>,
-    /// Positions of 32-bit displacements relative to their end plus an immediate's length, and their labels.
+    /// Positions of 32-bit displacements relative to their end plus an immediate's length, and
+    /// their labels.
     jumps: Vec<(usize, Label)>,
     pool_uses: Vec<(usize, usize, u32)>,
     pool: Vec<u32>,
@@ -136,7 +137,8 @@ impl Assembler {
         self.labels[l.0] = Some(self.bytes.len());
     }
 
-    /// ModRM with what follows. `scale`: bytes that an 8-bit displacement counts in. `tail`: bytes after it.
+    /// ModRM with what follows. `scale`: bytes that an 8-bit displacement counts in. `tail`: bytes
+    /// after it.
     fn modrm(&mut self, reg: u8, rm: Rm, scale: i32, tail: usize) {
         let reg = (reg & 7) << 3;
         let (base, index, disp) = match rm {

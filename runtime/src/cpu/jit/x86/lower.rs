@@ -320,7 +320,8 @@ impl<'b> Lower<'b> {
         Ok(())
     }
 
-    /// Multiply and add overwrite one of their operands: one that ends here, or a copy of the addend.
+    /// Multiply and add overwrite one of their operands: one that ends here, or a copy of the
+    /// addend.
     fn fma(
         &mut self,
         regs: &mut Registers<'_>,
@@ -424,7 +425,8 @@ fn extreme(asm: &mut Assembler, fold: Fold, lanes: Mask, k: u8, acc: u8, rm: Rm)
         Fold::Max => Opcode::MAX,
         _ => Opcode::MIN,
     };
-    // the machine gives the second operand where one is NaN: a lane that has one already is left alone
+    // the machine gives the second operand where one is NaN: a lane that has one already is left
+    // alone
     let ordered = Some(predicate::ORDERED);
     asm.evex(Opcode::CMP, lanes, k, acc, Rm::Reg(acc), ordered);
     asm.evex(op, Mask::Merge(k), acc, acc, rm, None);

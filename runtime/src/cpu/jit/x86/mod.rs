@@ -1,8 +1,10 @@
-//! Strips: straight-line `f32` loops in 512-bit vectors, called by address from the code that Cranelift generates.
+//! Strips: straight-line `f32` loops in 512-bit vectors, called by address from the code that
+//! Cranelift generates.
 //!
-//! A strip runs a body over `n` consecutive elements, the last ones under a mask. Cranelift has no vectors wider than
-//! 128 bits; it keeps the control flow and the addresses, and strips take the hot inner loops of unit stride. Where a
-//! stage does not qualify, Cranelift's own vector loop runs, with the same results.
+//! A strip runs a body over `n` consecutive elements, the last ones under a mask. Cranelift has no
+//! vectors wider than 128 bits; it keeps the control flow and the addresses, and strips take the
+//! hot inner loops of unit stride. Where a stage does not qualify, Cranelift's own vector loop
+//! runs, with the same results.
 //!
 //! | file | what is in it |
 //! |---|---|
@@ -26,8 +28,8 @@ use straightline_passes::schedule::loops::Val;
 
 pub(super) use stage::strip_of;
 
-/// The strip of a stage: a function of a table and a number of elements. The table has an address per stream, then
-/// a float per parameter (in 8 bytes each), then room for a float per reduction.
+/// The strip of a stage: a function of a table and a number of elements. The table has an address
+/// per stream, then a float per parameter (in 8 bytes each), then room for a float per reduction.
 #[derive(Clone, Debug)]
 pub(super) struct Strip {
     /// Set once the code is in place.

@@ -1,4 +1,5 @@
-//! Registers of one pass over a body: a linear scan that evicts the value whose next use is farthest.
+//! Registers of one pass over a body: a linear scan that evicts the value whose next use is
+//! farthest.
 
 use super::encode::{Address, Assembler, Gpr, Mask, Opcode, Rm};
 use super::ir::{Body, Node};
@@ -108,8 +109,8 @@ pub(crate) struct Registers<'l> {
 }
 
 impl<'l> Registers<'l> {
-    /// `fixed`: values that stay in a register; `uniform`: where constants and parameters are; `reserved`: vector
-    /// registers that are not for values. Masks are in k2 to k7.
+    /// `fixed`: values that stay in a register; `uniform`: where constants and parameters are;
+    /// `reserved`: vector registers that are not for values. Masks are in k2 to k7.
     pub(crate) fn new(
         lives: &'l Liveness,
         fixed: &[(Node, u8)],

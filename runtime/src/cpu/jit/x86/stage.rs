@@ -1,5 +1,5 @@
-//! A stage as a strip, if it qualifies: all values `f32` (or truth values computed from them), all accesses of unit
-//! stride along the vectorised axis, nothing that needs a call.
+//! A stage as a strip, if it qualifies: all values `f32` (or truth values computed from them), all
+//! accesses of unit stride along the vectorised axis, nothing that needs a call.
 
 use super::Strip;
 use super::ir::{Body, Fold, Inst, Node, predicate};
@@ -16,7 +16,8 @@ const MIN_EXTENT: i64 = 16;
 /// Longer bodies do so too.
 const MAX_BODY: usize = 1500;
 
-/// The code of a stage's innermost loop and how to call it; `None` where the stage does not qualify.
+/// The code of a stage's innermost loop and how to call it; `None` where the stage does not
+/// qualify.
 pub(crate) fn strip_of(kernel: &Kernel, s: usize, facts: &StageFacts) -> Option<(Strip, Vec<u8>)> {
     let stage = &kernel.stages[s];
     let axis = match kernel.vectorize {

@@ -1,5 +1,5 @@
-//! Functions of one complex number, in double precision. What they give at zeros, infinities and NaN is what C's Annex G
-//! says (of signs that it leaves open, glibc's).
+//! Functions of one complex number, in double precision. What they give at zeros, infinities and
+//! NaN is what C's Annex G says (of signs that it leaves open, glibc's).
 
 use super::number::Number;
 use num_complex::Complex;
@@ -183,7 +183,8 @@ fn tanh(x: C) -> C {
     C::new(sh * ch / d, s * c / d)
 }
 
-/// By the square roots of `1 + ix` and `1 - ix`, which keep both branch cuts and do not cancel (Kahan's forms).
+/// By the square roots of `1 + ix` and `1 - ix`, which keep both branch cuts and do not cancel
+/// (Kahan's forms).
 fn asinh(x: C) -> C {
     if x.re.is_nan() && x.im == 0.0 {
         return x;
@@ -275,7 +276,8 @@ pub(super) fn pow(x: C, y: C) -> C {
     exp(y * ln(x))
 }
 
-/// `ln(exp(x) + exp(y))` by what the one with the smaller real part adds to the other; NaN in either makes both parts NaN.
+/// `ln(exp(x) + exp(y))` by what the one with the smaller real part adds to the other; NaN in
+/// either makes both parts NaN.
 pub(super) fn log_add_exp(x: C, y: C) -> C {
     let is_nan = |x: C| x.re.is_nan() || x.im.is_nan();
     if is_nan(x) || is_nan(y) {

@@ -1,8 +1,9 @@
 //! Complex numbers: their parts, conversion, pointwise kernels, reductions.
 //!
-//! An element is its real part and its imaginary part, side by side, so that either part of a tensor is a real tensor
-//! with twice the strides: copies between dtypes go part by part through the kernels for real numbers. Sums, products
-//! and quotients compute in the dtype itself, functions of single precision in double precision.
+//! An element is its real part and its imaginary part, side by side, so that either part of a
+//! tensor is a real tensor with twice the strides: copies between dtypes go part by part through
+//! the kernels for real numbers. Sums, products and quotients compute in the dtype itself,
+//! functions of single precision in double precision.
 
 mod functions;
 pub(super) mod map;
@@ -24,8 +25,8 @@ pub(super) use reduce::reduce;
 pub(super) use scan::cumulative;
 pub use scan::running_log_add_exp;
 
-/// [`super::unary`] of complex numbers. The result of `Abs` is real, that of `IsNan`, `IsInf` and `LogicalNot` is
-/// `bool`.
+/// [`super::unary`] of complex numbers. The result of `Abs` is real, that of `IsNan`, `IsInf` and
+/// `LogicalNot` is `bool`.
 ///
 /// # Safety
 ///

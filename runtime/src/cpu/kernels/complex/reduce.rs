@@ -9,11 +9,12 @@ use smallvec::SmallVec;
 use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::ReduceOp;
 
-/// Elements that are added one after the other; sums of that many are added in pairs, so that the error grows with the
-/// logarithm of their number.
+/// Elements that are added one after the other; sums of that many are added in pairs, so that the
+/// error grows with the logarithm of their number.
 const BLOCK: usize = 64;
 
-/// [`super::super::reduce`] of complex numbers. `Sum` and `Prod` give the dtype of `a`, `Any` and `All` give `bool`.
+/// [`super::super::reduce`] of complex numbers. `Sum` and `Prod` give the dtype of `a`, `Any` and
+/// `All` give `bool`.
 ///
 /// # Safety
 ///

@@ -51,7 +51,8 @@ pub(in super::super) unsafe fn cumulative(
     Ok(())
 }
 
-/// The logarithm of the sum of the exponentials of the elements so far along `dim`, accumulated in double precision.
+/// The logarithm of the sum of the exponentials of the elements so far along `dim`, accumulated in
+/// double precision.
 pub fn running_log_add_exp(out: Out<'_>, a: In<'_>, dim: usize) -> Result<(), KernelError> {
     let (out, a) = (out.raw(), a.raw());
     same_sizes("logcumsumexp", &[&out, &a])?;

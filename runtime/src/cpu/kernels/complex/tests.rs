@@ -142,7 +142,8 @@ fn reductions_and_arithmetic() {
     );
 }
 
-/// `special_values.tsv` has what PyTorch 2.15 gives in complex128: function, argument, result. NaN stands for any.
+/// `special_values.tsv` has what PyTorch 2.15 gives in complex128: function, argument, result. NaN
+/// stands for any.
 #[test]
 fn zeros_infinities_and_nan_give_what_pytorch_gives() {
     use UnaryOp::*;

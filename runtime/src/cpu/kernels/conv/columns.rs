@@ -75,8 +75,8 @@ fn input_row(g: &Geometry, s: Segment, kd: usize, kh: usize) -> Option<usize> {
     Some(coordinate(0, s.depth, kd)? * g.input[1] + coordinate(1, s.height, kh)?)
 }
 
-/// Writes the columns of output positions `begin..end` over `channels` input channels: row `(c, kd, kh, kw)` of the
-/// result, `end - begin` elements, holds what that tap sees.
+/// Writes the columns of output positions `begin..end` over `channels` input channels: row `(c, kd,
+/// kh, kw)` of the result, `end - begin` elements, holds what that tap sees.
 ///
 /// # Safety
 ///
@@ -102,8 +102,9 @@ pub(super) unsafe fn take<T: Copy + Default>(
                     let line = (kd * g.kernel[1] + kh) * kw + tap;
                     for c in 0..channels {
                         let to = out.wrapping_add((c * g.taps() + line) * count + s.at);
-                        // SAFETY: the row `line` of channel `c` has `count` elements, this segment `length` of them from
-                        // `s.at`; `inside` says which taps are inside of the input row.
+                        // SAFETY: the row `line` of channel `c` has `count` elements, this segment
+                        // `length` of them from `s.at`; `inside` says which taps are inside of the
+                        // input row.
                         unsafe {
                             let Some(row) = row.filter(|_| lo < hi) else {
                                 for x in 0..length {
@@ -139,8 +140,8 @@ pub(super) unsafe fn take<T: Copy + Default>(
 ///
 /// # Safety
 ///
-/// `columns` holds `channels * taps` rows of `end - begin` elements, `input` the planes of `channels` channels, which nobody else
-/// touches.
+/// `columns` holds `channels * taps` rows of `end - begin` elements, `input` the planes of
+/// `channels` channels, which nobody else touches.
 pub(super) unsafe fn put<T: Number>(
     g: &Geometry,
     columns: *const T,

@@ -17,7 +17,8 @@ pub(super) unsafe fn channel<T: Number>(
 ) {
     let [depth, height, width] = g.output;
     let stride = g.stride[2];
-    // SAFETY: all indices are below the sizes; `inside` gives the positions whose tap is inside of the input.
+    // SAFETY: all indices are below the sizes; `inside` gives the positions whose tap is inside of
+    // the input.
     unsafe {
         for d in 0..depth {
             for h in 0..height {

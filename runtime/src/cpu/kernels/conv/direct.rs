@@ -1,9 +1,10 @@
 //! Convolutions of floats without columns: the image is padded, and each tap reads it at an offset.
 //!
-//! Over a padded image whose rows are `pitch` apart, the output position `(y, x)` is number `y * pitch + x`, and tap
-//! `(i, j)` of it sees element `(y + i) * pitch + x + j`: its number plus a constant. So all taps of neighbouring positions are
-//! runs of elements, positions between the end of an output row and the pitch are computed and dropped, and the product
-//! needs no copy of the columns. A stride splits the image into as many *phases*, in each of which it is 1.
+//! Over a padded image whose rows are `pitch` apart, the output position `(y, x)` is number `y *
+//! pitch + x`, and tap `(i, j)` of it sees element `(y + i) * pitch + x + j`: its number plus a
+//! constant. So all taps of neighbouring positions are runs of elements, positions between the end
+//! of an output row and the pitch are computed and dropped, and the product needs no copy of the
+//! columns. A stride splits the image into as many *phases*, in each of which it is 1.
 
 use super::Geometry;
 use super::columns::Number;
@@ -146,7 +147,8 @@ impl Image {
     }
 }
 
-/// Whether the way fits: offsets are 32-bit, and the positions that are computed and dropped are few.
+/// Whether the way fits: offsets are 32-bit, and the positions that are computed and dropped are
+/// few.
 pub(super) fn fits(g: &Geometry) -> bool {
     let image = Image::new(g);
     let all = g.group_inputs().saturating_mul(image.channel());
@@ -203,7 +205,8 @@ pub(super) unsafe fn forward<T: Number + Panelled>(
         let (pitch, [_, out_height, out_width]) = (image.sizes[2], g.output);
         let store =
             |sums: *const T, sums_row: usize, rows: (usize, usize), cols: (usize, usize)| {
-                // the runs of positions that are kept: where they begin in the tile and in the output, and how many
+                // the runs of positions that are kept: where they begin in the tile and in the
+                // output, and how many
                 let mut at = cols.0;
                 while at < cols.1 {
                     let (line, x) = (at / pitch, at % pitch);

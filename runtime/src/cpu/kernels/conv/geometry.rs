@@ -74,7 +74,8 @@ impl Geometry {
         self.groups > 1 && self.group_inputs() == 1
     }
 
-    /// The output positions `begin..end` along a dimension at which tap `k` lies inside of the input.
+    /// The output positions `begin..end` along a dimension at which tap `k` lies inside of the
+    /// input.
     #[inline]
     pub(super) fn inside(&self, dim: usize, k: usize) -> (usize, usize) {
         let (stride, padding) = (self.stride[dim], self.padding[dim]);

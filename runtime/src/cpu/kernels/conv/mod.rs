@@ -1,10 +1,12 @@
-//! Convolutions: forward, the gradient of the input (which is the transposed convolution) and the gradient of the weight.
+//! Convolutions: forward, the gradient of the input (which is the transposed convolution) and the
+//! gradient of the weight.
 //!
-//! All three are matrix products with the input taken apart into columns: a column holds the elements under the kernel at one
-//! output position. Columns are made for a block of positions at a time, small enough to stay in the second cache; a
-//! forward convolution of floats reads them where they are in the padded image (`direct`).
-//! Everything is in three spatial dimensions; those that a convolution lacks have size 1. Memory is row-major, batch first,
-//! then channels. f32 and f64 sum in their own type, integers wrap.
+//! All three are matrix products with the input taken apart into columns: a column holds the
+//! elements under the kernel at one output position. Columns are made for a block of positions at a
+//! time, small enough to stay in the second cache; a forward convolution of floats reads them where
+//! they are in the padded image (`direct`). Everything is in three spatial dimensions; those that a
+//! convolution lacks have size 1. Memory is row-major, batch first, then channels. f32 and f64 sum
+//! in their own type, integers wrap.
 
 mod columns;
 mod depthwise;

@@ -27,7 +27,8 @@ macro_rules! numbers {
 
 const NAME: &str = "convolution";
 
-/// The operands are row-major, of one dtype, aligned, and have as many elements as the geometry says.
+/// The operands are row-major, of one dtype, aligned, and have as many elements as the geometry
+/// says.
 fn check(operands: &[(&Strided<'_>, usize)]) -> Result<DType, KernelError> {
     let (first, _) = operands[0];
     for (t, numel) in operands {
@@ -50,8 +51,8 @@ fn pointer(t: Option<Strided<'_>>) -> *const u8 {
 
 /// `output = input * weight + bias`. Half types are refused: their callers compute in f32.
 ///
-/// All are row-major and of one dtype: `input` (batch, in channels, input), `weight` (out channels, in channels of a group,
-/// kernel), `bias` (out channels), `output` (batch, out channels, output).
+/// All are row-major and of one dtype: `input` (batch, in channels, input), `weight` (out channels,
+/// in channels of a group, kernel), `bias` (out channels), `output` (batch, out channels, output).
 pub fn convolve(
     g: &Geometry,
     input: In<'_>,
@@ -82,8 +83,9 @@ pub fn convolve(
     Ok(())
 }
 
-/// The transposed convolution: each element of `output` is spread over `input` through the kernel, and `bias` (one element
-/// per input channel) added. This is also the gradient of [`convolve`]'s input.
+/// The transposed convolution: each element of `output` is spread over `input` through the kernel,
+/// and `bias` (one element per input channel) added. This is also the gradient of [`convolve`]'s
+/// input.
 pub fn scatter(
     g: &Geometry,
     output: In<'_>,

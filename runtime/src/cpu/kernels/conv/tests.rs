@@ -9,7 +9,8 @@ fn numbers(n: usize, seed: usize) -> Vec<f64> {
         .collect()
 }
 
-/// Calls `f(n, o, c of the group, input index, weight index, output index)` for every product of the convolution.
+/// Calls `f(n, o, c of the group, input index, weight index, output index)` for every product of
+/// the convolution.
 fn every(g: &Geometry, mut f: impl FnMut(usize, usize, usize)) {
     let (gi, go) = (g.in_channels / g.groups, g.out_channels / g.groups);
     let [od, oh, ow] = g.output;

@@ -63,7 +63,8 @@ impl<T: Float + Lane> Activate<T> {
             let mut j = 0;
             while j < self.cols {
                 let n = (self.cols - j).min(S::LANES);
-                // SAFETY: `n` elements from `j` on are inside the row, by the contract of `Activate::run`.
+                // SAFETY: `n` elements from `j` on are inside the row, by the contract of
+                // `Activate::run`.
                 unsafe {
                     let p = row.wrapping_add(j);
                     let x = if n == S::LANES {

@@ -1,11 +1,13 @@
 //! Products of large factors, block by block.
 //!
-//! The loops are those of Goto and van de Geijn, as in BLIS and crate `gemm`: a block of the right factor that the second cache holds is
-//! copied into panels, rows of the left factor pass over it, and the next steps of `k` are added to what the result holds. The left
-//! factor is copied too where many panels read it, so that its rows share no cache set and no page more than they must. Each thread
-//! copies the blocks of its own part of the result.
+//! The loops are those of Goto and van de Geijn, as in BLIS and crate `gemm`: a block of the right
+//! factor that the second cache holds is copied into panels, rows of the left factor pass over it,
+//! and the next steps of `k` are added to what the result holds. The left factor is copied too
+//! where many panels read it, so that its rows share no cache set and no page more than they must.
+//! Each thread copies the blocks of its own part of the result.
 //!
-//! Each sum stays one chain of fused multiply-adds in the order of `k`: blocks and threads do not change the bits.
+//! Each sum stays one chain of fused multiply-adds in the order of `k`: blocks and threads do not
+//! change the bits.
 
 use super::drive::{self, Ending, Left, Panels, Product, Target};
 use super::element::Float;
@@ -25,8 +27,9 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// The sizes for elements of `T`, as measured: with fewer steps the result is read and written too often, with more a panel and a
-    /// tile of rows crowd each other out of the first cache. A block of rows takes 288 KiB of the second.
+    /// The sizes for elements of `T`, as measured: with fewer steps the result is read and written
+    /// too often, with more a panel and a tile of rows crowd each other out of the first cache. A
+    /// block of rows takes 288 KiB of the second.
     pub(super) fn of<T>() -> Blocks {
         Blocks {
             k: 3072 / size_of::<T>(),
@@ -38,11 +41,13 @@ impl Blocks {
 
 /// Where the blocks of the right factor come from.
 pub(super) trait Source<T>: Sync {
-    /// Copies rows and columns `begin..end` into panels, as [`pack()`] does. The columns begin at a panel, the rows at a block.
+    /// Copies rows and columns `begin..end` into panels, as [`pack()`] does. The columns begin at a
+    /// panel, the rows at a block.
     ///
     /// # Safety
     ///
-    /// The range lies within the factor, which is valid to read; `out` has room for its [`packed_len`].
+    /// The range lies within the factor, which is valid to read; `out` has room for its
+    /// [`packed_len`].
     unsafe fn pack(&self, rows: (usize, usize), cols: (usize, usize), panel: usize, out: *mut T);
 }
 
@@ -69,8 +74,8 @@ pub(super) struct Blocked<'a, T: 'static, S> {
 // SAFETY: the pointers are used by the threads of one call, on disjoint parts of the result.
 unsafe impl<T: Sync, S: Sync> Sync for Blocked<'_, T, S> {}
 
-/// Elements between the rows of a copied block of the left factor beyond its steps: with a power of two the rows of a tile would share
-/// one set of the first cache.
+/// Elements between the rows of a copied block of the left factor beyond its steps: with a power of
+/// two the rows of a tile would share one set of the first cache.
 const PAD: usize = 16;
 
 /// Panels from which a copy of the left factor is worth it.
@@ -81,8 +86,8 @@ impl<T: Float, S: Source<T>> Blocked<'_, T, S> {
     ///
     /// # Safety
     ///
-    /// `a` is valid to read for `m` rows of `k` steps, `b` for `k` rows of `n` columns, `c` to write for `m` rows of `n`. The kernels fit
-    /// the machine.
+    /// `a` is valid to read for `m` rows of `k` steps, `b` for `k` rows of `n` columns, `c` to
+    /// write for `m` rows of `n`. The kernels fit the machine.
     pub(super) unsafe fn run(&self) {
         drive::split(self.kernels, (self.m, self.n, self.k), &|rows, panels| {
             // SAFETY: the caller's contract; the parts of `c` are disjoint.
@@ -112,7 +117,8 @@ impl<T: Float, S: Source<T>> Blocked<'_, T, S> {
                 let mut k0 = 0;
                 loop {
                     let k1 = self.k.min(k0 + self.blocks.k);
-                    // SAFETY: the caller's contract; the scratch has room for a block, and blocks of `k` come in order.
+                    // SAFETY: the caller's contract; the scratch has room for a block, and blocks
+                    // of `k` come in order.
                     unsafe {
                         self.b.pack((k0, k1), cols, panel, b_block);
                         let product = self.over(b_block, q0, (k0, k1));

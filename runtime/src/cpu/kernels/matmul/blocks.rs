@@ -1,5 +1,5 @@
-//! Products of small blocks by a right factor that the caller has packed, on this thread: the inside of kernels that do more with a product than
-//! store it.
+//! Products of small blocks by a right factor that the caller has packed, on this thread: the
+//! inside of kernels that do more with a product than store it.
 
 use super::MatRef;
 use super::drive::{Left, Target};
@@ -63,8 +63,8 @@ impl<T: Block> BlockProduct<T> {
     ///
     /// # Safety
     ///
-    /// `a` is valid to read for `m` rows of `k`, `b` for the panels that cover `n` columns, `c` to write (and, if `add`, to read) for
-    /// `m` rows of `n`.
+    /// `a` is valid to read for `m` rows of `k`, `b` for the panels that cover `n` columns, `c` to
+    /// write (and, if `add`, to read) for `m` rows of `n`.
     pub(crate) unsafe fn run(&self) {
         let kernels = T::kernels();
         let step = kernels.panel;
@@ -119,7 +119,8 @@ impl<T: Block> BlockProduct<T> {
                     cols: (self.n - p * step).min(count * step),
                     offsets: std::ptr::null(),
                 };
-                // SAFETY: the caller's contract; the tile lies inside the block, the table has its height.
+                // SAFETY: the caller's contract; the tile lies inside the block, the table has its
+                // height.
                 unsafe { table[height - 1](&tile) };
                 row += height;
             }

@@ -1,8 +1,10 @@
 //! Complex numbers: a real product, then the scaling.
 //!
-//! A row of complex numbers is a row of twice as many real ones. Times a right factor in which each number `re + im i` stands as the two
-//! by two matrix `[re, im; -im, re]`, it gives the row of the complex product: the same sums, of the terms in the same order,
-//! and none is skipped. The matrices are written as the right factor is copied into panels, so nothing but panels holds them.
+//! A row of complex numbers is a row of twice as many real ones. Times a right factor in which each
+//! number `re + im i` stands as the two by two matrix `[re, im; -im, re]`, it gives the row of the
+//! complex product: the same sums, of the terms in the same order, and none is skipped. The
+//! matrices are written as the right factor is copied into panels, so nothing but panels holds
+//! them.
 
 use super::blocked::{Blocked, Blocks, Source};
 use super::drive::{Left, Target};
@@ -78,8 +80,9 @@ impl<P: Part> Source<P> for Pairs {
 /// So many rows are not worth a copy of `b`.
 const FEW: usize = 4;
 
-/// [`product`] of few rows with a `b` that has contiguous rows or columns, which is read where it is: its real and imaginary
-/// parts as the columns, or the rows, of a real matrix, and `a` in two real rows for each of its own.
+/// [`product`] of few rows with a `b` that has contiguous rows or columns, which is read where it
+/// is: its real and imaginary parts as the columns, or the rows, of a real matrix, and `a` in two
+/// real rows for each of its own.
 ///
 /// # Safety
 ///

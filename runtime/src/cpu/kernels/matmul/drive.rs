@@ -4,8 +4,8 @@ use super::element::Float;
 use super::micro::{Dot, Kernels, Tile};
 use crate::cpu::threads;
 
-/// Multiply-adds from which a product is split over threads: some 8 us of one core, twice what waking a parked
-/// worker costs.
+/// Multiply-adds from which a product is split over threads: some 8 us of one core, twice what
+/// waking a parked worker costs.
 pub(super) const PARALLEL_WORK: usize = 1 << 19;
 
 /// The multiply-adds of a product.
@@ -13,10 +13,11 @@ pub(super) fn work(m: usize, n: usize, k: usize) -> usize {
     m.saturating_mul(n).saturating_mul(k)
 }
 
-/// Steps of `k` that are summed before the next block of panels, so that a panel of it stays in the cache while the rows pass.
+/// Steps of `k` that are summed before the next block of panels, so that a panel of it stays in the
+/// cache while the rows pass.
 const BLOCK_K: usize = 512;
-/// Steps at a time of a single tile over a right factor in place. Its rows may lie on a page each: this many pages stay mapped while the
-/// panels pass over them.
+/// Steps at a time of a single tile over a right factor in place. Its rows may lie on a page each:
+/// this many pages stay mapped while the panels pass over them.
 const IN_PLACE_K: usize = 64;
 /// Rows that pass over a block of panels before the next rows.
 const BLOCK_M: usize = 240;
@@ -37,8 +38,8 @@ pub(super) struct Left<T> {
     pub(super) ptr: *const T,
     pub(super) row: isize,
     pub(super) step: isize,
-    /// Whether each tile of rows is a panel of its own, as [`tiles`] divides a block: the tile's rows side by side, step after step. The
-    /// strides do not count then.
+    /// Whether each tile of rows is a panel of its own, as [`tiles`] divides a block: the tile's
+    /// rows side by side, step after step. The strides do not count then.
     pub(super) tiled: bool,
 }
 
@@ -91,24 +92,28 @@ pub(super) struct Product<'a, T: 'static> {
 // SAFETY: the pointers are used by the threads of one call, on disjoint parts of the result.
 unsafe impl<T: Sync> Sync for Product<'_, T> {}
 
-/// Estimated nanoseconds of one core: multiply-adds at 64 a nanosecond, or the right factor at 64 bytes a nanosecond.
+/// Estimated nanoseconds of one core: multiply-adds at 64 a nanosecond, or the right factor at 64
+/// bytes a nanosecond.
 pub(super) fn estimate(m: usize, n: usize, k: usize, size: usize) -> usize {
     let area = n.saturating_mul(k);
     (area.saturating_mul(m).saturating_mul(size) / 256).max(area.saturating_mul(size) / 64)
 }
 
-/// Estimate from which a product is split over threads. Waking a parked worker costs 2-28 us, handing a chunk to a spinning one
-/// well under 1 us: a small model that alternates short products with other work finds it parked again at each.
+/// Estimate from which a product is split over threads. Waking a parked worker costs 2-28 us,
+/// handing a chunk to a spinning one well under 1 us: a small model that alternates short products
+/// with other work finds it parked again at each.
 pub(super) const PARALLEL_NS: usize = 12_000;
 
-/// The heights of the tiles of a block of rows, of which none differs from another by more than one.
+/// The heights of the tiles of a block of rows, of which none differs from another by more than
+/// one.
 pub(super) fn tiles(rows: usize, most: usize) -> impl Iterator<Item = usize> {
     let tiles = rows.div_ceil(most).max(1);
     let (base, extra) = (rows / tiles, rows % tiles);
     (0..tiles).map(move |t| base + (t < extra) as usize)
 }
 
-/// Calls `part` with rows and panels `begin..end` that cover a product of `m`, `n` and `k`, on the threads where that is worth it.
+/// Calls `part` with rows and panels `begin..end` that cover a product of `m`, `n` and `k`, on the
+/// threads where that is worth it.
 pub(super) fn split<T>(
     kernels: &Kernels<T>,
     (m, n, k): (usize, usize, usize),
@@ -150,8 +155,9 @@ impl<T: Float> Product<'_, T> {
     ///
     /// # Safety
     ///
-    /// The views are valid: `a` for `m` rows and `k` steps, `b` for the panels that cover `n` columns (packed panels whole, in
-    /// place the `n` columns), `c` for `m` rows of `n`, the ending likewise. The kernels fit the machine.
+    /// The views are valid: `a` for `m` rows and `k` steps, `b` for the panels that cover `n`
+    /// columns (packed panels whole, in place the `n` columns), `c` for `m` rows of `n`, the ending
+    /// likewise. The kernels fit the machine.
     pub(super) unsafe fn run(&self) {
         split(self.kernels, (self.m, self.n, self.k), &|rows, panels| {
             // SAFETY: the caller's contract; the parts are disjoint parts of `c`.
@@ -272,7 +278,8 @@ impl<T: Float> Product<'_, T> {
                     cols,
                     offsets: null.cast(),
                 };
-                // SAFETY: the caller's contract; the tile lies inside the block, and the table has its height.
+                // SAFETY: the caller's contract; the tile lies inside the block, and the table has
+                // its height.
                 unsafe { table[height - 1](&tile) };
                 if let (true, Some(finished)) = (last, self.ending.finished) {
                     finished(
@@ -291,8 +298,8 @@ impl<T: Float> Product<'_, T> {
     }
 }
 
-/// `c = a @ b` by dot products, for `b` whose columns are contiguous: `b_col` leads from one to the next. Rows of `a` are
-/// contiguous. For few rows.
+/// `c = a @ b` by dot products, for `b` whose columns are contiguous: `b_col` leads from one to the
+/// next. Rows of `a` are contiguous. For few rows.
 #[derive(Clone, Copy)]
 pub(super) struct Dots<T: 'static> {
     pub(super) kernels: &'static Kernels<T>,

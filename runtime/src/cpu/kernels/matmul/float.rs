@@ -86,7 +86,8 @@ fn choose<T: Native>(a: MatRef, b: MatRef) -> Path {
     let (m, n, k) = (a.rows, b.cols, b.rows);
     let bytes = n.saturating_mul(k).saturating_mul(size_of::<T>());
     if b.col_stride == 1 || n == 1 {
-        // Beyond the second-level cache a row-major `b` in place costs more than its copy, if enough rows use the copy.
+        // Beyond the second-level cache a row-major `b` in place costs more than its copy, if
+        // enough rows use the copy.
         if m > 16 && n > 1 && bytes > 512 << 10 {
             Path::Blocked
         } else {
@@ -105,8 +106,8 @@ fn choose<T: Native>(a: MatRef, b: MatRef) -> Path {
 ///
 /// # Safety
 ///
-/// As [`rows`], and the path serves the layout: [`Path::InPlace`] needs contiguous rows of `b`, [`Path::Dots`] contiguous columns of `b`
-/// and contiguous rows of `a`.
+/// As [`rows`], and the path serves the layout: [`Path::InPlace`] needs contiguous rows of `b`,
+/// [`Path::Dots`] contiguous columns of `b` and contiguous rows of `a`.
 pub(super) unsafe fn by<T: Native>(path: Path, a: MatRef, b: MatRef, out: MatMut) {
     let (m, n, k) = (a.rows, b.cols, a.cols);
     let kernels = T::kernels();

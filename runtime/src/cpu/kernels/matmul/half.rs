@@ -18,7 +18,8 @@ pub(super) unsafe fn gemm<T: Element<Acc = f32>>(
     // SAFETY: the caller's contract.
     let (wide_a, wide_b) = unsafe { (widen::<T>(a), widen::<T>(b)) };
     let mut sums = Vec::<f32>::with_capacity(m * n);
-    // SAFETY: the three vectors are dense and have the room their sizes need; `product` writes all of `sums`.
+    // SAFETY: the three vectors are dense and have the room their sizes need; `product` writes all
+    // of `sums`.
     unsafe {
         let target = MatMut::row_major(sums.as_mut_ptr().cast(), m, n);
         float::product::<f32>(view(&wide_a, a), view(&wide_b, b), target);
@@ -26,7 +27,8 @@ pub(super) unsafe fn gemm<T: Element<Acc = f32>>(
     }
 }
 
-/// Whether the rows of the copy are the columns of the matrix, so that copying reads memory in order.
+/// Whether the rows of the copy are the columns of the matrix, so that copying reads memory in
+/// order.
 fn transposed(mat: MatRef) -> bool {
     mat.row_stride == 1 && mat.col_stride != 1
 }

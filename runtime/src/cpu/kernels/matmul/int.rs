@@ -53,7 +53,8 @@ pub(super) unsafe fn gemm<T: Element<Acc = T>>(
     }
 }
 
-/// Adds row `i` of the product to `sums`. Four rows of `b` at a time, so that `sums` is loaded a quarter as often.
+/// Adds row `i` of the product to `sums`. Four rows of `b` at a time, so that `sums` is loaded a
+/// quarter as often.
 ///
 /// # Safety
 ///

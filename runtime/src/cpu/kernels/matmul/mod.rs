@@ -1,15 +1,18 @@
-//! Matrix products: `out = beta * addend + alpha * (a @ b)` for every numeric dtype and any strides.
+//! Matrix products: `out = beta * addend + alpha * (a @ b)` for every numeric dtype and any
+//! strides.
 //!
 //! [`gemm()`] and [`bmm`] take raw strided views and choose a kernel by dtype, shape and layout.
 //!
-//! Numerics: f32 and f64 accumulate in their own type, with fused multiply-adds; f16 and bf16 are widened
-//! to f32, accumulated there and rounded once, after `alpha` and `beta`; integers wrap. `alpha` and `beta` apply to the
-//! finished sum, as separate roundings. NaN and infinity propagate as IEEE arithmetic says: no term of a sum is
-//! skipped. `beta == 0` ignores the addend, even where it is NaN.
+//! Numerics: f32 and f64 accumulate in their own type, with fused multiply-adds; f16 and bf16 are
+//! widened to f32, accumulated there and rounded once, after `alpha` and `beta`; integers wrap.
+//! `alpha` and `beta` apply to the finished sum, as separate roundings. NaN and infinity propagate
+//! as IEEE arithmetic says: no term of a sum is skipped. `beta == 0` ignores the addend, even where
+//! it is NaN.
 //!
 //! # Which kernel serves which shape
 //!
-//! `m`, `k`, `n` are rows of `a`, inner size, columns of `b`. "Rows" and "columns" say which of them are contiguous in `b`.
+//! `m`, `k`, `n` are rows of `a`, inner size, columns of `b`. "Rows" and "columns" say which of
+//! them are contiguous in `b`.
 //!
 //! | right factor | shape | kernel |
 //! |---|---|---|
@@ -24,12 +27,12 @@
 //! | complex | other | copied blocks of a real product of twice the sizes, then the scaling |
 //! | integers | any | rows of sums, four steps of `k` at a time |
 //!
-//! A result with contiguous columns is computed as the transposed product. Products of more than some 12 us are split over the
-//! thread pool, by panels of columns first.
+//! A result with contiguous columns is computed as the transposed product. Products of more than
+//! some 12 us are split over the thread pool, by panels of columns first.
 //!
-//! Measured on one core of an AMD EPYC with AVX-512 (two cores, shared with other jobs; thread CPU clock, medians of alternating runs,
-//! both factors row-major), as time relative to crate `gemm` 0.19 at the same instruction set. Runs varied by some 5 %, the short ones
-//! by more.
+//! Measured on one core of an AMD EPYC with AVX-512 (two cores, shared with other jobs; thread CPU
+//! clock, medians of alternating runs, both factors row-major), as time relative to crate `gemm`
+//! 0.19 at the same instruction set. Runs varied by some 5 %, the short ones by more.
 //!
 //! | m, k, n | dtype | AVX-512 | GFLOP/s | AVX2 | GFLOP/s |
 //! |---|---|---|---|---|---|
@@ -46,10 +49,11 @@
 //! | 256, 256, 256 | c64 | 1.06-1.13 | 94-105 | 1.04 | 104 |
 //! | 256, 256, 256 | c128 | 1.12-1.23 | 42-49 | 1.01 | 51 |
 //!
-//! With `b` transposed the large f32 products take 0.73 to 1.00 of the crate's time, the f64 ones 1.11 to 1.16 (AVX-512).
+//! With `b` transposed the large f32 products take 0.73 to 1.00 of the crate's time, the f64 ones
+//! 1.11 to 1.16 (AVX-512).
 //!
-//! Known weak spot: large f64 products with AVX-512. A complex vector times a matrix was not timed since it reads the matrix in place
-//! (copied, it took 5.4 times as long as the crate).
+//! Known weak spot: large f64 products with AVX-512. A complex vector times a matrix was not timed
+//! since it reads the matrix in place (copied, it took 5.4 times as long as the crate).
 
 mod activate;
 mod blocked;
@@ -125,9 +129,10 @@ pub enum MatmulError {
 ///
 /// # Safety
 ///
-/// Each view must describe memory of `dtype` elements, aligned for it, that is valid to read (`a`, `b`, the addend) or write
-/// (`out`) during the call. Elements of `out` must have distinct addresses, and no other view may overlap `out`, except that the
-/// addend may be the very same view.
+/// Each view must describe memory of `dtype` elements, aligned for it, that is valid to read (`a`,
+/// `b`, the addend) or write (`out`) during the call. Elements of `out` must have distinct
+/// addresses, and no other view may overlap `out`, except that the addend may be the very same
+/// view.
 pub unsafe fn gemm(
     dtype: DType,
     a: MatRef,
@@ -186,7 +191,8 @@ impl Default for Scale<'_> {
 /// `out = beta * addend + alpha * (a @ b)` of matrices; a vector is a column.
 ///
 /// # Errors
-/// Sizes that do not fit, a dtype that has no product, operands that are not aligned or lie on the result.
+/// Sizes that do not fit, a dtype that has no product, operands that are not aligned or lie on the
+/// result.
 pub fn product(out: Out<'_>, a: In<'_>, b: In<'_>, scale: Scale<'_>) -> Result<(), MatmulError> {
     let checked = Checked::new(out, a, b, scale)?;
     // SAFETY: operands apart, aligned and of one dtype; an addend is the result itself or apart.
@@ -296,12 +302,14 @@ fn alignment(dtype: DType) -> usize {
     dtype.to_real().size()
 }
 
-/// Whether a product is zeros, if anything: PyTorch gives that of truth values too, which it does not multiply.
+/// Whether a product is zeros, if anything: PyTorch gives that of truth values too, which it does
+/// not multiply.
 fn multiplies_nothing(a: MatRef, out: MatMut, scaling: &Scaling) -> bool {
     out.rows == 0 || out.cols == 0 || (a.cols == 0 && scaling.addend.is_none())
 }
 
-/// A view repeated along a batch dimension: the first matrix and the distance to the next, in elements.
+/// A view repeated along a batch dimension: the first matrix and the distance to the next, in
+/// elements.
 pub type Batched<M> = (M, isize);
 
 /// `out[i] = beta * addend[i] + alpha * (a[i] @ b[i])` for `i` in `0..batch`.
@@ -392,7 +400,8 @@ pub fn matmul_slices<T: MatElement>(
         assert!(rows.checked_mul(cols).is_some_and(|len| len <= slice.len()));
     }
     let mut out = Vec::<T>::with_capacity(a.1 * b.2);
-    // SAFETY: the slices cover their sizes, `out` has room for a dense result and is new; gemm writes all of it.
+    // SAFETY: the slices cover their sizes, `out` has room for a dense result and is new; gemm
+    // writes all of it.
     unsafe {
         gemm(
             T::DTYPE,

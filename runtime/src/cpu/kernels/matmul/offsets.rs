@@ -1,7 +1,8 @@
-//! Products with a right factor whose rows begin anywhere: the columns of a convolution, where they are.
+//! Products with a right factor whose rows begin anywhere: the columns of a convolution, where they
+//! are.
 //!
-//! Row `p` of the right factor is the run of elements that begins at `offsets[p]`; runs may overlap. So the taps of a
-//! convolution over a padded image need no copy.
+//! Row `p` of the right factor is the run of elements that begins at `offsets[p]`; runs may
+//! overlap. So the taps of a convolution over a padded image need no copy.
 
 use super::micro::{Native, Tile};
 
@@ -17,7 +18,8 @@ pub(in crate::cpu::kernels) struct OffsetProduct<'a, T> {
     pub(in crate::cpu::kernels) n: usize,
 }
 
-/// A finished tile: its sums, the distance of its rows, its rows `begin..end` and its columns `begin..end`.
+/// A finished tile: its sums, the distance of its rows, its rows `begin..end` and its columns
+/// `begin..end`.
 pub(in crate::cpu::kernels) type Store<'a, T> =
     &'a dyn Fn(*const T, usize, (usize, usize), (usize, usize));
 
@@ -97,7 +99,8 @@ impl<T: Panelled> OffsetProduct<'_, T> {
                     cols,
                     offsets: self.offsets.as_ptr(),
                 };
-                // SAFETY: the caller's contract; the tile fits `sums`, and the table has its height.
+                // SAFETY: the caller's contract; the tile fits `sums`, and the table has its
+                // height.
                 unsafe { table[height - 1](&tile) };
                 store(
                     sums.0.as_ptr(),

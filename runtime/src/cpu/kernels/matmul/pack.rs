@@ -1,7 +1,7 @@
 //! Copying a right factor into panels.
 //!
-//! A panel holds a fixed number of columns; its rows follow one another, and the panels follow one another. The last panel
-//! is filled up with zeros.
+//! A panel holds a fixed number of columns; its rows follow one another, and the panels follow one
+//! another. The last panel is filled up with zeros.
 
 use super::MatRef;
 use std::cell::RefCell;
@@ -50,7 +50,8 @@ thread_local! {
 /// Calls `f` with this thread's scratch memory, of at least `bytes`, which holds what it held.
 pub(super) fn with_scratch<R>(bytes: usize, f: impl FnOnce(*mut u8) -> R) -> R {
     SCRATCH.with(|scratch| {
-        // Taken out, so that a nested call on this thread finds an empty one instead of a borrowed one.
+        // Taken out, so that a nested call on this thread finds an empty one instead of a borrowed
+        // one.
         let mut lines = scratch.replace(Lines::new(0));
         lines.grow(bytes);
         let result = f(lines.ptr_mut());
@@ -76,7 +77,8 @@ const CONTIGUOUS_ROWS: usize = 8;
 /// `b` is valid to read; `out` has room for [`packed_len`] elements.
 pub(super) unsafe fn pack<T: Copy + Default>(b: MatRef, panel: usize, out: *mut T) {
     let (k, n) = (b.rows, b.cols);
-    // A few rows at a time: what is read stays within as many pages, what is written is in runs of several lines.
+    // A few rows at a time: what is read stays within as many pages, what is written is in runs of
+    // several lines.
     let rows = if b.col_stride == 1 {
         CONTIGUOUS_ROWS
     } else {
@@ -113,7 +115,8 @@ pub(super) unsafe fn pack<T: Copy + Default>(b: MatRef, panel: usize, out: *mut 
     }
 }
 
-/// Copies contiguous rows of whole panels, where a row is a number of bytes that the copy is compiled for; says whether it did.
+/// Copies contiguous rows of whole panels, where a row is a number of bytes that the copy is
+/// compiled for; says whether it did.
 ///
 /// # Safety
 ///
@@ -143,8 +146,8 @@ unsafe fn copy_whole<T: Copy>(b: MatRef, panel: usize, out: *mut T) -> bool {
     true
 }
 
-/// Writes the rows of `b` at distance `panel`; meant for a `b` whose columns are contiguous. Four columns at a time, so that
-/// what is written is whole and what is read comes from four streams.
+/// Writes the rows of `b` at distance `panel`; meant for a `b` whose columns are contiguous. Four
+/// columns at a time, so that what is written is whole and what is read comes from four streams.
 ///
 /// # Safety
 ///
@@ -261,8 +264,8 @@ unsafe fn transpose_8(src: *const f32, src_step: isize, dst: *mut f32, dst_step:
         let col = |i: usize| src.wrapping_offset(i as isize * src_step);
         let mut p = 0;
         while p + 8 <= k {
-            // Lane halves 0 and 1 hold rows p..p+4 and p+4..p+8 after the exchange of quarters, which costs a load port
-            // instead of a shuffle.
+            // Lane halves 0 and 1 hold rows p..p+4 and p+4..p+8 after the exchange of quarters,
+            // which costs a load port instead of a shuffle.
             let mut low = [_mm256_setzero_ps(); 4];
             let mut high = [_mm256_setzero_ps(); 4];
             for i in 0..4 {

@@ -1,10 +1,12 @@
 //! Products with a right factor that was packed before: weights.
 //!
-//! [`PackedB`] holds the matrix in panels of the machine's microkernel; [`matmul_packed`] multiplies by it and finishes each tile
-//! while it is in registers or in the first cache: `out = activation(a @ b + bias) + residual`.
+//! [`PackedB`] holds the matrix in panels of the machine's microkernel; [`matmul_packed`]
+//! multiplies by it and finishes each tile while it is in registers or in the first cache: `out =
+//! activation(a @ b + bias) + residual`.
 //!
-//! Numerics: each sum is one chain of fused multiply-adds in the order of `k`; bias, activation and residual follow, each
-//! rounded. The bits do not depend on the number of threads, nor on how many rows are multiplied at once.
+//! Numerics: each sum is one chain of fused multiply-adds in the order of `k`; bias, activation and
+//! residual follow, each rounded. The bits do not depend on the number of threads, nor on how many
+//! rows are multiplied at once.
 
 use super::activate::Activate;
 use super::drive::{Ending, Left, Panels, Product, Target};
@@ -32,8 +34,8 @@ pub struct Epilogue {
     pub bias: Option<*const u8>,
     /// Applied to each element.
     pub activation: Activation,
-    /// A matrix of the result's sizes with contiguous rows, and the distance of its rows in elements. It may be the result itself,
-    /// element for element.
+    /// A matrix of the result's sizes with contiguous rows, and the distance of its rows in
+    /// elements. It may be the result itself, element for element.
     pub residual: Option<(*const u8, isize)>,
 }
 
@@ -125,13 +127,13 @@ impl PackedB {
     }
 }
 
-/// `c = activation(a @ b + bias) + residual`, where `a` has `m` rows of `b.k()` contiguous elements and `c` rows of `b.n()`
-/// contiguous elements; row strides count elements.
+/// `c = activation(a @ b + bias) + residual`, where `a` has `m` rows of `b.k()` contiguous elements
+/// and `c` rows of `b.n()` contiguous elements; row strides count elements.
 ///
 /// # Safety
 ///
-/// `a` is valid to read, `c` to write, the epilogue's pointers to read, all as `b.dtype()` and aligned for it. Nothing overlaps `c`, except
-/// that the residual may be `c` itself.
+/// `a` is valid to read, `c` to write, the epilogue's pointers to read, all as `b.dtype()` and
+/// aligned for it. Nothing overlaps `c`, except that the residual may be `c` itself.
 pub unsafe fn matmul_packed(
     m: usize,
     a_ptr: *const u8,
@@ -147,7 +149,8 @@ pub unsafe fn matmul_packed(
     unsafe { matmul_packed_strided(a, b, c, epilogue) }
 }
 
-/// [`matmul_packed`] for an `a` with any strides. The rows of `c` are contiguous, as rows of one element always are.
+/// [`matmul_packed`] for an `a` with any strides. The rows of `c` are contiguous, as rows of one
+/// element always are.
 ///
 /// # Panics
 ///

@@ -9,8 +9,8 @@ use straightline_passes::ir::Scalar;
 pub struct Scaling {
     /// Factor of the product.
     pub alpha: Scalar,
-    /// The addend and its factor. It has the sizes of the result (broadcast by zero strides) and is either the result
-    /// itself, element for element, or does not overlap it.
+    /// The addend and its factor. It has the sizes of the result (broadcast by zero strides) and is
+    /// either the result itself, element for element, or does not overlap it.
     pub addend: Option<(Scalar, MatRef)>,
 }
 
@@ -56,12 +56,13 @@ impl<T: Element> Finish<T> {
     ///
     /// # Safety
     ///
-    /// `sums` holds accumulators in the sizes of `out`, and may be `out` itself where both types are one; addend and
-    /// `out` as for [`gemm()`](super::gemm()).
+    /// `sums` holds accumulators in the sizes of `out`, and may be `out` itself where both types
+    /// are one; addend and `out` as for [`gemm()`](super::gemm()).
     pub(super) unsafe fn store(&self, sums: MatRef, out: MatMut) {
         let dense = sums.col_stride == 1 && out.col_stride == 1;
         for i in 0..out.rows {
-            // SAFETY: the caller's contract for row `i`; with constant strides of one the loop vectorises.
+            // SAFETY: the caller's contract for row `i`; with constant strides of one the loop
+            // vectorises.
             unsafe {
                 match self.addend {
                     Some((_, mat)) if dense && mat.col_stride == 1 => {

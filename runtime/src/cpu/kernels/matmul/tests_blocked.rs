@@ -1,4 +1,5 @@
-//! Products block by block: small blocks against a plain chain of sums, at every edge, for real and complex numbers.
+//! Products block by block: small blocks against a plain chain of sums, at every edge, for real and
+//! complex numbers.
 
 use super::blocked::{Blocked, Blocks};
 use super::drive::{Left, Target};
@@ -81,7 +82,8 @@ fn blocks_match_the_plain_sum() {
     matches_the_plain_sum::<f64>();
 }
 
-/// Sums in the order of `k` whatever the blocks: the bits are those of tiles in place, on any number of threads, also nested.
+/// Sums in the order of `k` whatever the blocks: the bits are those of tiles in place, on any
+/// number of threads, also nested.
 #[test]
 fn the_bits_do_not_depend_on_the_blocks_or_the_threads() {
     let rng = &mut Rng(0xb175);
@@ -113,7 +115,8 @@ fn the_bits_do_not_depend_on_the_blocks_or_the_threads() {
     }
 }
 
-/// A product of other sizes in between leaves its panels in the scratch memory: none of them is read again.
+/// A product of other sizes in between leaves its panels in the scratch memory: none of them is
+/// read again.
 #[test]
 fn scratch_memory_is_used_again() {
     let rng = &mut Rng(0x5c2a);

@@ -1,6 +1,7 @@
 //! Raw strided views of matrices.
 
-/// A matrix to read: base pointer, sizes, and strides counted in elements (zero and negative allowed).
+/// A matrix to read: base pointer, sizes, and strides counted in elements (zero and negative
+/// allowed).
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)] // the struct's sentence names each field
 pub struct MatRef {
@@ -11,7 +12,8 @@ pub struct MatRef {
     pub col_stride: isize,
 }
 
-/// A matrix to write, with strides counted in elements. No two of its elements may share an address.
+/// A matrix to write, with strides counted in elements. No two of its elements may share an
+/// address.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)] // as above
 pub struct MatMut {
@@ -149,8 +151,8 @@ impl MatMut {
     }
 }
 
-// SAFETY: a view is an address and numbers; what may be done with it is the contract of the functions that
-// take it.
+// SAFETY: a view is an address and numbers; what may be done with it is the contract of the
+// functions that take it.
 unsafe impl Send for MatRef {}
 // SAFETY: as above.
 unsafe impl Sync for MatRef {}

@@ -1,4 +1,5 @@
-//! Outputs that are neighbours where the input's elements are: whole rows are added to a tile of them.
+//! Outputs that are neighbours where the input's elements are: whole rows are added to a tile of
+//! them.
 
 use super::super::fold::Fold;
 use super::super::moves::move_elements;
@@ -8,8 +9,8 @@ use super::feed::Feed;
 use super::geometry::{Geometry, folded_from};
 use std::mem::MaybeUninit;
 
-/// Columns of a tile of accumulators where rows are added as they lie: long pieces keep the prefetcher at work, and a tile of
-/// `f32` fits the first cache.
+/// Columns of a tile of accumulators where rows are added as they lie: long pieces keep the
+/// prefetcher at work, and a tile of `f32` fits the first cache.
 const WIDE: usize = 4096;
 
 /// Room for the accumulators of a tile of columns.

@@ -17,7 +17,8 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    /// Brings `n <= TILE` elements into `tile`. `mean` is the place of the mean of each element, or of all.
+    /// Brings `n <= TILE` elements into `tile`. `mean` is the place of the mean of each element, or
+    /// of all.
     ///
     /// # Safety
     ///

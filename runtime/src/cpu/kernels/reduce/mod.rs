@@ -1,11 +1,12 @@
 //! Reductions over any dimensions: sum, prod, max, min, any, all, variance.
 //!
-//! Two geometries. Where the dimension that is nearest in memory is reduced, each output folds rows, by vectors and with
-//! several accumulators; partial results of blocks are combined like a binary counter, so that the error of a sum grows
-//! with the logarithm of its length. Where it is kept, whole rows are added to a tile of accumulators, in two levels.
+//! Two geometries. Where the dimension that is nearest in memory is reduced, each output folds
+//! rows, by vectors and with several accumulators; partial results of blocks are combined like a
+//! binary counter, so that the error of a sum grows with the logarithm of its length. Where it is
+//! kept, whole rows are added to a tile of accumulators, in two levels.
 //!
-//! How a large reduction is cut into chunks depends on its sizes alone, never on the number of threads, so the result
-//! does not either.
+//! How a large reduction is cut into chunks depends on its sizes alone, never on the number of
+//! threads, so the result does not either.
 
 mod columns;
 mod feed;
@@ -52,10 +53,12 @@ fn accumulator(op: ReduceOp, a: DType, out: DType) -> DType {
     }
 }
 
-/// Reduces `a` over the dimensions where `out` has size 1 and `a` another one; the others are equal.
+/// Reduces `a` over the dimensions where `out` has size 1 and `a` another one; the others are
+/// equal.
 ///
-/// Sums and products accumulate in `f32`, `f64` or `i64` as the dtype of `out` asks, elements being converted first;
-/// the result is rounded to `out` once. `Any` and `All` take any dtype and give `bool`.
+/// Sums and products accumulate in `f32`, `f64` or `i64` as the dtype of `out` asks, elements being
+/// converted first; the result is rounded to `out` once. `Any` and `All` take any dtype and give
+/// `bool`.
 ///
 /// A maximum or minimum of no elements is [`KernelError::EmptyReduction`].
 pub fn reduce(op: ReduceOp, out: Out<'_>, a: In<'_>) -> Result<(), KernelError> {
@@ -159,7 +162,8 @@ unsafe fn divide(p: *mut u8, n: usize, by: f64, dtype: DType) -> Result<(), Kern
 
 /// # Safety
 ///
-/// As for [`reduce`]; `centre` has a number of the accumulating type for each output, in row-major order.
+/// As for [`reduce`]; `centre` has a number of the accumulating type for each output, in row-major
+/// order.
 unsafe fn reduce_into(
     out: Strided<'_>,
     a: Strided<'_>,

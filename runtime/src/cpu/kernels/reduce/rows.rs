@@ -89,8 +89,8 @@ pub(super) unsafe fn fold_rows(
     }
 }
 
-/// `n` neighbours, not more than `FEW` blocks. This much work hides behind the memory that it reads; the general way's
-/// does not for rows of a few thousand elements.
+/// `n` neighbours, not more than `FEW` blocks. This much work hides behind the memory that it
+/// reads; the general way's does not for rows of a few thousand elements.
 unsafe fn fold_few_blocks(fold: &Fold, size: usize, out: *mut u8, from: *const u8, n: usize) {
     // SAFETY: the caller's row has n elements; there is room for the results of FEW blocks.
     unsafe {

@@ -1,4 +1,5 @@
-//! Exponentials: `x = n ln 2 + r` with `|r| <= ln(2) / 2`, a polynomial for `e^r`, and `2^n` put together from bits.
+//! Exponentials: `x = n ln 2 + r` with `|r| <= ln(2) / 2`, a polynomial for `e^r`, and `2^n` put
+//! together from bits.
 
 use std::f64::consts::{LN_2, LOG2_E};
 
@@ -84,7 +85,8 @@ struct Reduced<P: Prims> {
     r: P::F,
 }
 
-/// `n = round(x / ln 2)`, `r = x - n ln 2`. The first product is exact up to the last bit of `r`, since `n` times a 24 (or
+/// `n = round(x / ln 2)`, `r = x - n ln 2`. The first product is exact up to the last bit of `r`,
+/// since `n` times a 24 (or
 /// 53) bit constant cancels against `x` inside one fma.
 #[inline(always)]
 fn reduce<P: Prims>(p: &mut P, x: P::F, bias: f64) -> Reduced<P> {
@@ -151,8 +153,8 @@ pub(super) fn half_exp<P: Prims>(p: &mut P, x: P::F) -> P::F {
     p.scale(y, n)
 }
 
-/// `e^(-a^2) * factor` for `0 <= a` small enough that the product is not below the last subnormal by much. The rounding
-/// error of the square goes into the reduced argument.
+/// `e^(-a^2) * factor` for `0 <= a` small enough that the product is not below the last subnormal
+/// by much. The rounding error of the square goes into the reduced argument.
 #[inline(always)]
 pub(super) fn exp_neg_square_times<P: Prims>(p: &mut P, a: P::F, factor: P::F) -> P::F {
     let square = p.mul(a, a);
@@ -182,7 +184,8 @@ pub fn exp2<P: Prims>(p: &mut P, x: P::F) -> P::F {
     p.scale(y, n)
 }
 
-/// `e^x - 1` for `x` where `e^x` is neither much below one ulp of 1 nor far above the largest float.
+/// `e^x - 1` for `x` where `e^x` is neither much below one ulp of 1 nor far above the largest
+/// float.
 #[inline(always)]
 pub(super) fn expm1_clamped<P: Prims>(p: &mut P, x: P::F) -> P::F {
     // Half of 2^n is used, so that n may be the exponent just above the largest float.
@@ -215,8 +218,8 @@ pub fn expm1<P: Prims>(p: &mut P, x: P::F) -> P::F {
 /// The logistic function `1 / (1 + e^-x)`.
 #[inline(always)]
 pub fn sigmoid<P: Prims>(p: &mut P, x: P::F) -> P::F {
-    // Numerator and denominator are scaled by 2^-k: then e^-x never overflows before the quotient is zero, and one
-    // multiplication by a normal power is enough.
+    // Numerator and denominator are scaled by 2^-k: then e^-x never overflows before the quotient
+    // is zero, and one multiplication by a normal power is enough.
     let k = by_width_f64(p, 24.0, 53.0);
     let lo = by_width(p, -104.0, -745.2);
     let hi = by_width(p, 70.0, 600.0);

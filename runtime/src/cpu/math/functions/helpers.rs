@@ -29,8 +29,8 @@ pub(super) fn sign_position<P: Prims>(p: &P) -> u32 {
     }
 }
 
-/// `1.5 * 2^(fraction bits)`: adding it to a small float rounds that to an integer (ties to even), which then sits in the
-/// low bits of the sum.
+/// `1.5 * 2^(fraction bits)`: adding it to a small float rounds that to an integer (ties to even),
+/// which then sits in the low bits of the sum.
 #[inline(always)]
 pub(super) fn magic<P: Prims>(p: &P) -> f64 {
     match p.width() {

@@ -69,7 +69,8 @@ const ATAN_W64: [f64; 19] = [
 struct Asin<P: Prims> {
     /// `|x| > 1/2`.
     big: P::M,
-    /// `asin |x|`, or for big arguments `asin(sqrt((1 - |x|) / 2))`, which is half the angle from the other side.
+    /// `asin |x|`, or for big arguments `asin(sqrt((1 - |x|) / 2))`, which is half the angle from
+    /// the other side.
     v: P::F,
 }
 

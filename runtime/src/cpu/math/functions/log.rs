@@ -205,7 +205,8 @@ pub fn log1p<P: Prims>(p: &mut P, x: P::F) -> P::F {
     let b = p.sub(x, x_part);
     let error = p.add(a, b);
     let parts = take_apart(p, u);
-    // error * 2^-e joins the fraction. For large x it is lost in u, and 2^-e might not be a normal number.
+    // error * 2^-e joins the fraction. For large x it is lost in u, and 2^-e might not be a normal
+    // number.
     let shift = fraction_bits(p);
     let bias = match p.width() {
         Width::W32 => 127,

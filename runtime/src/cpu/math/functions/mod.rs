@@ -1,7 +1,7 @@
 //! The functions: each a builder over [`Prims`] that serves both widths.
 //!
-//! A function branches on the width alone, never on data, so the operation sequence is the same for every call. [`Fn1`]
-//! and [`Fn2`] name the functions as values.
+//! A function branches on the width alone, never on data, so the operation sequence is the same for
+//! every call. [`Fn1`] and [`Fn2`] name the functions as values.
 
 mod activation;
 #[cfg(test)]

@@ -1,6 +1,8 @@
-//! Sine, cosine, tangent: reduction by multiples of pi/2 in three fused steps, then two short polynomials.
+//! Sine, cosine, tangent: reduction by multiples of pi/2 in three fused steps, then two short
+//! polynomials.
 //!
-//! The steps carry enough bits of pi for arguments up to [`LARGE`]; beyond, the scalar routine does the work.
+//! The steps carry enough bits of pi for arguments up to [`LARGE`]; beyond, the scalar routine does
+//! the work.
 
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
 

@@ -98,8 +98,8 @@ fn detect() -> Isa {
     Isa::Portable
 }
 
-/// The set in use: the best of this machine, or a lesser one named by the environment variable `STRAIGHTLINE_ISA`.
-/// Decided once.
+/// The set in use: the best of this machine, or a lesser one named by the environment variable
+/// `STRAIGHTLINE_ISA`. Decided once.
 #[inline]
 pub fn isa() -> Isa {
     static CHOSEN: OnceLock<Isa> = OnceLock::new();

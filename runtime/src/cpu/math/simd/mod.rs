@@ -1,8 +1,8 @@
 //! Eager SIMD: the primitives on the vectors of the machine, chosen at run time.
 //!
-//! A kernel is written once over [`Simd`] and run through [`Lane::dispatch`], which picks the widest instruction set and
-//! enters a function compiled for it. Everything between that function and the intrinsics must be `#[inline(always)]`,
-//! or the intrinsics stay calls.
+//! A kernel is written once over [`Simd`] and run through [`Lane::dispatch`], which picks the
+//! widest instruction set and enters a function compiled for it. Everything between that function
+//! and the intrinsics must be `#[inline(always)]`, or the intrinsics stay calls.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;

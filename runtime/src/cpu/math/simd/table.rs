@@ -171,7 +171,8 @@ macro_rules! functions {
         #[inline(always)]
         #[allow(unused_unsafe, reason = "some bodies are safe on some machines")]
         pub(super) unsafe fn $name $(<const $n: usize>)? ($($arg: $t),*) $(-> $out)? {
-            // SAFETY: the caller vouches for the instructions, and for the memory that a pointer leads to.
+            // SAFETY: the caller vouches for the instructions, and for the memory that a pointer
+            // leads to.
             unsafe { $body }
         }
     )*};

@@ -55,7 +55,8 @@ macro_rules! vectors {
 }
 pub(super) use vectors;
 
-/// Rounding, comparisons and shifts, whose intrinsics take a constant or a register for the mode or the count.
+/// Rounding, comparisons and shifts, whose intrinsics take a constant or a register for the mode or
+/// the count.
 macro_rules! with_modes {
     ($float:ty, $ints:ty, $mask:ty, $round:ident, $cmp:ident, $shl:ident, $shr_u:ident) => {
         functions! {

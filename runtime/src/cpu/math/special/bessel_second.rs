@@ -9,7 +9,8 @@ const EULER: f64 = 0.577_215_664_901_532_9;
 /// Below this, series at 0 converge fast and lose no more than a digit.
 const NEAR: f64 = 2.0;
 
-/// `sum of sign^k (f(k) x^2 / 4)^k / (k! (k + order)!)` with the harmonic numbers that belong to it.
+/// `sum of sign^k (f(k) x^2 / 4)^k / (k! (k + order)!)` with the harmonic numbers that belong to
+/// it.
 fn harmonic_series(order: u32, x: f64, sign: f64) -> f64 {
     let quarter = sign * x * x / 4.0;
     let (mut term, mut sum) = (1.0, 0.0);
@@ -77,8 +78,8 @@ pub fn y1(x: f64) -> f64 {
     y(1, x)
 }
 
-/// `e^x K_order(x)` for `x >= 1`: the integral of `exp(-x (cosh t - 1)) cosh(order t)`, by the trapezoidal rule, which converges as
-/// fast as the integrand falls.
+/// `e^x K_order(x)` for `x >= 1`: the integral of `exp(-x (cosh t - 1)) cosh(order t)`, by the
+/// trapezoidal rule, which converges as fast as the integrand falls.
 fn scaled_k_integral(order: f64, x: f64) -> f64 {
     let step = 0.1 / x.max(1.0).sqrt();
     let mut sum = 0.5;

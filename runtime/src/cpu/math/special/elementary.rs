@@ -105,7 +105,8 @@ next!(
     nextafter_bf16 bf16, u16, |x| bf16::from_f32(x as f32), f64::from
 );
 
-/// A fraction of size `1/2 .. 1` and a power of 2 whose product is `x`; 0, infinities and NaN with the power 0.
+/// A fraction of size `1/2 .. 1` and a power of 2 whose product is `x`; 0, infinities and NaN with
+/// the power 0.
 pub fn frexp(x: f64) -> (f64, i32) {
     if x == 0.0 || !x.is_finite() {
         return (x, 0);

@@ -53,7 +53,8 @@ fn erfc_inverse(q: f64) -> f64 {
             / (1.0 + t * (1.432_788 + t * (0.189_269 + t * 0.001_308)));
     let mut x = guess / SQRT_2;
     for _ in 0..4 {
-        // Halley on the logarithm of nothing: the error relative to the slope stays finite in the far tail
+        // Halley on the logarithm of nothing: the error relative to the slope stays finite in the
+        // far tail
         let scaled = erfcx(x) - q * (x * x).exp();
         let step = scaled / FRAC_2_SQRT_PI;
         let next = x + step / (1.0 + x * step);

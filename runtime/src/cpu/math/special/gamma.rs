@@ -21,7 +21,8 @@ const BERNOULLI: [f64; 12] = [
 /// From here on the asymptotic series are exact to `f64` with the terms above.
 const FAR: f64 = 12.0;
 
-/// What Stirling's formula leaves: `ln(gamma(x)) - ((x - 1/2) ln x - x + ln(2 pi) / 2)`, for `x >= FAR`.
+/// What Stirling's formula leaves: `ln(gamma(x)) - ((x - 1/2) ln x - x + ln(2 pi) / 2)`, for `x >=
+/// FAR`.
 pub(super) fn stirling_rest(x: f64) -> f64 {
     let square = (x * x).recip();
     let mut power = x.recip();
@@ -63,7 +64,8 @@ pub fn lgamma(x: f64) -> f64 {
     (y - 0.5) * y.ln() - y + ln_root_two_pi + stirling_rest(y) - product.ln()
 }
 
-/// Around 1 and 2, where the logarithm is 0: the Taylor series at 1, whose coefficients are zeta values.
+/// Around 1 and 2, where the logarithm is 0: the Taylor series at 1, whose coefficients are zeta
+/// values.
 fn near_zero_of_lgamma(x: f64) -> f64 {
     let (e, rest) = if x > 1.5 {
         (x - 2.0, (x - 2.0).ln_1p())
@@ -193,8 +195,9 @@ pub fn polygamma(n: i64, x: f64) -> f64 {
     }
 }
 
-/// [`polygamma`] of a number of single precision, as far as its bounds show: factors that overflow, and poles, where PyTorch has the square of
-/// the quotient of pi and the sine of a rounded multiple of pi.
+/// [`polygamma`] of a number of single precision, as far as its bounds show: factors that overflow,
+/// and poles, where PyTorch has the square of the quotient of pi and the sine of a rounded multiple
+/// of pi.
 pub fn polygamma_of_single(n: i64, x: f64) -> f64 {
     if n == 1 && x <= 0.0 && x.fract() == 0.0 {
         let sine = f64::from((std::f32::consts::PI * x as f32).sin());

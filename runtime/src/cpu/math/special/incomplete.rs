@@ -81,8 +81,8 @@ fn fraction(a: f64, x: f64) -> f64 {
     h * prefix(a, x)
 }
 
-/// For small `x` and `a` below 1 or so, where `Q` is a small difference: `1 - x^a / gamma(a + 1)` and the rest of the
-/// series apart.
+/// For small `x` and `a` below 1 or so, where `Q` is a small difference: `1 - x^a / gamma(a + 1)`
+/// and the rest of the series apart.
 fn upper_by_difference(a: f64, x: f64) -> f64 {
     let mut term = 1.0;
     let mut sum = 0.0;
@@ -99,7 +99,8 @@ fn upper_by_difference(a: f64, x: f64) -> f64 {
     -log.exp_m1() - log.exp() * a * sum
 }
 
-/// The values at the borders of the domain, `(P, Q)`; `None` inside. As in PyTorch, a border decides before NaN does.
+/// The values at the borders of the domain, `(P, Q)`; `None` inside. As in PyTorch, a border
+/// decides before NaN does.
 fn border(a: f64, x: f64) -> Option<(f64, f64)> {
     let nan = Some((f64::NAN, f64::NAN));
     if a < 0.0 || x < 0.0 {

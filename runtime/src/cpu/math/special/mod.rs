@@ -1,7 +1,9 @@
-//! Special functions of `f64`: gamma and its kin, error functions, Bessel functions, and small ones of two operands.
+//! Special functions of `f64`: gamma and its kin, error functions, Bessel functions, and small ones
+//! of two operands.
 //!
-//! Each is computed from a published series, continued fraction or asymptotic expansion in the range where it converges
-//! fast; narrower types are computed here as well and rounded. Values at poles and infinities are PyTorch's.
+//! Each is computed from a published series, continued fraction or asymptotic expansion in the
+//! range where it converges fast; narrower types are computed here as well and rounded. Values at
+//! poles and infinities are PyTorch's.
 //!
 //! | file | functions |
 //! |---|---|

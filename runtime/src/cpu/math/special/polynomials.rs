@@ -1,4 +1,5 @@
-//! Orthogonal polynomials by their recurrences, or where those take many steps by trigonometry; 0 for negative degrees.
+//! Orthogonal polynomials by their recurrences, or where those take many steps by trigonometry; 0
+//! for negative degrees.
 
 use super::bessel::{i0, j0};
 
@@ -49,7 +50,8 @@ fn even(n: i64) -> bool {
     n % 2 == 0
 }
 
-/// The kinds of Chebyshev polynomials: how they begin, at which degree trigonometry takes over, and their values at 1 and -1.
+/// The kinds of Chebyshev polynomials: how they begin, at which degree trigonometry takes over, and
+/// their values at 1 and -1.
 struct Chebyshev {
     first: fn(f64) -> f64,
     beyond: i64,

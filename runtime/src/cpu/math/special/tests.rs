@@ -55,8 +55,8 @@ fn values_are_those_of_pytorch() {
         let number = |i: usize| -> f64 { fields[i].parse().unwrap() };
         let (a, b, want) = (number(1), number(2), number(3));
         let got = evaluate(fields[0], a, b);
-        // PyTorch's y1 is off by 1e-5 around 5.5 and 8.2, where these rows have no values; some of its
-        // functions are off by 1e-9: trigamma(1) is pi^2 / 6 = 1.64493406684822..
+        // PyTorch's y1 is off by 1e-5 around 5.5 and 8.2, where these rows have no values; some of
+        // its functions are off by 1e-9: trigamma(1) is pi^2 / 6 = 1.64493406684822..
         let near = (got - want).abs() <= 2e-9 * want.abs() + 2e-9;
         if !(near || got == want || got.is_nan() && want.is_nan()) {
             wrong.push(format!("{line}: {got:e}"));
