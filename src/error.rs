@@ -302,7 +302,7 @@ impl Error {
         self
     }
 
-    /// [`Error::with_call`] in the place of what an inner call has said.
+    /// [`Error::with_call`] in place of what an inner call has said.
     #[cold]
     pub(crate) fn of_call(mut self, op: String, tensors: &[Tensor]) -> Error {
         self.0.op = None;

@@ -184,7 +184,7 @@ struct Report {
     eager: Mode,
     compiled: Mode,
     first_call: Duration,
-    /// Each sentence, and why it is none where it is none.
+    /// Each line, and why it is no sentence of the grammar, if it is not.
     lines: Vec<(String, Option<String>)>,
     /// The sentences in which eager and compiled differ.
     differing: Vec<usize>,

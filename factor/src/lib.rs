@@ -1,6 +1,6 @@
 //! Factorisations of dense matrices, through [`faer`].
 //!
-//! Internal to `straightline`. Matrices are column-major slices without gaps. What can not be said
+//! Internal to `straightline`. Matrices are column-major slices without gaps. What cannot be said
 //! about every matrix is left to the caller, who has algorithms of its own for small ones: elements
 //! have to be finite and, but for [`Element::lu`], [`Element::cholesky`] and [`Element::solve`], of
 //! a size whose square neither overflows nor vanishes. A result of `false` says that there is none;

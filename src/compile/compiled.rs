@@ -33,7 +33,7 @@ const EVENTS_KEPT: usize = 256;
 ///
 /// A call holds the tensors that it reads and those that it writes until it is done, and waits for
 /// them, as operators do ([`Busy`](crate::Busy) says when it does not). So calls that only read run
-/// side by side, and calls that write the same tensor come one after the other, each as a whole.
+/// side by side, and calls that write the same tensor come one after another, each as a whole.
 ///
 /// Cloning gives another handle of the same function: what one compiles, all run.
 pub struct Compiled<I, O>(Arc<Inner<I, O>>);
@@ -56,10 +56,11 @@ struct Inner<I, O> {
     /// How many of them will not serve again: an operator has other registrations, a closed-over
     /// tensor was replaced.
     retired: AtomicUsize,
-    /// Who makes a variant.
+    /// Which call makes a variant.
     turn: Turn,
     events: Mutex<Vec<CompileEvent>>,
-    /// The calls whose function left tensors in outside state, once. Taken by whose turn it is.
+    /// Calls whose function left tensors in outside state, once. Taken by the call whose turn it
+    /// is.
     performed: Mutex<Vec<(Guards, I)>>,
 }
 

@@ -104,7 +104,7 @@ fn of_site(e: Error, site: &Site) -> Error {
     let e = e.with_operands(site.call.op.to_string(), operands);
     match site.location {
         Some(SourceLine::Caller(at)) => e.with_location(at),
-        // a graph that was read: nobody's line
+        // a graph that was read from text has no source line of the user's
         Some(SourceLine::Text(_)) | None => e,
     }
 }

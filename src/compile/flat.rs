@@ -100,7 +100,7 @@ pub(super) enum Handed {
 }
 
 /// For each tensor of the result, wrappers not looked through, whether it is an old wrapper; empty
-/// where there is none.
+/// if there is none.
 pub(super) fn handed_through<I: TensorTree, O: TensorTree>(
     stand_ins: &I,
     output: &O,

@@ -29,7 +29,7 @@ use std::panic::Location;
 /// in eager execution: drawing random numbers, and whatever an operator of one's own does that has
 /// no results or is marked as having an effect ([`OperatorHandle::effects`]).
 ///
-/// **Every check that eager code makes on the values of tensors is kept**, also where nobody uses
+/// **Every check that eager code makes on the values of tensors is kept**, also if nobody uses
 /// the result: an index that is out of range, an integer divided by zero, a matrix without inverse.
 /// Which of several failing checks is reported is not said; an effect waits for the checks before
 /// it, and so does the drawing of random numbers. (Operators from outside keep theirs if they are
@@ -94,8 +94,8 @@ use std::panic::Location;
 /// [`CompileOptions::eager_fallback`] lets such a function run eagerly instead.
 ///
 /// - *Compared* for arguments: dtype, device, sizes, strides, dispatch keys; how those that are
-///   written lie to others in memory, and those that a call was refused for; and, if the function
-///   asks, [`storage_offset`](Tensor::storage_offset),
+///   written overlap with others in memory, and the overlaps for which a call was refused; and, if
+///   the function asks, [`storage_offset`](Tensor::storage_offset),
 ///   [`shares_storage_with`](Tensor::shares_storage_with), [`is_same`](Tensor::is_same).
 /// - *Compared* for the tensors it closes over and uses: sizes, strides, and in which memory they
 ///   lie (`set_`, `resize_`).
@@ -122,7 +122,7 @@ use std::panic::Location;
 ///   `HashMap`) serves the next call, which compiles; and with [`CompileOptions::eager_fallback`]
 ///   the first one gives its result too. State that each call replaces makes the function run
 ///   eagerly there.
-/// - *Another tensor in the place of the old one* is noticed when the handle that lay there is
+/// - *Another tensor in place of the old one* is noticed when the handle that lay there is
 ///   dropped, as an assignment (`*state = new`) does. As long as somebody keeps that very handle
 ///   (`std::mem::replace`, `swap`), or has taken further ones since the first call, the old tensor
 ///   is what a compiled call reads. Writing into it with `copy_`, or passing it as an argument, is

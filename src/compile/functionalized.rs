@@ -1,7 +1,7 @@
 //! `functionalize`: a function runs eagerly, and nothing that it calls writes.
 //!
 //! The function is captured as `compile()` does it, which makes it functional, and the graph's
-//! calls are made one after the other through the dispatcher.
+//! calls are made one after another through the dispatcher.
 
 use super::arguments::{Arguments, TensorFunction};
 use super::capture::capture;

@@ -20,12 +20,12 @@ pub(super) struct Guards {
     tls: TlsKeySets,
     /// The low precisions, where autocast was on.
     autocast: u64,
-    /// How written memory lies to other memory.
+    /// How the memory that is written overlaps with other memory.
     aliases: Vec<AliasGuard>,
     /// Merged memory must be there: an argument, and the bytes from its first element on.
     reaches: Vec<(usize, Range<i64>)>,
-    /// The closed-over tensors: their shapes and memory, which may change in place, and who has
-    /// them.
+    /// The closed-over tensors: their shapes and memory, which may change in place, and which
+    /// handles refer to them.
     closed: Vec<Closed>,
     /// What the function asked.
     answers: Vec<Answer>,

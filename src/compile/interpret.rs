@@ -1,4 +1,4 @@
-//! The calls of a captured graph, made one after the other through the dispatcher.
+//! The calls of a captured graph, made one after another through the dispatcher.
 
 use super::externs::to_value;
 use super::stages::Traced;

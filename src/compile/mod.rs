@@ -5,7 +5,7 @@
 //! | `tree` | what compiled functions take and give |
 //! | `arguments` | functions of several arguments, and what they are called with |
 //! | `flat` | looking through wrapper tensors |
-//! | `functionalized` | `functionalize()`: the graph's calls, one after the other |
+//! | `functionalized` | `functionalize()`: the graph's calls, one after another |
 //! | `function` | `compile()`, and what is promised of it |
 //! | `compiled` | the callable: guards, variants, capture on a miss |
 //! | `capture` | running the function on stand-ins and recording what is dispatched |

@@ -336,7 +336,7 @@ impl<'a> Borrows<'a> {
     }
 }
 
-/// A copy in memory of its own with the very strides given, repeated dimensions included; not
+/// A copy in memory of its own with exactly the strides given, repeated dimensions included; not
 /// dispatched.
 fn own_copy(value: &Tensor, meta: &TensorMeta, held: &Borrows<'_>) -> Result<Tensor> {
     // along a dimension with stride 0 all elements are the first one

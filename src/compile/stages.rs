@@ -150,7 +150,7 @@ pub struct Traced {
     pub(super) leaves: Vec<LeafUse>,
     /// What else it met.
     pub(super) surroundings: Surroundings,
-    /// Whether the graph comes from outside, and what it says of shapes from nobody who knows.
+    /// Whether the graph comes from outside, so that its shapes have not been checked by a capture.
     pub(super) given: bool,
 }
 

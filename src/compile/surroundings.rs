@@ -21,7 +21,7 @@ pub(super) struct Closed {
     /// By identity; the tensor keeps all storages that it ever had.
     storage: usize,
     /// The fewest handles that there were, those of plans not counted. One less, and the function's
-    /// state may have another tensor now in the place of this one.
+    /// state may have another tensor now in place of this one.
     handles: AtomicUsize,
 }
 
@@ -60,7 +60,7 @@ impl Closed {
         t.storage().id() == self.storage && t.offset() == self.offset && t.meta() == self.meta
     }
 
-    /// Another tensor has been seen in the place of this one.
+    /// Another tensor has been seen in place of this one.
     pub(super) fn retire(&self) {
         self.handles.store(usize::MAX, Ordering::Relaxed);
     }

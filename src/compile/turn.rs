@@ -8,7 +8,7 @@ use std::time::Duration;
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// One thread at a time captures. The others wait for it, since most of them want the same variant;
-/// but not for ever, because what it waits for may be one of them: a function that starts a thread,
+/// but not forever, because what it waits for may be one of them: a function that starts a thread,
 /// and joins it, may do so while it is captured.
 #[derive(Debug, Default)]
 pub(super) struct Turn {

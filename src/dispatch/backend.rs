@@ -15,7 +15,7 @@ const SUFFIX: &str = "PrivateUse1";
 /// kernels say it. Once per process; the same name again changes nothing.
 ///
 /// The keys keep their names, so registrations are still at
-/// [`DispatchKey::PrivateUse1`]. `PrivateUse2` and `PrivateUse3` can not be renamed.
+/// [`DispatchKey::PrivateUse1`]. `PrivateUse2` and `PrivateUse3` cannot be renamed.
 ///
 /// ```
 /// use straightline::dispatch::rename_backend;
@@ -38,7 +38,7 @@ pub fn rename_backend(name: &str) -> Result<(), RenameBackendError> {
 }
 
 /// The name of the backend of a key in an error: the key's own, with the name given to
-/// `PrivateUse1` in the place of that word.
+/// `PrivateUse1` in place of that word.
 pub(super) fn backend_name(key: DispatchKey) -> String {
     match (
         key.name().strip_suffix(SUFFIX),

@@ -7,7 +7,7 @@
 //! those of a TORCH_LIBRARY are. Rust runs nothing before `main`, so the blocks are collected by
 //! the linker (crate `inventory`) and run by the dispatcher.
 //!
-//! A static block that fails can not give its error to anybody. It is logged and kept: looking up
+//! A static block that fails cannot give its error to anybody. It is logged and kept: looking up
 //! an operator of its namespace that is not there, or calling one that lacks a kernel, says what
 //! failed ([`DispatchError::StaticRegistration`]); [`registration_errors`] has them all, and
 //! [`init`] starts the dispatcher and gives the first.

@@ -103,7 +103,7 @@ pub(crate) fn meta_arguments(args: &[Value]) -> (Vec<Value>, Device) {
     (values, explicit.or(device).unwrap_or(Device::CPU))
 }
 
-/// Puts `meta` in the place of devices; of a factory also where it was left out.
+/// Puts `meta` in place of devices; of a factory also where it was left out.
 pub(crate) fn devices_to_meta(schema: &FunctionSchema, args: &mut [Value], factory: bool) {
     for (v, a) in args.iter_mut().zip(&schema.args) {
         let given = match &*v {

@@ -15,7 +15,7 @@
 //! | `dispatcher` | the registry of operators and fallbacks |
 //! | `library` | the way in: definitions and kernels, taken back on drop |
 //! | `macros` | `library!` and its siblings: blocks of registrations, also ones that are there from the start |
-//! | `custom_op`, `opcheck` | an operator with all that belongs to it in one go; whether it keeps its word |
+//! | `custom_op`, `opcheck` | an operator with everything that belongs to it, registered in one go; whether it does what it declares |
 //! | `whole` | kernels of several kernels, which hold their operands from the first to the last |
 //! | `listener` | being told of definitions |
 //! | `tls`, `trace` | the thread's key sets and its trace |

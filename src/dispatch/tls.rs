@@ -10,7 +10,7 @@ use straightline_catalog::key::DispatchKey;
 use straightline_catalog::keyset::DispatchKeySet;
 use straightline_runtime::stack;
 
-/// In the word of excluded keys: this thread has reasons to take the slow road.
+/// In the word of excluded keys: this thread has to take the slow path.
 const SLOW: u64 = 1 << 63;
 
 /// The thread has not looked at the environment yet.
@@ -463,7 +463,7 @@ mod tests {
         drop(b);
         assert_eq!(included(), before.included.add(K::Tracer));
         assert!(TlsKeySets::current().excluded.has(K::Tracer));
-        // one that is never dropped keeps what it did, and holds up nobody
+        // a guard that is never dropped keeps its effect and blocks no one
         let forgotten = ForceKeySetGuard::new(TlsKeySets::current());
         std::mem::forget(forgotten);
         drop((c, d));

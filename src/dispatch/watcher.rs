@@ -28,7 +28,7 @@ pub(crate) fn set(watcher: fn(Question)) {
     let _ = WATCHER.set(watcher);
 }
 
-/// What runs a function in the place of an operator's kernel.
+/// What runs a function in place of an operator's kernel.
 type InPlaceOf = fn(OperatorHandle, &[Value], &mut dyn FnMut());
 
 static IN_PLACE_OF: OnceLock<InPlaceOf> = OnceLock::new();
@@ -39,7 +39,7 @@ pub(crate) fn set_in_place_of(run: InPlaceOf) {
     let _ = IN_PLACE_OF.set(run);
 }
 
-/// Runs `f`, which makes other calls in the place of one of this operator: an error of a replay
+/// Runs `f`, which makes other calls in place of one of this operator: an error of a replay
 /// names what eager code calls.
 pub(crate) fn in_place_of<R>(
     op: OperatorHandle,

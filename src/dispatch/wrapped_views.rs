@@ -111,7 +111,7 @@ where
         }
     }
 
-    /// A view of what is wrapped, wrapped: in the place of the storage that it has there, with the
+    /// A view of what is wrapped, wrapped: in place of the storage that it has there, with the
     /// bits that it has.
     fn view(&self, op: OperatorHandle, stack: &mut Stack) -> Result<()> {
         let (mut args, of, cpu) = self.call(op, stack)?;

@@ -239,7 +239,7 @@ pub(crate) fn made_from_data(t: Tensor) -> Tensor {
     }
 }
 
-/// The Meta tensor in the place of a fake.
+/// The Meta tensor in place of a fake.
 fn twin(t: &Tensor) -> Tensor {
     let m = Tensor::build_with(
         t.storage().clone(),

@@ -47,7 +47,7 @@ pub(crate) enum Asked {
         /// The answer.
         yes: bool,
     },
-    /// How two tensors lie to each other.
+    /// How the memory of two tensors overlaps.
     Lie {
         /// The one.
         a: Owner,
@@ -408,7 +408,7 @@ pub(crate) fn ends_before(t: &Tensor, end: i64) {
     }
 }
 
-/// Notes that it matters how two tensors lie to each other, which a call is refused for.
+/// Records that the overlap of two tensors matters, because a call was refused for it.
 #[cold]
 pub(crate) fn matters_how_they_lie(a: &Tensor, b: &Tensor) {
     if with(|_| ()).is_none() {
@@ -581,7 +581,7 @@ pub(crate) fn made(t: &Tensor) {
     with(|w| w.stand_ins.push(stand_in));
 }
 
-/// Forgets the stand-ins that nobody has any more.
+/// Forgets the stand-ins to which no handle is left.
 pub(crate) fn forget_dropped() {
     let forgotten = with(|w| {
         let all = std::mem::take(&mut w.stand_ins);

@@ -2,7 +2,7 @@
 //!
 //! It is the highest key. Each call, and each redispatch, since key sets "after" a key always
 //! contain it again, first asks the resolver which kernel to run. So a tracer can put a
-//! decomposition in the place of a kernel at one key without registering it for everybody.
+//! decomposition in place of a kernel at one key without registering it for everybody.
 
 use super::depth::Deeper;
 use super::stack::{HandlerStack, ModeGuard, sweep};
@@ -37,7 +37,7 @@ impl<F: Fn(OperatorHandle, DispatchKeySet) -> Result<Resolution> + 'static> Reso
     }
 }
 
-/// A resolver that puts decompositions in the place of kernels, wherever the call would reach the
+/// A resolver that puts decompositions in place of kernels, wherever the call would reach the
 /// operator first. What a decomposition calls is looked up as well, so one that calls its own
 /// operator does not end ([`TooDeep`](crate::modes::ModeError::TooDeep)).
 ///

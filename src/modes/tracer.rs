@@ -267,7 +267,7 @@ fn own_generator(op: OperatorHandle) -> Error {
 }
 
 /// Kernels find out in their loops that they have none for complex numbers, which a call on shapes
-/// does not reach, and a plan does not where nobody uses the result: the kernel is called on
+/// does not reach, and a plan does not if nobody uses the result: the kernel is called on
 /// operands of one element each (or none, as they have), by a thread that captures nothing. What
 /// else it says of those is not so of the real ones.
 #[cold]

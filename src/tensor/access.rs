@@ -283,7 +283,7 @@ pub(crate) fn check_no_internal_overlap(out: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// How an input lies to the tensor that is written.
+/// How the memory of an input overlaps with the tensor that is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Overlap {
     /// No byte in common.

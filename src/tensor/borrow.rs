@@ -19,12 +19,12 @@
 //!
 //! A thread that queues sets a bit in `word`. It closes the state to all who come, so that they
 //! queue as well, and lets who goes know that somebody is to be woken: those on the locked road see
-//! it in the word that they change anyway. Readers at home do not look. Who waits for them looks
-//! himself from time to time, once in the life of a state: with the first writer from elsewhere the
-//! home ends.
+//! it in the word that they change anyway. Readers at home do not look. A call that waits for them
+//! checks for itself from time to time, once in the life of a state: with the first writer from
+//! elsewhere the home ends.
 //!
 //! Who holds a state can be told without a record of it, except for readers on the locked road: a
-//! writer's thread stands in `word` in the place of the home, a home reader is the thread that made
+//! writer's thread stands in `word` in place of the home, a home reader is the thread that made
 //! the state, and the others note the states that they are in (`held`). From that a thread knows
 //! that it would wait for itself.
 //!
@@ -94,12 +94,12 @@ pub(crate) enum Access {
     Write,
 }
 
-/// Who is in the way of one whose turn it is.
+/// Which call blocks the one whose turn it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Obstacle {
-    /// Somebody who calls those who wait when he goes.
+    /// A holder that wakes the waiting calls when it leaves.
     Caller,
-    /// A reader at home, who calls nobody.
+    /// A reader on the home thread, which wakes no one.
     AtHome,
 }
 
@@ -190,8 +190,8 @@ impl Borrow {
         Some(Reading::new(self, held::note(self.id())))
     }
 
-    /// Enters as the writer, if nobody is there and nobody waits. `me` is the current thread's own
-    /// token.
+    /// Enters as the writer, if the state is free and no call waits. `me` is the current thread's
+    /// own token.
     #[inline]
     pub(crate) fn try_write(&self, me: ThreadToken) -> Option<Writing<'_>> {
         let Some(writing) = self.take(me, 0) else {
@@ -251,7 +251,7 @@ impl Borrow {
             // seen that it is; those that come later take the locked road.
             heavy_fence();
         }
-        // leaves the state to nobody
+        // leaves the state without an owner
         let nobody = u64::from(NOBODY - me.0) << 32;
         Some(Writing::new(self, WRITING.wrapping_sub(nobody)))
     }
@@ -412,8 +412,8 @@ impl Drop for Reading<'_> {
             self.borrow.leave(1);
             return;
         }
-        // ours alone to write, even if the home has ended since; who waits for it looks from time
-        // to time
+        // ours alone to write, even if the home has ended since; a call that waits for it looks
+        // from time to time
         let n = self.borrow.home_readers.load(Ordering::Relaxed);
         self.borrow.home_readers.store(n - 1, Ordering::Release);
     }

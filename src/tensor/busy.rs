@@ -27,7 +27,7 @@ pub(super) fn patience() -> Option<Duration> {
 /// A call holds the memory that it reads and writes for its length, however many kernels it is made
 /// of: any number of calls read it, or one writes it. A call that meets another one waits, first
 /// come, first served, and so do compiled functions, which hold what they write from the first read
-/// to the last write: their calls on several threads come one after the other. (A function that
+/// to the last write: their calls on several threads come one after another. (A function that
 /// runs eagerly, compiled or not, is as many calls as it has operators; and what the kernel of an
 /// operator of yours does beneath it is for that kernel to hold together.) So this error is rare:
 ///
@@ -36,7 +36,7 @@ pub(super) fn patience() -> Option<Duration> {
 /// | `OtherThread` | under [`try_borrows`] |
 /// | `ThisThread` | a call further up the stack holds it, and would wait for itself |
 /// | `Deadlock` | the calls that hold it wait for what a call further up this stack holds |
-/// | `TimedOut` | nobody gave it back in the time that [`borrows_wait`] says, or in ten minutes |
+/// | `TimedOut` | it was not given back in the time that [`borrows_wait`] says, or in ten minutes |
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Busy {

@@ -39,8 +39,8 @@ impl Generator {
         Generator::of(Stream::mt19937(seed))
     }
 
-    /// A generator with Philox-4x32-10 as its engine: the seed is the key, and the numbers of
-    /// counter 0, 1, 2, ... come one after the other.
+    /// A generator with Philox-4x32-10 as its engine: the seed is the key, and the numbers
+    /// of counter 0, 1, 2, ... come one after another.
     ///
     /// ```
     /// use straightline::{Generator, Tensor};
@@ -94,7 +94,7 @@ impl Generator {
         self.lock().reseed(seed);
     }
 
-    /// Starts the numbers of a seed that nobody can foresee, and says which one it is.
+    /// Seeds the generator unpredictably, and returns the seed.
     ///
     /// ```
     /// use straightline::Generator;

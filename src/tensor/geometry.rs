@@ -6,7 +6,7 @@
 //! that borrowed slices stay valid, and one that comes again is used again: `t_()` in a loop needs
 //! no memory.
 //!
-//! Kernels look at sizes, strides and pointers one after the other, so a change on another thread
+//! Kernels look at sizes, strides and pointers one after another, so a change on another thread
 //! in between would be undefined behaviour. Therefore a shape changes only
 //!
 //! - on the thread that made the storage, under exclusive access to it, and

@@ -10,7 +10,7 @@
 //! What a call only reads it holds as any reader does, which the readers beneath it may join
 //! without asking anybody.
 //!
-//! All of this lies off the path of calls that meet nobody: a state that is reserved is one that
+//! None of this is on the path of calls without conflicts: a reserved state is one that
 //! has a writer.
 
 use super::borrow::Access;

@@ -184,7 +184,7 @@ impl Storage {
         if self.0.handles() == 1 {
             return;
         }
-        // who reads meanwhile does so inside a kernel and will be done
+        // a reader at this point is inside a kernel and will finish
         let exclusive = loop {
             match self.try_hold() {
                 Some(guard) => break guard,
@@ -431,7 +431,7 @@ pub(super) fn hold<'a>(
     Ok((held.writes.pop().ok_or_else(not_had)?, second))
 }
 
-/// Never met: who asks for one guard gets one, or an error from [`take`].
+/// Unreachable: a request for one guard yields one, or an error from [`take`].
 #[cold]
 fn not_had() -> crate::Error {
     Busy::new(Refusal::Taken, Access::Write).into()

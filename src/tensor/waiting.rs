@@ -13,7 +13,7 @@
 //! a circle gets an error in place of its storages. Where a circle is one of courtesy only, since
 //! somebody stands behind another one who waits for him, he goes first.
 //!
-//! All of this lies off the path of calls that meet nobody.
+//! None of this is on the path of calls without conflicts.
 
 use super::borrow::{Access, Borrow, Obstacle, Reading, ThreadToken, Writing};
 use super::held;
@@ -22,7 +22,7 @@ use smallvec::SmallVec;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often who waits for readers at home looks whether they have gone.
+/// How often a call that waits for readers on the home thread checks whether they have left.
 const LOOK: Duration = Duration::from_micros(50);
 
 /// Why a call did not get a storage.
@@ -149,7 +149,7 @@ fn found(wants: &[(&Borrow, Access)]) -> Access {
     }
 }
 
-/// Takes all that is wanted past the queue, where nobody is in the way.
+/// Takes everything that is wanted without queueing, if nothing is in the way.
 pub(crate) fn try_all<'a>(wants: &[(&'a Borrow, Access)], me: ThreadToken) -> Option<Held<'a>> {
     let mut held = Held::default();
     for (borrow, access) in wants {
@@ -290,7 +290,7 @@ impl Queue {
         Ok(held)
     }
 
-    /// Whether nobody has to go first.
+    /// Whether no other call has to go first.
     fn is_next(&self, at: usize) -> bool {
         let me = &self.waiters[at];
         let mut earlier = self.waiters[..at].iter();

@@ -195,7 +195,7 @@ fn a_thread_is_told_that_it_would_wait_for_itself() {
     assert!(take(&[(&s, Access::Read), (&s, Access::Read)]).is_ok());
 }
 
-/// Many threads, many storages, in any order: nothing is lost, and nobody waits for ever.
+/// Many threads, many storages, in any order: nothing is lost, and nobody waits forever.
 #[test]
 fn pairs_in_any_order() {
     let rounds = if cfg!(miri) { 20 } else { 2000 };

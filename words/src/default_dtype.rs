@@ -1,4 +1,4 @@
-//! The floating dtype of what nobody gave a dtype.
+//! The floating dtype of everything created without one.
 //!
 //! One for the process, as in PyTorch. Promotion asks for it, in eager kernels and while a graph is
 //! rewritten and scheduled; a function is captured and compiled under one answer, which [`pin`]

@@ -4,7 +4,7 @@
 //! tags and its schema, as the catalogue has them; a text may say otherwise of a call. Dead-code
 //! elimination, rewriting and scheduling follow them and nothing else:
 //!
-//! | effect | merged with an equal call | dropped where nobody uses it | keeps its order |
+//! | effect | merged with an equal call | dropped if nobody uses it | keeps its order |
 //! |---|---|---|---|
 //! | none (pure) | yes | yes | no |
 //! | [`MAY_FAIL`](Effects::MAY_FAIL) | yes | no | no |
@@ -13,7 +13,7 @@
 //! | [`EFFECT`](Effects::EFFECT) | no | no | yes |
 //! | [`WRITES`](Effects::WRITES) | in no graph: capture makes a call that writes functional | | |
 //!
-//! The calls that keep their order are made one after the other, all of these kinds together. A
+//! The calls that keep their order are made one after another, all of these kinds together. A
 //! call with an effect is made after the checks that stand before it have passed.
 
 use std::fmt;
@@ -80,7 +80,7 @@ impl Effects {
         !self.any(Self::READS | Self::WRITES | Self::RANDOM | Self::EFFECT)
     }
 
-    /// Whether the call is made even where nobody uses its results.
+    /// Whether the call is made even if nobody uses its results.
     pub fn is_kept(self) -> bool {
         self.any(Self::WRITES | Self::RANDOM | Self::EFFECT | Self::MAY_FAIL)
     }

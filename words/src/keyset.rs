@@ -283,7 +283,7 @@ impl DispatchKeySet {
         DispatchKeySet(self.0 & !backend_bit(backend))
     }
 
-    /// The highest functionality, `Undefined` where there is none.
+    /// The highest functionality, `Undefined` if there is none.
     #[inline]
     pub const fn highest_functionality(self) -> DispatchKey {
         DispatchKey::ALL[self.functionality_index()]
@@ -294,13 +294,13 @@ impl DispatchKeySet {
         (u64::BITS - (self.0 >> BACKEND_BITS).leading_zeros()) as usize
     }
 
-    /// The highest backend, `Invalid` where there is none.
+    /// The highest backend, `Invalid` if there is none.
     #[inline]
     pub const fn highest_backend(self) -> BackendComponent {
         BackendComponent::from_bit_width(u64::BITS - (self.0 & BACKENDS).leading_zeros())
     }
 
-    /// The bit of the highest backend, 0 (the CPU's) where there is none.
+    /// The bit of the highest backend, 0 (the CPU's) if there is none.
     #[inline]
     pub const fn highest_backend_bit(self) -> usize {
         ((self.0 & BACKENDS) | 1).ilog2() as usize

@@ -32,7 +32,7 @@ pub enum Layout {
     SparseBsr = 5,
     /// Compressed columns of dense blocks.
     SparseBsc = 6,
-    /// Rows of different lengths, one after the other.
+    /// Rows of different lengths, one after another.
     Jagged = 7,
 }
 

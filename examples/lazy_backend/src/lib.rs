@@ -9,7 +9,7 @@
 //! - **Views** share a storage and remember the view operators from it (`graph.rs`).
 //! - **Writes** give the storage a new content; nothing is overwritten. In the function they are
 //!   the very in-place operators that were called, on a copy, and `compile` makes them functional.
-//! - **What can not be recorded** - random numbers, results whose shape depends on data, operators
+//! - **What cannot be recorded** - random numbers, results whose shape depends on data, operators
 //!   without a Meta kernel - runs on the CPU at once, through the library's own CPU fallback.
 //!
 //! ```

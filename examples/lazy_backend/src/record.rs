@@ -42,7 +42,7 @@ pub(crate) fn like(
     .build()
 }
 
-/// Records a call whose arguments are on top of the stack, or runs it on the CPU where it can not
+/// Records a call whose arguments are on top of the stack, or runs it on the CPU where it cannot
 /// be recorded.
 pub(crate) fn record(
     runtime: &Arc<Runtime>,

@@ -20,7 +20,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Reductions of this many elements leave a host whose grid has few points.
 const SERIAL_LIMIT: i64 = 1 << 15;
-/// So few.
+/// At most this many grid points count as few.
 const FEW_POINTS: i64 = 4;
 
 /// Where and why a value is computed.

@@ -62,7 +62,7 @@ impl Index {
 pub(crate) enum Unsplit {
     /// It can once this axis is two, the inner one of this extent.
     SplitAxis { axis: AxisId, inner: i64 },
-    /// It can not.
+    /// It cannot.
     Never,
 }
 

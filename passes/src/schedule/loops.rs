@@ -212,7 +212,7 @@ pub struct Inst {
 }
 
 impl Inst {
-    /// An instruction that can not fail, or of which nobody says whose failure it would be.
+    /// An instruction that cannot fail, or whose failure is attributed to no call.
     pub fn new(op: Op, dtype: DType) -> Inst {
         Inst {
             op,

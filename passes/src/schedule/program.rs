@@ -231,7 +231,7 @@ impl Def {
         matches!(self, Def::Reduce { .. } | Def::ArgReduce { .. })
     }
 
-    /// A view along which some position runs backwards: strides of kernels outside can not say so.
+    /// A view along which some position runs backwards: strides of kernels outside cannot say so.
     pub(crate) fn is_reversed(&self) -> bool {
         let backwards = |m: &Affine| m.terms.iter().any(|t| t.1 < 0);
         matches!(self, Def::View { map, .. } if map.iter().any(backwards))

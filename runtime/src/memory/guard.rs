@@ -1,4 +1,4 @@
-//! A mode for tests: blocks that lie against memory which nobody may touch.
+//! A mode for tests: blocks placed against memory that must not be touched.
 //!
 //! Generated code and kernels on raw pointers may read or write a few bytes beside their operands
 //! and seem to work, since the allocator rounds blocks up and keeps them when they are freed. No

@@ -87,7 +87,7 @@ pub struct PlanOptions {
 pub struct Plan {
     schedule: Schedule,
     code: Compiled,
-    /// What of an arena nobody may touch, where tests watch blocks.
+    /// The parts of an arena that must not be touched, if tests watch blocks.
     closed: Vec<Range<usize>>,
     // the code calls these by address
     _externs: Vec<Option<Box<ExternStep>>>,

@@ -1,6 +1,6 @@
 //! Random bits: engines, and a stream of numbers from one of them.
 //!
-//! A [`Stream`] is what fills draw from, one after the other. Its engine is [`mt19937`], as in
+//! A [`Stream`] is what fills draw from, one after another. Its engine is [`mt19937`], as in
 //! PyTorch's CPU generator, or [`philox`], as in PyTorch's generators of accelerators; what is made
 //! of the bits does not depend on which.
 

@@ -115,7 +115,7 @@ impl Philox {
     }
 }
 
-/// [`Philox`] as an engine: its numbers one after the other.
+/// [`Philox`] as an engine: its numbers one after another.
 #[derive(Clone, Debug)]
 pub(super) struct Words {
     seed: u64,

@@ -36,7 +36,7 @@ pub struct CustomOpBuilder {
 /// | key | kernel |
 /// |---|---|
 /// | `CompositeExplicitAutograd`, or the keys of `device_types` | the function, with a check that outputs are new tensors |
-/// | `Meta` | the function given to [`CustomOp::register_fake`]; an error that says so as long as there is none |
+/// | `Meta` | the function given to [`CustomOp::register_fake`]; an error that says so until there is one |
 /// | `Autograd` | passes the call on below autograd |
 /// | `ADInplaceOrView` | for operators that write or view: passes the call on, and the written tensors' versions rise |
 /// | `BackendSelect` | for operators of given device types without tensor arguments: chooses by the `Device` argument |

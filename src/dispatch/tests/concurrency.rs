@@ -26,7 +26,7 @@ fn calls_go_on_while_kernels_come_and_go() {
                 }
             });
         }
-        // set even if a registration fails, or the scope would wait for ever
+        // set even if a registration fails, or the scope would wait forever
         let _stop = SetOnDrop(&stop);
         let mut round = 0;
         // both sides get to run, however the machine schedules them

@@ -294,7 +294,7 @@ fn a_fallback_on_an_alias_fills_its_keys() {
     assert!(!op.has_computed_kernel(K::NestedTensorCPU));
 }
 
-/// Section 4.2: what is accepted, and what comes of it.
+/// Section 4.2: what is accepted, and the result.
 #[test]
 fn accepted() {
     let _turn = turn();

@@ -3,7 +3,7 @@
 //! c10 pairs them by schema: `op_` and `op.out` belong to the overload of `op` that takes the same
 //! arguments, the `out` ones left away; an operator that writes and is neither has `op_functional`.
 //! For an operator from outside that has neither, one is [derived](super::derived). What the
-//! variant returns is first what the operator returns, new values in the place of written
+//! variant returns is first what the operator returns, new values in place of written
 //! arguments, and then the new values of written arguments that the operator does not return.
 
 use super::derived;

@@ -77,8 +77,8 @@ pub(super) fn check_overlaps(
     Ok(())
 }
 
-/// Notes how what would have been written lies to the other operands: a call that is refused for it
-/// need not be another time.
+/// Records how the memory that would have been written overlaps with the other operands: a call
+/// refused for that overlap may be accepted another time.
 #[cold]
 pub(super) fn refused_write(schema: &FunctionSchema, args: &[Value]) {
     let written = (args.iter().zip(&schema.args)).filter(|(_, a)| a.is_write());

@@ -132,7 +132,7 @@ pub(crate) fn normal_(
     put(t, &order, &drawn)
 }
 
-/// Both parts of each number one after the other: a graph has gaps, which say how to draw, in real
+/// Both parts of each number one after another: a graph has gaps, which say how to draw, in real
 /// memory only.
 fn complex_normal_(
     t: &Tensor,

@@ -23,8 +23,8 @@ pub(crate) enum Memory {
     Outside(usize),
 }
 
-/// Where a stand-in lies; nothing of a tensor that is none, or whose writes have not all been seen
-/// to.
+/// Where a stand-in lies; nothing for a tensor that is no stand-in, or whose writes have not all
+/// been applied.
 pub(crate) fn memory(t: &Tensor) -> Option<Memory> {
     let w = wrapper_of(t)?;
     match w.storage.real {

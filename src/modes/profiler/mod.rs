@@ -80,7 +80,7 @@ pub struct ProfileEvent {
 /// An argument of a profiled call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Input {
-    /// The sizes of each tensor in it; empty where it has none.
+    /// The sizes of each tensor in it; empty if it has none.
     pub sizes: Vec<Vec<i64>>,
     /// The dtype of the tensors, or the kind of value that it is.
     pub kind: String,

@@ -96,7 +96,7 @@ fn operators_on_a_wrapper_go_to_its_handler() {
     let y = crate::ops::aten::linear(&x, &w, None).unwrap();
     let y = subclass::of::<Logged>(&y).unwrap();
     assert_eq!(y.inner.to_vec::<f32>().unwrap(), [3.0; 8]);
-    // composites have come apart; `t` of the plain weight is nobody's business
+    // composites have come apart; `t` of the plain weight reaches no handler
     assert_eq!(*lines.lock().unwrap(), ["aten::mm(f32[2,3], f32[3,4])"]);
     assert_clean();
 }

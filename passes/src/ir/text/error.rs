@@ -41,10 +41,10 @@ pub enum ParseErrorKind {
     /// Two definitions of one name.
     #[error("`{0}` is defined twice")]
     DuplicateValue(String),
-    /// A word in a dtype's place that is none.
+    /// A word that is not a dtype, where one is expected.
     #[error("`{0}` is not a dtype: use one of u8 i8 i16 i32 i64 f16 bf16 f32 f64 bool")]
     UnknownDType(String),
-    /// A word in a device's place that is none.
+    /// A word that is not a device, where one is expected.
     #[error("`{0}` is not a device")]
     UnknownDevice(String),
     /// A number that does not fit its type.

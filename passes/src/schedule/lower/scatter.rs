@@ -3,7 +3,7 @@
 //! Each becomes a copy of its first operand into which its sources are stored, or with which they
 //! are combined, in the order and with the roundings of the eager kernels. As in Inductor a scatter
 //! is a store with a loaded index after a copy; as in XLA's expansion into a loop the places that
-//! may meet come one after the other, so that there is nothing atomic about it and the result is
+//! may meet come one after another, so that there is nothing atomic about it and the result is
 //! the same each time.
 
 use super::{CallView, Lowerer, wrap_dim};

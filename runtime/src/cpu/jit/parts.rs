@@ -224,7 +224,7 @@ impl KernelFacts {
 }
 
 impl Nest<'_, '_, '_, '_> {
-    /// The parts of the lane axis of stage `s`, all of it where it has none: number, begin, end.
+    /// The parts of the lane axis of stage `s`, all of it if it has none: number, begin, end.
     pub(crate) fn lane_parts(&self, s: usize, extent: i64) -> Vec<(Option<usize>, i64, i64)> {
         let parts = &self.facts.stages[s].parts;
         if parts.is_empty() {

@@ -35,7 +35,7 @@ impl<'a> In<'a> {
         In { raw, upon: false }
     }
 
-    /// Elements to read, where a kernel may write the very same ones.
+    /// Elements to read, where a kernel may write exactly the same ones.
     ///
     /// # Safety
     ///
@@ -264,7 +264,7 @@ impl<'a> Places<'a> {
     }
 }
 
-/// The offset of the last element; -1 where there is none.
+/// The offset of the last element; -1 if there is none.
 fn reach(sizes: &[i64], strides: &[i64]) -> i64 {
     if sizes.contains(&0) {
         return -1;

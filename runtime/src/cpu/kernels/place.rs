@@ -111,7 +111,7 @@ pub fn take_at(out: Out<'_>, a: Places<'_>, offsets: In<'_>) -> Result<(), Kerne
     Ok(())
 }
 
-/// `a[.. + offset] op= values[..]`, one after the other; layouts as for [`take_at`].
+/// `a[.. + offset] op= values[..]`, one after another; layouts as for [`take_at`].
 pub fn put_at(
     op: ScatterOp,
     a: Places<'_>,

@@ -1,6 +1,6 @@
 //! Fills with random numbers, as PyTorch's CPU kernels draw them.
 //!
-//! A fill takes numbers from a [`Stream`] one after the other, for the elements in the order of
+//! A fill takes numbers from a [`Stream`] one after another, for the elements in the order of
 //! memory (for a transposed tensor, that of its columns), on one thread: what an element becomes
 //! depends on the stream and its place alone. The distributions of [`super::random_distributions`]
 //! and the normal numbers of [`super::random_normal`] are made with the functions here.

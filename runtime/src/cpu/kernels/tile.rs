@@ -112,7 +112,7 @@ impl<const N: usize, F: Fn([*mut u8; N], usize, u8) + Sync> Row<N> for F {}
 /// # Safety
 ///
 /// The operands' memory is what they say; the output's elements are distinct, and an input overlaps
-/// the output only if it has the very same elements.
+/// the output only if it has exactly the same elements.
 #[inline]
 pub(super) unsafe fn pointwise<const N: usize>(
     operands: &[Strided<'_>; N],

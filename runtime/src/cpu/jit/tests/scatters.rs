@@ -125,7 +125,7 @@ fn random_scatters() {
     assert!(failed.is_empty(), "seeds that fail: {failed:?}");
 }
 
-/// Every element hits the same place: lanes come one after the other.
+/// Every element hits the same place: lanes come one after another.
 #[test]
 fn one_place_for_all() {
     for d in DType::ALL {

@@ -240,7 +240,7 @@ impl<'l> Registers<'l> {
         self.holds[r as usize] = Some(v);
     }
 
-    /// A register for the result that is none of the operands'.
+    /// A register for the result that holds no operand.
     pub(crate) fn fresh(&mut self, asm: &mut Assembler) -> Result<u8, OutOfRegisters> {
         let r = self.take(asm)?;
         self.locked |= 1 << r;

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::ReduceOp;
 
-/// Elements that are added one after the other; sums of that many are added in pairs, so that the
+/// Elements that are added one after another; sums of that many are added in pairs, so that the
 /// error grows with the logarithm of their number.
 const BLOCK: usize = 64;
 

@@ -131,7 +131,7 @@ pub enum MatmulError {
 ///
 /// Each view must describe memory of `dtype` elements, aligned for it, that is valid to read (`a`,
 /// `b`, the addend) or write (`out`) during the call. Elements of `out` must have distinct
-/// addresses, and no other view may overlap `out`, except that the addend may be the very same
+/// addresses, and no other view may overlap `out`, except that the addend may be exactly the same
 /// view.
 pub unsafe fn gemm(
     dtype: DType,

@@ -30,7 +30,7 @@ impl<'a> Cascade<'a> {
             std::ptr::from_mut(a).cast::<u8>(),
             std::ptr::from_ref(b).cast::<u8>(),
         );
-        // SAFETY: one accumulator each; an output may be the very same element as an input.
+        // SAFETY: one accumulator each; an output may be exactly the same element as an input.
         unsafe { (self.fold.combine)(a, b, a, 1, 0) };
     }
 

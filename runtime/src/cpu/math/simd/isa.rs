@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(named("portable"), Ok(Isa::Portable));
         assert_eq!(named(best().name()), Ok(best()));
         assert!(named("no such set").is_err());
-        // a set of another architecture is none of this machine's
+        // a set of another architecture is not one of this machine's
         let foreign = if cfg!(target_arch = "aarch64") {
             "avx2"
         } else {

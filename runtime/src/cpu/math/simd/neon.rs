@@ -172,7 +172,7 @@ unsafe fn copy_pieces<T: Copy>(to: *mut T, from: *const T, n: usize) {
     macro_rules! pieces {
         ($($piece:literal)*) => {$(
             if n & $piece != 0 {
-                // SAFETY: the pieces below `n`, one after the other.
+                // SAFETY: the pieces below `n`, one after another.
                 unsafe { std::ptr::copy_nonoverlapping(from.add(at), to.add(at), $piece) };
                 at += $piece;
             }
