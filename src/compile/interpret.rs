@@ -17,9 +17,9 @@ use straightline_catalog::{Effects, Op, TensorMeta, layout};
 use straightline_passes::ir::graph::{Graph, NodeId, NodeKind, SourceLine, ValueRef};
 use straightline_passes::schedule::node_label;
 
-/// Excluded while a graph's calls are made: autocast and the keys above it were applied during the
-/// capture. Math bits are not excluded: a graph has conjugates and negatives as values, tensors
-/// have them as bits.
+/// The keys to exclude while a graph's calls are made: capture has applied autocast and what lies
+/// above it. Math bits stay active: a graph has conjugates and negatives as values, tensors have
+/// them as bits.
 pub(super) fn below() -> ExcludeGuard {
     const BITS: DispatchKeySet = DispatchKeySet::of(&[
         DispatchKey::Conjugate,
