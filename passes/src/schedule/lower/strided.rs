@@ -15,7 +15,7 @@ fn storage_order(sizes: &[i64], strides: &[i64]) -> Option<Vec<usize>> {
         return None;
     }
     let mut order: Vec<usize> = (0..sizes.len()).collect();
-    // dimensions of one element lie anywhere
+    // strides of dimensions of size 1 do not matter
     order.sort_by_key(|d| (std::cmp::Reverse(strides[*d]), sizes[*d] != 1));
     Some(order)
 }
