@@ -111,7 +111,7 @@ pub fn fill_with(byte: u8) {
     FILL.store(byte, Ordering::Relaxed);
 }
 
-/// Whether a mode is on: what a hot path asks, in one load.
+/// Whether a mode is on; one load, for hot paths.
 #[inline(always)]
 pub fn is_on() -> bool {
     static STATE: AtomicU8 = AtomicU8::new(UNKNOWN);
@@ -195,7 +195,7 @@ struct Span {
     bytes: usize,
     block: Range<usize>,
     closed: Range<usize>,
-    /// What is accessible and not the block's.
+    /// The accessible bytes that do not belong to the block.
     slack: Range<usize>,
 }
 
@@ -288,7 +288,7 @@ mod pages {
 
     /// # Safety
     ///
-    /// The pages are the caller's, who will not use them.
+    /// The pages belong to the caller, which will not use them.
     #[must_use]
     pub(super) unsafe fn close(at: *mut u8, bytes: usize) -> bool {
         // SAFETY: as promised by the caller.
@@ -297,7 +297,7 @@ mod pages {
 
     /// # Safety
     ///
-    /// The pages came from `map`, and nobody uses them any more.
+    /// The pages came from `map` and are no longer used.
     pub(super) unsafe fn unmap(at: *mut u8, bytes: usize) {
         // SAFETY: as promised by the caller.
         unsafe { libc::munmap(at.cast(), bytes) };

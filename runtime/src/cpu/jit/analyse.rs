@@ -1,5 +1,4 @@
-//! What is known about a kernel before a line of it is emitted: invariant values, address shapes,
-//! unrolling.
+//! Analysis of a kernel before emission: invariant values, address shapes, unrolling.
 
 use smallvec::SmallVec;
 use straightline_passes::ir::{DType, Scalar};

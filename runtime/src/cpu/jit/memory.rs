@@ -81,7 +81,7 @@ impl CodeBuilder {
         })
     }
 
-    /// What building a function's text needs to know of the machine.
+    /// The facts about the machine that building a function needs.
     pub(crate) fn target(&self) -> TargetFrontendConfig {
         self.isa.frontend_config()
     }

@@ -95,7 +95,7 @@ macro_rules! integer {
 }
 integer!(u8 i8 i16 i32 i64);
 
-/// Rows and columns; what is no matrix is refused later.
+/// Rows and columns; operands that are not matrices are refused later.
 fn shape(sizes: &[i64]) -> (i64, usize) {
     (
         sizes.first().copied().unwrap_or(0),
@@ -273,7 +273,7 @@ pub fn forward(
     Ok(found)
 }
 
-/// What [`backward`] knows of the forward call.
+/// What [`backward`] needs to know about the forward call.
 #[derive(Clone, Copy, Debug)]
 pub struct Saved<'a> {
     /// The row of the table for each sample.

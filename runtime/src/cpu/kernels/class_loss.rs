@@ -6,7 +6,7 @@
 use super::real::Real;
 use super::strided::KernelError;
 
-/// How the terms of a loss are put together.
+/// How the terms of a loss are combined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reduction {
     /// One value per sample.
@@ -173,7 +173,7 @@ pub fn mark_targets<T: Real>(target: &[i64], marks: &mut [T]) -> Result<(), Kern
     Ok(())
 }
 
-/// Margin loss of one sample with several classes: each of them against each class that is none.
+/// Margin loss of one sample with several classes: each target class against each non-target class.
 pub fn multilabel_margin<T: Real>(scores: &[T], target: &[i64], marks: &[T]) -> f64 {
     let mut sum = 0.0;
     for &t in target.iter().take_while(|t| **t >= 0) {

@@ -67,7 +67,7 @@ struct Plan {
     steps: SmallVec<[Step; 24]>,
     /// One-element operands: a number's bits, or a memory operand that does not move within a row.
     cells: SmallVec<[Cell; 8]>,
-    /// Cells that a step wants as a whole tile: cell, slot, size of an element.
+    /// Cells that a step needs as a whole tile: cell, slot, size of an element.
     spread: SmallVec<[(usize, usize, usize); 4]>,
     slots: usize,
     cost: usize,
@@ -176,7 +176,7 @@ impl Planner<'_> {
         });
     }
 
-    /// Whether the value is in a tile that nobody reads after instruction `at`.
+    /// Whether the value is in a tile that is not read after instruction `at`.
     fn dies(&self, v: Val, at: usize) -> Option<usize> {
         match self.places[usize::from(v.0)] {
             Some(Place::Slot(slot)) if self.last_use[usize::from(v.0)] == at => Some(slot),
@@ -217,7 +217,7 @@ impl Planner<'_> {
         for v in &program.outputs {
             self.last_use[usize::from(v.0)] = RESULT;
         }
-        // what nobody reads is not computed; neither are its operands
+        // unused values are not computed, and neither are their operands
         let mut live: SmallVec<[bool; 24]> = SmallVec::from_elem(false, program.body.len());
         for v in &program.outputs {
             live[usize::from(v.0)] = true;

@@ -1,10 +1,10 @@
 //! What kernels are given: memory that may be read or written for as long as the operand lives.
 //!
-//! Kernels are safe functions of [`In`] and [`Out`]. Whoever makes an operand promises, once, that
-//! its elements may be accessed; every kernel checks what else it relies on, sizes and dtypes above
-//! all, and says what is wrong with a typed error. In an in-place call an input may lie on an
-//! output, element upon element; an input knows that it does ([`In::upon`]), and kernels that read
-//! elements after they have written others refuse it.
+//! Kernels are safe functions of [`In`] and [`Out`]. The caller that makes an operand promises,
+//! once, that its elements may be accessed. Every kernel checks its other requirements, above all
+//! sizes and dtypes, and reports violations by a typed error. In an in-place call an input may lie
+//! on an output, element upon element; an input knows that it does ([`In::upon`]), and kernels that
+//! read elements after they have written others refuse it.
 
 use super::strided::{KernelError, Strided};
 use num_complex::Complex;
@@ -465,7 +465,7 @@ pub(crate) fn apart(kernel: &'static str, operands: &[In<'_>]) -> Result<(), Ker
     }
 }
 
-/// Something that a kernel asks of its operands.
+/// Some other requirement of a kernel on its operands.
 #[inline]
 pub(crate) fn ask(
     kernel: &'static str,

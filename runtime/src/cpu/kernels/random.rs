@@ -189,7 +189,8 @@ pub fn uniform(out: Out<'_>, stream: &mut Stream, from: f64, to: f64) -> Result<
     Ok(())
 }
 
-/// Which integers a fill draws: `base` and so many more, by the remainder of 32 or 64 random bits.
+/// The range of integers that a fill draws, from `base` on: the remainder of 32 or 64 random bits
+/// is added to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Integers {
     /// The smallest.

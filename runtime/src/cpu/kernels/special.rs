@@ -1,4 +1,4 @@
-//! Functions of single elements that are no rows of vector code: operands of any layout and dtype,
+//! Elementwise functions without vector code: operands of any layout and dtype,
 //! computed in `f64` or `i64` and rounded to the result's type.
 
 use super::nest::Nest;

@@ -110,7 +110,7 @@ pub(crate) struct Registers<'l> {
 
 impl<'l> Registers<'l> {
     /// `fixed`: values that stay in a register; `uniform`: where constants and parameters are;
-    /// `reserved`: vector registers that are not for values. Masks are in k2 to k7.
+    /// `reserved`: vector registers that hold no values. Masks are in k2 to k7.
     pub(crate) fn new(
         lives: &'l Liveness,
         fixed: &[(Node, u8)],

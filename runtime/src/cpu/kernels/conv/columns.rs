@@ -141,7 +141,7 @@ pub(super) unsafe fn take<T: Copy + Default>(
 /// # Safety
 ///
 /// `columns` holds `channels * taps` rows of `end - begin` elements, `input` the planes of
-/// `channels` channels, which nobody else touches.
+/// `channels` channels, which no other code accesses.
 pub(super) unsafe fn put<T: Number>(
     g: &Geometry,
     columns: *const T,

@@ -53,7 +53,7 @@ pub(super) struct Target<T> {
 /// Work on a finished tile: where it starts, its rows `begin..end` and its columns `begin..end`.
 pub(super) type Finished<'a, T> = &'a (dyn Fn(Target<T>, (usize, usize), (usize, usize)) + Sync);
 
-/// What is added to the sums while they are in registers, and what is done to a finished tile.
+/// What is added to the sums while they are in registers, and how a finished tile is processed.
 #[derive(Clone, Copy)]
 pub(super) struct Ending<'a, T> {
     /// Per column; may be null.
