@@ -52,7 +52,7 @@ pub trait Element: Copy + Send + Sync + 'static {
     fn lu(a: &mut [Self], m: usize, n: usize, pivots: &mut [i32]);
 
     /// Cholesky's factor in place, `a = l l^H`, or `u^H u` of the upper half. The other half is not
-    /// read, and undefined afterwards. `false` where a leading minor is not positive.
+    /// read, and undefined afterwards. `false` if a leading minor is not positive.
     fn cholesky(a: &mut [Self], n: usize, upper: bool) -> bool;
 
     /// Solves `a x = b` in place for the columns of `b`. The other half of `a` is not read.

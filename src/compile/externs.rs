@@ -179,7 +179,7 @@ fn same_order(t: &Tensor, strides: &[i64]) -> bool {
 struct Loans(Vec<Storage>);
 
 impl Loans {
-    /// A tensor over an operand's own memory; `None` where it has to be a copy.
+    /// A tensor over an operand's own memory; `None` if it has to be a copy.
     fn tensor(&mut self, view: &View<'_>) -> Result<Option<Tensor>> {
         let bytes = layout::storage_bytes(view.dtype.size(), view.sizes, view.strides, 0);
         let plain = bytes > 0

@@ -95,7 +95,7 @@ impl OpCheckReport {
         self.results.iter().all(|(_, r)| r.is_ok())
     }
 
-    /// The failure of a test; `None` where it succeeded, or where there is no such test.
+    /// The failure of a test; `None` if it succeeded, or where there is no such test.
     pub fn failure(&self, test: &str) -> Option<&CheckFailure> {
         let (_, result) = self.results.iter().find(|(name, _)| *name == test)?;
         result.as_ref().err()

@@ -438,7 +438,7 @@ pub(crate) fn asks_offset(t: &Tensor) {
     }
 }
 
-/// The function asks whether two tensors share their storage; `None` where it is not captured.
+/// The function asks whether two tensors share their storage; `None` if it is not captured.
 #[cold]
 pub(crate) fn asks_shared(a: &Tensor, b: &Tensor) -> Option<bool> {
     if !at_work() {
@@ -450,7 +450,7 @@ pub(crate) fn asks_shared(a: &Tensor, b: &Tensor) -> Option<bool> {
     Some(yes)
 }
 
-/// The function asks whether two handles are one tensor; `None` where it is not captured.
+/// The function asks whether two handles are one tensor; `None` if it is not captured.
 #[cold]
 pub(crate) fn asks_same(a: &Tensor, b: &Tensor) -> Option<bool> {
     if !at_work() {

@@ -212,7 +212,7 @@ pub(crate) fn in_place_of<R>(op: OperatorHandle, args: &[Value], f: impl FnOnce(
     result
 }
 
-/// A call with its operands' shapes; `None` where it has arguments that graphs have not.
+/// A call with its operands' shapes; `None` if it has arguments that graphs have not.
 fn eager_call(op: OperatorHandle, args: &[Value]) -> Option<Arc<EagerCall>> {
     let mut operands = Vec::new();
     let args = (args.iter())

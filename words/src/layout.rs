@@ -257,7 +257,7 @@ pub fn preserved_strides(sizes: &[i64], strides: &[i64]) -> Dims {
     out
 }
 
-/// The shape that two shapes broadcast to, or `None` where they do not.
+/// The shape that two shapes broadcast to, or `None` if they do not.
 ///
 /// ```
 /// use straightline_words::layout::broadcast;

@@ -352,7 +352,7 @@ impl Graph {
         &self.g[id].operands
     }
 
-    /// The call's arguments with tensors as values, or `None` where the node is no call.
+    /// The call's arguments with tensors as values, or `None` if the node is no call.
     pub fn call_args(&self, id: NodeId) -> Option<(Op, Vec<Arg<ValueRef>>)> {
         let node = &self.g[id];
         let NodeKind::Call(call) = &node.kind else {

@@ -42,7 +42,7 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What a claimed chunk needs. Lives on the caller's stack.
+/// The data of a claimed chunk. Lives on the caller's stack.
 struct Job<'a> {
     run: &'a (dyn Fn(usize) + Sync),
     cancelled: AtomicBool,

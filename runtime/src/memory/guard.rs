@@ -163,7 +163,7 @@ pub struct Spread {
 }
 
 /// Places for parts of one block, so that each lies against closed pages as a block of its own
-/// would. `None` where the mode is not on, or closes nothing.
+/// would. `None` if the mode is not on, or closes nothing.
 pub fn spread(parts: &[usize]) -> Option<Spread> {
     let mode = guard().filter(|mode| *mode != Guard::Exact)?;
     let (mut at, mut begins, mut closed) = (0, Vec::new(), Vec::new());

@@ -89,7 +89,7 @@ impl List {
         Some(head.cast())
     }
 
-    /// Puts memory on the list; where it is full, the caller must give it to the system.
+    /// Puts memory on the list; if the list is full, the caller must return it to the system.
     ///
     /// # Safety
     ///

@@ -36,7 +36,7 @@ pub(super) struct LargeCounters {
     pub(super) system_allocations: AtomicI64,
 }
 
-/// What a thread keeps. Single counts may be negative (a block freed on another thread).
+/// The counts of a thread. Single counts may be negative (a block freed on another thread).
 #[repr(align(64))]
 pub(super) struct Slot {
     /// Free small blocks, by class.

@@ -136,7 +136,7 @@ fn buffer(t: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// The components of a nested tensor beside each other, with a number behind them; `None` where the
+/// The components of a nested tensor beside each other, with a number behind them; `None` if the
 /// sizes do not fit.
 fn padded(t: &Tensor, padding: Option<Scalar>, sizes: Option<Vec<i64>>) -> Result<Option<Tensor>> {
     let (Some(least), Some(padding)) = (nested::padded_sizes(t)?, padding) else {

@@ -226,7 +226,7 @@ impl Lowerer<'_> {
         Some(x)
     }
 
-    /// `x` with position `from(o)` at each position `o` of `len` along a dimension; `None` where a
+    /// `x` with position `from(o)` at each position `o` of `len` along a dimension; `None` if a
     /// position does not exist, or where the list is too long.
     pub(super) fn listed(
         &mut self,

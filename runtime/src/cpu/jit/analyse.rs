@@ -12,7 +12,7 @@ pub(crate) struct AddressKey {
     pub(crate) terms: SmallVec<[(AxisId, i64); 4]>,
 }
 
-/// What a value is in a part of the lane axis.
+/// The form of a value in a part of the lane axis.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Known {
     /// The position along the lane axis, so much later.

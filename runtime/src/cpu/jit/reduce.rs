@@ -130,7 +130,7 @@ impl Nest<'_, '_, '_, '_> {
         }
     }
 
-    /// A stage at one grid point: its innermost axis is vectorised where that pays.
+    /// A stage at one grid point: its innermost axis is vectorised if that pays.
     pub(crate) fn point_stage(&mut self, s: usize) -> Result<(), JitError> {
         self.vector = false;
         self.lane_axis = None;

@@ -34,7 +34,7 @@ pub struct Bags<'a> {
     pub padding: i64,
 }
 
-/// What the derivative needs of a forward call.
+/// The values of a forward call that its derivative needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// How many rows each bag counts; 0 for sums, which do not need it.

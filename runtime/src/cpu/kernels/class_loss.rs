@@ -61,7 +61,7 @@ pub struct Nll<'a, T> {
 }
 
 impl<T: Real> Nll<'_, T> {
-    /// For each sample that counts: its number, where its score lies, the weight of its class.
+    /// For each sample that counts: its number, the place of its score, the weight of its class.
     fn visit(&self, mut f: impl FnMut(usize, usize, f64)) -> Result<(), KernelError> {
         for (i, &t) in self.target.iter().enumerate() {
             if t == self.ignore {

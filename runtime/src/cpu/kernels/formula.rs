@@ -237,13 +237,13 @@ impl Planner<'_> {
                 Op::Cast(a) => {
                     let from = program.inst(a).dtype;
                     self.plan.cost += 1;
-                    // widening a half type is what its load has done
+                    // the load has already widened half types
                     if from.is_half() && inst.dtype == DType::F32 {
                         self.places[i] = Some(self.place(a));
                         self.pass_on(a, i);
                         continue;
                     }
-                    // rounding for a result is what its store will do
+                    // the store rounds results
                     if from == DType::F32 && inst.dtype.is_half() && self.only_stored(i) {
                         self.places[i] = Some(self.place(a));
                         self.pass_on(a, i);
@@ -457,7 +457,7 @@ unsafe fn run<const N: usize>(
 #[repr(C, align(64))]
 struct Room([MaybeUninit<u8>; ROOM]);
 
-/// One row; `false` where a divisor was zero.
+/// One row; `false` if a divisor was zero.
 ///
 /// # Safety
 ///

@@ -178,7 +178,7 @@ impl<'a> Out<'a> {
         Out { raw: self.raw }
     }
 
-    /// What the output holds, for a kernel that reads each element before it writes it.
+    /// The elements that the output holds, for a kernel that reads each one before it writes it.
     #[inline]
     pub fn as_input(&self) -> In<'a> {
         In {

@@ -67,7 +67,7 @@ unsafe fn store_floats(dtype: DType, p: *mut u8, step: isize, x: &[f64]) {
     }
 }
 
-/// Calls `block(pointers, n)` for blocks of rows, in several threads where there is much to do.
+/// Calls `block(pointers, n)` for blocks of rows, on several threads if there is enough work.
 unsafe fn blocks<const N: usize>(
     operands: &[Strided<'_>; N],
     block: &(dyn Fn([*mut u8; N], [isize; N], usize) + Sync),

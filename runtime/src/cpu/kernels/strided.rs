@@ -90,7 +90,7 @@ pub enum KernelError {
         /// The operation.
         op: String,
     },
-    /// The operands are not what the kernel works on: a mistake of its caller.
+    /// The operands violate the kernel's requirements: a mistake of its caller.
     #[error("{kernel} takes {wants}")]
     Operands {
         /// The kernel.

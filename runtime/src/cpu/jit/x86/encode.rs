@@ -88,7 +88,7 @@ pub(crate) enum Rm {
     Lane(Address),
 }
 
-/// What a write mask does to the lanes that are off.
+/// How a write mask treats inactive lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mask {
     /// All lanes are on.

@@ -210,7 +210,7 @@ impl<'l> Registers<'l> {
         Ok(r)
     }
 
-    /// The value as a last source operand: from memory where it is not in a register.
+    /// The value as a last source operand: from memory if it is not in a register.
     pub(crate) fn source(&mut self, v: Node) -> Rm {
         match (self.held(v), self.home[v.0 as usize]) {
             (Some(r), _) => Rm::Reg(r),

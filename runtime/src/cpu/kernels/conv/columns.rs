@@ -64,7 +64,7 @@ fn segments(g: &Geometry, begin: usize, end: usize) -> impl Iterator<Item = Segm
     })
 }
 
-/// The input row that a tap of an output row lies in; `None` where that is padding.
+/// The input row that a tap of an output row lies in; `None` if that is padding.
 #[inline]
 fn input_row(g: &Geometry, s: Segment, kd: usize, kh: usize) -> Option<usize> {
     let coordinate = |dim: usize, x: usize, k: usize| {

@@ -113,7 +113,7 @@ pub(super) fn tiles(rows: usize, most: usize) -> impl Iterator<Item = usize> {
 }
 
 /// Calls `part` with rows and panels `begin..end` that cover a product of `m`, `n` and `k`, on the
-/// threads where that is worth it.
+/// threads if that is worth it.
 pub(super) fn split<T>(
     kernels: &Kernels<T>,
     (m, n, k): (usize, usize, usize),
@@ -151,7 +151,7 @@ pub(super) fn split<T>(
 }
 
 impl<T: Float> Product<'_, T> {
-    /// Runs the product, split over threads where that is worth it.
+    /// Runs the product, split over threads if that is worth it.
     ///
     /// # Safety
     ///
