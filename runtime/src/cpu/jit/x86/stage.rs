@@ -80,7 +80,7 @@ pub(crate) fn strip_of(kernel: &Kernel, s: usize, facts: &StageFacts) -> Option<
     Some((strip, code))
 }
 
-/// Memory that the stage both reads and writes is read only at the element that is written.
+/// Whether memory that the stage both reads and writes is read only at the element that is written.
 fn in_place_only(stage: &Stage) -> bool {
     let accesses = |store: bool| {
         stage.body.iter().filter_map(move |i| match &i.op {
