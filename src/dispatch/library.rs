@@ -116,7 +116,7 @@ enum Registration {
 ///     stack.push(Value::Int(arguments as i64));
 ///     Ok(())
 /// }))?;
-/// // whoever calls with types is boxed on the way
+/// // typed calls are boxed on the way
 /// let x = Tensor::from_vec([1f32], 1)?;
 /// assert_eq!(op.typed::<(&Tensor, &Tensor), i64>()?.call((&x, &x))?, 2);
 /// # Ok::<(), straightline::Error>(())

@@ -1,6 +1,6 @@
 //! What a captured function learns or leaves behind besides calling operators.
 //!
-//! A replay runs no line of the function. So whatever the function does that is no operator call is
+//! A replay runs no line of the function. So everything the function does besides operator calls is
 //! one of three things: *guarded*, where a later call can be compared with the first ([`Asked`]);
 //! *carried* into the plan, as operators are; or *refused* by name, with the user's line. A refusal
 //! is noted even where the function swallows the error or could not be given one, and ends the
@@ -307,7 +307,7 @@ pub(crate) fn check(what: &str, why: &str) -> Result<()> {
     }
 }
 
-/// The one door to data: whatever reads the elements of a tensor asks here first.
+/// The only way to data: every reader of a tensor's elements asks here first.
 ///
 /// While a function is captured, its arguments have no data, and that of a tensor which it closes
 /// over would become a constant. What the function itself made from data is a constant, unless

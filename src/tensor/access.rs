@@ -288,7 +288,7 @@ pub(crate) fn check_no_internal_overlap(out: &Tensor) -> Result<()> {
 pub(crate) enum Overlap {
     /// No byte in common.
     None,
-    /// The very same elements: element-wise in-place operation is safe.
+    /// Exactly the same elements: element-wise in-place operation is safe.
     Full,
     /// Some elements in common at different positions.
     Partial,

@@ -107,7 +107,8 @@ pub(super) enum Obstacle {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Borrow {
-    /// The home thread above (while somebody writes, the writer's), users below.
+    /// The home thread in the upper half (during a write, the writer's thread), users in the lower
+    /// half.
     word: AtomicU64,
     /// Readers on the home thread. Only that thread writes it.
     home_readers: AtomicU32,
@@ -162,7 +163,8 @@ impl Borrow {
         fence(Ordering::SeqCst);
     }
 
-    /// Enters as a reader, unless somebody writes or waits. `me` is the current thread's own token.
+    /// Enters as a reader, unless there is a writer or a waiter. `me` is the current thread's own
+    /// token.
     #[inline]
     pub(crate) fn try_read(&self, me: ThreadToken) -> Option<Reading<'_>> {
         let idle = me.idle_word();
@@ -291,7 +293,7 @@ impl Borrow {
         self.word.fetch_and(!QUEUED, Ordering::Relaxed);
     }
 
-    /// Whether somebody waits.
+    /// Whether there are waiters.
     pub(crate) fn is_closed(&self) -> bool {
         self.word.load(Ordering::Relaxed) & QUEUED != 0
     }

@@ -129,7 +129,7 @@ mod tests {
         let second = make(1000);
         assert!(!offer.has_given(second.storage()));
         drop(offer);
-        // whoever kept it has the numbers, not the place
+        // a tensor that was kept has a copy of the numbers, not the place
         assert_ne!(kept.data_ptr().unwrap(), place.as_ptr());
         assert_eq!(memory[999], 2.5);
         memory.fill(0.0);

@@ -102,7 +102,7 @@ pub(crate) fn check(what: &str, why: &str) -> Result<()> {
     }
 }
 
-/// The one door to data: whatever reads the elements of a tensor asks here first.
+/// The only way to data: every reader of a tensor's elements asks here first.
 ///
 /// # Errors
 /// A function is captured, and the elements are not known until it runs.

@@ -4,7 +4,7 @@
 //! tags and its schema, as the catalogue has them; a text may say otherwise of a call. Dead-code
 //! elimination, rewriting and scheduling follow them and nothing else:
 //!
-//! | effect | merged with an equal call | dropped if nobody uses it | keeps its order |
+//! | effect | merged with an equal call | dropped if unused | keeps its order |
 //! |---|---|---|---|
 //! | none (pure) | yes | yes | no |
 //! | [`MAY_FAIL`](Effects::MAY_FAIL) | yes | no | no |
@@ -80,7 +80,7 @@ impl Effects {
         !self.any(Self::READS | Self::WRITES | Self::RANDOM | Self::EFFECT)
     }
 
-    /// Whether the call is made even if nobody uses its results.
+    /// Whether the call is made even if its results are unused.
     pub fn is_kept(self) -> bool {
         self.any(Self::WRITES | Self::RANDOM | Self::EFFECT | Self::MAY_FAIL)
     }

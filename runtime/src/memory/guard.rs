@@ -143,7 +143,7 @@ pub fn close(block: &Block, parts: &[Range<usize>]) -> Result<(), OutOfMemory> {
     let inside = |r: &Range<usize>| r.start <= r.end && r.end <= block.len();
     debug_assert!(block.len().is_multiple_of(PAGE) && parts.iter().all(inside));
     let closed = parts.iter().all(|part| {
-        // SAFETY: the pages are the block's, and whoever made it asked for them to be closed.
+        // SAFETY: the pages belong to the block, and its maker asked for them to be closed.
         unsafe { pages::close(block.as_ptr().wrapping_add(part.start), part.len()) }
     });
     match closed {

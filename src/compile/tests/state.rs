@@ -142,7 +142,7 @@ fn handles_that_come_and_go_compile_nothing_anew() {
         drop(more);
         assert_eq!(values(&f.call(&vec(&[1.0])).unwrap()), [2.0]);
     }
-    // another variant, and a stage that somebody keeps, do not count
+    // another variant and a kept stage do not count
     let _traced = f.trace(&vec(&[1.0, 2.0])).unwrap();
     f.call(&vec(&[1.0, 2.0])).unwrap();
     drop(weight);
