@@ -8,7 +8,7 @@
 //! # What it needs
 //!
 //! 1. *A tensor.* [`Tensor::opaque`](crate::Tensor::opaque) builds a tensor with a payload of your
-//!       own in place of memory.
+//!    own in place of memory.
 //! 2. *Three kernels* at its key: `empty.memory_format` and `empty_strided` allocate, `_copy_from`
 //!    moves elements between the device and the CPU.
 //! 3. *Views.* If your tensors wrap CPU tensors,
