@@ -5,8 +5,8 @@
 //!
 //! 1. a schema, which says what it takes, what it returns, and that it writes nothing;
 //! 2. a CPU kernel, which computes;
-//! 3. a Meta kernel, which says what comes out without computing: while a function is captured
-//!    there are shapes and no data.
+//! 3. a Meta kernel, which gives the shape of the result without computing it: while a function is
+//!    captured there are shapes and no data.
 
 use straightline::dispatch::{DispatchKey, Library, TypedOp, call_count};
 use straightline::{DType, Error, ErrorKind, Result, Tensor, compile};
@@ -69,7 +69,7 @@ fn main() -> Result<()> {
         [0.0, 4.0, 2.0, 1.0, 1.0, 1.0, 1.0, 5.0]
     );
 
-    // Inside a compiled function: what stands around it is fused, the kernel itself is called
+    // Inside a compiled function the operators around it are fused, the kernel itself is called
     // directly, and the dispatcher is not entered.
     let surprise = |x: &Tensor| {
         let average = EMA.call((x, 0.5))?;

@@ -22,8 +22,8 @@ impl DispatchMode for TanhGelu {
     }
 }
 
-/// A tensor of its own kind: weights kept as whole numbers with one scale, made wide where an
-/// operator meets them.
+/// A custom tensor type: weights stored as integers with one scale, converted to floats when an
+/// operator uses them.
 struct Int8 {
     data: Tensor,
     scale: f64,

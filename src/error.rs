@@ -39,7 +39,7 @@ struct Inner {
     only_captured: bool,
 }
 
-/// What is remembered of a tensor operand.
+/// What an error records about a tensor operand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operand {
     /// Element type.
@@ -70,23 +70,23 @@ pub enum ErrorKind {
     /// A dtype that the operator does not take, or dtypes that do not go together.
     #[error("{0}")]
     DType(String),
-    /// Tensors on different devices, or a device that is not there.
+    /// Tensors on different devices, or a device that does not exist.
     #[error("{0}")]
     Device(String),
     /// A dimension or an index out of range (PyTorch's `IndexError`).
     #[error("{0}")]
     Index(String),
-    /// An argument with a value that makes no sense (PyTorch's `ValueError`).
+    /// An argument with an invalid value (PyTorch's `ValueError`).
     #[error("{0}")]
     Value(String),
     /// An argument of a kind that the operator does not take (PyTorch's `TypeError`).
     #[error("{0}")]
     Type(String),
-    /// Operands or arguments that the operator does not take, by what can be said without data.
+    /// Operands or arguments that the operator does not take, as far as can be told without data.
     #[error(transparent)]
     Meta(#[from] straightline_catalog::MetaError),
-    /// What has no kernel, such as an operator in a dtype (PyTorch's `NotImplementedError`), or is
-    /// not there yet; the text says what to do instead.
+    /// Something without a kernel, such as an operator for a dtype (PyTorch's
+    /// `NotImplementedError`), or not implemented yet; the text says what to do instead.
     #[error("{0}")]
     NotImplemented(String),
     /// A matrix that linear algebra cannot work with: singular, not positive definite, without
@@ -99,10 +99,10 @@ pub enum ErrorKind {
     /// The dispatcher refused: no kernel, a bad registration, a wrong signature.
     #[error(transparent)]
     Dispatch(#[from] crate::dispatch::DispatchError),
-    /// A text that names no device.
+    /// A text that does not name a device.
     #[error(transparent)]
     DeviceName(#[from] straightline_catalog::device::ParseDeviceError),
-    /// A backend could not be given its name.
+    /// A backend could not be renamed.
     #[error(transparent)]
     BackendName(#[from] crate::dispatch::RenameBackendError),
     /// A dispatch mode or a wrapper tensor refused.
@@ -146,13 +146,13 @@ pub enum ErrorKind {
     NotCaptured {
         /// What it did.
         what: String,
-        /// Why that does not go, and what to do instead.
+        /// Why that is not possible, and what to do instead.
         why: String,
     },
     /// A function that was being captured left a tensor behind that it computed (in a `Mutex`, a
     /// `static`), and a compiled call would not put a new one there. The tensor has its value, as
-    /// if the function had run eagerly; if that could not be had, `lost` says why, and whoever
-    /// keeps the tensor must give it up.
+    /// if the function had run eagerly; if it could not be computed, `lost` says why, and the
+    /// tensor must not be used.
     #[error(
         "{tensor}, made by {}, is kept by something outside of the function that was captured, where {}",
         .made_by.as_deref().unwrap_or("the capture"),
@@ -196,7 +196,7 @@ pub enum ErrorKind {
     },
 }
 
-/// What is to be done about a tensor that was left behind.
+/// What to do about a tensor that was left behind.
 struct Left<'a>(Option<&'a str>);
 
 impl fmt::Display for Left<'_> {
@@ -286,7 +286,7 @@ impl Error {
         tensors: impl IntoIterator<Item = &'a Tensor>,
     ) -> Error {
         let op = op.into();
-        // a boxed call knows its operator, and its operands no more
+        // a boxed call knows its operator, but no longer its operands
         let named_only = self.0.operands.is_empty() && self.0.op.as_ref() == Some(&op);
         if self.0.op.is_none() || named_only {
             self.0.op = Some(op);
@@ -309,7 +309,7 @@ impl Error {
         self.with_call(op, tensors)
     }
 
-    /// [`Error::with_call`] where the tensors are not at hand.
+    /// [`Error::with_call`] if the tensors are not available.
     #[cold]
     pub(crate) fn with_operands(
         mut self,
@@ -325,7 +325,7 @@ impl Error {
         self
     }
 
-    /// Operands that were moved to Meta for their shapes are named where they are.
+    /// Gives operands that were moved to Meta for their shapes the device that they came from.
     #[cold]
     pub(crate) fn with_operands_on(mut self, device: Device) -> Error {
         for operand in &mut self.0.operands {
@@ -344,7 +344,7 @@ impl Error {
         self
     }
 
-    /// Marks the error of a call that eager code makes without one.
+    /// Marks the error of a call that would succeed in eager code.
     #[cold]
     pub(crate) fn only_captured(mut self) -> Error {
         self.0.only_captured = true;
@@ -434,7 +434,7 @@ impl fmt::Display for Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // `fn main() -> Result<()>` prints Debug: the sentence serves people better than a struct.
+        // `fn main() -> Result<()>` prints Debug, and a sentence reads better than a struct.
         write!(f, "{self}")
     }
 }

@@ -7,7 +7,7 @@ use thiserror::Error;
 pub(crate) enum CliError {
     #[error(transparent)]
     Library(#[from] straightline::Error),
-    /// Writing to standard output failed; a closed pipe is no failure (see
+    /// Writing to standard output failed; a closed pipe is not a failure (see
     /// [`CliError::is_closed_pipe`]).
     #[error("cannot write the output: {0}")]
     Output(#[from] std::io::Error),
@@ -45,7 +45,7 @@ pub(crate) enum CliError {
 }
 
 impl CliError {
-    /// Whether the reader of our output has gone (`| head`).
+    /// Whether the reader of our output has closed the pipe (`| head`).
     pub(crate) fn is_closed_pipe(&self) -> bool {
         matches!(self, CliError::Output(e) if e.kind() == std::io::ErrorKind::BrokenPipe)
     }

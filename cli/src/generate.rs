@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use straightline::dispatch::call_count;
 use straightline::{Compiled, Tensor, compile};
 
-/// The trained weights; models/grammar/README.md says how they came about.
+/// The trained weights; models/grammar/README.md describes how they were trained.
 const WEIGHTS: &[u8] = include_bytes!("../../models/grammar/model.safetensors");
 
 /// Rounds over all sentences go on until this much time has been measured.
@@ -81,7 +81,7 @@ impl Generator {
         })
     }
 
-    /// The tokens that stand before what is generated: `<bos>` and the prompt.
+    /// The tokens before the generated ones: `<bos>` and the prompt.
     fn beginning(&self, prompt: &str) -> Result<Vec<i64>> {
         let mut ids = vec![self.grammar.bos()];
         ids.extend(self.grammar.encode(prompt).map_err(usage)?);
@@ -103,7 +103,7 @@ impl Generator {
     /// out.
     ///
     /// The model always sees its whole context, padded with zeros, so that there is one shape to
-    /// compile for. Attention is causal: what stands behind a position does not change its logits.
+    /// compile for. Attention is causal, so later positions do not change the logits of a position.
     fn sentence(
         &self,
         model: Model<'_>,
@@ -184,7 +184,7 @@ struct Report {
     eager: Mode,
     compiled: Mode,
     first_call: Duration,
-    /// Each line, and why it is no sentence of the grammar, if it is not.
+    /// Each line, and if it is not a sentence of the grammar, why.
     lines: Vec<(String, Option<String>)>,
     /// The sentences in which eager and compiled differ.
     differing: Vec<usize>,

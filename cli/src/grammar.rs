@@ -1,5 +1,4 @@
-//! The grammar of `generate`: words to ids and back, and a recogniser that says whether a sentence
-//! belongs to it.
+//! The grammar of `generate`: words to ids and back, and a recogniser of its sentences.
 //!
 //! Nothing about English is written here. `models/grammar/grammar.json` holds a plain context-free
 //! grammar, from which the model was trained; this file reads it. The grammar must not be
@@ -329,9 +328,9 @@ struct Parse<'a> {
     ids: &'a [i64],
     /// `ends` of (category, position), where it has been computed.
     known: Vec<Option<u32>>,
-    /// The last position at which a word was looked for in vain, and the terminal categories looked
-    /// for there. Descent reaches a position only behind the beginning of some sentence, so this is
-    /// where the sentence goes wrong.
+    /// The last position at which no word matched, and the terminal categories expected there.
+    /// Descent reaches a position only after the beginning of some sentence, so this is where the
+    /// sentence goes wrong.
     furthest: usize,
     expected: Vec<&'a str>,
 }

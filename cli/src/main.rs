@@ -60,7 +60,7 @@ fn main() -> ExitCode {
     start_log();
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     let result = run(&command, &mut out);
-    // what there is comes before the error message
+    // flush the output before the error message
     let flushed = out.flush().map_err(CliError::from);
     match result.and(flushed) {
         Ok(()) => ExitCode::SUCCESS,
@@ -85,7 +85,7 @@ fn run(command: &Command, out: &mut dyn Write) -> Result<()> {
     }
 }
 
-/// Warnings and errors are always shown; the variable asks for more, or less.
+/// Warnings and errors are shown by default; the variable changes the level.
 fn start_log() {
     let filter = std::env::var("STRAIGHTLINE_LOG").unwrap_or_else(|_| "warn".to_owned());
     let (filter, wrong) = match EnvFilter::try_new(&filter) {

@@ -99,7 +99,7 @@ fn bench_prints_json_lines() {
             eager["check"][0][1].as_f64().unwrap() - compiled["check"][0][1].as_f64().unwrap();
         assert!(difference.abs() <= 1e-4 * magnitude, "{eager} {compiled}");
     }
-    // the prefix w1.add also stands for w1.add_grad, which says why it has no numbers
+    // the prefix w1.add also matches w1.add_grad, which reports why it has no numbers
     let grad = row("w1.add_grad", "eager");
     assert!(
         grad["median_us"].is_null() && grad["note"].as_str().is_some(),
@@ -367,7 +367,7 @@ fn a_closed_pipe_is_no_error() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // nobody reads: the pipe is closed before the command has written its listing
+    // the pipe is closed before the command has written its listing
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     let errors = text(&output.stderr);

@@ -29,7 +29,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let generics = with_bounds(input.generics.clone());
     let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
 
-    // `match *self {}` is how an enum without variants is taken apart; a reference to one is not.
+    // an enum without variants is matched by `match *self {}`; a reference to one cannot be.
     let subject = if variants.is_empty() {
         quote!(*self)
     } else {

@@ -32,7 +32,7 @@ impl Embedder {
 
         let path = folder.join("tokenizer.json");
         let mut tokenizer = Tokenizer::from_file(&path).map_err(|e| in_file(&path, e))?;
-        // The file asks for padding to 128 tokens, which would make every sentence as slow as the
+        // The file specifies padding to 128 tokens, which would make every sentence as slow as the
         // longest.
         tokenizer.with_padding(None);
 

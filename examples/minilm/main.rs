@@ -1,4 +1,4 @@
-//! Real sentence embeddings: ranks sentences by how close they come to a question.
+//! Real sentence embeddings: ranks sentences by their similarity to a question.
 //!
 //! Takes a folder in the layout of Hugging Face with a BERT sentence encoder (`config.json`,
 //! `model.safetensors`, `tokenizer.json`), such as all-MiniLM-L6-v2. The Python package

@@ -1,10 +1,10 @@
 //! Factorisations of dense matrices, through [`faer`].
 //!
-//! Internal to `straightline`. Matrices are column-major slices without gaps. What can not be said
-//! about every matrix is left to the caller, who has algorithms of its own for small ones: elements
-//! have to be finite and, but for [`Element::lu`], [`Element::cholesky`] and [`Element::solve`], of
-//! a size whose square neither overflows nor vanishes. A result of `false` says that there is none;
-//! values and vectors leave the matrix as it was then.
+//! Internal to `straightline`. Matrices are column-major slices without gaps. Preconditions are the
+//! caller's, which has its own algorithms for small matrices: elements have to be finite and,
+//! except for [`Element::lu`], [`Element::cholesky`] and [`Element::solve`], of a size whose square
+//! neither overflows nor underflows to zero. A result of `false` means that there is no
+//! factorisation; methods for values and vectors then leave the matrix unchanged.
 //!
 //! faer is called on one thread. It chooses the instructions that the machine has.
 //!
@@ -48,32 +48,32 @@ pub struct Triangle {
 /// vectors of a matrix in double precision.
 pub trait Element: Copy + Send + Sync + 'static {
     /// LU with row exchanges, in place: `a` is `m` by `n`, `pivots` the row (from 1) exchanged with
-    /// each of the first `min(m, n)`. No pivot may turn out zero: what comes of it is not a number.
+    /// each of the first `min(m, n)`. No pivot may be zero: the results would not be numbers.
     fn lu(a: &mut [Self], m: usize, n: usize, pivots: &mut [i32]);
 
     /// Cholesky's factor in place, `a = l l^H`, or `u^H u` of the upper half. The other half is not
-    /// read, and undefined afterwards. `false` where a leading minor is not positive.
+    /// read, and undefined afterwards. `false` if a leading minor is not positive.
     fn cholesky(a: &mut [Self], n: usize, upper: bool) -> bool;
 
     /// Solves `a x = b` in place for the columns of `b`. The other half of `a` is not read.
     fn solve(a: &[Self], n: usize, b: &mut [Self], how: Triangle);
 
     /// `c := q c` or (`adjoint`) `q^H c` in place, `c` having columns of `m`. `q` is the product of
-    /// the reflectors `1 - tau v v^H`, first to last, whose `v` stand in the columns of `v`, the
+    /// the reflectors `1 - tau v v^H`, first to last, whose vectors are the columns of `v`, the
     /// first one from row `from` on, each a row lower than the one before. Their first elements
-    /// count as 1; those and what is above them are not read.
+    /// count as 1; those and the elements above them are not read.
     fn reflect(v: &[Self], m: usize, from: usize, tau: &[Self], c: &mut [Self], adjoint: bool);
 
     /// The singular values of an `m` by `n` matrix, `m >= n`, largest first. `a` becomes the left
-    /// vectors, `v` (`n` by `n`) the right ones; where `v` is empty, neither is made.
+    /// vectors, `v` (`n` by `n`) the right ones; if `v` is empty, neither is computed.
     fn singular(a: &mut [Self], m: usize, n: usize, v: &mut [Self], values: &mut [f64]) -> bool;
 
-    /// The eigenvalues of a Hermitian matrix of which the lower half is read, least first. `a`
-    /// becomes the vectors, in columns, where they are wanted.
+    /// The eigenvalues of a Hermitian matrix, smallest first; only the lower half is read. `a`
+    /// becomes the vectors, in columns, if they are requested.
     fn hermitian(a: &mut [Self], n: usize, values: &mut [f64], vectors: bool) -> bool;
 }
 
-/// Runs `body` with as much memory as it asks for.
+/// Runs `body` with the scratch memory that it requires.
 fn with_memory<R>(needed: StackReq, body: impl FnOnce(&mut MemStack) -> R) -> R {
     body(MemStack::new(&mut MemBuffer::new(needed)))
 }
@@ -286,8 +286,9 @@ fn wanted(vectors: bool) -> ComputeEigenvectors {
 }
 
 /// The eigenvalues of a general matrix: real and imaginary parts, those of a pair next to each
-/// other. `a` becomes the vectors where they are wanted, of any length: the column of a real one,
-/// or for a pair one column of real parts and one of imaginary parts, those of the first of it.
+/// other. `a` becomes the vectors, not normalised, if they are requested: one column for a real
+/// value; for a pair a column of real parts and one of imaginary parts, those of the pair's first
+/// vector.
 pub fn general(a: &mut [f64], n: usize, re: &mut [f64], im: &mut [f64], vectors: bool) -> bool {
     let mut u = vec![0.0; if vectors { n * n } else { 0 }];
     let (left, right) = (wanted(false), wanted(vectors));
@@ -311,8 +312,8 @@ pub fn general(a: &mut [f64], n: usize, re: &mut [f64], im: &mut [f64], vectors:
     true
 }
 
-/// The eigenvalues of a general complex matrix. `a` becomes the vectors, of any length, in columns
-/// where they are wanted.
+/// The eigenvalues of a general complex matrix. `a` becomes the vectors, not normalised, in
+/// columns, if they are requested.
 pub fn general_complex(
     a: &mut [Complex<f64>],
     n: usize,
@@ -344,8 +345,8 @@ pub fn general_complex(
 /// are about to overflow, faer does not scale them meanwhile.
 const LARGE: f64 = 1e140;
 
-/// Whether these are eigenvalues of a matrix with this trace: faer does not say when its QR steps
-/// came to no end, and leaves some of the values unwritten then.
+/// Whether these are eigenvalues of a matrix with this trace: faer does not report when its QR
+/// iteration fails to converge, and then leaves some of the values unwritten.
 fn converged(values: impl Iterator<Item = Complex<f64>>, trace: Complex<f64>) -> bool {
     let (sum, size) = values.fold((-trace, 0.0), |(sum, size), w| {
         (sum + w, size + w.re.abs() + w.im.abs())

@@ -204,7 +204,7 @@ impl<T> Cursors<T> {
     }
 }
 
-/// The same pointer, of which the compiler no longer knows how it relates to others.
+/// The same pointer, hidden from the compiler's alias analysis.
 #[inline(always)]
 #[allow(clippy::pointers_in_nomem_asm_block)] // the address passes through, nothing is read
 fn opaque<T>(p: *const T) -> *const T {

@@ -10,7 +10,7 @@ pub(crate) struct Neon32(float32x4_t);
 #[derive(Clone, Copy)]
 pub(crate) struct Neon64(float64x2_t);
 
-/// The same number, of which the compiler no longer knows that it was loaded. A factor is then read
+/// The same number, so that the compiler no longer sees that it was loaded. A factor is then read
 /// as a scalar and multiplied by element (`fmla v, v, v.s[0]`), which leaves the vector pipes to
 /// the products; the load that fills a vector (`ld1r`), which the compiler prefers, takes a turn of
 /// such a pipe on many cores.
@@ -197,7 +197,7 @@ macro_rules! functions {
 functions!(tile_neon32, dot_neon32, f32, Neon32);
 functions!(tile_neon64, dot_neon64, f64, Neon64);
 
-// Of more rows of dot products the compiler keeps the sums in memory.
+// With more rows of dot products the compiler spills the sums to memory.
 kernels!(
     /// `f32` for NEON.
     NEON_F32, f32, Neon32, tile_neon32, dot_neon32,

@@ -15,7 +15,8 @@ macro_rules! fused {
         impl Fused for $t {
             #[inline(always)]
             fn fused(a: $t, b: $t, c: $t) -> $t {
-                // Without the instruction `mul_add` is a call that is some fifty times slower.
+                // Without an FMA instruction `mul_add` is a function call, about fifty times
+                // slower.
                 if cfg!(any(target_feature = "fma", not(target_arch = "x86_64"))) {
                     a.mul_add(b, c)
                 } else {

@@ -4,7 +4,7 @@
 //! The eager kernels and the scheduler both read these functions, so that they copy the same
 //! elements.
 
-/// What lies outside of a padded dimension.
+/// How a dimension is padded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outside {
     /// The mirror image about the first or last element.
@@ -36,15 +36,15 @@ pub struct AxisRatio {
     pub output: usize,
     /// The factor that the caller named; used in place of the sizes' ratio.
     pub factor: Option<f64>,
-    /// Whether the first and last elements of both lie upon each other.
+    /// Whether the first and the last elements of input and output are aligned.
     pub align_corners: bool,
     /// Whether positions are computed in `f32`.
     pub single: bool,
 }
 
 impl AxisRatio {
-    /// Rounds to `f32` where that is what positions are computed in: each operation in `f64`,
-    /// rounded, is that of `f32`.
+    /// Rounds to `f32` if positions are computed in it: an operation in `f64`, rounded, equals the
+    /// one in `f32`.
     pub fn round(&self, x: f64) -> f64 {
         if self.single { f64::from(x as f32) } else { x }
     }
@@ -77,8 +77,8 @@ impl AxisRatio {
         self.input.saturating_sub(1)
     }
 
-    /// The input positions that nearest-neighbour interpolation copies; `exact` looks from the
-    /// middle of a position.
+    /// The input positions that nearest-neighbour interpolation copies; `exact` measures from the
+    /// centre of a position.
     pub fn nearest(&self, exact: bool) -> Vec<usize> {
         let scale = self.scale();
         let from = |o: usize| {

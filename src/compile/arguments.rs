@@ -6,8 +6,8 @@ use crate::error::Result;
 use crate::tensor::Tensor;
 
 /// A function that [`compile()`](crate::compile()) takes: of one to six references to
-/// [`TensorTree`]s, of a tuple of references, or of a slice of trees; it gives a tree or a `Result`
-/// of one. A function of several arguments compiles to one whose input is their tuple.
+/// [`TensorTree`]s, of a tuple of references, or of a slice of trees; it returns a tree or a
+/// `Result` of one. A function of several arguments compiles to one whose input is their tuple.
 #[diagnostic::on_unimplemented(
     message = "this is no function that can be compiled",
     label = "a compiled function takes references to tensors or trees of them and returns one, or `Result` of one",
@@ -26,8 +26,7 @@ pub trait TensorFunction<Signature>: Send + Sync + 'static {
     fn apply(&self, input: &Self::Input) -> Result<Self::Output>;
 }
 
-/// A closure over one tuple of references, as opposed to several arguments; what `TensorFunction`
-/// is told apart by.
+/// Marks a closure that takes one tuple of references rather than several arguments.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct OfTuple<Signature>(std::marker::PhantomData<Signature>);
@@ -37,7 +36,7 @@ pub struct OfTuple<Signature>(std::marker::PhantomData<Signature>);
 #[derive(Debug)]
 pub struct OfSlice<Signature>(std::marker::PhantomData<Signature>);
 
-/// A closure whose result is a tree, and no `Result` of one: as signs make it, which panic.
+/// Marks a closure that returns a tree rather than a `Result`, as code with operator signs does.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Plain<Signature>(std::marker::PhantomData<Signature>);
@@ -113,13 +112,13 @@ pub trait Arguments<T> {
     /// Calls `f` with every tensor, in the order of [`TensorTree::visit`].
     fn visit<'a>(&'a self, f: &mut dyn FnMut(&'a Tensor));
 
-    /// In what the structure differs from that of `other`, as [`TensorTree::matches`] says it.
+    /// How the structure differs from that of `other`, in the words of [`TensorTree::matches`].
     fn matches(&self, other: &T) -> Option<String>;
 
-    /// A value of its own, whose tensors are handles of the same ones.
+    /// An owned value whose tensors are handles of the same tensors.
     fn own(&self) -> T;
 
-    /// Calls `f` with the value: with the one that this refers to, where it is one.
+    /// Calls `f` with the value itself, dereferenced if need be.
     fn with<R>(&self, f: impl FnOnce(&T) -> R) -> R {
         f(&self.own())
     }
@@ -145,7 +144,7 @@ impl<T: TensorTree> Arguments<T> for &T {
     }
 }
 
-/// Values that are arguments without a reference to them.
+/// Values that can be passed without a reference.
 macro_rules! by_value {
     ($($t:ty),*) => {$(
         impl Arguments<$t> for $t {
@@ -198,7 +197,7 @@ tuples! {
     A S 0, B T 1, C U 2, D V 3, E W 4, G X 5;
 }
 
-/// In what a row of arguments differs from a row of values.
+/// How a row of arguments differs from a row of values.
 fn difference<T, A: Arguments<T>>(new: &[A], old: &[T]) -> Option<String> {
     if new.len() != old.len() {
         return Some(format!("length {}, was {}", new.len(), old.len()));

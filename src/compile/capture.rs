@@ -16,7 +16,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use straightline_catalog::{DeviceType, MemoryFormat, Op, default_dtype};
 use straightline_passes::ir::graph::{Graph, NodeKind, ValueRef};
 
-/// What capture gives: the graph with its surroundings, and the structure of the result.
+/// The result of a capture: the graph with its surroundings, and the structure of the result.
 pub(super) struct Captured<O> {
     pub(super) traced: Traced,
     /// The function's result; its tensors are stand-ins to be replaced.
@@ -30,12 +30,12 @@ pub(super) struct Captured<O> {
 pub(super) enum Outcome<O> {
     /// With a graph.
     Captured(Box<Captured<O>>),
-    /// The function left tensors in outside state, so that its graph is of no use; but its calls
-    /// have been made, once, and this is its result. The error says why.
+    /// The function left tensors in outside state, so its graph cannot be replayed. Its calls have
+    /// been made, once, and this is its result. The error says why.
     Performed(O, Error),
 }
 
-/// Ends the capture however the function ends, by a panic too.
+/// Ends the capture when the function returns or panics.
 struct Scope;
 
 impl Drop for Scope {
@@ -91,7 +91,7 @@ fn attempt<I: TensorTree, O: TensorTree>(
     perform: bool,
 ) -> Result<Result<Outcome<O>, MergedStorages>> {
     let tls = TlsKeySets::current();
-    // what registers itself at the first use of an operator is not registered by the function
+    // start the dispatcher first, so that its registrations are not attributed to the function
     crate::dispatch::handle_of(Op::add_Tensor)?;
     tracer::start()?;
     functionalize::begin(merge.clone());
@@ -150,7 +150,7 @@ fn attempt<I: TensorTree, O: TensorTree>(
             let unlike = conflicts.iter().flatten();
             let unlike = unlike.filter(|(id, merged)| merge.get(*id) != Some(*merged));
             let unlike = unlike.map(|(id, merged)| (*id, merged.clone())).collect();
-            // eager code finds what is kept, whatever came of the capture
+            // eager code must find the tensors that were kept, even if the capture failed
             let settled = settle::settle(
                 &kept,
                 &given_up.unwrap_or_default(),
@@ -212,8 +212,8 @@ fn template<O: TensorTree>(output: &O) -> O {
     })
 }
 
-/// Every tensor that the function uses and did not make must be somebody's: the function's itself,
-/// or that of the state it looks into. Of others a later call would have another one.
+/// Every tensor that the function uses and did not make must be owned by the function or by state
+/// that it reads. A later call would see a different tensor otherwise.
 fn check_held(traced: &Traced) -> Result<()> {
     let flat = |t: &Held| {
         (traced.leaves.iter())
@@ -320,7 +320,8 @@ fn finish<I: TensorTree, O: TensorTree>(output: &O, inputs: &I) -> Result<Traced
     })
 }
 
-/// That a leaf whose shape changes is no other leaf, whose shape would change with it.
+/// Checks that a leaf whose shape changes is not also another leaf, whose shape would change with
+/// it.
 fn one_tensor(leaves: &[Leaf]) -> Vec<Asked> {
     let merged = |leaf: &Leaf| matches!(leaf.owner, Owner::Merged(_));
     let outside = || {
@@ -348,7 +349,7 @@ fn written(leaves: &[Leaf]) -> Vec<&Leaf> {
         .iter()
         .filter(|leaf| !leaf.made_inside && functionalize::is_written(&leaf.wrapper))
         .collect();
-    // one whose shape changes is written with all the memory that it had
+    // a leaf whose shape changes is written with all the memory that it had
     let whole = |leaf: &Leaf| leaf.wrapper.is_reshaped();
     let memory = |leaf: &Leaf| functionalize::place(&leaf.wrapper).map(|p| p.memory);
     let covers = |a: &Leaf, b: &Leaf| match (whole(a), whole(b)) {
@@ -390,7 +391,7 @@ pub(super) fn own_value(inner: &Tensor) -> Result<ValueRef> {
     )?)
 }
 
-/// A call in the graph that writes to its arguments: there must be none.
+/// Finds a call in the graph that writes to its arguments; there must be none.
 fn mutating_call(graph: &Graph) -> Option<Op> {
     let calls = graph.topological().into_iter();
     let mut calls = calls.filter_map(|id| match &graph.node(id).kind {

@@ -21,12 +21,12 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// Variants of all kinds there may be, for each that may serve.
+/// How many variants may exist, retired ones included, for each that may still serve.
 const RETIRED_FACTOR: usize = 8;
 
 pub(super) type Function<I, O> = Box<dyn Fn(&I) -> Result<O> + Send + Sync>;
 
-/// Events that are kept; older ones are dropped.
+/// How many events are kept; older ones are dropped.
 const EVENTS_KEPT: usize = 256;
 
 /// A compiled function: `Send + Sync` where its trees are, callable from any number of threads.
@@ -35,7 +35,7 @@ const EVENTS_KEPT: usize = 256;
 /// them, as operators do ([`Busy`](crate::Busy) says when it does not). So calls that only read run
 /// side by side, and calls that write the same tensor come one after another, each as a whole.
 ///
-/// Cloning gives another handle of the same function: what one compiles, all run.
+/// Clones are handles of the same function and share its variants.
 pub struct Compiled<I, O>(Arc<Inner<I, O>>);
 
 impl<I, O> Clone for Compiled<I, O> {
@@ -53,8 +53,8 @@ struct Inner<I, O> {
     /// calls walk the list without a lock.
     head: AtomicPtr<Variant<I, O>>,
     count: AtomicUsize,
-    /// How many of them will not serve again: an operator has other registrations, a closed-over
-    /// tensor was replaced.
+    /// How many variants are retired: the registrations of an operator have changed, or a
+    /// closed-over tensor was replaced.
     retired: AtomicUsize,
     /// Which call makes a variant.
     turn: Turn,
@@ -64,10 +64,10 @@ struct Inner<I, O> {
     performed: Mutex<Vec<(Guards, I)>>,
 }
 
-/// What came of a call that no variant serves.
+/// The outcome of a call that no variant serves.
 enum Built<'a, I, O> {
     Variant(&'a Variant<I, O>),
-    /// Its calls have been made, and it is not kept.
+    /// The function's calls have been made, and no variant is kept.
     Done(O),
     /// One variant too many.
     Full,
@@ -82,11 +82,11 @@ struct Variant<I, O> {
     wrapped: bool,
     /// The structure of the result.
     output: Option<O>,
-    /// Which tensors of it are wrappers that the function was given.
+    /// Which of its tensors are wrappers that the function was given.
     handed: Vec<Option<Handed>>,
     /// `None`: runs eagerly.
     code: Option<Executable>,
-    /// Whether it will not serve again.
+    /// Whether the variant is retired.
     retired: AtomicBool,
     next: *const Variant<I, O>,
 }
@@ -107,15 +107,15 @@ impl<I: TensorTree, O> Variant<I, O> {
         }
     }
 
-    /// Whether all that keeps it from serving these inputs is that handles to closed-over tensors
-    /// have gone.
+    /// Whether the variant fails to serve these inputs only because handles to closed-over tensors
+    /// have been dropped.
     fn is_doubtful(&self, inputs: &I, leaves: &[&Tensor], tls: TlsKeySets) -> bool {
         self.guards.hold_but_for_handles(leaves, tls)
             && flat::difference(inputs, &self.input).is_none()
     }
 }
 
-// SAFETY: a published variant changes by its atomics alone; `next` points to another one that
+// SAFETY: a published variant changes only through its atomics; `next` points to another one that
 // lives as long.
 unsafe impl<I: Send, O: Send> Send for Variant<I, O> {}
 // SAFETY: as above.
@@ -188,7 +188,7 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
         inputs.with(|inputs| Ok(capture(&*self.0.function, inputs)?.traced))
     }
 
-    /// Runs the function itself, without any of this.
+    /// Runs the function itself, eagerly.
     ///
     /// # Errors
     /// The function's own.
@@ -281,7 +281,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         events.push(event);
     }
 
-    /// [`Inner::record`], unless it happened last as well.
+    /// [`Inner::record`], unless the last event is the same.
     fn record_once(&self, event: CompileEvent) {
         let news = self.events().last() != Some(&event);
         if news {
@@ -292,19 +292,20 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
     #[cold]
     fn miss(&self, inputs: &I, leaves: &[&Tensor], wrapped: bool, tls: TlsKeySets) -> Result<O> {
         if tracer::current().is_some() {
-            // inside another capture: the operators go into that graph
+            // inside another capture: the operators are recorded in that graph
             check_captured()?;
             return (self.function)(inputs);
         }
         if settle::is_at_work() {
-            // called by a kernel that the capture of a function needs, perhaps of this one
+            // called by a kernel that a capture runs, perhaps the capture of this function
             return (self.function)(inputs);
         }
         if fake::is_pushed() || leaves.iter().any(|t| t.is_fake()) {
-            // there is nothing to compute, only shapes
+            // only shapes are computed
             return (self.function)(inputs);
         }
-        // machine code reads memory, which is not what tensors with math bits stand for
+        // machine code reads memory, and the values of tensors with math bits differ from their
+        // memory
         let bits = leaves.iter().any(|t| t.has_math_bits());
         let bits = bits.then(|| "the resolving of conjugate and negative arguments".to_string());
         if let Some(by) = bits.or_else(interception) {
@@ -323,7 +324,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         }
         let misses = self.misses(inputs, leaves, tls);
         self.retire_outdated();
-        // one that turns out to serve still needs no place
+        // a variant that turns out to serve still needs no new slot
         let doubtful = self
             .variants_from_newest()
             .any(|v| v.is_doubtful(inputs, leaves, tls));
@@ -350,7 +351,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         }
     }
 
-    /// Notes the variants whose operators have other registrations now.
+    /// Retires the variants whose operators have other registrations now.
     fn retire_outdated(&self) {
         for v in self.variants_from_newest() {
             if let Some(op) = v.guards.outdated()
@@ -375,8 +376,8 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         news
     }
 
-    /// Whether there are as many variants as may be. Those that will not serve again keep their
-    /// memory, since another thread may be in them, so that they are not without bound either.
+    /// Whether the limit of variants is reached. Retired variants keep their memory, since another
+    /// thread may still run them, so their number is bounded too.
     fn is_full(&self) -> bool {
         let all = self.count.load(Ordering::Relaxed);
         let serving = all - self.retired.load(Ordering::Relaxed);
@@ -388,13 +389,13 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         let perform = self.options.eager_fallback;
         capture_or_perform(&*self.function, inputs, perform).map_err(|e| match e.location() {
             Some(_) => e,
-            // what has no line of its own is somewhere in this function
+            // an error without a line of its own is reported at this function
             None => e.with_location(self.at),
         })
     }
 
-    /// The variant that turns out to serve still, although handles to closed-over tensors have
-    /// gone. Those that read others than the function does now are retired.
+    /// The variant that still serves although handles to closed-over tensors have been dropped.
+    /// Variants that read tensors which the function no longer uses are retired.
     fn accepted(
         &self,
         captured: &Captured<O>,
@@ -426,8 +427,8 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
             .collect()
     }
 
-    /// Whether the function has left tensors in outside state at such a call before; from now on,
-    /// in any case.
+    /// Whether the function has left tensors in outside state at such a call before; marks it as
+    /// having done so.
     fn was_performed(&self, inputs: &I, leaves: &[&Tensor], tls: TlsKeySets, like: &I) -> bool {
         let mut performed = (self.performed.lock()).unwrap_or_else(PoisonError::into_inner);
         let same = |(guards, input): &(Guards, I)| {
@@ -467,8 +468,8 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
                 };
                 tracing::warn!("{event}");
                 self.record(event);
-                // a cache that is filled once is captured well the next time; state that each call
-                // replaces is not
+                // a cache that is filled once can be captured the next time; state that each call
+                // replaces cannot
                 let tls = TlsKeySets::current();
                 if self.was_performed(inputs, leaves, tls, &input) && !self.is_full() {
                     self.publish(Variant::eager(number, leaves, input, wrapped));

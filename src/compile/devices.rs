@@ -1,4 +1,5 @@
-//! Compiled code runs on the CPU: what is elsewhere is refused by name, before code is made.
+//! Compiled code runs on the CPU: tensors on other devices are refused by name before code is
+//! generated.
 
 use super::stages::Traced;
 use crate::error::{Error, Result};

@@ -1,4 +1,4 @@
-//! Why a compiled function is as it is.
+//! Explains how a compiled function was compiled, and why.
 
 use super::guards::Guards;
 use super::options::CompileEvent;
@@ -15,11 +15,11 @@ pub struct StepExplanation {
     pub name: String,
     /// Whether it is generated code; otherwise a call of a runtime kernel.
     pub generated: bool,
-    /// The operators that ended in it.
+    /// The operators that it computes.
     pub ops: Vec<String>,
 }
 
-/// What is known of one variant.
+/// Facts about one variant.
 #[derive(Clone, Debug)]
 pub struct VariantExplanation {
     /// Its number, from 0.
@@ -117,7 +117,7 @@ impl VariantExplanation {
     }
 }
 
-/// Everything about a compiled function, for people and for tests.
+/// Everything about a compiled function, for users and tests.
 ///
 /// ```
 /// use straightline::{Tensor, compile};

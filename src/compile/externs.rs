@@ -39,7 +39,7 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
         let derived = functionalize::derived(op);
         let (kernel, keys) = match &derived {
             Some(d) => d.original.first_kernel()?,
-            // the name came out of rewriting: what it stands for is our kernel
+            // rewriting introduced the call, so it means this crate's kernel
             None if op.is_replaced() => {
                 let cpu = DispatchKey::CPU;
                 (op.own_kernel_for(cpu)?, cpu.into())
@@ -56,7 +56,7 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
             Op::view_dtype | Op::view_as_complex | Op::as_strided | Op::as_strided_scatter
         );
         registry.register(name, move |ctx: &ExternCtx<'_>| {
-            // dropped last: whatever happens below, nobody has the plan's memory afterwards
+            // dropped last, so that nothing keeps the plan's memory after the call
             let mut loans = Loans(Vec::new());
             let inputs = ctx
                 .inputs
@@ -73,7 +73,7 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
                 })
                 .collect::<Result<Vec<_>>>()?;
             let operands: Vec<&Tensor> = inputs.iter().collect();
-            // nobody can write what is lent
+            // loans cannot be written
             let _reads = if lend {
                 access::read(&operands)
             } else {
@@ -103,7 +103,7 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
     Ok(Arc::new(registry))
 }
 
-/// The memory of a result, for a kernel to compute it there.
+/// The memory of a result, for a kernel to compute into.
 fn place(out: &ViewMut<'_>) -> Option<placement::Place> {
     let bytes = layout::storage_bytes(out.dtype.size(), out.sizes, out.strides, 0);
     let plain = bytes > 0 && out.ptr.addr().is_multiple_of(out.dtype.size());
@@ -115,7 +115,7 @@ fn place(out: &ViewMut<'_>) -> Option<placement::Place> {
     })
 }
 
-/// Brings a kernel's results to the plan's memory, unless they are there.
+/// Copies a kernel's results to the plan's memory, unless they are there already.
 fn deliver(stack: &[Value], outputs: &[ViewMut<'_>], offer: &Offer) -> Result<()> {
     let results: Vec<&Tensor> = stack.iter().flat_map(Value::tensors).collect();
     if results.len() != outputs.len() {
@@ -142,7 +142,7 @@ fn deliver(stack: &[Value], outputs: &[ViewMut<'_>], offer: &Offer) -> Result<()
         if placed && t.data_ptr()? == out.ptr && same_order(&t, out.strides) {
             continue;
         }
-        // a result in another's place must not be written over before it is read
+        // a result that lies in another's place must be read before that place is overwritten
         let t = if placed {
             copy::clone_contiguous(&t)?
         } else {
@@ -166,8 +166,7 @@ fn deliver(stack: &[Value], outputs: &[ViewMut<'_>], offer: &Offer) -> Result<()
     Ok(())
 }
 
-/// Whether a tensor's elements lie as these strides say; those of a dimension of size 1 say
-/// nothing.
+/// Whether a tensor has these strides; strides of dimensions of size 1 are ignored.
 fn same_order(t: &Tensor, strides: &[i64]) -> bool {
     let both = t.strides().iter().zip(strides);
     t.sizes()
@@ -180,7 +179,7 @@ fn same_order(t: &Tensor, strides: &[i64]) -> bool {
 struct Loans(Vec<Storage>);
 
 impl Loans {
-    /// A tensor over an operand's own memory; `None` where it has to be a copy.
+    /// A tensor over an operand's own memory; `None` if it has to be a copy.
     fn tensor(&mut self, view: &View<'_>) -> Result<Option<Tensor>> {
         let bytes = layout::storage_bytes(view.dtype.size(), view.sizes, view.strides, 0);
         let plain = bytes > 0
@@ -213,7 +212,7 @@ impl Drop for Loans {
     }
 }
 
-/// A copy of an operand, laid out as the operand is where it is not to be row-major.
+/// A copy of an operand: row-major if asked for, else in the operand's layout.
 fn to_tensor(view: &View<'_>, row_major: bool) -> Result<Tensor> {
     let strides = match row_major {
         true => layout::contiguous_strides(view.sizes),
@@ -233,7 +232,7 @@ fn to_tensor(view: &View<'_>, row_major: bool) -> Result<Tensor> {
     Ok(t)
 }
 
-/// An argument in a graph as a value, its tensors as `tensor` finds them.
+/// An argument in a graph as a value; `tensor` looks up its tensors.
 pub(super) fn to_value<V>(
     arg: &Arg<V>,
     ty: &SchemaType,

@@ -1,8 +1,8 @@
-//! What an error of a replay says: what eager code would have said.
+//! Errors of a replay, with the text that eager code would give.
 //!
 //! A plan knows which call of the captured function a failure belongs to: the operator, its
-//! operands, the user's line. A check that a loop makes fails with two numbers; the functions that
-//! make errors of them are those that the eager kernels use.
+//! operands, the user's line. A check in a loop fails with two numbers; the functions that turn
+//! them into errors are those of the eager kernels.
 
 use crate::error::{Error, ErrorKind, Operand};
 use crate::ops::{class_loss, index, index_backward};
@@ -49,7 +49,7 @@ pub(super) fn error(schedule: &Schedule, graph: &Graph, e: PlanError) -> Error {
                     Err(e) => Error::compile(format!("{op} failed (step {step}): {e}")),
                 },
             };
-            // the plan made it for this run, so that nobody else has it
+            // the plan made the error for this run, so this is the only handle
             let e = match std::sync::Arc::try_unwrap(error) {
                 Ok(e) => own(e),
                 Err(e) => Error::compile(format!("{op} failed (step {step}): {e}")),
@@ -109,7 +109,7 @@ fn of_site(e: Error, site: &Site) -> Error {
     }
 }
 
-/// What the eager kernel of an operator makes of an index that is out of range.
+/// The error of an operator's eager kernel for an index that is out of range.
 fn index_error(call: &EagerCall, e: KernelError) -> Error {
     let base = call.op.base();
     let base = base.strip_suffix('_').unwrap_or(base);

@@ -1,4 +1,4 @@
-//! Trees as compiled code sees them: wrapper tensors are looked through.
+//! Trees as compiled code sees them: wrapper tensors are replaced by what they wrap.
 //!
 //! A wrapper's inner tensors, and the dense parts of a sparse, quantized or nested tensor, take its
 //! place among the leaves; around them it is structure, like a `Vec` or a flag
@@ -76,7 +76,7 @@ fn difference_of(new: &Tensor, old: &Tensor) -> Option<String> {
     })
 }
 
-/// In what the structure differs from an earlier one, wrappers included.
+/// How the structure differs from an earlier one, wrappers included.
 pub(super) fn difference<T: TensorTree>(new: &T, old: &T) -> Option<String> {
     if let Some(what) = new.matches(old) {
         return Some(what);
@@ -90,7 +90,7 @@ pub(super) fn difference<T: TensorTree>(new: &T, old: &T) -> Option<String> {
         .next()
 }
 
-/// A wrapper among the results that is no new one.
+/// A wrapper among the results that the function did not make.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Handed {
     /// This argument, counted without looking through wrappers.
@@ -140,8 +140,8 @@ pub(super) fn fill<O: TensorTree>(template: &O, results: &mut dyn Iterator<Item 
     })
 }
 
-/// The result of a call: `template` made of the tensors that were computed, in which old wrappers
-/// are what they were.
+/// The result of a call: `template` made of the tensors that were computed, with old wrappers
+/// handed back unchanged.
 pub(super) fn rebuild<I: TensorTree, O: TensorTree>(
     template: &O,
     handed: &[Option<Handed>],

@@ -1,4 +1,4 @@
-//! `compile()`, and what is promised of it.
+//! `compile()`, and what it guarantees.
 
 use super::arguments::TensorFunction;
 use super::compiled::Compiled;
@@ -22,30 +22,31 @@ use std::panic::Location;
 /// # What is kept
 ///
 /// Calls with conjugate or negative views ([`Tensor::is_conj`], [`Tensor::is_neg`]) run eagerly,
-/// with an event that says so ([`CompileEvent::Intercepted`]), and what is said below of writes is
-/// not so of them: pass `resolve_conj()`.
+/// with an event that says so ([`CompileEvent::Intercepted`]), and the guarantees below about
+/// writes do not hold for them: pass `resolve_conj()`.
 ///
 /// What an operator does besides giving results happens at each call, as often and in the order as
-/// in eager execution: drawing random numbers, and whatever an operator of one's own does that has
-/// no results or is marked as having an effect ([`OperatorHandle::effects`]).
+/// in eager execution: drawing random numbers, and the effects of custom operators that have no
+/// results or are marked as having an effect ([`OperatorHandle::effects`]).
 ///
 /// **Every check that eager code makes on the values of tensors is kept**, also if nobody uses the
 /// result: an index that is out of range, an integer divided by zero, a matrix without inverse.
-/// Which of several failing checks is reported is not said; an effect waits for the checks before
-/// it, and so does the drawing of random numbers. (Operators from outside keep theirs if they are
-/// marked `may_fail`.) A check that fails ends the call with its error: what the function would do
-/// with the `Err` (`or_else`, `unwrap_or`) is not part of the plan, since there were no values to
-/// fail on when it was captured. A failure that is of shapes or dtypes (`x.mean()` of integers)
-/// happens at capture as it does eagerly, and the plan is what the function did about it.
+/// Which of several failing checks is reported is unspecified; effects and draws of random numbers
+/// wait for the checks before them. (Operators from outside keep theirs if they are marked
+/// `may_fail`.) A check that fails ends the call with its error: what the function would do with
+/// the `Err` (`or_else`, `unwrap_or`) is not part of the plan, since there were no values to fail
+/// on when it was captured. A failure of shapes or dtypes (`x.mean()` of integers) happens at
+/// capture as it does eagerly, and the plan contains what the function did in response.
 ///
-/// Results have the sizes, strides and dtypes of eager ones and share memory as they do. One that
-/// shares memory with nothing else begins its storage, where an eager `slice_scatter` or `copy`
-/// leaves unused room before it. Sums of floating-point numbers (`sum`, `softmax`, losses,
-/// products) are formed in another order and may differ in the last bits.
+/// Results have the sizes, strides and dtypes of eager ones and share memory as they do. A result
+/// that shares memory with nothing else starts at the beginning of its storage; an eager
+/// `slice_scatter` or `copy` may leave unused room before it. Sums of floating-point numbers
+/// (`sum`, `softmax`, losses, products) are formed in another order and may differ in the last
+/// bits.
 ///
-/// A call that fails has written nothing: arguments and closed-over tensors are as they were, where
-/// eager code would have done what comes before the failing call. What has happened besides, such
-/// as random numbers that were drawn, has happened.
+/// A call that fails has written nothing: arguments and closed-over tensors are unchanged, whereas
+/// eager code would have made the writes before the failing call. Other effects, such as random
+/// numbers that were drawn, are not undone.
 ///
 /// ```
 /// use straightline::{Tensor, compile};
@@ -83,13 +84,13 @@ use std::panic::Location;
 /// # Ok::<(), straightline::Error>(())
 /// ```
 ///
-/// The types of the arguments have to be written, since Rust looks for the methods of an argument
-/// before it knows what the function will be called with.
+/// The argument types have to be annotated, because Rust resolves methods of an argument before it
+/// knows how the function will be called.
 ///
 /// # What is noticed
 ///
-/// What the function can learn of tensors besides computing with them is compared at each call,
-/// or refused with an error that names the line ([`ErrorKind::DataDependent`],
+/// Everything that the function can learn about tensors besides computing with them is compared at
+/// each call, or refused with an error that names the line ([`ErrorKind::DataDependent`],
 /// [`ErrorKind::NotCaptured`]), even if the function swallows the error;
 /// [`CompileOptions::eager_fallback`] lets such a function run eagerly instead.
 ///
@@ -99,37 +100,35 @@ use std::panic::Location;
 ///   [`shares_storage_with`](Tensor::shares_storage_with), [`is_same`](Tensor::is_same).
 /// - *Compared* for the tensors it closes over and uses: sizes, strides, and in which memory they
 ///   lie (`set_`, `resize_`).
-/// - *Compared* besides: the thread's dispatch keys, autocast, the [default
+/// - *Also compared*: the thread's dispatch keys, autocast, the [default
 ///   dtype](crate::default_dtype), the number of threads if it asks, and the registrations of the
 ///   operators that its calls went through: a kernel that is registered or taken back makes a new
-///   variant ([`CompileEvent::Outdated`]), and one that is not this crate's is called as it is.
+///   variant ([`CompileEvent::Outdated`]), and a kernel from outside this crate is called directly.
 /// - *Refused*: reading data (`to_vec`, `item`, printing, saving), [`version`](Tensor::version),
-///   seeding generators or asking for their state, drawing from a [generator](crate::Generator) of
-///   one's own (the default one is drawn from at each call), using a tensor on another thread
-///   (`std::thread::spawn`), setting the number of threads, leaving the thread's settings changed,
-///   and going on after an operator that fails in capture alone. Of writes: those to memory whose
-///   elements overlap (an expanded tensor), those by one of two arguments that see one memory as
-///   numbers of two sizes, and an `out` that grows and shares its memory.
+///   seeding generators or asking for their state, drawing from a [generator](crate::Generator)
+///   other than the default one (which is drawn from at each call), using a tensor on another
+///   thread (`std::thread::spawn`), setting the number of threads, leaving the thread's settings
+///   changed, and continuing after an operator that fails only in capture. Also these writes: those
+///   to memory whose elements overlap (an expanded tensor), those by one of two arguments that see
+///   one memory as numbers of two sizes, and an `out` that grows and shares its memory.
 ///
-/// Of state that the function looks into (a `Mutex<Tensor>`, a `static`) this holds:
+/// For state that the function reads (a `Mutex<Tensor>`, a `static`):
 ///
 /// - Writes by operators (`copy_`, `add_`) are part of the function, as for other closed-over
 ///   tensors.
 /// - A tensor that the function computes and leaves there is refused ([`ErrorKind::Escaped`]): a
-///   compiled call would not put a new one there. It is not lost: whatever error the call ends
-///   with, what was left behind has the value that eager code would have left there, computed of
-///   the call's arguments. So a cache that is filled once (a `OnceLock`, masks by size in a
-///   `HashMap`) serves the next call, which compiles; and with [`CompileOptions::eager_fallback`]
-///   the first one gives its result too. State that each call replaces makes the function run
-///   eagerly there.
+///   compiled call would not put a new one there. The tensor is not lost: even if the call ends
+///   with an error, it has the value that eager code would have left there, computed from the
+///   call's arguments. So a cache that is filled once (a `OnceLock`, masks by size in a `HashMap`)
+///   serves the next call, which compiles; and with [`CompileOptions::eager_fallback`] the first
+///   one gives its result too. State that each call replaces makes the function run eagerly there.
 /// - *Another tensor in place of the old one* is noticed when the handle that lay there is dropped,
-///   as an assignment (`*state = new`) does. As long as somebody keeps that very handle
-///   (`std::mem::replace`, `swap`), or has taken further ones since the first call, the old tensor
-///   is what a compiled call reads. Writing into it with `copy_`, or passing it as an argument, is
-///   always seen.
-/// - *What is no tensor is not seen*: a counter that says where in a ring buffer to write, an
-///   `Option` that becomes `Some`. Pass such a number as an argument that is a tensor
-///   (`index_copy_` at it), or call the function with the tensors of the moment.
+///   as an assignment (`*state = new`) does. As long as that handle is kept (`std::mem::replace`,
+///   `swap`), or more handles have been made since the first call, a compiled call reads the old
+///   tensor. Writing into it with `copy_`, or passing it as an argument, is always seen.
+/// - *State other than tensors is not seen*: a counter that says where in a ring buffer to write,
+///   an `Option` that becomes `Some`. Pass such a number as an argument that is a tensor
+///   (`index_copy_` at it), or call the function with the current tensors.
 ///
 /// ```
 /// use std::sync::OnceLock;
@@ -148,10 +147,10 @@ use std::panic::Location;
 /// # Ok::<(), straightline::Error>(())
 /// ```
 ///
-/// What is no tensor is not seen at all: numbers, files, clocks, and tensors made from them with
+/// Nothing but tensors is seen: numbers, files, clocks, and tensors made from them with
 /// [`Tensor::from_slice`] are constants of the variant; so are the sizes of a closed-over tensor
 /// that no operator gets, **how many tensors there are in a `Vec`, and whether an `Option` has
-/// one**. A place in which the first call met no tensor is not looked at again:
+/// one**. A place that held no tensor in the first call is not looked at again:
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -176,15 +175,15 @@ use std::panic::Location;
 /// # Ok::<(), straightline::Error>(())
 /// ```
 ///
-/// # Operators of one's own
+/// # Custom operators
 ///
-/// A compiled call takes an operator at its word, which [`opcheck`](crate::dispatch::opcheck) tests
-/// on samples of yours: that its kernel writes no argument but those that the schema marks with `!`
-/// (it is given copies of the others, so such a write is lost), that what it returns is a view of
-/// an argument only where the schema says so, and that the Meta kernel tells the sizes, dtype and
-/// strides of the results (other sizes are an error of the call; elements in other strides are
-/// copied to those that the Meta kernel said). A kernel that panics ends the call with
-/// [`ErrorKind::Panic`], where eager code panics.
+/// A compiled call relies on an operator's declarations, which
+/// [`opcheck`](crate::dispatch::opcheck) tests on your samples: that its kernel writes no argument
+/// but those that the schema marks with `!` (it is given copies of the others, so such a write is
+/// lost), that what it returns is a view of an argument only where the schema says so, and that the
+/// Meta kernel gives the sizes, dtype and strides of the results (other sizes are an error of the
+/// call; elements in other strides are copied to those of the Meta kernel). A kernel that panics
+/// ends the call with [`ErrorKind::Panic`], where eager code panics.
 #[track_caller]
 pub fn compile<S, F: TensorFunction<S>>(f: F) -> Compiled<F::Input, F::Output> {
     compile_with(CompileOptions::default(), f)

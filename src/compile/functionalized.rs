@@ -1,7 +1,7 @@
-//! `functionalize`: a function runs eagerly, and nothing that it calls writes.
+//! `functionalize`: runs a function eagerly, with only operators that do not write.
 //!
 //! The function is captured as `compile()` does it, which makes it functional, and the graph's
-//! calls are made one after the other through the dispatcher.
+//! calls are made one after another through the dispatcher.
 
 use super::arguments::{Arguments, TensorFunction};
 use super::capture::capture;
@@ -45,17 +45,17 @@ impl<I, O> fmt::Debug for Functionalized<I, O> {
 }
 
 /// Wraps a function so that it runs without in-place operators: each is replaced by the operator
-/// that computes the new value, and views of what was written are taken again of that. What the
-/// function writes of its arguments and of tensors that it closes over gets the new values by one
-/// `copy_` each, when all else is done. The results, and what they alias, are those of the
-/// function. PyTorch's `torch.func.functionalize`; with
-/// [`without_views`](Functionalized::without_views) its `remove="mutations_and_views"`.
+/// that computes the new value, and views of a written tensor are taken again from the new value.
+/// Arguments and closed-over tensors that the function writes get their new values by one `copy_`
+/// each, after all other calls. The results, and what they alias, are those of the function.
+/// PyTorch's `torch.func.functionalize`; with [`without_views`](Functionalized::without_views) its
+/// `remove="mutations_and_views"`.
 ///
-/// Nothing is compiled or kept: each call looks at what the function calls, on stand-ins without
-/// data, and makes the functional calls eagerly. The function may run more than once in a call, and
-/// what [`compile()`](crate::compile()) refuses in a function is refused here, too: reading data
-/// above all. Dispatch modes of the thread see the functional calls, and not those that the
-/// function itself makes.
+/// Nothing is compiled or kept: each call captures the function on stand-ins without data and makes
+/// the functional calls eagerly. The function may run more than once in a call, and what
+/// [`compile()`](crate::compile()) refuses in a function is refused here too, above all reading
+/// data. Dispatch modes of the thread see the functional calls, and not those that the function
+/// itself makes.
 ///
 /// ```
 /// use straightline::modes::CallLogger;
@@ -85,8 +85,7 @@ pub fn functionalize<S, F: TensorFunction<S>>(f: F) -> Functionalized<F::Input, 
 }
 
 impl<I: TensorTree, O: TensorTree> Functionalized<I, O> {
-    /// Without views as well: the `_copy` form of each view operator is called in its place, where
-    /// there is one.
+    /// Removes views as well: calls the `_copy` form of each view operator that has one.
     ///
     /// ```
     /// use straightline::{Tensor, functionalize, tensor};
@@ -116,7 +115,7 @@ impl<I: TensorTree, O: TensorTree> Functionalized<I, O> {
         let wrapped = flat::visit(inputs, &mut |t| leaves.push(t));
         let fakes = fake::is_pushed() || leaves.iter().any(|t| t.is_fake());
         if tracer::current().is_some() || fakes {
-            // a capture makes it functional already, and of fakes there are shapes only
+            // a capture is functional already, and fake tensors have no data
             return (self.function)(inputs);
         }
         let modes = interception();
@@ -127,7 +126,7 @@ impl<I: TensorTree, O: TensorTree> Functionalized<I, O> {
             )));
         }
         let captured = {
-            // modes see what is called in the end
+            // modes see the functional calls
             let hidden = match modes {
                 Some(_) => DispatchKeySet::PYTHON | PRE_DISPATCH,
                 None => DispatchKeySet::EMPTY,

@@ -13,34 +13,35 @@ use std::ops::Range;
 use straightline_catalog::TensorMeta;
 use straightline_catalog::layout;
 
-/// Everything that capture took for granted.
+/// Everything that capture assumed.
 #[derive(Debug)]
 pub(super) struct Guards {
     inputs: Vec<InputGuard>,
     tls: TlsKeySets,
-    /// The low precisions, where autocast was on.
+    /// The low precisions, if autocast was on.
     autocast: u64,
     /// How the memory that is written overlaps with other memory.
     aliases: Vec<AliasGuard>,
-    /// Merged memory must be there: an argument, and the bytes from its first element on.
+    /// An argument and how many bytes its storage must have from its first element on, for merged
+    /// memory.
     reaches: Vec<(usize, Range<i64>)>,
     /// The closed-over tensors: their shapes and memory, which may change in place, and which
     /// handles refer to them.
     closed: Vec<Closed>,
-    /// What the function asked.
+    /// The questions that the function asked.
     answers: Vec<Answer>,
     operators: Operators,
 }
 
-/// What was true of an argument and another tensor, one of which is written.
+/// The overlap of an argument and another tensor, one of which is written.
 #[derive(Clone, Debug)]
 struct AliasGuard {
     argument: usize,
     other: Owner,
     /// In one storage, `other` this many bytes after the argument; otherwise they do not overlap.
     distance: Option<i64>,
-    /// The bytes that the function reaches of the argument's memory, from its first element, where
-    /// these are not its own: it is looked at beside itself, or grows.
+    /// The bytes of the argument's storage that the function reaches, from its first element on, if
+    /// they exceed the argument: a view reaches beside it, or it grows.
     reach: Option<Range<i64>>,
 }
 
@@ -100,9 +101,9 @@ fn alias_guards(
             continue;
         };
         for (k, b) in leaves.iter().enumerate() {
-            // a pair of arguments once
+            // each pair of arguments once
             let seen = matches!(b.owner, Owner::Input(_)) && k <= i;
-            // merged for reading only: what lies beside one of them was reached
+            // merged for reading only: memory beside one of them was reached
             let matters = a.written || b.written || (a.merged && b.merged);
             if seen || !matters || matches!(b.owner, Owner::Merged(_)) {
                 continue;
@@ -160,7 +161,7 @@ impl InputGuard {
 pub struct GuardMiss {
     /// The variant.
     pub variant: usize,
-    /// What differs, in a sentence.
+    /// A sentence that says what differs.
     pub reason: String,
 }
 
@@ -171,7 +172,7 @@ impl fmt::Display for GuardMiss {
 }
 
 impl Guards {
-    /// The guards of a captured function; of one that runs eagerly, without `traced`.
+    /// The guards of a captured function; `traced` is `None` if it runs eagerly.
     pub(super) fn new(inputs: &[&Tensor], tls: TlsKeySets, traced: Option<&Traced>) -> Guards {
         let asked = traced.map_or(&[][..], |t| &t.surroundings.asked);
         let mut closed: Vec<Closed> = Vec::new();
@@ -219,8 +220,8 @@ impl Guards {
             && self.operators.hold()
     }
 
-    /// Whether all that keeps the variant from serving these inputs is that handles to closed-over
-    /// tensors have gone.
+    /// Whether the variant fails to serve these inputs only because handles to closed-over tensors
+    /// have been dropped.
     pub(super) fn hold_but_for_handles(&self, inputs: &[&Tensor], tls: TlsKeySets) -> bool {
         self.inputs.len() == inputs.len()
             && self.tls == tls
@@ -234,12 +235,12 @@ impl Guards {
             && self.operators.hold()
     }
 
-    /// The closed-over tensors have been seen to be in use still.
+    /// Records that the closed-over tensors are still in use.
     pub(super) fn accept_handles(&self) {
         self.closed.iter().for_each(Closed::accept);
     }
 
-    /// The function uses other tensors now than those whose handles have gone.
+    /// Records that the function no longer uses the tensors whose handles have been dropped.
     pub(super) fn retire(&self) {
         let gone = self.closed.iter().filter(|c| c.given_up());
         gone.for_each(Closed::retire);

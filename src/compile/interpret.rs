@@ -17,9 +17,9 @@ use straightline_catalog::{Effects, Op, TensorMeta, layout};
 use straightline_passes::ir::graph::{Graph, NodeId, NodeKind, SourceLine, ValueRef};
 use straightline_passes::schedule::node_label;
 
-/// For the time of the calls of a graph: autocast and what else is above has been seen to in the
-/// capture. What values have lazily is not: a graph has conjugates and negatives as values of their
-/// own, and tensors have them as bits.
+/// The keys to exclude while a graph's calls are made: capture has applied autocast and what lies
+/// above it. Math bits stay active: a graph has conjugates and negatives as values, tensors have
+/// them as bits.
 pub(super) fn below() -> ExcludeGuard {
     const BITS: DispatchKeySet = DispatchKeySet::of(&[
         DispatchKey::Conjugate,
@@ -38,7 +38,8 @@ pub(super) struct Interpreter<'a> {
 }
 
 impl<'a> Interpreter<'a> {
-    /// Before the first call; a value that is not given is not known, nor is what depends on it.
+    /// The state before the first call. A value that is not given is unknown, as is everything that
+    /// depends on it.
     pub(super) fn new<'t>(
         graph: &'a Graph,
         inputs: impl Iterator<Item = Option<&'t Tensor>>,
@@ -68,7 +69,7 @@ impl<'a> Interpreter<'a> {
     }
 
     /// Makes the calls that these values need, and the draws of random numbers before such a draw.
-    /// What depends on a call that fails stays unknown; the first failure is returned.
+    /// Values that depend on a failed call stay unknown; the first failure is returned.
     pub(super) fn some(&mut self, wanted: &[ValueRef]) -> Option<Error> {
         let order = self.graph.topological();
         let draws = |id: &NodeId| self.graph.effects(*id).has(Effects::RANDOM);
@@ -95,8 +96,8 @@ impl<'a> Interpreter<'a> {
         first
     }
 
-    /// A value, if it is known, in the strides that the function's result has: what is computed of
-    /// copies may lie otherwise.
+    /// A value, if it is known, in the strides of the function's result: values computed from
+    /// copies may have other strides.
     pub(super) fn value(&self, v: ValueRef) -> Option<Result<Tensor>> {
         let value = self.known.get(&v)?;
         Some(laid_out(value, self.graph.meta(v)))
@@ -140,8 +141,8 @@ impl<'a> Interpreter<'a> {
     }
 }
 
-/// Whether every call of a graph that nobody captured has the results that the graph says, as far
-/// as operators tell without data.
+/// Checks that every call of a graph that was not captured has the results that the graph declares,
+/// as far as Meta kernels can tell.
 pub(super) fn check_shapes(graph: &Graph) -> Result<()> {
     for id in graph.topological() {
         for m in &graph.node(id).results {
@@ -194,8 +195,7 @@ pub(super) fn check_shapes(graph: &Graph) -> Result<()> {
     Ok(())
 }
 
-/// Whether a tensor could have this type: every number that is computed of its sizes and strides is
-/// one.
+/// Whether a tensor could have this type: nothing computed from its sizes and strides overflows.
 fn fits(m: &TensorMeta) -> bool {
     const MOST: i64 = 1 << 48;
     let positive = |all: &[i64]| all.iter().all(|n| (0..MOST).contains(n));
@@ -211,7 +211,7 @@ fn fits(m: &TensorMeta) -> bool {
         && reach.is_some_and(|r| r.end < MOST)
 }
 
-/// Whether an operator failed for want of data, or has no kernel that tells shapes.
+/// Whether an operator failed because it needs data, or has no Meta kernel.
 fn says_nothing(e: &Error) -> bool {
     matches!(
         e.kind(),
@@ -223,7 +223,7 @@ fn is_call(graph: &Graph, id: NodeId) -> bool {
     matches!(graph.node(id).kind, NodeKind::Call(_))
 }
 
-/// The nodes that these depend on, and they themselves.
+/// These nodes and all that they depend on.
 fn ancestors(graph: &Graph, of: impl Iterator<Item = NodeId>) -> HashSet<NodeId> {
     let mut found = HashSet::new();
     let mut next: Vec<NodeId> = of.collect();
@@ -235,7 +235,7 @@ fn ancestors(graph: &Graph, of: impl Iterator<Item = NodeId>) -> HashSet<NodeId>
     found
 }
 
-/// The operator that copies what this view operator shows.
+/// The `_copy` form of a view operator.
 fn copy_form(op: Op) -> Option<OperatorHandle> {
     let of = match op {
         Op::_unsafe_view => Op::view,
@@ -272,7 +272,7 @@ pub(super) fn outputs(interpreter: &Interpreter<'_>) -> Result<Vec<Tensor>> {
         .collect()
 }
 
-/// Brings the new shapes and values to what the function writes: one `copy_` each.
+/// Applies the new shapes and values to the tensors that the function writes, one `copy_` each.
 pub(super) fn write_back(
     traced: &Traced,
     arguments: &[&Tensor],

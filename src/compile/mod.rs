@@ -6,13 +6,13 @@
 //! | `arguments` | functions of several arguments, and what they are called with |
 //! | `flat` | looking through wrapper tensors |
 //! | `functionalized` | `functionalize()`: the graph's calls, one after another |
-//! | `function` | `compile()`, and what is promised of it |
+//! | `function` | `compile()`, and what it guarantees |
 //! | `compiled` | the callable: guards, variants, capture on a miss |
 //! | `capture` | running the function on stand-ins and recording what is dispatched |
-//! | `devices` | refusing what is not on the CPU |
+//! | `devices` | refuses tensors on devices other than the CPU |
 //! | `results` | what the results alias: arguments, closed-over tensors, each other |
 //! | `interpret` | making a graph's calls through the dispatcher |
-//! | `settle` | what a capture that is given up has left in outside state |
+//! | `settle` | tensors that an abandoned capture has left in outside state |
 //! | `guards` | what must be true of a call for a variant to serve it |
 //! | `surroundings` | guards on closed-over tensors, on what the function asked, on registrations |
 //! | `stages` | `Traced`, `Lowered`, `Executable`: each stage as an object that prints |
@@ -20,7 +20,7 @@
 //! | `failure` | what an error of a replay says |
 //! | `externs` | operators without a loop form, called without the dispatcher |
 //! | `options` | options and events |
-//! | `explain` | why it is as it is |
+//! | `explain` | reports how a function was compiled, and why |
 
 mod arguments;
 mod capture;

@@ -1,4 +1,4 @@
-//! `opcheck`: does an operator keep the word of its schema, its Meta kernel and its registrations?
+//! `opcheck`: does an operator do what its schema, its Meta kernel and its registrations say?
 //! (`torch.library.opcheck`)
 
 use crate::compile::compile;
@@ -95,7 +95,7 @@ impl OpCheckReport {
         self.results.iter().all(|(_, r)| r.is_ok())
     }
 
-    /// The failure of a test; `None` where it succeeded, or where there is no such test.
+    /// The failure of a test; `None` if it succeeded, or where there is no such test.
     pub fn failure(&self, test: &str) -> Option<&CheckFailure> {
         let (_, result) = self.results.iter().find(|(name, _)| *name == test)?;
         result.as_ref().err()
@@ -127,8 +127,8 @@ impl fmt::Display for OpCheckReport {
     }
 }
 
-/// Tests an operator, of yours or of ATen, on sample arguments. They are copied first and stay as
-/// they are; arguments left out at the end get their defaults.
+/// Tests a custom operator or one of ATen on sample arguments. The arguments are copied first and
+/// not changed; omitted ones at the end get their defaults.
 ///
 /// | test | what must hold |
 /// |---|---|
@@ -227,7 +227,7 @@ impl Subject {
         Ok(stack)
     }
 
-    /// The operator draws random numbers, so two calls are not alike.
+    /// The operator draws random numbers, so two calls differ.
     fn is_random(&self) -> bool {
         self.op.tags().contains(&"nondeterministic_seeded")
     }
@@ -358,7 +358,7 @@ fn test_autograd_registration(s: &Subject) -> Check {
     let keys = s.op.argument_keys(&args);
     let autograd = keys & (DispatchKeySet::AUTOGRAD | DispatchKeySet::ALL_BACKENDS);
     let key = autograd.highest_priority_key();
-    // what falls through is served below
+    // a fallthrough is served by a lower key
     let reaches = !s.op.masked(autograd).has(key) || s.op.has_computed_kernel(key);
     if key.is_runtime() && !reaches {
         let error = s.op.kernel_for(key).err();

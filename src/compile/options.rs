@@ -20,19 +20,19 @@ use std::time::Duration;
 pub struct CompileOptions {
     /// At most this many variants (sets of guards with their code) are kept; calls that match none
     /// of them run eagerly from then on, and [`CompileEvent::VariantLimit`] is recorded. Variants
-    /// that no call can use any more (an operator was registered anew, a closed-over tensor
-    /// replaced) do not count, up to eight times as many: pass what is replaced often as an
-    /// argument.
+    /// that no call can use any more (an operator was registered again, a closed-over tensor
+    /// replaced) do not count, up to eight times this number; pass tensors that are replaced often
+    /// as arguments.
     pub max_variants: usize,
     /// Functions that cannot be captured
     /// ([`ErrorKind::DataDependent`](crate::ErrorKind::DataDependent),
     /// [`NotCaptured`](crate::ErrorKind::NotCaptured), [`Opaque`](crate::ErrorKind::Opaque),
-    /// [`Escaped`](crate::ErrorKind::Escaped), and what else only a capture refuses, such as an
-    /// operator without a Meta kernel) run eagerly instead of failing, and a
-    /// [`CompileEvent::EagerFallback`] says so. What such a function did before the refusal it does
-    /// twice in that call, except that one which only leaves tensors in outside state runs once.
+    /// [`Escaped`](crate::ErrorKind::Escaped), and other refusals of a capture, such as an operator
+    /// without a Meta kernel) run eagerly instead of failing, and a [`CompileEvent::EagerFallback`]
+    /// says so. The part of the function before the refusal runs twice in that call; a function
+    /// that only leaves tensors in outside state runs once.
     pub eager_fallback: bool,
-    /// Allow rewrites that change results by more than the order of sums does, and for NaN,
+    /// Allow rewrites that change results by more than a reordered sum does, also for NaN,
     /// infinities and signed zero.
     pub fast_math: bool,
 }
@@ -84,7 +84,7 @@ pub enum CompileEvent {
     /// an argument is a conjugate or negative view, so the function ran eagerly and nothing was
     /// compiled. Recorded once for calls in a row.
     Intercepted {
-        /// What it was: ``dispatch mode `CallLogger` ``.
+        /// What intercepts the calls, such as ``dispatch mode `CallLogger` ``.
         by: String,
     },
     /// Another thread was capturing the function, and the call ran eagerly rather than wait longer:

@@ -64,7 +64,7 @@ impl Executable {
                 fresh.push(storage);
             }
             // SAFETY: the guards of this variant say that the inputs have the dtypes, sizes and
-            // strides that the plan was made for; parameters are the very tensors it was made
+            // strides that the plan was made for; parameters are exactly the tensors it was made
             // for, in the shapes that they had then; the borrow guards keep all others from writing
             // them meanwhile; outputs are fresh and as long as the plan's buffers.
             unsafe { self.plan.run(&input_ptrs, &parameter_ptrs, &output_ptrs) }
@@ -82,7 +82,7 @@ impl Executable {
         for r in &traced.reshapes {
             let target = owned(&r.target, arguments, inputs);
             let offset = target.offset() + r.moved;
-            // it may have reached further meanwhile, and so does its memory
+            // its extent may have grown meanwhile, with its memory
             let whole = (traced.mutations.iter())
                 .filter(|m| owned(&m.target, arguments, inputs).same_handle(target))
                 .find_map(|m| m.memory.as_ref())
@@ -108,15 +108,15 @@ impl Executable {
         delivered(traced, arguments, &values)
     }
 
-    /// The error of an output that there is no memory for.
+    /// The error of an output that cannot be allocated.
     #[cold]
     fn no_memory(&self, output: usize, e: impl Into<Error>) -> Error {
         let traced = &self.traced;
         failure::out_of_memory(&traced.graph, Some(traced.roots[output].node), e.into())
     }
 
-    /// Access to all that the plan reads and writes, until what it computed has been delivered:
-    /// nobody sees a function half done, and none of its writes is lost to another one's.
+    /// Access to everything that the plan reads and writes, held until the results are delivered:
+    /// no other call sees a half-finished function or overwrites its results.
     #[inline]
     fn borrow<'a>(
         &'a self,
@@ -199,7 +199,7 @@ impl Executable {
                         ViewSource::Output(i) => (fresh[*i as usize].clone(), 0),
                     };
                     let view = tensor(storage, meta, base + offset);
-                    // what a write brings is read after other writes
+                    // the new values are read after other writes
                     let brought = (self.traced.mutations.iter()).any(|m| m.output == i);
                     if self.shares(i, *of) && !brought {
                         view
@@ -234,7 +234,7 @@ impl Executable {
     }
 }
 
-/// What the graph's inputs are at a call, where they are not its arguments one by one.
+/// The graph's inputs at a call, if they are not simply its arguments.
 pub(super) fn graph_inputs(slots: &[InputSlot], arguments: &[&Tensor]) -> Result<Vec<Tensor>> {
     let input = |slot: &InputSlot| match slot {
         InputSlot::Argument(i) => Ok(arguments[*i].clone()),
@@ -250,7 +250,7 @@ pub(super) fn graph_inputs(slots: &[InputSlot], arguments: &[&Tensor]) -> Result
     slots.iter().map(input).collect()
 }
 
-/// The results of a call, of the values of the graph's outputs.
+/// The results of a call, made from the values of the graph's outputs.
 pub(super) fn delivered(
     traced: &Traced,
     arguments: &[&Tensor],

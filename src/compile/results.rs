@@ -21,7 +21,7 @@ pub(super) fn sources(
     leaves: &[Leaf],
     values: &mut Vec<ValueRef>,
 ) -> Result<Vec<OutputSource>> {
-    // data made inside of the function is known by its wrapper
+    // data made inside the function is recognised by its wrapper
     let results = &results
         .iter()
         .map(functionalize::made_inside)
@@ -74,7 +74,7 @@ pub(super) fn sources(
     Ok(out)
 }
 
-/// A result that is an earlier one, an argument or a closed-over tensor itself, handed through.
+/// A result that is itself an earlier result, an argument or a closed-over tensor.
 fn identity(results: &[Tensor], leaves: &[Leaf], i: usize) -> Option<OutputSource> {
     let t = &results[i];
     if let Some(k) = results[..i].iter().position(|r| r.same_handle(t)) {

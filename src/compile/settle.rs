@@ -1,10 +1,10 @@
-//! What becomes of a capture that is given up.
+//! Cleans up after a capture that is given up.
 //!
 //! The function has run on stand-ins, and may have left some of them in state outside: a cache, a
-//! running mean. Eager code finds them there. So each gets what it stands for: the calls that it
+//! running mean. Eager code finds them there. So each stand-in gets its value: the calls that it
 //! needs are made on the call's own arguments, and it becomes an ordinary tensor
-//! ([`Tensor::settle`]). Arguments and closed-over tensors are written only where the call goes on
-//! with what was captured, as it may with `eager_fallback`.
+//! ([`Tensor::settle`]). Arguments and closed-over tensors are written only if the call continues
+//! with the captured graph, as it may with `eager_fallback`.
 
 use super::interpret::{self, Interpreter};
 use super::stages::Traced;
@@ -51,7 +51,8 @@ pub(super) struct Met {
 struct Met1 {
     stand_in: Held,
     real: Held,
-    /// Whether it is what the function has in hand, and not memory that several tensors lie in.
+    /// Whether it is a tensor that the function holds, rather than memory in which several tensors
+    /// lie.
     whole: bool,
 }
 
@@ -85,8 +86,9 @@ impl Met {
     }
 }
 
-/// Makes ordinary tensors of what has been kept. What depends on a storage in `unlike`, which the
-/// capture took for several, is not known. Gives the error for the first that could not be helped.
+/// Turns the stand-ins that have been kept into ordinary tensors. Values that depend on a storage
+/// in `unlike`, which the capture took for several, stay unknown. Returns the error for the first
+/// one that could not be computed.
 pub(super) fn settle(
     kept: &Kept,
     graph: &Graph,
@@ -169,8 +171,8 @@ fn settle_one(t: &Tensor, interpreter: &Interpreter<'_>, met: &Met) -> Result<()
     }
 }
 
-/// Goes on with a capture of which something was kept: makes its calls and its writes, and gives
-/// the function's own result, whose stand-ins become ordinary tensors as those that were kept do.
+/// Finishes a capture whose function kept tensors: makes its calls and its writes, and returns the
+/// function's own result, with its stand-ins and the kept ones turned into ordinary tensors.
 pub(super) fn perform<O: TensorTree>(
     traced: &mut Traced,
     result: &O,

@@ -33,7 +33,7 @@ pub(super) enum OutputSource {
     Tensor(Held),
     /// An earlier result itself.
     Same(usize),
-    /// A view of memory that others see too.
+    /// A view of memory that other tensors share.
     View {
         /// Whose memory.
         of: ViewOf,
@@ -70,25 +70,24 @@ pub(super) struct LeafUse {
     pub(super) flat: bool,
 }
 
-/// What the function met that is no operator call.
+/// What the function used besides operator calls.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Surroundings {
-    /// What it asked of tensors and the thread.
+    /// What it asked about tensors and the thread.
     pub(super) asked: Vec<Asked>,
     /// The operators that its calls went through, as they were registered.
     pub(super) operators: Vec<(OperatorHandle, u64)>,
     /// The fallbacks of the keys that these calls may have reached, as they were when capture
     /// began.
     pub(super) fallbacks: Vec<(DispatchKey, u64)>,
-    /// Tensors that it made from data and that something else has kept.
+    /// Tensors that it made from data and that are kept outside it.
     pub(super) kept: Vec<Held>,
-    /// The default dtype that it was captured under; of a graph that was read or built, that of
-    /// now.
+    /// The default dtype during capture; for a graph that was read or built, the current one.
     pub(super) default_dtype: Option<DType>,
 }
 
 impl Surroundings {
-    /// What is made of the graph promotes as the function did when it was captured.
+    /// Lowering promotes types as the function did when it was captured.
     fn pin(&self) -> default_dtype::Pin {
         default_dtype::pin(
             self.default_dtype
@@ -105,8 +104,8 @@ pub(super) struct Mutation {
     /// The graph output that holds its new value.
     pub(super) output: usize,
     /// Where a leaf changes its shape: the geometry that the value has in its memory, and how many
-    /// bytes that begins behind the leaf's new place. What the leaf no longer covers may have been
-    /// written before.
+    /// bytes that begins behind the leaf's new place. The memory that the leaf no longer covers may
+    /// have been written before.
     pub(super) memory: Option<(TensorMeta, i64)>,
 }
 
@@ -138,7 +137,7 @@ pub(super) struct Reshape {
 pub struct Traced {
     pub(super) graph: Graph,
     pub(super) inputs: Vec<TensorMeta>,
-    /// What the graph's inputs are, where they are not the arguments one by one.
+    /// The graph's inputs, if they are not simply the arguments.
     pub(super) slots: Vec<InputSlot>,
     pub(super) parameters: Vec<Held>,
     pub(super) outputs: Vec<OutputSource>,
@@ -155,7 +154,7 @@ pub struct Traced {
 }
 
 impl Traced {
-    /// The tensors from outside that the function met and that are no arguments.
+    /// The tensors from outside that the function met and that are not arguments.
     pub(super) fn closed_over(&self) -> impl Iterator<Item = &Held> {
         let of_leaves = self.leaves.iter().filter_map(|leaf| match &leaf.owner {
             Owner::Tensor(t) => Some(t),
@@ -193,8 +192,8 @@ impl Traced {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// Lowering it first compares what it says of results with what the operators' Meta kernels
-    /// say.
+    /// Lowering first compares the declared types of results with those of the operators' Meta
+    /// kernels.
     pub fn from_graph(graph: Graph) -> Traced {
         let inputs = graph.inputs().iter();
         Traced {

@@ -1,4 +1,5 @@
-//! Guards on what is no argument: closed-over tensors, what the function asked, operators used.
+//! Guards on everything but the arguments: closed-over tensors, what the function asked, operators
+//! used.
 
 use super::results::position;
 use super::stages::Surroundings;
@@ -20,8 +21,8 @@ pub(super) struct Closed {
     offset: i64,
     /// By identity; the tensor keeps all storages that it ever had.
     storage: usize,
-    /// The fewest handles that there were, those of plans not counted. One less, and the function's
-    /// state may have another tensor now in place of this one.
+    /// The smallest number of handles seen, not counting those of plans. With one less, the
+    /// function's state may have another tensor now in place of this one.
     handles: AtomicUsize,
 }
 
@@ -41,13 +42,13 @@ impl Closed {
         !self.given_up() && (!self.tensor.is_reshaped() || self.lies_as_before())
     }
 
-    /// Whether a handle has gone that was there before.
+    /// Whether a handle has been dropped since.
     #[inline]
     pub(super) fn given_up(&self) -> bool {
         self.tensor.outside_handles() < self.handles.load(Ordering::Relaxed)
     }
 
-    /// The handles are as many as they should be: the function has been seen to use this tensor
+    /// Resets the expected number of handles, because the function has been seen to use this tensor
     /// still.
     pub(super) fn accept(&self) {
         let now = self.tensor.outside_handles();
@@ -100,7 +101,7 @@ pub(super) enum Answer {
     Other(Asked),
 }
 
-/// By how many bytes the one begins after the other, where they overlap.
+/// How many bytes one begins after the other, if they overlap.
 fn lie(a: &Tensor, b: &Tensor) -> Option<i64> {
     let meet = access::overlap(a, b) != Overlap::None;
     meet.then(|| position(b) - position(a))
@@ -115,7 +116,7 @@ fn tensor<'a>(owner: &'a Owner, inputs: &[&'a Tensor]) -> Option<&'a Tensor> {
     }
 }
 
-/// Where an input begins in its storage, or what remains of that by a number.
+/// Where an input begins in its storage, or that modulo a number.
 fn begins(input: &Tensor, by: Option<i64>) -> i64 {
     match by {
         Some(by) => input.offset().rem_euclid(by),
@@ -162,7 +163,7 @@ impl Answer {
         }
     }
 
-    /// What another answer is about.
+    /// The question whose answer differs.
     pub(super) fn miss(&self, inputs: &[&Tensor]) -> String {
         let name = |owner: &Owner| match owner {
             Owner::Input(i) => format!("input {i}"),
@@ -226,7 +227,7 @@ impl Answer {
     }
 }
 
-/// The tensors that an answer is about and that are no arguments.
+/// The tensors that an answer is about and that are not arguments.
 pub(super) fn closed_over(asked: &Asked) -> Vec<&Held> {
     let owners = match asked {
         Asked::Shared { a, b, .. } | Asked::Same { a, b, .. } | Asked::Lie { a, b } => vec![a, b],
@@ -258,12 +259,12 @@ impl Operators {
             used: surroundings.operators.clone(),
             fallbacks: surroundings.fallbacks.clone(),
             default_dtype: surroundings.default_dtype.unwrap_or_else(default_dtype),
-            // no generation: the first call looks
+            // matches no generation, so the first call looks
             seen: AtomicU64::new(0),
         }
     }
 
-    /// Whether they are as they were. One load, unless something has been registered since.
+    /// Whether they are unchanged. One load, unless something has been registered since.
     #[inline]
     pub(super) fn hold(&self) -> bool {
         generation(Ordering::Relaxed) == self.seen.load(Ordering::Relaxed) || self.look()

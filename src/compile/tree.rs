@@ -1,9 +1,9 @@
 //! What compiled functions take and give: tensors, and containers made of tensors.
 //!
 //! A [`TensorTree`] has *leaves*. Tensor leaves are what the compiled code reads and writes; static
-//! leaves (numbers, flags, strings) are part of the program itself, as a size or a branch is, so a
-//! call with another value of one is a call of another program. Everything that is not a tensor is
-//! the *structure*: two values have the same structure when only their tensors can differ.
+//! leaves (numbers, flags, strings) are part of the program, like a size or a branch, so a call
+//! with another value is a call of another program. Everything that is not a tensor is the
+//! *structure*: two values have the same structure when only their tensors can differ.
 
 use crate::tensor::Tensor;
 use std::collections::BTreeMap;
@@ -89,7 +89,7 @@ macro_rules! static_leaf {
     )+};
 }
 
-// Floats by their bits: a NaN is the same program as before, and -0 is another one than 0.
+// Floats are compared by their bits: equal NaNs match, and -0 differs from 0.
 static_leaf! {
     bool: |a, b| a == b;
     i32: |a, b| a == b;

@@ -32,7 +32,7 @@ const SUFFIX: &str = "PrivateUse1";
 ///
 /// # Errors
 ///
-/// It has another name already, the name belongs to a device type, or it is no identifier.
+/// It has another name already, the name belongs to a device type, or it is not an identifier.
 pub fn rename_backend(name: &str) -> Result<(), RenameBackendError> {
     device::rename_private_use_1(name)
 }

@@ -1,4 +1,4 @@
-//! What the crate registers for itself, through the same [`Library`] that everybody uses.
+//! What the crate registers for itself, through the same public [`Library`].
 
 use super::error::DispatchError;
 use super::kernel::Kernel;

@@ -28,7 +28,7 @@ struct State {
     layouts: Layouts,
     /// Operators whose tables wait for the end of a batch.
     dirty: Option<HashSet<OperatorHandle>>,
-    /// What was deregistered and a concurrent call may still run.
+    /// Deregistered kernels that a concurrent call may still run.
     graveyard: Vec<&'static Record>,
     listeners: Listeners,
 }
@@ -52,14 +52,15 @@ static DISPATCHER: LazyLock<Dispatcher> = LazyLock::new(|| {
 /// Counts the registrations of the process, and changes of its default dtype.
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 
-/// Another number after each registration: who remembers it knows by one load that no operator has
-/// changed, and looks at [`OperatorHandle::epoch`] otherwise.
+/// Changes with each registration. A caller that remembers the number learns with one load that no
+/// operator has changed; otherwise it compares [`OperatorHandle::epoch`].
 #[inline]
 pub(crate) fn generation(order: Ordering) -> u64 {
     GENERATION.load(order)
 }
 
-/// Has plans look at what they depend on besides their arguments: something of it has changed.
+/// Makes plans check again what they depend on besides their arguments, because some of it has
+/// changed.
 pub(crate) fn plans_look_again() {
     GENERATION.fetch_add(1, Ordering::Release);
 }
@@ -122,7 +123,7 @@ pub fn find_schema(name: &OperatorName) -> Option<OperatorHandle> {
 ///
 /// # Errors
 ///
-/// The text is no operator name, or there is no such operator.
+/// The text is not an operator name, or there is no such operator.
 pub fn operator(name: &str) -> Result<OperatorHandle> {
     let name: OperatorName = name.parse().map_err(DispatchError::from)?;
     let found = match default_overload(&name) {
@@ -133,7 +134,7 @@ pub fn operator(name: &str) -> Result<OperatorHandle> {
     found
 }
 
-/// The operator that the catalogue, or one from outside, calls so.
+/// The operator of a catalogue entry, which may be one registered from outside.
 ///
 /// # Errors
 ///
@@ -142,11 +143,10 @@ pub(crate) fn handle_of(op: Op) -> Result<OperatorHandle> {
     find_or_error(&op.schema().name)
 }
 
-/// Overloads that a name stands for before others, as PyTorch's functions choose by their
-/// arguments.
+/// Overloads that a bare name prefers, where PyTorch's functions choose by their arguments.
 const DEFAULTS: [&str; 4] = ["Tensor", "self", "int", "memory_format"];
 
-/// The overload that a name without one means, where no operator has that very name: the only one
+/// The overload that a name without one means, if no operator has exactly that name: the only one
 /// that allocates its result or writes `self`, or of several the one for tensors. `None` for
 /// a name with an overload, for one that an operator has, and where none of several is the default.
 pub fn default_overload(name: &OperatorName) -> Option<OperatorHandle> {

@@ -44,7 +44,7 @@ pub struct MissingKernel {
     pub keyset: DispatchKeySet,
     /// The keys of backends, of their sparse, quantized and nested tensors, that have a kernel.
     pub available: Vec<DispatchKey>,
-    /// Whether no operator at all has a kernel for the key.
+    /// Whether no operator has a kernel for the key.
     pub absent: bool,
     /// Static registrations of the operator's namespace that failed: where the kernel may have been
     /// meant to come from.
@@ -316,7 +316,7 @@ pub enum DispatchError {
     )]
     Recursion {
         op: String,
-        /// The last calls, each with its dispatch key; where they repeat, one round of them.
+        /// The last calls, each with its dispatch key; if they repeat, one round of them.
         calls: Vec<String>,
         repeats: bool,
     },

@@ -42,11 +42,11 @@ pub trait Args: super::arg::sealed::Sealed {
     #[doc(hidden)]
     fn unbox(values: &[Value]) -> std::result::Result<Self::Items<'_>, (usize, SchemaType)>;
 
-    /// Shows the tensors of the arguments, each with the position of its argument.
+    /// Passes on the tensors of the arguments, each with the position of its argument.
     #[doc(hidden)]
     fn tensors<'a>(items: Self::Items<'a>, each: &mut dyn FnMut(usize, &'a Tensor));
 
-    /// A trampoline whose functor says what to hold around the call of another one.
+    /// A trampoline that calls another one, holding what its functor names meanwhile.
     #[doc(hidden)]
     fn whole<R: Ret>() -> Erased;
 
@@ -245,8 +245,8 @@ impl Kernel {
     }
 
     /// The kernel of a typed function that is made of several kernels: the operands are held from
-    /// the first to the last, those at the positions that are bits of `written` exclusively
-    /// (`access::whole`). One that works on the stack has to see to that itself.
+    /// the first of them to the last, exclusively at the positions whose bits are set in `written`
+    /// (`access::whole`). A boxed kernel has to do that itself.
     pub(crate) fn whole(self, written: u64) -> Kernel {
         self.boxed.clone().whole(written).unwrap_or(self)
     }
@@ -262,7 +262,7 @@ impl Kernel {
     }
 
     /// Whether the kernel is one of this crate's operators, which keep no operand and write only
-    /// those that the schema says. Nobody else can claim that.
+    /// those that the schema names. Kernels from outside cannot claim that.
     pub(crate) fn is_own(&self) -> bool {
         self.own
     }
@@ -279,7 +279,7 @@ impl Kernel {
     ///
     /// # Errors
     ///
-    /// The kernel's own, or arguments of other types than it takes.
+    /// The kernel's own errors, or arguments of other types than it takes.
     pub fn call_boxed(
         &self,
         op: OperatorHandle,

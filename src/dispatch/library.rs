@@ -47,7 +47,7 @@ enum Registration {
 ///
 /// The macros [`library!`](crate::library!), [`library_fragment!`](crate::library_fragment!) and
 /// [`library_impl!`](crate::library_impl!) write blocks as TORCH_LIBRARY does, and
-/// [`CustomOp`](super::CustomOp) registers an operator with all that belongs to it.
+/// [`CustomOp`](super::CustomOp) registers an operator with everything that belongs to it.
 ///
 /// # What a kernel can be
 ///
@@ -116,7 +116,7 @@ enum Registration {
 ///     stack.push(Value::Int(arguments as i64));
 ///     Ok(())
 /// }))?;
-/// // whoever calls with types is boxed on the way
+/// // typed calls are boxed on the way
 /// let x = Tensor::from_vec([1f32], 1)?;
 /// assert_eq!(op.typed::<(&Tensor, &Tensor), i64>()?.call((&x, &x))?, 2);
 /// # Ok::<(), straightline::Error>(())
@@ -252,7 +252,7 @@ impl Library {
         Library::open(Kind::Implementation, "_", real(key))
     }
 
-    /// A replay would not register again what a captured function has registered.
+    /// A replay would not repeat the registrations of a captured function.
     #[track_caller]
     fn check_not_captured() -> Result<()> {
         crate::tensor::watcher::check(
@@ -261,8 +261,8 @@ impl Library {
         )
     }
 
-    /// Sets the place that later registrations of this block are said to come from, where that is
-    /// not the line of the call: generated code names the file it was made from.
+    /// Sets the source location reported for later registrations of this block, if it is not the
+    /// line of the call: generated code names the file it was made from.
     pub fn at(&mut self, file: &'static str, line: u32) -> &mut Self {
         self.site = Some(Site { file, line });
         self
@@ -396,7 +396,7 @@ impl Library {
         }
         let name: OperatorName = name.parse().map_err(DispatchError::from)?;
         let name = self.name(name, site)?;
-        // our own names are whole
+        // our own names are complete
         let default = match self.own {
             true => None,
             false => default_overload(&name),
@@ -407,7 +407,7 @@ impl Library {
 
     #[track_caller]
     fn here(&self) -> Site {
-        // a closure would be the caller
+        // `#[track_caller]` would report a closure
         match self.site {
             Some(site) => site,
             None => Site::caller(),
@@ -426,8 +426,8 @@ impl Library {
         self.def_impl(schema, &[], None, site)
     }
 
-    /// [`Library::def`] with tags. Those that say what a call does besides giving results, such as
-    /// `effect` and `may_fail`, decide what `compile()` may do with it:
+    /// [`Library::def`] with tags. Those that state what a call does besides computing results,
+    /// such as `effect` and `may_fail`, decide what `compile()` may do with it:
     /// [`OperatorHandle::effects`].
     #[track_caller]
     pub fn def_with_tags(&mut self, schema: &str, tags: &[&str]) -> Result<OperatorHandle> {
@@ -472,7 +472,7 @@ impl Library {
         self.implement(name, Some(key), kernel.into_kernel(), site)
     }
 
-    /// Makes calls of an operator skip the block's key.
+    /// Makes calls of an operator skip the block's key (a fallthrough).
     #[track_caller]
     pub fn fallthrough(&mut self, name: &str) -> Result<&mut Self> {
         let site = self.here();

@@ -1,4 +1,4 @@
-//! Being told when operators are defined and when they go.
+//! Listeners that are told when operators are defined and removed.
 
 use super::dispatcher::dispatcher;
 use super::operator::OperatorHandle;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// What happened to an operator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RegistrationEvent {
-    /// It has a schema now. Kernels may have come before, and may come later.
+    /// It has a schema now. Kernels may have been registered before, and more may follow.
     Defined(OperatorHandle),
     /// It is about to lose its schema, which can still be read.
     Removed(OperatorHandle),
@@ -21,15 +21,15 @@ pub(super) type Listeners = Vec<Arc<Listener>>;
 /// Tells all listeners; the dispatcher's lock is not held, so that they may call and register.
 pub(super) fn tell(listeners: &Listeners, event: RegistrationEvent) {
     for listener in listeners {
-        // whoever registers still has to note what it did, and libraries are dropped during panics,
-        // too
+        // a panic must not escape: the registration still has to be recorded, and libraries are
+        // dropped during panics too
         if catch_unwind(AssertUnwindSafe(|| listener(event))).is_err() {
             tracing::error!("a listener panicked when it was told {event:?}");
         }
     }
 }
 
-/// Ends the listening of [`on_registered`] where it is dropped.
+/// Ends the listening of [`on_registered`] when dropped.
 #[must_use = "listening ends where the guard is dropped"]
 pub struct ListenerGuard(Arc<Listener>);
 
@@ -45,9 +45,9 @@ impl Drop for ListenerGuard {
     }
 }
 
-/// Calls `listener` for every operator that is defined, those that are there already included, and
-/// for every one that goes. Kernels are not told of. A listener may call operators and register;
-/// one that panics later on is logged, and what it was told of happens all the same.
+/// Calls `listener` for every operator that is defined, existing ones included, and for every one
+/// that is removed. Kernels are not reported. A listener may call operators and register. A later
+/// panic of a listener is logged, and does not stop the registration that it was told of.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};

@@ -1,16 +1,16 @@
 //! `library!`, `library_fragment!` and `library_impl!`: TORCH_LIBRARY and its siblings.
 //!
-//! Each macro has two forms. As an expression it registers now and gives a [`Library`] to keep:
-//! what is dropped is taken back. With the word `static` it is an item, and registers for the life
-//! of the process when the dispatcher starts, which is at the first operator call, look-up or
-//! registration of the process: the operators of a crate that is linked in are simply there, as
+//! Each macro has two forms. As an expression it registers now and returns a [`Library`]; dropping
+//! that takes the registrations back. With the word `static` it is an item, and registers for the
+//! life of the process when the dispatcher starts, which is at the first operator call, look-up or
+//! registration of the process: the operators of a linked crate are available without a call, as
 //! those of a TORCH_LIBRARY are. Rust runs nothing before `main`, so the blocks are collected by
 //! the linker (crate `inventory`) and run by the dispatcher.
 //!
-//! A static block that fails cannot give its error to anybody. It is logged and kept: looking up an
-//! operator of its namespace that is not there, or calling one that lacks a kernel, says what
-//! failed ([`DispatchError::StaticRegistration`]); [`registration_errors`] has them all, and
-//! [`init`] starts the dispatcher and gives the first.
+//! A static block that fails has no caller to return its error to. It is logged and kept: looking
+//! up an operator of its namespace that is not there, or calling one that lacks a kernel, says what
+//! failed ([`DispatchError::StaticRegistration`]); [`registration_errors`] lists them all, and
+//! [`init`] starts the dispatcher and returns the first.
 
 use super::dispatcher::dispatcher;
 use super::error::{DispatchError, Site};
@@ -23,7 +23,7 @@ use straightline_catalog::key::DispatchKey;
 pub use inventory;
 
 /// Definitions run first, then fragments, then kernels; within one kind in the order of the source.
-/// The linker's own order would decide which of two kernels for one key is the newer.
+/// Otherwise the linker's order would decide which of two kernels for one key is the newer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Order {
     /// `library!`
@@ -118,8 +118,8 @@ pub fn registration_errors() -> Vec<DispatchError> {
 }
 
 /// Starts the dispatcher: registers the operators of the crate and every static block
-/// (`library!(static ..)`). It starts by itself at the first use; this is for those who want to pay
-/// for it, or to hear what failed, at a time of their own.
+/// (`library!(static ..)`). It starts by itself at the first use; call this to choose when the time
+/// is spent and when failures are reported.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Meta kernels: what an operator would return, as tensors that have shapes only.
+//! Meta kernels: what an operator would return, as tensors with shapes and no data.
 
 use super::operator::OperatorHandle;
 use super::tls::ExcludeGuard;
@@ -14,7 +14,7 @@ use straightline_catalog::{Device, Dims, DispatchKey, DispatchKeySet, TensorMeta
 /// A tensor with the same shape on the Meta device.
 pub(crate) fn to_meta(t: &Tensor) -> Tensor {
     if t.kind_without_memory().is_some() {
-        // it may have no size that storage could have
+        // its size may be too large for a storage
         let (sizes, keys) = (t.sizes(), t.key_set());
         return Tensor::irregular(sizes, t.numel(), t.dtype(), Device::META, keys, ());
     }
@@ -29,7 +29,7 @@ pub(crate) fn of_type(m: &TensorMeta) -> Tensor {
     Tensor::build(storage, m.dtype, Device::META, sizes, strides, 0)
 }
 
-/// [`to_meta`] of a tensor that has a size in storage, in this one.
+/// [`to_meta`] of a tensor whose storage has a size, in the given storage.
 fn meta_in(t: &Tensor, storage: Storage) -> Tensor {
     let m = Tensor::build(
         storage,
@@ -46,7 +46,8 @@ fn meta_in(t: &Tensor, storage: Storage) -> Tensor {
     }
 }
 
-/// Tensors moved to Meta, which share storage where the tensors do: kernels look at what overlaps.
+/// Tensors moved to Meta, which share storage where the originals do, because kernels check for
+/// overlap.
 #[derive(Default)]
 struct Twins<'a>(SmallVec<[(&'a Storage, Storage); 4]>);
 
@@ -103,7 +104,7 @@ pub(crate) fn meta_arguments(args: &[Value]) -> (Vec<Value>, Device) {
     (values, explicit.or(device).unwrap_or(Device::CPU))
 }
 
-/// Puts `meta` in the place of devices; of a factory also where it was left out.
+/// Replaces device arguments by `meta`; for a factory also an omitted one.
 pub(crate) fn devices_to_meta(schema: &FunctionSchema, args: &mut [Value], factory: bool) {
     for (v, a) in args.iter_mut().zip(&schema.args) {
         let given = match &*v {
@@ -128,7 +129,7 @@ pub(crate) fn run(op: OperatorHandle, args: &[Value]) -> Result<(Vec<Value>, Dev
         DispatchKey::Tracer,
         DispatchKey::Functionalize,
     ]));
-    // eager code does not call this kernel: its panic is an error of who asks
+    // eager code does not call this kernel, so its panic becomes an error for the caller
     let run = || op.redispatch_boxed(DispatchKey::Meta.into(), &mut stack);
     let done = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let text = straightline_runtime::panic_text(&*panic);

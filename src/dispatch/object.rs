@@ -1,4 +1,4 @@
-//! Values of classes of one's own: what a schema calls `__torch__.torch.classes.NAMESPACE.NAME`.
+//! Values of user-defined classes: what a schema calls `__torch__.torch.classes.NAMESPACE.NAME`.
 
 use super::arg::{Arg, Ret, RetValue, sealed};
 use super::value::{Stack, Value};

@@ -4,7 +4,7 @@
 //! redispatches are not, so that an operator is seen once, however many keys it passes. Beside
 //! operators there are ranges that code names itself, with [`record_function`].
 //!
-//! Where nobody observes, a call pays one load and one test for all of this: [`tls::enter`] tests
+//! Without observers, a call pays one load and one test for all of this: [`tls::enter`] tests
 //! the thread's own bit and [`observed_everywhere`] together.
 
 use super::operator::OperatorHandle;
@@ -259,19 +259,19 @@ impl Observer {
         self
     }
 
-    /// Shows it ranges of these scopes only.
+    /// Limits the observer to ranges of these scopes.
     pub fn scopes(mut self, scopes: &[RecordScope]) -> Observer {
         self.scopes = scopes.iter().fold(0, |bits, s| bits | s.bit());
         self
     }
 
-    /// Shows it a random part of the ranges, 0 none and 1 all.
+    /// Limits the observer to a random fraction of the ranges: 0 none, 1 all.
     pub fn sampling(mut self, probability: f64) -> Observer {
         self.rate = (probability.clamp(0.0, 1.0) * ALWAYS as f64) as u64;
         self
     }
 
-    /// Registers it for the ranges of this thread while the guard lives.
+    /// Registers the observer for the ranges of this thread while the guard lives.
     pub fn on_this_thread(self) -> ThreadObserver {
         let id = next_id();
         LOCAL.with(|l| {
@@ -285,8 +285,8 @@ impl Observer {
         }
     }
 
-    /// Registers it for the ranges of all threads, those that run already included, while the
-    /// guard lives.
+    /// Registers the observer for the ranges of all threads, running ones included, while the guard
+    /// lives.
     pub fn everywhere(self) -> GlobalObserver {
         let id = next_id();
         let mut all = everywhere();
@@ -339,7 +339,7 @@ fn announce(all: &Registered) {
 /// Whether some observer is registered for all threads.
 #[inline]
 pub(super) fn observed_everywhere() -> bool {
-    // a thread that is told late has missed the first calls, no more
+    // a thread that sees this late misses only the first calls
     ANY_EVERYWHERE.load(Ordering::Relaxed)
 }
 
@@ -443,7 +443,7 @@ impl Drop for DisableRecordGuard {
     }
 }
 
-/// An observer, and what its start left for its end.
+/// An observer, and what its start function returned for its end function.
 type Told = (Arc<Observer>, Box<dyn Any>);
 
 /// A range that observers have seen start; they see its end when it is dropped.
@@ -461,7 +461,7 @@ impl Observation {
         sequence: i64,
         inputs: impl FnOnce() -> Vec<Value>,
     ) -> Option<Observation> {
-        // a thread that is ending has nothing left to ask
+        // fails on a thread that is ending
         if LOCAL.try_with(|l| l.disabled.get()).unwrap_or(true) {
             return None;
         }

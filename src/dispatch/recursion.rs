@@ -1,9 +1,9 @@
-//! Kernels that call themselves without end, directly or through others.
+//! Detects kernels that call themselves without end, directly or through others.
 //!
 //! A call compares where the stack is with an address that its thread keeps beside the key sets
-//! (`tls`), and takes the slow road below it. That road notes the operators that are entered from
-//! there on, and shortly before the stack is used up it gives an error with the notes in place of a
-//! call. What is above the address is not noted: a recursion repeats itself.
+//! (`tls`), and takes the slow path below it. That path records the operators entered from there
+//! on, and shortly before the stack is used up it returns an error that lists them. Calls above the
+//! address are not recorded; a recursion repeats itself anyway.
 
 use super::error::DispatchError;
 use super::operator::OperatorHandle;
@@ -14,20 +14,20 @@ use straightline_catalog::key::DispatchKey;
 use straightline_catalog::keyset::DispatchKeySet;
 use straightline_runtime::stack;
 
-/// The most that is left to a kernel.
+/// The most stack that is reserved for a kernel.
 const RESERVE: usize = 512 << 10;
 
-/// Calls that an error names where they do not repeat themselves.
+/// How many calls an error names if they do not repeat.
 const SHOWN: usize = 12;
 
 /// Addresses of a thread's stack, which grows downwards.
 #[derive(Clone, Copy, Default)]
 struct Limits {
-    /// From here on calls are noted.
+    /// Below this address calls are recorded.
     noted: usize,
-    /// From here on there are errors.
+    /// Below this address calls fail.
     refused: usize,
-    /// A stack that is no thread's, as coroutines have, may lie below.
+    /// A stack that belongs to no thread, such as a coroutine's, may lie below.
     lowest: usize,
 }
 
@@ -36,7 +36,7 @@ thread_local! {
     static TRAIL: RefCell<Vec<(OperatorHandle, DispatchKey)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Looks where the thread's stack lies, and gives the address below which calls ask [`step`].
+/// Finds the thread's stack and returns the address below which calls ask [`step`].
 pub(super) fn find_limits() -> usize {
     let limits = stack::bounds().map_or(Limits::default(), |stack| {
         let reserve = (stack.len() / 8).min(RESERVE);
@@ -50,7 +50,7 @@ pub(super) fn find_limits() -> usize {
     limits.noted
 }
 
-/// A call that is noted while it lasts.
+/// A call that is recorded while it lasts.
 pub(super) struct Step(PhantomData<*const ()>);
 
 impl Drop for Step {
@@ -59,7 +59,7 @@ impl Drop for Step {
     }
 }
 
-/// Notes a call, if the stack is as deep as that, or refuses it.
+/// Records a call if the stack is deep enough, or refuses it.
 pub(super) fn step(op: OperatorHandle, keys: DispatchKeySet) -> Result<Option<Step>> {
     let (limits, at) = (LIMITS.get(), stack::here());
     if at >= limits.noted || at < limits.lowest {
@@ -101,7 +101,7 @@ fn refusal(call: (OperatorHandle, DispatchKey)) -> crate::Error {
     .into()
 }
 
-/// How many calls make up what the last calls repeat.
+/// The length of the cycle that the last calls repeat.
 fn round<T: PartialEq>(calls: &[T]) -> Option<usize> {
     (1..=calls.len() / 3).find(|n| {
         let last = &calls[calls.len() - 3 * n..];
@@ -140,7 +140,7 @@ mod tests {
                 let e = op.call_boxed(&mut vec![x.clone().into()]).unwrap_err();
                 let (calls, repeats) = calls_of(&e);
                 assert!(repeats, "{e}");
-                // a round begins anywhere
+                // the cycle may begin at any call
                 let at = calls.iter().position(|c| c == expected[0]).unwrap();
                 let from_first: Vec<&String> = calls[at..].iter().chain(&calls[..at]).collect();
                 assert_eq!(from_first, expected);

@@ -23,7 +23,7 @@ const RETRIES: usize = 10_000;
 
 /// What fills a slot.
 pub(super) trait Occupant: 'static {
-    /// Whether a call that meets it is done, or should make sure that its mask was not outdated.
+    /// Whether a call that finds it is done, or should check that its mask was not outdated.
     fn standing(&self) -> Standing;
 }
 
@@ -55,7 +55,7 @@ impl<T: Occupant, const N: usize, const B: usize> Slots<T, N, B> {
         }
     }
 
-    /// Replaces everything. Only one thread at a time publishes.
+    /// Replaces all slots and masks. Only one thread at a time may publish.
     pub(super) fn publish(&self, occupants: &[&'static T; N], masks: &[u64; B]) {
         for (cell, mask) in self.mask_by_backend.iter().zip(masks) {
             cell.store(*mask, Ordering::Release);
@@ -72,7 +72,7 @@ impl<T: Occupant, const N: usize, const B: usize> Slots<T, N, B> {
         }
     }
 
-    /// The mask for a backend, which is only asked for where it matters.
+    /// The mask for a backend; `backend` is only evaluated if the mask depends on it.
     #[inline(always)]
     pub(super) fn mask(&self, backend: impl FnOnce() -> usize) -> u64 {
         // Acquire keeps the cell from being read before the mask; free on x86, and cheap elsewhere
@@ -84,7 +84,7 @@ impl<T: Occupant, const N: usize, const B: usize> Slots<T, N, B> {
         }
     }
 
-    /// Who fills a slot now.
+    /// What fills a slot now.
     #[inline(always)]
     pub(super) fn occupant(&self, slot: usize) -> &'static T {
         let p = self.cells[slot].load(Ordering::Acquire);
@@ -92,8 +92,8 @@ impl<T: Occupant, const N: usize, const B: usize> Slots<T, N, B> {
         unsafe { &*p }
     }
 
-    /// Looks until what is found is what the operator says: `look` reads a mask and the cell it
-    /// leads to, and gives the keys and the occupant.
+    /// Looks again until mask and cell agree: `look` reads a mask and the cell it leads to, and
+    /// returns the keys and the occupant.
     pub(super) fn settle<K: PartialEq>(
         &self,
         look: impl Fn(&Self) -> (K, &'static T),

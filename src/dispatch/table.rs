@@ -6,10 +6,10 @@ use std::sync::LazyLock;
 use straightline_catalog::key::{BackendComponent, DispatchKey};
 use straightline_catalog::keyset::{DispatchKeySet, NUM_RUNTIME_ENTRIES};
 
-/// Why a slot of an operator's table holds what it holds: the rule that chose it.
+/// The rule that chose the content of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Provenance {
-    /// A kernel registered at this very key.
+    /// A kernel registered at exactly this key.
     Kernel,
     /// `CompositeExplicitAutogradNonFunctional` or `CompositeExplicitAutograd`.
     DefaultBackend,
@@ -110,10 +110,10 @@ pub(super) type Layout = [(Option<DispatchKey>, Provenance); NUM_RUNTIME_ENTRIES
 pub(super) struct Layouts(HashMap<Registered, Box<Layout>>);
 
 impl Layouts {
-    /// How many are kept; programs that register at random start anew.
+    /// How many are kept; a cache that grows beyond this is cleared.
     const KEPT: usize = 1024;
 
-    /// Works a layout out.
+    /// Computes a layout.
     pub(super) fn work_out(registered: Registered, fallbacks: &Fallbacks) -> Layout {
         std::array::from_fn(|i| SLOTS[i].serve(|k| registered.has(k), fallbacks[i].is_some()))
     }
@@ -128,7 +128,7 @@ impl Layouts {
             .or_insert_with(|| Box::new(Layouts::work_out(registered, fallbacks)))
     }
 
-    /// Another set of keys has fallbacks.
+    /// Clears the cache, because the set of keys with fallbacks has changed.
     pub(super) fn forget(&mut self) {
         self.0.clear();
     }

@@ -22,13 +22,13 @@ pub(super) const OBSERVED: u8 = 1 << 2;
 /// The thread captures a function and wants to know the lines that call operators.
 const LINES: u8 = 1 << 3;
 
-/// The dispatcher's thread-local state. A spare bit of the excluded word says whether there is any
-/// reason for a call to take the slow road, so that a call tests a word that it needs anyway.
+/// The dispatcher's thread-local state. A spare bit of the excluded word says whether calls have to
+/// take the slow path, so that a call tests a word that it reads anyway.
 struct Local {
     included: Cell<u64>,
     excluded: Cell<u64>,
     calls: Cell<u64>,
-    /// Calls take the slow road where the stack lies below this address (`recursion`).
+    /// Calls take the slow path if the stack pointer is below this address (`recursion`).
     deep: Cell<usize>,
     reasons: Cell<u8>,
     line: Cell<Option<&'static Location<'static>>>,
@@ -77,7 +77,7 @@ impl TlsKeySets {
 }
 
 /// Counts a call and applies the thread's key sets to those of the arguments. The flag says that
-/// the call takes the slow road: it may have to be traced or observed.
+/// the call takes the slow path: it may have to be traced or observed.
 #[inline]
 pub(super) fn enter(arguments: DispatchKeySet) -> (DispatchKeySet, bool) {
     LOCAL.with(|l| {
@@ -91,7 +91,7 @@ pub(super) fn enter(arguments: DispatchKeySet) -> (DispatchKeySet, bool) {
     })
 }
 
-/// Counts a redispatch. The flag says that it takes the slow road; redispatches are not observed.
+/// Counts a redispatch. The flag says that it takes the slow path; redispatches are not observed.
 #[inline]
 pub(super) fn enter_redispatch() -> bool {
     LOCAL.with(|l| {
@@ -100,13 +100,14 @@ pub(super) fn enter_redispatch() -> bool {
     })
 }
 
-/// Whether the thread has a reason to take the slow road, other threads' reasons aside.
+/// Whether the thread itself has a reason to take the slow path, apart from observers of all
+/// threads.
 #[inline]
 pub(super) fn is_slow() -> bool {
     LOCAL.with(|l| l.excluded.get() & SLOW != 0)
 }
 
-/// Why the thread takes the slow road; looks at the environment if it is fresh.
+/// Why the thread takes the slow path; a new thread reads the environment first.
 #[cold]
 pub(super) fn reasons() -> u8 {
     LOCAL.with(|l| {
@@ -124,13 +125,13 @@ pub(super) fn reasons() -> u8 {
     })
 }
 
-/// Gives the thread a reason to take the slow road, or takes it back.
+/// Sets or clears a reason for the thread to take the slow path.
 pub(super) fn set_reason(reason: u8, on: bool) {
     let others = reasons() & !reason;
     LOCAL.with(|l| l.set_reasons(if on { others | reason } else { others }));
 }
 
-/// The lines that call operators are noted on this thread while this lives.
+/// Records the lines that call operators on this thread while it lives.
 pub(crate) struct Lines {
     on_this_thread: PhantomData<*const ()>,
 }
@@ -171,7 +172,7 @@ impl Local {
 }
 
 /// The number of times this thread has entered the dispatcher: calls and redispatches, boxed and
-/// unboxed. A replayed plan adds none, and so a function that asks for it is not captured.
+/// unboxed. A replayed plan adds nothing to it, so a function that reads it cannot be captured.
 #[track_caller]
 pub fn call_count() -> u64 {
     asked(Question::Calls(Location::caller()));
@@ -179,7 +180,7 @@ pub fn call_count() -> u64 {
 }
 
 /// Excludes a key on this thread, or stops excluding it, for good; gives whether it was excluded.
-/// For state that is switched, as autocast is; what is entered and left wants a guard.
+/// For state that is switched on and off, such as autocast; scoped state should use a guard.
 ///
 /// ```
 /// use straightline::dispatch::{DispatchKey, TlsKeySets, set_excluded};
@@ -318,8 +319,7 @@ impl Drop for Held {
 /// Adds keys to every call on this thread while it lives.
 ///
 /// When dropped, it restores the whole set that it found; it stays on its thread. Guards may be
-/// dropped in any order, as those in a tuple are: each ends what it did, and what the others do
-/// stays.
+/// dropped in any order: each undoes its own change and leaves those of the others.
 ///
 /// ```
 /// use straightline::dispatch::{DispatchKey, IncludeGuard, TlsKeySets};

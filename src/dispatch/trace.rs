@@ -86,7 +86,7 @@ impl Scope {
 
 impl Drop for Scope {
     fn drop(&mut self) {
-        // a guard that ended in a call set the depth of its own beginning
+        // a guard that ended inside a call has reset the depth to that of its start
         DEPTH.set(DEPTH.get().saturating_sub(1));
     }
 }

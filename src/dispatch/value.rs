@@ -41,7 +41,7 @@ pub enum Value {
     Object(Object),
 }
 
-// stacks are copied about by boxed calls: what is larger goes behind a pointer
+// boxed calls copy stacks, so larger values go behind a pointer
 const _: () = assert!(size_of::<Value>() <= 32);
 
 impl Value {

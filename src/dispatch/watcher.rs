@@ -1,5 +1,5 @@
-//! What the dispatcher tells those who watch a program (see `tensor::watcher`): what a captured
-//! function asks of operators, which a later call may answer otherwise.
+//! What the dispatcher reports to watchers of a program (see `tensor::watcher`): the questions
+//! about operators that a captured function asks, whose answers may differ in a later call.
 
 use super::operator::OperatorHandle;
 use super::value::Value;
@@ -7,7 +7,7 @@ use crate::tensor::watcher::Line;
 use std::sync::OnceLock;
 use straightline_catalog::DispatchKey;
 
-/// What a program asks of operators.
+/// A question that a program asks about operators.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Question {
     /// For an operator by its name.
@@ -22,24 +22,24 @@ pub(crate) enum Question {
 
 static WATCHER: OnceLock<fn(Question)> = OnceLock::new();
 
-/// Makes the watcher known; there is one.
+/// Sets the watcher; there is one.
 pub(crate) fn set(watcher: fn(Question)) {
     // a second one would be the same
     let _ = WATCHER.set(watcher);
 }
 
-/// What runs a function in the place of an operator's kernel.
+/// What runs a function in place of an operator's kernel.
 type InPlaceOf = fn(OperatorHandle, &[Value], &mut dyn FnMut());
 
 static IN_PLACE_OF: OnceLock<InPlaceOf> = OnceLock::new();
 
-/// Makes known who says in whose place calls are made; there is one.
+/// Sets the function that runs calls in place of an operator; there is one.
 pub(crate) fn set_in_place_of(run: InPlaceOf) {
     // a second one would be the same
     let _ = IN_PLACE_OF.set(run);
 }
 
-/// Runs `f`, which makes other calls in the place of one of this operator: an error of a replay
+/// Runs `f`, which makes other calls in place of one of this operator: an error of a replay
 /// names what eager code calls.
 pub(crate) fn in_place_of<R>(
     op: OperatorHandle,
@@ -55,7 +55,7 @@ pub(crate) fn in_place_of<R>(
     result
 }
 
-/// Notes a question.
+/// Reports a question to the watcher.
 pub(super) fn asked(question: Question) {
     if let Some(watcher) = WATCHER.get() {
         watcher(question);

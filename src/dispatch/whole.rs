@@ -1,4 +1,4 @@
-//! Kernels that are made of several kernels and hold their operands from the first to the last.
+//! Kernels made of several kernels, which hold their operands from the first of them to the last.
 
 use super::kernel::{Args, BoxedCall, Erased};
 use super::value::Value;
@@ -91,7 +91,7 @@ pub(crate) fn hold_arguments<'a>(
     let flag = pairs().find(|(a, _)| matches!(&*a.name, "training" | "use_input_stats"));
     for (arg, value) in pairs() {
         let written = match flag {
-            // batch norms write them in training alone, whatever the schema says
+            // batch norms write them only in training, although the schema marks them as written
             Some((_, flag)) if arg.name.starts_with("running_") => {
                 matches!(flag, Value::Bool(true))
             }

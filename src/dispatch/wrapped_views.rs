@@ -13,8 +13,8 @@ use straightline_catalog::Device;
 use straightline_catalog::Op;
 use straightline_catalog::key::DispatchKey;
 
-/// Registers all view operators of `aten` for a backend whose tensors wrap CPU tensors: the view is
-/// taken of the CPU tensor and wrapped, and shares its memory as views do. The operators that
+/// Registers all view operators of `aten` for a backend whose tensors wrap CPU tensors: each takes
+/// a view of the CPU tensor and wraps it, so memory is shared as with any view. The operators that
 /// change a shape in place (`resize_`, `t_`, a growing `out`) change that of the CPU tensor as
 /// well.
 ///
@@ -63,7 +63,7 @@ pub fn wrapped_views(
         let Some(schema) = op.schema() else { continue };
         let ours = op.name().namespace() == Some("aten")
             && !op.registers(DispatchKey::CompositeImplicitAutograd)
-            // a bit is a key of the tensor, whatever it wraps
+            // a bit is a key of the outer tensor, not of what it wraps
             && !MATH_BITS.iter().any(|bit| op.is(*bit));
         let wrapped = wrapped.clone();
         let kernel = match ours {
@@ -84,7 +84,7 @@ pub(crate) fn is_reshape(op: OperatorHandle) -> bool {
     op.tags().contains(&"inplace_view")
 }
 
-/// What a backend says of its tensors.
+/// How a backend wraps and unwraps its tensors.
 struct Wrapped<I, W> {
     inner: I,
     wrap: W,
@@ -111,8 +111,7 @@ where
         }
     }
 
-    /// A view of what is wrapped, wrapped: in place of the storage that it has there, with the bits
-    /// that it has.
+    /// Wraps a view of the wrapped tensor, keeping its place in storage and its bits.
     fn view(&self, op: OperatorHandle, stack: &mut Stack) -> Result<()> {
         let (mut args, of, cpu) = self.call(op, stack)?;
         let taken = match of.has_math_bits() {

@@ -1,21 +1,21 @@
 //! A backend of your own.
 //!
-//! A backend is a device whose tensors hold their elements somewhere that this crate knows nothing
-//! of. It can live in a crate of its own. The keys `PrivateUse1`, `PrivateUse2` and `PrivateUse3`
+//! A backend is a device whose tensors hold their elements in a place that this crate knows nothing
+//! about. It can live in a separate crate. The keys `PrivateUse1`, `PrivateUse2` and `PrivateUse3`
 //! are there for this; [`rename_backend`](crate::dispatch::rename_backend) gives the first of them
 //! a name.
 //!
 //! # What it needs
 //!
 //! 1. *A tensor.* [`Tensor::opaque`](crate::Tensor::opaque) builds a tensor with a payload of your
-//!       own in place of memory.
+//!    own in place of memory.
 //! 2. *Three kernels* at its key: `empty.memory_format` and `empty_strided` allocate, `_copy_from`
 //!    moves elements between the device and the CPU.
 //! 3. *Views.* If your tensors wrap CPU tensors,
 //!    [`wrapped_views`](crate::dispatch::wrapped_views) registers all view operators; otherwise
 //!    register your own.
 //! 4. *The rest.* [`cpu_fallback`](crate::dispatch::cpu_fallback) runs every operator without a
-//!    kernel on the CPU and copies the results back. A backend is complete from the first day, and
+//!    kernel on the CPU and copies the results back. A backend is complete from the start, and
 //!    becomes faster with each kernel that you write.
 //!
 //! ```
@@ -24,7 +24,7 @@
 //! use straightline::{DType, Device, DeviceType, Layout, MemoryFormat, Result, Tensor, tensor};
 //! use std::sync::atomic::{AtomicUsize, Ordering};
 //!
-//! // the payload: here a CPU tensor that nobody else sees
+//! // the payload: here a private CPU tensor
 //! struct Memory(Tensor);
 //!
 //! const KIND: DeviceType = DeviceType::PrivateUse1;
@@ -73,7 +73,7 @@
 //! let mut rest = Library::fallbacks(key)?;
 //! rest.fallback(cpu_fallback())?;
 //!
-//! // every operator works, by way of the CPU
+//! // every operator works, through the CPU fallback
 //! let device = Device::new(KIND);
 //! let x = tensor([[1.0, -2.0], [3.0, -4.0]])?.to_device(device)?;
 //! let y = x.t()?.matmul(&x)?.relu()?;

@@ -2,7 +2,7 @@
 //!
 //! [`compile`](crate::compile()) wraps a function of tensors. The first call runs the function once
 //! on stand-ins, which have shapes and no data, and records what the dispatcher sees. The resulting
-//! graph is rewritten, fused and turned into machine code. Later calls check that they are like the
+//! graph is rewritten, fused and turned into machine code. Later calls check that they match the
 //! first one and run that code without entering the dispatcher.
 //!
 //! ```

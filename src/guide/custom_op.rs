@@ -1,14 +1,14 @@
 //! An operator of your own.
 //!
 //! First ask whether you need one. A function that combines existing operators is a function; it is
-//! captured, fused and compiled as it stands. An operator is for what no combination of operators
+//! captured, fused and compiled as written. An operator is for what no combination of operators
 //! computes well, such as a recurrence or a call into another library.
 //!
 //! # In one go
 //!
 //! [`custom_op`](crate::dispatch::custom_op) takes a Rust function and registers everything that an
 //! operator needs. The schema is inferred from the function's types. A compiled function also has
-//! to know which shape comes out before there is data: that is the *fake* kernel.
+//! to know the shape of the result before there is data: that is what the *fake* kernel computes.
 //!
 //! ```
 //! use straightline::dispatch::{custom_op, opcheck};
@@ -35,7 +35,7 @@
 //! let x = tensor([1.0, -4.0, 0.0, 1.0])?;
 //! assert_eq!(typed.call((&x, 0.5))?.to_vec::<f32>()?, [1.0, 4.0, 2.0, 1.0]);
 //!
-//! // in a compiled function, what stands around it is fused, and it is called directly
+//! // in a compiled function, the operators around it are fused, and it is called directly
 //! let f = compile(move |x: &Tensor| typed.call((&x.mul(2.0)?, 0.5))?.exp());
 //! let eager = f.eager(&x)?;
 //! assert_close(&f.call(&x)?, &eager)?;
@@ -76,7 +76,7 @@
 //!
 //! # What the compiler may assume
 //!
-//! An operator that says nothing about its effects is taken to read something besides its operands:
+//! An operator without declared effects is assumed to read something besides its operands:
 //! its calls keep their order and are not merged. Say more with
 //! [`effects`](crate::dispatch::CustomOpBuilder::effects), or with the tags `pure`, `random`,
 //! `effect` and `may_fail` of [`def_with_tags`](crate::dispatch::Library::def_with_tags). In a

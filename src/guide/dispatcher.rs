@@ -30,7 +30,7 @@
 //!
 //! # Tables
 //!
-//! What fills a slot follows from the registrations by fixed rules of precedence: a kernel for the
+//! Fixed rules of precedence decide which registration fills a slot: a kernel for the
 //! key itself comes first, then composites, then the key's fallback.
 //! [`dump_table`](crate::dispatch::dump_table) prints the result with the reason for each slot, as
 //! `straightline ops aten::erf --table` does.
@@ -47,7 +47,7 @@
 //! # Registering
 //!
 //! A [`Library`](crate::dispatch::Library) is the way in, for this crate's operators as well as
-//! for yours. It defines operators, registers kernels at keys, and takes all of it back when it is
+//! for yours. It defines operators, registers kernels at keys, and removes all of it when it is
 //! dropped. Here an operator of PyTorch's gets another kernel for as long as the library lives:
 //!
 //! ```
@@ -75,8 +75,8 @@
 //!
 //! Three tools see calls, from the least to the most intrusive:
 //!
-//! - an [`Observer`](crate::dispatch::Observer) is told of calls and changes nothing, as a
-//!   profiler;
+//! - an [`Observer`](crate::dispatch::Observer) is told about calls and changes nothing, such as
+//!   a profiler;
 //! - a [`DispatchMode`](crate::modes::DispatchMode) handles every call of a thread while it is
 //!   pushed;
 //! - a [`TensorSubclass`](crate::modes::TensorSubclass) handles the calls that meet a tensor of its

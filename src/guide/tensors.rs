@@ -21,7 +21,7 @@
 //! let ones = Tensor::with((DType::F64, Device::CPU)).ones([2, 3])?;
 //! assert_eq!((zeros.dtype(), ones.dtype()), (DType::F32, DType::F64));
 //!
-//! // from data that you have already
+//! // from existing data
 //! let rows = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0], [2, 2])?;
 //! assert_eq!(rows.to_vec2::<f32>()?, [[1.0, 2.0], [3.0, 4.0]]);
 //! # Ok::<(), straightline::Error>(())
@@ -87,8 +87,8 @@
 //!
 //! # Randomness
 //!
-//! [`manual_seed`](crate::manual_seed) seeds the default generator. From one seed the numbers are
-//! those that PyTorch's CPU generator draws.
+//! [`manual_seed`](crate::manual_seed) seeds the default generator. The same seed gives the
+//! numbers that PyTorch's CPU generator draws.
 //!
 //! ```
 //! use straightline::{Tensor, manual_seed};

@@ -1,4 +1,4 @@
-//! A call as a handler sees it: the operator, its arguments as values, and what to do with them.
+//! A call as a handler sees it: the operator, its arguments as values, and ways to continue.
 
 use super::ModeError;
 use super::dispatch_mode::SuspendedMode;
@@ -9,7 +9,7 @@ use crate::tensor::Tensor;
 use std::fmt;
 use straightline_catalog::schema::FunctionSchema;
 
-/// What a handler makes of a call.
+/// What a handler returns for a call.
 #[derive(Clone, Debug)]
 pub enum Outcome {
     /// It handled the call; these are the operator's returns.
@@ -100,7 +100,7 @@ impl<'a> Call<'a> {
         &self.args
     }
 
-    /// The arguments, to be changed before the call goes on.
+    /// The arguments, which may be changed before the call continues.
     pub fn args_mut(&mut self) -> &mut [Value] {
         &mut self.args
     }
@@ -114,8 +114,7 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     ///
-    /// [`ModeError::NoArgument`]. A value of a type that the operator does not take is found when
-    /// the call goes on.
+    /// [`ModeError::NoArgument`]. A value of a wrong type is reported when the call continues.
     pub fn set_arg(&mut self, name: &str, value: impl Into<Value>) -> Result<()> {
         let Some(at) = self.schema.arg_index(name) else {
             return Err(ModeError::NoArgument {
@@ -153,7 +152,7 @@ impl<'a> Call<'a> {
         (positional, keyword)
     }
 
-    /// Every tensor among the arguments, those in lists too.
+    /// Every tensor among the arguments, including those in lists.
     pub fn tensors(&self) -> impl Iterator<Item = &Tensor> {
         self.args.iter().flat_map(Value::tensors)
     }
@@ -192,9 +191,9 @@ impl<'a> Call<'a> {
         Ok(stack)
     }
 
-    /// Runs the body of a composite operator, one that is defined by calls of others; `None` if
-    /// this is none. To a mode the calls inside come as calls of their own, which they otherwise
-    /// do only where autograd has taken the composite apart already.
+    /// Runs the body of a composite operator, which calls other operators; `None` if the operator
+    /// is not a composite. A mode then sees the inner calls; otherwise it sees them only if
+    /// autograd has decomposed the composite already.
     pub fn decompose(&self) -> Option<Result<Vec<Value>>> {
         let composite = DispatchKey::CompositeImplicitAutograd;
         if !self.op.registers(composite) {

@@ -24,7 +24,7 @@ struct State {
 #[derive(Default)]
 struct Names {
     by_id: HashMap<usize, usize>,
-    /// Keeps the addresses from being used again.
+    /// Keeps the addresses from being reused.
     kept: Vec<Tensor>,
 }
 
@@ -108,7 +108,7 @@ impl CallLogger {
         self.0.lines.borrow().clone()
     }
 
-    /// The number that a tensor has been given.
+    /// The number assigned to a tensor.
     pub fn number(&self, t: &Tensor) -> Option<usize> {
         self.0.names.borrow().by_id.get(&t.id()).copied()
     }

@@ -1,5 +1,5 @@
-//! How many handlers are at work inside each other: a bound, so that one that calls itself is an
-//! error and not a stack overflow.
+//! Bounds the nesting of handlers, so that one that calls itself is an error and not a stack
+//! overflow.
 
 use super::error::ModeError;
 use crate::dispatch::OperatorHandle;
@@ -7,7 +7,7 @@ use crate::error::Result;
 use std::cell::Cell;
 use std::thread::LocalKey;
 
-/// So many handlers may be at work inside each other; a thread's stack holds twice as many.
+/// How deep handlers may nest; a thread's stack has room for twice as many.
 const MAX_DEPTH: usize = 64;
 
 /// One level of a counter, left when dropped.

@@ -1,10 +1,10 @@
 //! Dispatch modes: handlers that see every operator call of their thread (`__torch_dispatch__`).
 //!
 //! The order is c10's. A mode works at the `Python` key, below autocast, autograd, views' and
-//! versions' bookkeeping and functionalisation, above the backends: composites have fallen apart
-//! when it sees them (`linear` arrives as `t` and `addmm`). The innermost mode comes first; while
-//! its handler runs it is off the stack, the modes outside it are on, and the keys above `Python`
-//! are excluded. Wrapper tensors' own handlers come after all modes.
+//! versions' bookkeeping and functionalisation, above the backends: composites are already
+//! decomposed when it sees them (`linear` arrives as `t` and `addmm`). The innermost mode comes
+//! first; while its handler runs it is off the stack, the modes outside it are on, and the keys
+//! above `Python` are excluded. Wrapper tensors' own handlers come after all modes.
 //!
 //! [`push_pre_dispatch_mode`] attaches a mode at the top instead, where composites arrive whole.
 
@@ -154,7 +154,7 @@ thread_local! {
     static MODES: HandlerStack<dyn AnyMode> = const { HandlerStack::new(DispatchKeySet::PYTHON) };
     static PRE_DISPATCH: HandlerStack<dyn AnyMode> =
         const { HandlerStack::new(DispatchKeySet::of(&[DispatchKey::PreDispatch])) };
-    /// How many handlers this thread is inside of.
+    /// How many handlers are running on this thread.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
     /// The key sets of the outermost call under way, before any handler.
     static ON_ENTRY: Cell<Option<TlsKeySets>> = const { Cell::new(None) };
@@ -193,8 +193,7 @@ pub fn push_pre_dispatch_mode(mode: impl DispatchMode) -> ModeGuard {
     ModeGuard::push(&PRE_DISPATCH, || sweep(&PRE_DISPATCH), Box::new(mode))
 }
 
-/// What on this thread wants to see every operator call, so that a compiled function must run
-/// eagerly here.
+/// What on this thread has to see every operator call, so that compiled functions must run eagerly.
 pub(crate) fn interception() -> Option<String> {
     let innermost = |s: &HandlerStack<dyn AnyMode>| s.entries().last().map(|e| e.item.describe());
     if let Some(name) = MODES.with(innermost) {
@@ -213,7 +212,7 @@ pub(crate) fn interception() -> Option<String> {
     (DEPTH.get() > 0).then(|| "a handler, whose calls stay below the tracer,".into())
 }
 
-/// Everything above `Python`, `PythonDispatcher` apart.
+/// All keys above `Python` except `PythonDispatcher`.
 pub(crate) const ABOVE_PYTHON: DispatchKeySet = DispatchKeySet::from_raw(
     DispatchKeySet::FULL.raw()
         & !DispatchKeySet::full_after(DispatchKey::Python).raw()
@@ -262,7 +261,7 @@ fn empty() -> [bool; 2] {
 
 impl Drop for Handling {
     fn drop(&mut self) {
-        // a handler may leave a mode behind, or have taken one away
+        // a handler may have left a mode behind, or removed one
         let [modes, pre_dispatch] = empty();
         if modes != self.was_empty[0] {
             MODES.with(|s| s.include(!modes));
@@ -287,7 +286,7 @@ fn take_args(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> 
     }
 }
 
-/// Leaves a handler's returns on the stack, if they can be the operator's.
+/// Pushes a handler's returns, if they fit the operator's schema.
 fn leave(
     op: OperatorHandle,
     schema: &FunctionSchema,
@@ -326,10 +325,10 @@ fn python(op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> Result
     )
 }
 
-/// The handlers' turn while a function is captured. The capture's own keys lie above `Python` and
-/// stay active for what handlers call, so a handler sees the tensors and operators that it would
-/// see in eager execution, and what it calls is recorded in place of the call. `false`: no handler
-/// is concerned.
+/// Runs handlers while a function is captured. The capture's own keys lie above `Python` and stay
+/// active for what handlers call, so a handler sees the tensors and operators that it would see in
+/// eager execution, and its calls are recorded in place of the call. Returns `false` if there is no
+/// handler for the call.
 pub(crate) fn handle_captured(
     op: OperatorHandle,
     keys: DispatchKeySet,

@@ -1,4 +1,4 @@
-//! What the modes refuse, and why.
+//! Errors of the modes and wrapper tensors.
 
 use super::nan_finder::NonFinite;
 
@@ -6,7 +6,7 @@ use super::nan_finder::NonFinite;
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModeError {
-    /// Everybody who was asked to handle a call declined.
+    /// Every handler of a call declined.
     #[error(
         "Multiple dispatch failed for '{op}'; all handlers returned NotImplemented:\n\n{}\n\nForward the call in one of \
          them (`Call::forward`), or call an operator that they know",
@@ -15,10 +15,10 @@ pub enum ModeError {
     AllDeclined {
         /// The operator.
         op: String,
-        /// Those who were asked, in that order.
+        /// The handlers that were asked, in order.
         handlers: Vec<String>,
     },
-    /// Handlers call each other without end.
+    /// Handlers call each other too deeply.
     #[error(
         "{op}: handlers, or decompositions of a resolver, are nested {limit} deep. A wrapper's handler that calls the \
          operator on the wrapper again comes back to itself: take the inner tensors out first (`Call::map_tensors`). A \
@@ -37,10 +37,10 @@ pub enum ModeError {
         op: String,
         /// The name that was asked for.
         name: String,
-        /// The names that there are.
+        /// The names that exist.
         known: Vec<String>,
     },
-    /// A real tensor where only fakes of a [`FakeTensorMode`](super::FakeTensorMode) go.
+    /// A real tensor where only fakes of a [`FakeTensorMode`](super::FakeTensorMode) are accepted.
     #[error(
         "{op}: Please convert all Tensors to FakeTensors first{}. Found a real {tensor}: `FakeTensorMode::from_tensor` makes a fake of it",
         if *.written { ": a call that writes a real tensor would change a fake of it alone" }
@@ -59,7 +59,7 @@ pub enum ModeError {
         "Mixing fake modes NYI: the fake tensors of a call must be of one FakeTensorMode; clones of a mode are the same mode"
     )]
     MixedFakeModes,
-    /// Something that is for handlers only.
+    /// A function that only handlers may call.
     #[error(
         "`reentrant_dispatch` restores the keys that a call had before its handler ran: use it inside a handler"
     )]

@@ -1,9 +1,9 @@
-//! Fake tensors: a shape, a dtype, a device that need not be there, and no data.
+//! Fake tensors: a shape, a dtype, a device that need not exist, and no data.
 //!
 //! A fake tensor is a tensor without memory that has the `Fake` key beside those of the device it
 //! claims. The kernel at that key, below `Python` and above the backends, takes a call to the
 //! operator's Meta kernel: each fake operand goes there as a Meta tensor over the fake's own
-//! storage, so that views, writes and changes of shape come back as what they are.
+//! storage, so that views, writes and changes of shape carry over to the fakes.
 
 use super::error::ModeError;
 use crate::dispatch::{
@@ -19,19 +19,19 @@ use std::sync::Arc;
 use straightline_catalog::Device;
 use straightline_catalog::schema::FunctionSchema;
 
-/// Makes fake tensors: they say that they are on `cpu`, or on a device that this machine does not
-/// have, and hold no data. Operators on them give fake tensors of the right shape, dtype and
-/// device, at the cost of the shapes alone; reading data is an error
-/// ([`ErrorKind::DataDependent`]). PyTorch's `FakeTensorMode`.
+/// Makes fake tensors: they claim to be on `cpu`, or on a device that this machine does not have,
+/// and hold no data. Operators on them give fake tensors of the right shape, dtype and device, at
+/// the cost of the shapes alone; reading data is an error ([`ErrorKind::DataDependent`]). PyTorch's
+/// `FakeTensorMode`.
 ///
 /// [`from_tensor`](FakeTensorMode::from_tensor) makes a fake of a tensor. While the mode is
 /// [pushed](FakeTensorMode::push), factories and literals of the thread make fakes, too. The clones
 /// of a mode are the same mode; fakes of two modes do not mix.
 ///
 /// Real tensors beside fakes are an error, unless the mode [allows
-/// them](FakeTensorMode::allow_non_fake_inputs), and then they are taken as fakes of their shape;
-/// writing one is an error all the same where only its fake would change. Devices are checked as
-/// kernels check them: all operands on one, 0-dim CPU tensors on any.
+/// them](FakeTensorMode::allow_non_fake_inputs) and takes them as fakes of their shape. Writing one
+/// is still an error if only its fake would change. Devices are checked as kernels check them: all
+/// operands on one, 0-dim CPU tensors on any.
 ///
 /// A function that [`compile()`](crate::compile()) made runs eagerly on fake tensors.
 ///
@@ -111,7 +111,7 @@ impl FakeTensorMode {
         }))
     }
 
-    /// Has all operators of this thread give fakes while the guard lives. While another mode is
+    /// Makes all operators of this thread return fakes while the guard lives. While another mode is
     /// pushed, nothing changes, as in PyTorch.
     pub fn push(&self) -> FakeTensorGuard {
         let first = PUSHED.with_borrow_mut(|pushed| match pushed {
@@ -191,11 +191,11 @@ fn opaque(tensor: String, instead: &'static str) -> Error {
     })
 }
 
-/// Ends a [`FakeTensorMode`] on this thread where it is dropped.
+/// Ends a [`FakeTensorMode`] on this thread when dropped.
 #[must_use = "the mode ends where the guard is dropped"]
 #[derive(Debug)]
 pub struct FakeTensorGuard {
-    /// None where a mode was there already.
+    /// `None` if a mode was pushed already.
     keys: Option<IncludeGuard>,
     on_this_thread: std::marker::PhantomData<*const ()>,
 }
@@ -219,8 +219,8 @@ fn mode_of(t: &Tensor) -> Option<&FakeTensorMode> {
     t.payload::<Fake>().map(|fake| &fake.mode)
 }
 
-/// Whether what runs now works on shapes for fake tensors: what it cannot know, it lacks the data
-/// for.
+/// Whether a kernel now runs on shapes for fake tensors, so that its failures may be due to missing
+/// data.
 pub(crate) fn is_running() -> bool {
     RUNNING.get()
 }
@@ -273,7 +273,7 @@ impl Pairs {
             Some(mode) if mode.is(&self.mode) => t.clone(),
             Some(_) => return Err(ModeError::MixedFakeModes.into()),
             None if t.is_wrapped_number() => self.mode.fake_of(t)?,
-            // its fake would change, and not the tensor
+            // the fake would change, and not the tensor
             None if !self.mode.0.allow_non_fake_inputs || written => {
                 return Err(ModeError::NotFake {
                     op: op.name().to_string(),

@@ -174,7 +174,7 @@ fn product_flops(call: &Call<'_>) -> u64 {
     }
 }
 
-/// Whether the call only looks at memory in another way.
+/// Whether the call only makes a view.
 fn is_view(call: &Call<'_>, results: &[&Tensor]) -> bool {
     !call.schema().is_mutable()
         && !results.is_empty()
@@ -195,7 +195,7 @@ fn element_ops(call: &Call<'_>, results: &[&Tensor]) -> u64 {
     0
 }
 
-/// The bytes of a tensor's elements; one that stands for many, having been expanded, counts once.
+/// The bytes of a tensor's elements; expanded elements count once.
 fn bytes(t: &Tensor) -> u64 {
     let elements = layout::numel(&layout::once(t.sizes(), t.strides()));
     elements.unsigned_abs() * t.dtype().size() as u64
@@ -216,7 +216,7 @@ fn bytes_read(call: &Call<'_>) -> u64 {
     seen.into_iter().map(bytes).sum()
 }
 
-/// Whether what the first argument holds does not matter: it is filled, or gives its shape alone.
+/// Whether the first argument's elements are not read: it is filled, or only its shape is used.
 fn overwrites(schema: &FunctionSchema) -> bool {
     match schema.name.base() {
         "copy_" | "fill_" | "zero_" => true,

@@ -7,7 +7,7 @@
 //! [`CallLogger`] are modes to use as they are.
 //!
 //! A compiled function that is called while a mode or a resolver is active on the thread runs
-//! eagerly, so that nothing escapes the mode, and says so with
+//! eagerly, so that the mode misses nothing, and reports it with
 //! [`CompileEvent::Intercepted`](crate::CompileEvent::Intercepted). Modes that a captured function
 //! itself pushes, and wrapper tensors that it takes, closes over or makes, have their handlers
 //! run during capture: what they call is recorded. Replays do not run handlers.
@@ -92,8 +92,8 @@ pub(crate) fn register() -> Result<()> {
     zero_tensor::register()
 }
 
-/// Registers the modes' kernels for single operators, which exist by now; those that are defined
-/// later get theirs then.
+/// Registers the modes' kernels for single operators. Operators that are defined later get theirs
+/// at that point.
 pub(crate) fn register_operators() {
     for kernels in [
         autocast::kernels_of,

@@ -23,7 +23,7 @@ pub struct NonFinite {
     pub call: String,
     /// How many operators ran before it.
     pub index: usize,
-    /// Which return has the values.
+    /// The index of the return with the values.
     pub output: usize,
     /// How many NaNs.
     pub nans: usize,

@@ -1,6 +1,6 @@
 //! What a captured function learns or leaves behind besides calling operators.
 //!
-//! A replay runs no line of the function. So whatever the function does that is no operator call is
+//! A replay runs no line of the function. So everything the function does besides operator calls is
 //! one of three things: *guarded*, where a later call can be compared with the first ([`Asked`]);
 //! *carried* into the plan, as operators are; or *refused* by name, with the user's line. A refusal
 //! is noted even where the function swallows the error or could not be given one, and ends the
@@ -66,7 +66,7 @@ pub(crate) enum Asked {
     Autocast(autocast::LowPrecisions),
 }
 
-/// Why the capture has to end.
+/// The reason why the capture has to end.
 #[derive(Clone)]
 enum Refusal {
     /// Data was read.
@@ -122,7 +122,7 @@ pub(crate) struct StandIn {
 }
 
 impl StandIn {
-    /// Whether somebody else has it than this one and the function's result.
+    /// Whether there are handles besides this one and the function's result.
     fn is_kept(&self, result: &[&Tensor]) -> bool {
         let returned = |t: &&&Tensor| t.same_handle(&self.tensor);
         self.tensor.outside_handles() > result.iter().filter(returned).count()
@@ -141,8 +141,8 @@ fn elsewhere<R>(f: impl FnOnce(&mut BTreeMap<u64, Option<Refusal>>) -> R) -> R {
     f(&mut ELSEWHERE.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The error for a stand-in of another capture than this thread's. One that still runs is refused,
-/// too: the function may have handed the stand-in to a thread, whose error it need not pass on.
+/// The error for a stand-in of another capture than this thread's. A capture that still runs ends
+/// as well: the function may have handed the stand-in to a thread whose error it does not pass on.
 #[cold]
 pub(crate) fn used_elsewhere(t: &Tensor, capture: Option<u64>) -> Error {
     let refusal = Refusal::Other {
@@ -172,7 +172,7 @@ pub(crate) fn used_elsewhere(t: &Tensor, capture: Option<u64>) -> Error {
 }
 
 struct Watch {
-    /// The function runs, and not the capture around it.
+    /// The function is running, rather than the capture around it.
     running: bool,
     refused: Option<Refusal>,
     /// The operator at work has come upon a [`limit`] of capture.
@@ -225,7 +225,7 @@ pub(crate) fn end() {
     drop(gone);
 }
 
-/// Runs the captured function; what it changes of the thread's settings and leaves so is refused.
+/// Runs the captured function, and refuses lasting changes of the thread's settings.
 pub(crate) fn run<O>(f: impl FnOnce() -> Result<O>) -> Result<O> {
     struct Running;
     impl Drop for Running {
@@ -307,7 +307,7 @@ pub(crate) fn check(what: &str, why: &str) -> Result<()> {
     }
 }
 
-/// The one door to data: whatever reads the elements of a tensor asks here first.
+/// The only way to data: every reader of a tensor's elements asks here first.
 ///
 /// While a function is captured, its arguments have no data, and that of a tensor which it closes
 /// over would become a constant. What the function itself made from data is a constant, unless
@@ -337,8 +337,8 @@ fn check_read_captured(t: &Tensor, capture: u64, what: &str, at: Option<Line>) -
     }))
 }
 
-/// Errors that capture makes, and eager execution perhaps not. What a kernel has not implemented,
-/// it has not eagerly either: of these only the [`limit`]s of capture count.
+/// Whether capture makes this error and eager execution may not. A kernel that is not implemented
+/// is missing eagerly too, so among those only the [`limit`]s of capture count.
 fn of_capture(kind: &ErrorKind) -> bool {
     matches!(
         kind,
@@ -350,7 +350,7 @@ fn of_capture(kind: &ErrorKind) -> bool {
     )
 }
 
-/// The error of what cannot be captured, in a call that eager code makes without one.
+/// The error for a call that succeeds eagerly and cannot be captured.
 #[cold]
 pub(crate) fn limit(message: impl Into<String>) -> Error {
     with(|w| w.limited = true);
@@ -438,7 +438,7 @@ pub(crate) fn asks_offset(t: &Tensor) {
     }
 }
 
-/// The function asks whether two tensors share their storage; `None` where it is not captured.
+/// The function asks whether two tensors share their storage; `None` if it is not captured.
 #[cold]
 pub(crate) fn asks_shared(a: &Tensor, b: &Tensor) -> Option<bool> {
     if !at_work() {
@@ -450,7 +450,7 @@ pub(crate) fn asks_shared(a: &Tensor, b: &Tensor) -> Option<bool> {
     Some(yes)
 }
 
-/// The function asks whether two handles are one tensor; `None` where it is not captured.
+/// The function asks whether two handles are one tensor; `None` if it is not captured.
 #[cold]
 pub(crate) fn asks_same(a: &Tensor, b: &Tensor) -> Option<bool> {
     if !at_work() {
@@ -481,7 +481,7 @@ fn asks_of_operators(question: calls::Question) {
     }
 }
 
-/// What the rooms below tell, and ask.
+/// Reports and questions from the layers below.
 struct Outside;
 
 impl Watcher for Outside {
@@ -601,7 +601,7 @@ pub(crate) fn made_from_data(t: &Tensor) {
     with(|w| w.constants.push(t.clone()));
 }
 
-/// What is left to look at when the capture has given up its own handles.
+/// What remains to be checked once the capture has dropped its own handles.
 #[derive(Default)]
 pub(crate) struct Remains {
     stand_ins: Vec<StandIn>,
@@ -609,7 +609,7 @@ pub(crate) struct Remains {
     constants: Vec<(Tensor, Option<Held>)>,
 }
 
-/// What something else than the function's result has kept.
+/// What is kept by anything but the function's result.
 #[derive(Default)]
 pub(crate) struct Kept {
     /// Stand-ins.
@@ -649,7 +649,7 @@ impl Remains {
         let stand_ins = self.stand_ins.into_iter();
         kept.stand_ins = stand_ins.filter(|s| s.is_kept(result)).collect();
         for (t, written) in self.constants {
-            // from now on it is a tensor like any other
+            // from now on it is an ordinary tensor
             t.settle(t.key_set());
             let returned = result.iter().filter(|r| r.same_handle(&t)).count();
             // the one in hand
@@ -666,8 +666,8 @@ impl Remains {
 }
 
 impl Kept {
-    /// The error for a capture that ends so: where something has been kept that a compiled call
-    /// would have to put there again.
+    /// The error for a capture after which something is kept that a compiled call would have to put
+    /// there again.
     pub(crate) fn escaped(&self) -> Option<Error> {
         (self.stand_ins.first().map(|s| s.escaped(None))).or_else(|| {
             let (t, _) = self.written.first()?;

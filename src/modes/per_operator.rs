@@ -40,7 +40,7 @@ pub(super) fn register(
                     .entry(name.to_string())
                     .or_default()
                     .push(library),
-                // someone's operator has the name and other types: it goes without
+                // an operator from outside has this name and other types, and gets no kernel
                 Err(e) => tracing::warn!("no kernel for `{full}` at {key}: {e}"),
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! It is the highest key. Each call, and each redispatch, since key sets "after" a key always
 //! contain it again, first asks the resolver which kernel to run. So a tracer can put a
-//! decomposition in place of a kernel at one key without registering it for everybody.
+//! decomposition in place of a kernel at one key without registering it globally.
 
 use super::depth::Deeper;
 use super::stack::{HandlerStack, ModeGuard, sweep};
@@ -16,7 +16,7 @@ use std::collections::HashMap;
 /// Which kernel a call means.
 #[derive(Clone, Debug)]
 pub enum Resolution {
-    /// What the operator's table has at the highest key: ask the next resolver, or go on.
+    /// Leaves the choice to the next resolver, or to the operator's table at the highest key.
     Default,
     /// The operator's own kernel at this key, an alias key too, or else that key's fallback.
     Key(DispatchKey),
@@ -38,8 +38,8 @@ impl<F: Fn(OperatorHandle, DispatchKeySet) -> Result<Resolution> + 'static> Reso
 }
 
 /// A resolver that puts decompositions in place of kernels, wherever the call would reach the
-/// operator first. What a decomposition calls is looked up as well, so one that calls its own
-/// operator does not end ([`TooDeep`](crate::modes::ModeError::TooDeep)).
+/// operator first. The calls of a decomposition are resolved as well, so one that calls its own
+/// operator fails with [`TooDeep`](crate::modes::ModeError::TooDeep).
 ///
 /// ```
 /// use straightline::modes::python_dispatcher::{Decompositions, enable};
@@ -134,7 +134,7 @@ fn kernel_at(op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> Res
     let rest = keys.remove(DispatchKey::PythonDispatcher);
     match resolve(op, rest)? {
         Resolution::Default => match op.kernel_for(rest.highest_priority_key()) {
-            // not a redispatch with `rest`: what the kernel passes on is to be intercepted again
+            // not a redispatch with `rest`, so that the kernel's redispatches are intercepted again
             Ok(kernel) => kernel.call_boxed(op, keys, stack),
             Err(_) => op.redispatch_boxed(rest, stack),
         },
@@ -147,7 +147,7 @@ fn kernel_at(op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> Res
 }
 
 thread_local! {
-    /// How many kernels that resolvers chose are at work inside each other.
+    /// The nesting depth of kernels that resolvers chose.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 

@@ -16,7 +16,7 @@ type Key = (OperatorHandle, TypeId);
 type Rules = HashMap<Key, Vec<(u64, Rule)>>;
 
 static RULES: LazyLock<RwLock<Rules>> = LazyLock::new(RwLock::default);
-/// How many there are: with none, no handler looks.
+/// How many rules exist; if none, handlers skip the look-up.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Takes a rule back when dropped; [`RuleGuard::leak`] keeps it.
@@ -51,9 +51,9 @@ impl Drop for RuleGuard {
     }
 }
 
-/// Says what happens when mode or wrapper type `T` is to handle an operator: `rule` runs in place
-/// of its handler. So an operator of your own can tell modes of others how to treat it, without a
-/// change in them. The newest rule wins.
+/// Registers `rule` to run in place of the handler of mode or wrapper type `T` for an operator. So
+/// a custom operator can define how existing modes treat it, without a change in them. The newest
+/// rule wins.
 ///
 /// ```
 /// use straightline::modes::{Call, DispatchMode, Outcome, push_mode, register_rule};

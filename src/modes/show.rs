@@ -41,7 +41,7 @@ fn scalar(x: &Scalar) -> String {
 pub(super) fn value(v: &Value, tensor: &mut dyn FnMut(&Tensor) -> String) -> String {
     match v {
         Value::None => "None".into(),
-        // a bare number that was made a tensor to be passed: still a number to the reader
+        // a bare number that was wrapped into a tensor prints as a number
         Value::Tensor(t) if t.is_wrapped_number() && t.storage().has_data() => {
             t.read_item().map_or_else(|_| tensor(t), |x| scalar(&x))
         }
@@ -75,7 +75,7 @@ pub(super) fn value(v: &Value, tensor: &mut dyn FnMut(&Tensor) -> String) -> Str
     }
 }
 
-/// Whether a value is what its argument has when it is left out.
+/// Whether a value is the default of its argument.
 pub(super) fn is_default(value: &Value, default: &DefaultValue, ty: &SchemaType) -> bool {
     same(value, &Value::from_default(default, ty))
 }

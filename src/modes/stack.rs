@@ -50,7 +50,7 @@ impl<T: ?Sized> HandlerStack<T> {
         alive
     }
 
-    /// Takes off the entries whose guard has gone. One whose handler is running is not on the
+    /// Removes the entries whose guard has been dropped. One whose handler is running is not on the
     /// stack, and will not be put back.
     fn sweep(&self) {
         let dead: Vec<Rc<Entry<T>>> = {
@@ -78,9 +78,9 @@ impl<T: ?Sized> HandlerStack<T> {
 
 /// Keeps a mode or a resolver on its thread's stack; dropping it takes that one off.
 ///
-/// Guards may be dropped in any order: each takes off its own mode, and the others stay as they
-/// are. Dropped while the mode's own handler runs, the handler runs to its end and the mode is not
-/// put back. The guard stays on its thread.
+/// Guards may be dropped in any order: each removes only its own mode. Dropped while the mode's own
+/// handler runs, the handler runs to its end and the mode is not put back. The guard stays on its
+/// thread.
 ///
 /// Guards that restore a whole key set ([`IncludeGuard`](crate::dispatch::IncludeGuard),
 /// [`ForceKeySetGuard`](crate::dispatch::ForceKeySetGuard)) know nothing of modes, in c10 as here:

@@ -212,7 +212,7 @@ pub(crate) fn in_place_of<R>(op: OperatorHandle, args: &[Value], f: impl FnOnce(
     result
 }
 
-/// A call with its operands' shapes; `None` where it has arguments that graphs have not.
+/// A call with its operands' shapes; `None` if it has arguments that graphs have not.
 fn eager_call(op: OperatorHandle, args: &[Value]) -> Option<Arc<EagerCall>> {
     let mut operands = Vec::new();
     let args = (args.iter())
@@ -267,9 +267,9 @@ fn own_generator(op: OperatorHandle) -> Error {
 }
 
 /// Kernels find out in their loops that they have none for complex numbers, which a call on shapes
-/// does not reach, and a plan does not if nobody uses the result: the kernel is called on operands
-/// of one element each (or none, as they have), by a thread that captures nothing. What else it
-/// says of those is not so of the real ones.
+/// does not reach, and a plan does not if nobody uses the result: the kernel is called on
+/// operands of one element each (or none, as they have), by a thread that captures nothing. What
+/// else it says of those is not so of the real ones.
 #[cold]
 fn check_complex(op: OperatorHandle, args: &[Value]) -> Result<()> {
     let name = op.name();

@@ -17,7 +17,7 @@ impl Tensor {
     #[inline]
     pub(crate) fn data_ptr(&self) -> Result<*mut u8> {
         match self.storage().ptr() {
-            // memory that stands for its negation or conjugate must not be taken for values
+            // with a math bit set, memory differs from the values
             Some(_) if self.is_neg() || self.is_conj() => {
                 Err(self.no_memory_error("this operation"))
             }
@@ -129,8 +129,8 @@ pub(crate) fn write<'a>(out: &'a Tensor, inputs: &[&'a Tensor]) -> Result<Writin
     write_in_turn(out, inputs)
 }
 
-/// [`write`] for kernels that write one place after the other, so that elements may be one in
-/// memory: the last value stays.
+/// [`write`] for kernels that write places in order, so that several elements may share an address:
+/// the last value stays.
 pub(crate) fn write_in_turn<'a>(out: &'a Tensor, inputs: &[&'a Tensor]) -> Result<Writing<'a>> {
     let writing = match try_write(out, inputs) {
         Some(writing) => writing,
@@ -175,7 +175,7 @@ fn write_contended<'a>(out: &'a Tensor, inputs: &[&'a Tensor]) -> Result<Writing
     })
 }
 
-/// What a call of several kernels has, for its length.
+/// The guards of a call of several kernels, held for its length.
 #[must_use = "the call has it until this is dropped"]
 pub(crate) struct Whole<'a> {
     _writes: SmallVec<[ReservedGuard<'a>; 1]>,
@@ -183,8 +183,8 @@ pub(crate) struct Whole<'a> {
 }
 
 /// [`whole`] for an element-wise call in place: each element that is written has an address of its
-/// own, and no operand lies partly over them. In PyTorch its iterator checks that, whatever the
-/// kernels beneath make of the operands first.
+/// own, and no operand lies partly over them. PyTorch's iterator checks this, before any kernel
+/// converts or copies operands.
 pub(crate) fn in_place<'a>(written: &'a Tensor, read: &[&'a Tensor]) -> Result<Whole<'a>> {
     check_no_internal_overlap(written)?;
     for t in read {
@@ -193,12 +193,12 @@ pub(crate) fn in_place<'a>(written: &'a Tensor, read: &[&'a Tensor]) -> Result<W
     whole(&[written], read)
 }
 
-/// Takes all that a call of several kernels reads and writes, until the guard is dropped, so that
-/// no other thread comes between two of them. The kernels beneath the call take the operands in
-/// their turn, as if nobody had them; the call itself must not touch the memory. Waits for all of
-/// them, holding none.
+/// Takes everything that a call of several kernels reads and writes, until the guard is dropped, so
+/// that no other thread intervenes between two of them. The kernels beneath the call take the
+/// operands in turn, as if they were free; the call itself must not touch the memory. Waits for all
+/// of them, holding none.
 ///
-/// What is written may be among what is read as well.
+/// A tensor may be in both lists.
 pub(crate) fn whole<'a>(written: &[&'a Tensor], read: &[&'a Tensor]) -> Result<Whole<'a>> {
     let mut writes: SmallVec<[&Tensor; 2]> = SmallVec::new();
     for t in written {
@@ -236,7 +236,7 @@ pub(crate) fn whole<'a>(written: &[&'a Tensor], read: &[&'a Tensor]) -> Result<W
     })
 }
 
-/// The storages of a call that could not have them at once.
+/// The storages of a call that could not take them at once.
 #[derive(Default)]
 pub(crate) struct Operands<'a>(SmallVec<[(&'a Storage, Access); 8]>);
 
@@ -248,7 +248,7 @@ impl<'a> Operands<'a> {
         self
     }
 
-    /// Adds some to write, each storage once.
+    /// Adds storages to write, each once.
     pub(crate) fn writing(mut self, tensors: &[&'a Tensor]) -> Self {
         let wanted = tensors.iter().map(|t| (t.storage(), Access::Write));
         self.0.extend(wanted);
@@ -288,11 +288,11 @@ pub(crate) fn check_no_internal_overlap(out: &Tensor) -> Result<()> {
 pub(crate) enum Overlap {
     /// No byte in common.
     None,
-    /// The very same elements: element-wise in-place operation is safe.
+    /// Exactly the same elements: element-wise in-place operation is safe.
     Full,
     /// Some elements in common at different positions.
     Partial,
-    /// Ranges meet, but with gaps: not decided.
+    /// Address ranges overlap, but the tensors have gaps: undecided.
     Unknown,
 }
 
@@ -347,8 +347,8 @@ pub(crate) fn partial_overlap() -> Error {
     )
 }
 
-/// What is written by index must lie apart from the indices and from what is written there, since
-/// an element may be written before it is read: PyTorch's `assert_no_overlap`.
+/// Memory written by index must not overlap the indices or the values, since an element may be
+/// written before it is read: PyTorch's `assert_no_overlap`.
 pub(crate) fn check_apart<'a>(
     out: &Tensor,
     inputs: impl IntoIterator<Item = &'a Tensor>,
@@ -356,7 +356,7 @@ pub(crate) fn check_apart<'a>(
     let dense = |t: &Tensor| layout::is_non_overlapping_and_dense(t.sizes(), t.strides());
     let meets = |t: &Tensor| match overlap(out, t) {
         Overlap::Partial => true,
-        // PyTorch compares the memory of two tensors where both fill theirs
+        // PyTorch compares the memory of two tensors only if both are dense
         Overlap::Full => out.same_handle(t) || dense(out),
         Overlap::None | Overlap::Unknown => false,
     };

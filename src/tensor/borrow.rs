@@ -1,9 +1,9 @@
 //! The borrow state of a storage: any number of readers, or one writer.
 //!
 //! It is a `RefCell`'s, made for threads. This file has the state and the attempts, which succeed
-//! or fail at once; who fails goes to `waiting`, where threads queue. Kernels take a state once per
-//! operand and call, so for small tensors its price matters, and a locked instruction on each way
-//! in and out would be a fifth of a small operator.
+//! or fail at once; a failed call goes to `waiting`, where threads queue. Kernels take a state once
+//! per operand and call, so its cost matters for small tensors: locked instructions on entry and
+//! exit would be a fifth of a small operator.
 //!
 //! Most tensors are only ever used by the thread that made them. So a state has a *home* thread,
 //! whose reads count in a word of their own with plain loads and stores:
@@ -15,17 +15,17 @@
 //! Home reader and foreign writer each announce themselves and then look for the other, which needs
 //! a full fence between the two steps on both sides. The writer pays for both: its heavy fence
 //! reaches into the home thread (`straightline_runtime::memory::heavy_fence`). It does so once for
-//! a state, since it also takes the home away; from then on every thread uses the locked road.
+//! a state, since it also takes the home away; from then on every thread uses the locked path.
 //!
-//! A thread that queues sets a bit in `word`. It closes the state to all who come, so that they
-//! queue as well, and lets who goes know that somebody is to be woken: those on the locked road see
-//! it in the word that they change anyway. Readers at home do not look. A call that waits for them
-//! looks himself from time to time, once in the life of a state: with the first writer from
-//! elsewhere the home ends.
+//! A thread that queues sets a bit in `word`. It closes the state to newcomers, which then queue as
+//! well, and tells holders to wake a waiter when they leave: those on the locked path see the bit
+//! in the word that they change anyway. Readers at home do not look, so a call that waits for them
+//! polls. This happens once in the life of a state, because the first writer from elsewhere ends
+//! the home.
 //!
-//! Who holds a state can be told without a record of it, except for readers on the locked road: a
+//! The holder of a state is known without a record, except for readers on the locked path: a
 //! writer's thread stands in `word` in place of the home, a home reader is the thread that made the
-//! state, and the others note the states that they are in (`held`). From that a thread knows that
+//! state, and other readers record the states that they are in (`held`). So a thread can tell that
 //! it would wait for itself.
 //!
 //! A call that is made of several kernels *reserves* what it writes (`reserved`): it is the writer,
@@ -49,9 +49,9 @@ pub(crate) struct ThreadToken(u32);
 const NOBODY: u32 = u32::MAX;
 
 impl ThreadToken {
-    /// A thread that is no state's home.
+    /// A thread that is not the home of any state.
     pub(crate) const HOMELESS: ThreadToken = ThreadToken(NOBODY - 1);
-    /// No thread yet; takes part in no comparison that could succeed.
+    /// No thread yet; equal to no thread's token.
     pub(crate) const UNSET: ThreadToken = ThreadToken(0);
 
     /// The token of a number that no other thread has.
@@ -62,20 +62,20 @@ impl ThreadToken {
         ThreadToken(number)
     }
 
-    /// The same thread where fences into other threads are not to be had: it reads like any other,
-    /// at home too.
+    /// The same thread if the system has no fences into other threads: it then always takes the
+    /// locked path.
     pub(crate) fn without_home(self) -> ThreadToken {
         ThreadToken(self.0 | LOCKED_ROAD)
     }
 
-    /// `word` of a state at home with this thread, while nobody but the thread itself uses it.
+    /// `word` of a state whose home is this thread, while no other thread uses it.
     #[inline(always)]
     fn idle_word(self) -> u64 {
         u64::from(self.0) << 32
     }
 }
 
-/// In a token: the thread always takes the locked road.
+/// In a token: the thread always takes the locked path.
 const LOCKED_ROAD: u32 = 1 << 30;
 /// In `maker`: another thread has entered.
 const SHARED: u32 = 1 << 31;
@@ -87,7 +87,7 @@ const QUEUED: u64 = 1 << 30;
 /// In `word`: these and the readers, those at home apart.
 const USERS: u64 = (1 << 32) - 1;
 
-/// What is done, or wanted, with a storage.
+/// The kind of access that is held or wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Access {
     Read,
@@ -107,7 +107,8 @@ pub(super) enum Obstacle {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Borrow {
-    /// The home thread above (while somebody writes, the writer's), users below.
+    /// The home thread in the upper half (during a write, the writer's thread), users in the lower
+    /// half.
     word: AtomicU64,
     /// Readers on the home thread. Only that thread writes it.
     home_readers: AtomicU32,
@@ -116,7 +117,7 @@ pub(crate) struct Borrow {
 }
 
 impl Borrow {
-    /// Nobody's, at home with this thread.
+    /// A free state whose home is this thread.
     #[inline]
     pub(crate) fn new(home: ThreadToken) -> Borrow {
         let maker = home;
@@ -138,15 +139,15 @@ impl Borrow {
         self.maker.load(Ordering::Relaxed) & !SHARED == me.0
     }
 
-    /// Whether this thread made the state and no other has entered. What the caller stored before
-    /// is seen by all that enter later.
+    /// Whether this thread made the state and no other has entered. Stores that the caller made
+    /// before are visible to all threads that enter later.
     pub(crate) fn is_private_to(&self, me: ThreadToken) -> bool {
         fence(Ordering::SeqCst);
         self.maker.load(Ordering::Relaxed) == me.0 && me.0 & SHARED == 0
     }
 
-    /// Notes that a thread has entered which did not make the state. What others stored before they
-    /// asked [`Borrow::is_private_to`] and heard yes is seen from here on.
+    /// Records that a thread which did not make the state has entered. Stores that others made
+    /// before [`Borrow::is_private_to`] returned true are visible from here on.
     #[inline]
     fn note(&self, me: ThreadToken) {
         if !self.is_made_by(me) {
@@ -162,7 +163,8 @@ impl Borrow {
         fence(Ordering::SeqCst);
     }
 
-    /// Enters as a reader, unless somebody writes or waits. `me` is the current thread's own token.
+    /// Enters as a reader, unless there is a writer or a waiter. `me` is the current thread's own
+    /// token.
     #[inline]
     pub(crate) fn try_read(&self, me: ThreadToken) -> Option<Reading<'_>> {
         let idle = me.idle_word();
@@ -172,8 +174,7 @@ impl Borrow {
             self.home_readers.store(n + 1, Ordering::Relaxed);
             // pairs with the writer's heavy fence: it sees the count, or we see it
             light_fence();
-            // Acquire: what foreign readers did is over. (A foreign write would have ended the
-            // home.)
+            // Acquire: foreign readers have finished. (A foreign write would have ended the home.)
             if self.word.load(Ordering::Acquire) == idle {
                 return Some(Reading::new(self, AT_HOME));
             }
@@ -225,7 +226,7 @@ impl Borrow {
         Some(Writing::new(self, u64::from(note) << 32))
     }
 
-    /// Becomes the one writer that `word` knows of; `allowed` are the bits that may be there.
+    /// Becomes the writer recorded in `word`; `allowed` are the bits that may be set.
     #[inline]
     fn take(&self, me: ThreadToken, allowed: u64) -> Option<Writing<'_>> {
         let mut word = self.word.load(Ordering::Relaxed);
@@ -248,7 +249,7 @@ impl Borrow {
         }
         if home != NOBODY {
             // The home is gone. Readers of the home thread either show in `home_readers` or have
-            // seen that it is; those that come later take the locked road.
+            // seen that it is; later ones take the locked path.
             heavy_fence();
         }
         // leaves the state without an owner
@@ -256,7 +257,7 @@ impl Borrow {
         Some(Writing::new(self, WRITING.wrapping_sub(nobody)))
     }
 
-    /// What [`Borrow::read_reserved`] and [`Borrow::write_reserved`] began.
+    /// Ends what [`Borrow::read_reserved`] and [`Borrow::write_reserved`] began.
     #[cold]
     fn leave_beneath(&self, note: u32) {
         match left_beneath(note) {
@@ -265,7 +266,7 @@ impl Borrow {
         }
     }
 
-    /// Takes `part` from `word`, and wakes those who wait.
+    /// Subtracts `part` from `word` and wakes waiters.
     #[inline(always)]
     fn leave(&self, part: u64) {
         self.word.fetch_sub(part, Ordering::Release);
@@ -277,12 +278,12 @@ impl Borrow {
 
 /// What `waiting` does, under the queue's lock.
 impl Borrow {
-    /// Tells states apart, as long as they live.
+    /// Identifies the state for as long as it lives.
     pub(super) fn id(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Closes the state to those who do not ask the queue.
+    /// Closes the state to calls that do not queue.
     pub(super) fn close(&self) {
         self.word.fetch_or(QUEUED, Ordering::Relaxed);
     }
@@ -292,12 +293,12 @@ impl Borrow {
         self.word.fetch_and(!QUEUED, Ordering::Relaxed);
     }
 
-    /// Whether somebody waits.
+    /// Whether there are waiters.
     pub(crate) fn is_closed(&self) -> bool {
         self.word.load(Ordering::Relaxed) & QUEUED != 0
     }
 
-    /// [`Borrow::try_read`] of one whose turn it is.
+    /// [`Borrow::try_read`] for the waiter whose turn it is.
     pub(super) fn admit_reader(&self, me: ThreadToken) -> Result<Reading<'_>, Obstacle> {
         if let Some(reading) = self.read_reserved(me) {
             return Ok(reading);
@@ -311,7 +312,7 @@ impl Borrow {
         Ok(Reading::new(self, held::note(self.id())))
     }
 
-    /// [`Borrow::try_write`] of one whose turn it is.
+    /// [`Borrow::try_write`] for the waiter whose turn it is.
     pub(super) fn admit_writer(&self, me: ThreadToken) -> Result<Writing<'_>, Obstacle> {
         if let Some(writing) = self.write_reserved(me) {
             return Ok(writing);
@@ -325,7 +326,7 @@ impl Borrow {
         Ok(writing)
     }
 
-    /// What this thread does with it, so that it cannot have it in this way too.
+    /// The access that this thread holds, if it conflicts with the one wanted.
     pub(super) fn in_my_way(&self, me: ThreadToken, wanted: Access) -> Option<Access> {
         if self.writer() == Some(me) && reserved::admits(self.id(), wanted) {
             return None;
@@ -334,7 +335,7 @@ impl Borrow {
         (mine == Access::Write || wanted == Access::Write).then_some(mine)
     }
 
-    /// What this thread does with it.
+    /// The access that this thread holds.
     pub(super) fn mine(&self, me: ThreadToken) -> Option<Access> {
         if self.writer() == Some(me) {
             return Some(reserved::used(self.id()).unwrap_or(Access::Write));
@@ -380,7 +381,8 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Ends one that nobody has met: it was admitted under the queue's lock, which is still held.
+    /// Ends a borrow that no other thread has seen: it was admitted under the queue's lock, which
+    /// is still held.
     pub(super) fn leave_quietly(self) {
         let part = match self.is_beneath() {
             true => left_beneath(self.note & !RESERVED),
@@ -423,9 +425,9 @@ impl Drop for Reading<'_> {
 #[derive(Debug)]
 pub(crate) struct Writing<'a> {
     borrow: &'a Borrow,
-    /// What is taken from `word` at the end. Readers that knocked meanwhile have added and will
-    /// subtract one each, and others may wait: only our own part goes. Beneath a call that has
-    /// reserved the state there is no `WRITING` in it, and the upper half is the number of the
+    /// What is subtracted from `word` at the end: only our own part, because readers that tried
+    /// meanwhile have added one each and will subtract it, and others may wait. Beneath a call that
+    /// has reserved the state there is no `WRITING` in it, and the upper half is the number of the
     /// note.
     part: u64,
     on_this_thread: PhantomData<*const ()>,
@@ -463,7 +465,7 @@ fn note_of(part: u64) -> Option<u32> {
     (part & WRITING == 0).then_some((part >> 32) as u32)
 }
 
-/// Leaves a state beneath a call that has reserved it. Gives what is to be taken from the state's
+/// Leaves a state beneath a call that has reserved it. Returns what to subtract from the state's
 /// word: nothing, unless the call is over.
 fn left_beneath(note: u32) -> u64 {
     let mut part = reserved::leave(note);
@@ -494,8 +496,8 @@ pub(crate) struct Reserved<'a> {
 }
 
 impl<'a> Reserved<'a> {
-    /// Opens what is held to the kernels beneath; nothing if the thread is ending, and can note
-    /// nothing any more.
+    /// Opens a held state to the kernels beneath; `None` if the thread is ending and can record
+    /// nothing.
     pub(crate) fn new(writing: Writing<'a>) -> Option<Reserved<'a>> {
         let note = reserved::open(writing.borrow.id(), writing.part)?;
         let borrow = writing.borrow;
@@ -510,7 +512,7 @@ impl<'a> Reserved<'a> {
 
 impl Drop for Reserved<'_> {
     fn drop(&mut self) {
-        // who is still in gives the state back in its place
+        // the last user gives the state back instead
         match reserved::close(self.note).map(|part| (part, note_of(part))) {
             Some((_, Some(outer))) => self.borrow.leave_beneath(outer),
             Some((part, None)) => self.borrow.leave(part),

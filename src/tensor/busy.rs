@@ -7,9 +7,9 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-/// How long a call waits without anybody giving back what it wants. Far longer than a kernel takes:
-/// this is for threads that wait for each other in ways that are not seen here, through a lock of
-/// the user's in a kernel of the user's.
+/// How long a call waits while nothing that it wants is given back. Far longer than any kernel
+/// runs: this catches threads that wait for each other in ways that are invisible here, such as a
+/// user's lock in a user's kernel.
 const LIMIT: Duration = Duration::from_secs(600);
 
 thread_local! {
@@ -27,9 +27,9 @@ pub(super) fn patience() -> Option<Duration> {
 /// A call holds the memory that it reads and writes for its length, however many kernels it is made
 /// of: any number of calls read it, or one writes it. A call that meets another one waits, first
 /// come, first served, and so do compiled functions, which hold what they write from the first read
-/// to the last write: their calls on several threads come one after the other. (A function that
-/// runs eagerly, compiled or not, is as many calls as it has operators; and what the kernel of an
-/// operator of yours does beneath it is for that kernel to hold together.) So this error is rare:
+/// to the last write: their calls on several threads come one after another. (A function that runs
+/// eagerly, compiled or not, is as many calls as it has operators; and the kernel of a custom
+/// operator has to make its own calls atomic if it needs that.) So this error is rare:
 ///
 /// | [`BusyReason`] | when |
 /// |---|---|
@@ -103,7 +103,7 @@ impl fmt::Display for Busy {
 
 impl std::error::Error for Busy {}
 
-/// Ends what [`try_borrows`] and [`borrows_wait`] begin.
+/// The scope of [`try_borrows`] and [`borrows_wait`]; dropping it ends it.
 #[must_use = "the scope ends where it is dropped"]
 #[derive(Debug)]
 pub struct BorrowScope {

@@ -1,9 +1,9 @@
 //! Reference-counted values in memory from the thread's free lists.
 //!
 //! `Arc` with two differences that small operators feel. The memory is a cell or a block of the
-//! runtime's allocator, not one of the system's. And who drops the only handle sees that in a plain
-//! load and needs no locked instruction: with a count of one, nobody else has a handle from which
-//! the count could grow.
+//! runtime's allocator, not one of the system's. And dropping the only handle takes a plain load
+//! and no locked instruction: with a count of one, no other handle exists from which the count
+//! could grow.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -19,7 +19,7 @@ pub(super) struct Cell<T> {
 
 /// Values that know where the memory of their cells goes.
 pub(super) trait InCell: Sized {
-    /// What [`InCell::release`] must know of a value that is gone by then.
+    /// What [`InCell::release`] must know about the value, which is dropped by then.
     fn extent(&self) -> usize;
 
     /// Gives the memory of a cell back.
@@ -47,7 +47,7 @@ impl<T: InCell> Counted<T> {
     ///
     /// # Safety
     ///
-    /// `cell` is memory as [`InCell::release`] expects it, nobody else's, and its `value` is
+    /// `cell` is memory as [`InCell::release`] expects it, owned by the caller, and its `value` is
     /// initialised.
     #[inline(always)]
     pub(super) unsafe fn adopt(cell: NonNull<Cell<T>>) -> Counted<T> {

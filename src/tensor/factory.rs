@@ -7,8 +7,8 @@ use num_complex::Complex;
 use straightline_catalog::{DType, Device, Scalar, layout};
 
 impl Tensor {
-    /// A CPU tensor with a copy of the elements, row-major. One of the sizes may be -1: what is
-    /// left to it.
+    /// A CPU tensor with a copy of the elements, row-major. One of the sizes may be -1; it is then
+    /// inferred.
     ///
     /// ```
     /// use straightline::Tensor;
@@ -78,8 +78,8 @@ impl Tensor {
         Tensor::scalar_of(value, value.default_dtype())
     }
 
-    /// A bare number where an operator wants a tensor: a 0-dim `bool`, `i64`, `f64` or `c128` CPU
-    /// tensor that takes part in type promotion as a number does.
+    /// A bare number for an operator that takes a tensor: a 0-dim `bool`, `i64`, `f64` or `c128`
+    /// CPU tensor that takes part in type promotion as a number does.
     ///
     /// ```
     /// use straightline::{DType, Tensor};
@@ -214,7 +214,7 @@ impl Tensor {
         }
     }
 
-    /// Fails where the tensor has no data to read, naming what wanted it.
+    /// Fails if the tensor has no data to read, naming the reader.
     pub(crate) fn check_has_data(&self, what: &str) -> Result<()> {
         if self.storage().has_data() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Random number generators: a stream of random bits, and the lock that fills take it with.
+//! Random number generators: a stream of random bits, and the lock that fills hold.
 
 use super::Tensor;
 use super::watcher;
@@ -39,8 +39,8 @@ impl Generator {
         Generator::of(Stream::mt19937(seed))
     }
 
-    /// A generator with Philox-4x32-10 as its engine: the seed is the key, and the numbers of
-    /// counter 0, 1, 2, ... come one after another.
+    /// A generator with Philox-4x32-10 as its engine: the seed is the key, and the numbers
+    /// of counter 0, 1, 2, ... come one after another.
     ///
     /// ```
     /// use straightline::{Generator, Tensor};
@@ -74,7 +74,7 @@ impl Generator {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The seed that the numbers began with. As all that follows, it cannot be captured by
+    /// The seed that the numbers began with. Like the methods below, it cannot be captured by
     /// `compile()`.
     #[track_caller]
     pub fn initial_seed(&self) -> u64 {
@@ -113,7 +113,7 @@ impl Generator {
         seed
     }
 
-    /// All that the generator's future depends on, as bytes. Those of the Mersenne twister are
+    /// The complete state of the generator, as bytes. Those of the Mersenne twister are
     /// PyTorch's: `torch.set_rng_state` takes them, and [`Generator::set_state`] takes those of
     /// `torch.get_rng_state`.
     ///
@@ -137,10 +137,10 @@ impl Generator {
         Tensor::from_vec(bytes, -1)
     }
 
-    /// Goes on where a saved state was.
+    /// Restores a saved state.
     ///
     /// # Errors
-    /// The bytes are not a state of a generator with this engine; the generator is as it was then.
+    /// The bytes are not a state of a generator with this engine; the generator is then unchanged.
     /// A function is being captured.
     #[track_caller]
     pub fn set_state(&self, state: &Tensor) -> Result<()> {
@@ -157,8 +157,8 @@ impl Generator {
     }
 }
 
-/// Seeds the default generator. What random operators give afterwards is what PyTorch's give on the
-/// CPU after `torch.manual_seed`; see [`Generator`].
+/// Seeds the default generator. Random operators then give what PyTorch's give on the CPU after
+/// `torch.manual_seed`; see [`Generator`].
 ///
 /// ```
 /// use straightline::{Tensor, manual_seed};

@@ -1,21 +1,21 @@
 //! Sizes, strides, offset and storage that change in place (`resize_`, `t_`, an `out` of another
 //! shape).
 //!
-//! A tensor is made with a geometry that lies in it (`shape`). A change puts another one beside it,
-//! and the accessors of `Tensor` take that instead. Old geometries live as long as the tensor, so
-//! that borrowed slices stay valid, and one that comes again is used again: `t_()` in a loop needs
-//! no memory.
+//! A tensor is made with a geometry stored inline (`shape`). A change allocates another one, and
+//! the accessors of `Tensor` use that instead. Old geometries live as long as the tensor, so that
+//! borrowed slices stay valid, and a geometry that recurs is reused: `t_()` in a loop allocates
+//! nothing.
 //!
-//! Kernels look at sizes, strides and pointers one after another, so a change on another thread in
-//! between would be undefined behaviour. Therefore a shape changes only
+//! Kernels look at sizes, strides and pointers one after another, so a change on another thread
+//! in between would be undefined behaviour. Therefore a shape changes only
 //!
 //! - on the thread that made the storage, under exclusive access to it, and
 //! - while no other thread has ever entered the storage;
 //!
 //! and a kernel on another thread gets no access through a tensor whose shape has ever changed: it
-//! takes a handle of its own (`detach`), which copies the shape. Change and access announce
-//! themselves first and look for the other then, with a full fence between the two steps. A handle
-//! that is made from a half-seen shape is held to the storage's bounds (`Tensor::build_with`).
+//! takes a handle of its own (`detach`), which copies the shape. Change and access each announce
+//! themselves and then look for the other, with a full fence between the two steps. A handle that
+//! is made from a half-seen shape is held to the storage's bounds (`Tensor::build_with`).
 
 use super::storage::{self, Storage};
 use super::{Tensor, TensorImpl};
@@ -24,7 +24,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use straightline_catalog::{Dims, layout};
 
-/// What an accessor finds in place of the tensor's first geometry.
+/// The geometry that accessors use in place of the tensor's first one.
 pub(super) struct Geometry {
     pub(super) sizes: Dims,
     pub(super) strides: Dims,
@@ -88,7 +88,7 @@ impl Replaced {
             .is_some_and(|c| c.changed.load(Ordering::Relaxed))
     }
 
-    /// The changes, made where there are none. The caller has exclusive access.
+    /// The changes, allocated if there are none. The caller has exclusive access.
     fn changes_or_new(&self) -> &Changes {
         if let Some(changes) = self.changes() {
             return changes;
@@ -249,8 +249,8 @@ impl Tensor {
         self.0.replaced.any()
     }
 
-    /// What a kernel that has taken access to the storage must ask before it trusts sizes and
-    /// strides.
+    /// A check that a kernel must make after taking access to the storage and before it trusts
+    /// sizes and strides.
     #[inline(always)]
     pub(crate) fn check_settled(&self) -> Result<()> {
         if self.is_reshaped() {

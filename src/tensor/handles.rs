@@ -1,13 +1,13 @@
-//! Handles that do not count: what a plan holds of the tensors that its function closes over.
+//! Uncounted handles, by which a plan holds the tensors that its function closes over.
 
 use super::Tensor;
 use std::ops::Deref;
 use std::sync::atomic::Ordering;
 
-/// A handle that keeps a tensor and is not counted as one of its users'.
+/// A handle that keeps a tensor alive and is not counted among those of users.
 ///
-/// The state that a captured function looks into (a `Mutex<Tensor>`) is not seen by a replay; that
-/// a handle has gone from there is, if the handles of plans are told apart from others.
+/// The state that a captured function looks into (a `Mutex<Tensor>`) is invisible to a replay. That
+/// a handle was dropped there can be seen if the handles of plans are counted apart from others.
 pub(crate) struct Held(Tensor);
 
 impl Held {
@@ -45,14 +45,14 @@ impl std::fmt::Debug for Held {
 }
 
 impl Tensor {
-    /// Whether this is the only handle to the tensor, and the tensor the only one of its memory:
-    /// who has it to himself needs no guard.
+    /// Whether this is the only handle to the tensor, and the tensor the only one of its memory.
+    /// The owner then needs no guard.
     #[inline]
     pub(crate) fn is_alone(&self) -> bool {
         self.handles() == 1 && self.storage().is_unshared()
     }
 
-    /// How many handles there are that no plan holds. Others may come and go meanwhile.
+    /// The number of handles that are not held by plans. Others may come and go meanwhile.
     #[inline]
     pub(crate) fn outside_handles(&self) -> usize {
         let held = self.0.held.load(Ordering::Relaxed);

@@ -1,14 +1,13 @@
-//! What the current thread reads on the locked road (see `borrow`).
+//! What the current thread reads on the locked path (see `borrow`).
 //!
-//! Readers at home and writers show in the state itself. Readers on the locked road are only a
-//! number there, so each thread notes where it is one: a store into memory of its own on the way
-//! in, another on the way out. The notes are read when a thread would have to wait.
+//! Readers at home and writers show in the state itself. Readers on the locked path are only a
+//! number there, so each thread records the states that it reads: a store into memory of its own on
+//! the way in, another on the way out. The notes are read when a thread would have to wait.
 
 use crate::sync::per_thread;
 use std::cell::{Cell, RefCell};
 
-/// Notes that a thread has without an allocation. A compiled function with more operands goes on in
-/// a vector.
+/// How many notes fit without an allocation; more go to a vector.
 const FEW: usize = 32;
 
 struct Held {
@@ -32,10 +31,10 @@ per_thread! {
     static MORE: RefCell<Vec<usize>> = RefCell::new(Vec::new());
 }
 
-/// A note that could not be taken: the thread is ending, and its vector is gone.
+/// The number of a note that could not be made because the thread is ending.
 const NO_NOTE: u32 = u32::MAX - 1;
 
-/// Notes that the thread reads the state; gives the number of the note.
+/// Records that the thread reads the state; returns the number of the note.
 #[inline]
 pub(super) fn note(id: usize) -> u32 {
     HELD.with(|held| {

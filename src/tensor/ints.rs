@@ -1,4 +1,4 @@
-//! Lists of integers as Rust writes them: what sizes, dimensions and shifts are given as.
+//! Argument types for sizes, dimensions and shifts: lists of integers in Rust's forms.
 
 use straightline_catalog::Dims;
 
@@ -10,7 +10,7 @@ mod sealed {
 ///
 /// Sealed; implemented for `i64`, `i32`, `i16`, `i8`, `usize`, `u64`, `u32`, `u16` and `u8`.
 pub trait Int: sealed::Sealed + Copy {
-    /// The number; the largest `i64` where it is larger still, which no size can be.
+    /// The number; the largest `i64` if it is larger, which no size can be.
     fn to_i64(self) -> i64;
 }
 
@@ -49,7 +49,7 @@ pub trait OptionalInt: sealed::Sealed {
     fn to_option(self) -> Option<i64>;
 }
 
-// for one type of integers only, so that a bare `None` says which it is
+// for one integer type only, so that a bare `None` is unambiguous
 impl sealed::Sealed for Option<i64> {}
 
 impl OptionalInt for Option<i64> {

@@ -1,4 +1,4 @@
-//! Which kind of tensor: plain memory, sparse, quantized, nested. The dispatch keys say it.
+//! The kind of a tensor, by its dispatch keys: plain memory, sparse, quantized or nested.
 
 use super::Tensor;
 use super::watcher::{self, StandsFor};
@@ -49,7 +49,7 @@ impl Tensor {
         self.key_set().has(DispatchKey::NestedTensor)
     }
 
-    /// What the tensor is, where it is not plain memory, and how to get plain memory.
+    /// The kind of a tensor that is not plain memory, and how to convert it.
     pub(crate) fn kind_without_memory(&self) -> Option<(&'static str, &'static str)> {
         let keys = self.key_set();
         [
@@ -79,7 +79,7 @@ impl Tensor {
         .map(|(_, what, instead)| (what, instead))
     }
 
-    /// The error of something that reads memory, where the tensor's data is elsewhere.
+    /// The error for reading the memory of a tensor that has none of its own.
     #[cold]
     pub(crate) fn no_memory_error(&self, what: &str) -> Error {
         if self.is_neg() || self.is_conj() || self.is_zerotensor() {
@@ -124,7 +124,7 @@ impl Tensor {
     }
 }
 
-/// The error of asking for dense memory of a quantized dtype.
+/// The error for requesting dense memory of a quantized dtype.
 #[cold]
 pub(super) fn quantized_memory(dtype: DType) -> Error {
     Error::dtype(format!(

@@ -1,4 +1,4 @@
-//! Tensors written down: numbers, nested arrays of them, and progressions.
+//! Tensor literals: numbers, nested arrays of them, and progressions.
 
 use super::{Element, Tensor};
 use crate::error::{Error, Result};
@@ -38,8 +38,7 @@ pub fn tensor(values: impl Literal) -> Result<Tensor> {
     Tensor::literal(values)
 }
 
-/// What a tensor can be written as: a number, or an array, a slice or a `Vec` of what a tensor can
-/// be written as.
+/// A tensor literal: a number, or an array, a slice or a `Vec` of literals.
 ///
 /// See [`tensor`](crate::tensor()).
 #[diagnostic::on_unimplemented(
@@ -53,7 +52,7 @@ pub trait Literal {
     /// How many dimensions it has.
     const DIMS: usize;
 
-    /// Notes the size of each dimension, and fails where it was another one before.
+    /// Records the size of each dimension, and fails if an earlier row had another.
     #[doc(hidden)]
     fn measure(&self, sizes: &mut [Option<i64>]) -> Result<()>;
 
@@ -73,7 +72,7 @@ pub trait Number: Copy {
     fn real(self) -> f64;
 }
 
-/// Elements as they are, then in the dtype that was asked for.
+/// A tensor of the elements, converted to the requested dtype.
 fn elements<T: Element>(data: &[T], sizes: &[i64], dtype: DType) -> Result<Tensor> {
     let exact = Tensor::from_slice(data, sizes)?;
     match dtype == T::DTYPE {
@@ -177,7 +176,7 @@ impl<T: Literal> Literal for [T] {
     }
 }
 
-/// What is written as a slice is.
+/// Forwards to the implementation for slices.
 macro_rules! slices {
     ($($(const $n:ident)? $ty:ty;)*) => {$(
         impl<T: Literal $(, const $n: usize)?> Literal for $ty {
@@ -216,7 +215,7 @@ impl<T: Literal + ?Sized> Literal for &T {
 pub(crate) fn make<L: Literal>(values: &L, dtype: Option<DType>) -> Result<Tensor> {
     let mut sizes = vec![None; L::DIMS];
     values.measure(&mut sizes)?;
-    // sizes behind an empty dimension are not seen
+    // sizes below an empty dimension are unknown
     let sizes: Vec<i64> = sizes.into_iter().map(|s| s.unwrap_or(0)).collect();
     let mut numbers = Vec::new();
     values.collect(&mut numbers);

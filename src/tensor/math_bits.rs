@@ -1,9 +1,9 @@
 //! Math bits: a tensor that stands for the negation or the conjugate of its memory, or for zeros
 //! without any.
 //!
-//! The bit is a dispatch key on the tensor, so operators resolve it before they compute. What reads
-//! memory past the dispatcher calls [`Tensor::resolved`]; the pointer to negated memory is not
-//! given out at all.
+//! The bit is a dispatch key on the tensor, so operators resolve it before they compute. Code that
+//! reads memory past the dispatcher calls [`Tensor::resolved`]; there is no access to the pointer
+//! of such memory.
 
 use super::Tensor;
 use super::watcher;
@@ -45,7 +45,7 @@ impl Tensor {
         self.key_set().has(DispatchKey::Functionalize)
     }
 
-    /// The tensor as one that stands for the conjugate or the negation of its memory, or for both.
+    /// The tensor with the conjugate bit, the negative bit, or both.
     pub(crate) fn with_math_bits(&self, conj: bool, neg: bool) -> Tensor {
         let mut keys = self.key_set() - BITS;
         if conj {
@@ -63,13 +63,13 @@ impl Tensor {
         self.key_set().has(DispatchKey::ZeroTensor)
     }
 
-    /// Whether memory and values differ.
+    /// Whether the tensor has a math bit, so that values and memory may differ.
     #[inline]
     pub(crate) fn has_math_bits(&self) -> bool {
         !self.math_bits().is_empty()
     }
 
-    /// Those of the keys that say so.
+    /// The math-bit keys of the tensor.
     pub(crate) fn math_bits(&self) -> DispatchKeySet {
         self.key_set() & BITS
     }

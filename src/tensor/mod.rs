@@ -107,9 +107,9 @@ use watcher::Question;
 /// is for formulas; `x.mul(2.0)?.add(1.0)?` computes the same and returns an error where shapes or
 /// dtypes do not fit. Both name the operator, the operands and your line. Signs that give a
 /// `Result`, as some libraries have them, need a `?` after each: Rust does not allow `+` between a
-/// `Result` and a number to be defined here, and `+=` cannot return anything. So signs fail as
-/// Rust's own do, `v[7]` or `1 / 0`, and words return. Inside a compiled function a sign that fails
-/// is the error of the call.
+/// `Result` and a number to be defined here, and `+=` cannot return anything. So signs panic as
+/// Rust's own operators do (`v[7]`, `1 / 0`), and words return errors. Inside a compiled function a
+/// sign that fails is the error of the call.
 ///
 /// ```
 /// use straightline::tensor;
@@ -154,7 +154,7 @@ pub(crate) struct TensorImpl {
     contiguous: bool,
     wrapped_number: bool,
     requires_grad: AtomicBool,
-    /// Whether `extra` counts no more.
+    /// Whether `extra` is void.
     settled: AtomicBool,
     /// How many of the handles are [`Held`].
     held: AtomicU32,
@@ -163,8 +163,7 @@ pub(crate) struct TensorImpl {
     shape: Shape,
     storage: Storage,
     extra: Option<Extra>,
-    /// What stands in for `offset`, `numel`, `contiguous`, `shape` and `storage`, once they have
-    /// changed.
+    /// Replaces `offset`, `numel`, `contiguous`, `shape` and `storage` once they have changed.
     replaced: Replaced,
 }
 
@@ -198,8 +197,7 @@ impl Tensor {
         let (sizes, strides) = (sizes.as_ref(), strides.as_ref());
         let storage = match layout::storage_bytes(dtype.size(), sizes, strides, offset) {
             need if need <= storage.bytes() => storage,
-            // a shape of which one half was seen before another thread changed it: no memory is
-            // behind that
+            // the shape was read while another thread changed it, so no memory matches it
             need => Storage::without_data(need),
         };
         let parts = Parts {
@@ -227,7 +225,7 @@ impl Tensor {
             return Err(kind::quantized_memory(dtype));
         }
         let bytes = layout::storage_bytes(dtype.size(), &sizes, &strides, 0);
-        // sizes with a 0 among them need no memory, and still must not be too large to multiply
+        // sizes with a 0 among them need no memory, but their product must still not overflow
         if bytes == 0 {
             crate::ops::common::check_sizes(&sizes)?;
         }
@@ -264,7 +262,7 @@ impl Tensor {
     }
 
     /// Fresh, unset CPU memory in the shape of a row-major CPU tensor: what most element-wise
-    /// operators need. Everything known of the other tensor is taken over, not worked out again.
+    /// operators need. Everything known about the other tensor is copied rather than recomputed.
     #[inline]
     pub(crate) fn allocate_like_contiguous(like: &Tensor, dtype: DType) -> Result<Tensor> {
         let i = &*like.0;
@@ -302,6 +300,14 @@ impl Tensor {
         )
     }
 
+    /// A row-major tensor seen in other sizes of as many elements, as kernels take it. Unlike a
+    /// view it is not dispatched.
+    pub(crate) fn as_rows(&self, sizes: &[i64]) -> Tensor {
+        debug_assert!(self.is_contiguous() && layout::numel(sizes) == self.numel());
+        let strides = layout::contiguous_strides(sizes);
+        self.with_geometry(Dims::from_slice(sizes), strides, self.storage_offset())
+    }
+
     /// The same tensor, marked as a number that was wrapped into a 0-dim tensor: it takes part in
     /// type promotion as a scalar does.
     pub(crate) fn into_wrapped_number(self) -> Tensor {
@@ -320,8 +326,7 @@ impl Tensor {
         Tensor::place(parts, self.sizes(), self.strides())
     }
 
-    /// The dispatch keys of this tensor. Those that a captured function works on have capture's key
-    /// besides.
+    /// The dispatch keys of this tensor. Tensors of a captured function also have capture's key.
     #[inline]
     pub fn key_set(&self) -> DispatchKeySet {
         self.0.keys.get()
@@ -372,7 +377,8 @@ impl Tensor {
         self.offset()
     }
 
-    /// [`Tensor::storage_offset`] of the crate's own, which is no question of a captured function.
+    /// [`Tensor::storage_offset`] for internal use, which does not count as a question of a
+    /// captured function.
     #[inline]
     pub(crate) fn offset(&self) -> i64 {
         match self.0.replaced.current() {
@@ -414,25 +420,25 @@ impl Tensor {
         self.0.wrapped_number
     }
 
-    /// Whether gradients are wanted for this tensor.
+    /// Whether gradients are requested for this tensor.
     #[inline]
     pub fn requires_grad(&self) -> bool {
         self.0.requires_grad.load(Ordering::Relaxed)
     }
 
-    /// What [`Tensor::requires_grad`] says from now on.
+    /// Sets [`Tensor::requires_grad`].
     #[cfg(test)]
     pub(crate) fn set_requires_grad(&self, on: bool) {
         self.0.requires_grad.store(on, Ordering::Relaxed);
     }
 
-    /// How many handles of this very tensor exist.
+    /// How many handles of this tensor exist.
     pub(crate) fn handles(&self) -> usize {
         self.0.handles()
     }
 
-    /// The number of writes that the storage has seen. A function that is being captured is refused
-    /// it: a compiled call writes when all is computed.
+    /// The number of writes that the storage has seen. It is refused while a function is captured,
+    /// because a compiled call writes after everything is computed.
     #[track_caller]
     pub fn version(&self) -> u64 {
         let why = "a compiled function writes its tensors when all is computed, not one operator after the other; \
@@ -463,7 +469,8 @@ impl Tensor {
         }
     }
 
-    /// [`Tensor::is_same`] of the crate's own, which is no question of a captured function.
+    /// [`Tensor::is_same`] for internal use, which does not count as a question of a captured
+    /// function.
     #[inline]
     pub(crate) fn same_handle(&self, other: &Tensor) -> bool {
         self.0.same(&other.0)

@@ -1,7 +1,7 @@
 //! Tensors without memory of their own: a shape, a key set, and a payload that kernels understand.
 //!
-//! A backend from outside, a wrapper subclass, a sparse tensor: each is a tensor to the dispatcher,
-//! and what it holds is known only to the kernels at its keys (c10's `OpaqueTensorImpl`).
+//! Tensors of external backends, wrapper subclasses and sparse tensors are all tensors to the
+//! dispatcher; only the kernels at their keys know what they hold (c10's `OpaqueTensorImpl`).
 
 use super::Tensor;
 use super::shape::Parts;
@@ -126,8 +126,8 @@ impl Tensor {
         }
     }
 
-    /// An opaque tensor whose sizes may be -1 where they are not one number: a batch of different
-    /// sizes.
+    /// An opaque tensor whose sizes may be -1 in a dimension whose size varies, as in a batch of
+    /// different sizes.
     pub(crate) fn irregular<T: Any + Send + Sync>(
         sizes: &[i64],
         numel: i64,
@@ -173,8 +173,7 @@ impl Tensor {
     }
 
     /// The payload, sizes and strides of this tensor at a place in the storage of another one, of
-    /// which it is a view: so that what asks whose memory is whose hears what holds of the
-    /// payloads.
+    /// which it is a view, so that questions about shared memory are answered as for the payloads.
     pub(crate) fn placed_in(&self, of: &Tensor, offset: i64) -> Tensor {
         Tensor::build_with(
             of.storage().clone(),

@@ -1,4 +1,4 @@
-//! What an operator takes beside its tensor: another tensor, or a number.
+//! The second operand of an operator: another tensor, or a number.
 
 use super::Tensor;
 use crate::error::Result;
@@ -9,10 +9,10 @@ use straightline_catalog::Scalar;
 /// The second operand of an operator: a tensor or a number.
 ///
 /// Methods such as [`Tensor::add`] and [`Tensor::gt`] take `impl Into<Other>`, so one name serves
-/// both. A tensor comes by reference or as a value that is not needed any more; a number is any of
-/// Rust's, a [`Scalar`] or a complex one. A number takes part in type promotion by its kind and not
-/// by its width, as in PyTorch: an `f16` tensor plus `1.0f64` is `f16`, an `i32` tensor plus `1.0`
-/// is of the default floating-point dtype.
+/// both. A tensor is passed by reference or by value; a number is any of Rust's number types, a
+/// [`Scalar`] or a complex number. A number takes part in type promotion by its kind and not by its
+/// width, as in PyTorch: an `f16` tensor plus `1.0f64` is `f16`, an `i32` tensor plus `1.0` is of
+/// the default floating-point dtype.
 ///
 /// ```
 /// use straightline::tensor;
@@ -24,9 +24,9 @@ use straightline_catalog::Scalar;
 /// ```
 #[derive(Clone, Debug)]
 pub enum Other<'a> {
-    /// A tensor that somebody else holds.
+    /// A borrowed tensor.
     Tensor(&'a Tensor),
-    /// A tensor that was handed over.
+    /// An owned tensor.
     Owned(Tensor),
     /// A number.
     Number(Scalar),
@@ -44,7 +44,7 @@ impl Other<'_> {
     }
 }
 
-/// So that methods that need a second tensor take `x.matmul(&w)` as well as `x.matmul(w.t()?)`.
+/// Lets methods that need a second tensor take `x.matmul(&w)` as well as `x.matmul(w.t()?)`.
 impl AsRef<Tensor> for Tensor {
     #[inline]
     fn as_ref(&self) -> &Tensor {

@@ -1,8 +1,8 @@
 //! Where the results of a kernel go: memory that its caller offers.
 //!
-//! A kernel allocates its results. A caller that has a place for them says so beforehand, by dtype
-//! and size, and the allocations of this thread take the places. Nothing is promised: a kernel may
-//! compute its result elsewhere, or use the place for something else on the way, so the caller
+//! A kernel allocates its results. A caller that has places for them offers those beforehand, by
+//! dtype and size, and the allocations of this thread take them. There is no guarantee: a kernel
+//! may compute its result elsewhere, or use the place for something else on the way, so the caller
 //! looks where each result lies, and copies those that lie elsewhere.
 
 use super::storage::Storage;
@@ -11,7 +11,7 @@ use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use straightline_catalog::DType;
 
-/// A place for so many bytes of elements of a dtype.
+/// A place for this many bytes of elements of a dtype.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) data: NonNull<u8>,
@@ -41,7 +41,7 @@ impl Offer {
     ///
     /// # Safety
     ///
-    /// Until the offer is dropped they may be read and written, by nobody but whom they are given
+    /// Until the offer is dropped they may be read and written, and only by those they are given
     /// to.
     pub(crate) unsafe fn new(places: impl IntoIterator<Item = Place>) -> Offer {
         let offered = Offered {
@@ -152,7 +152,7 @@ mod tests {
         let second = make(1000);
         assert!(!offer.has_given(second.storage()));
         drop(offer);
-        // whoever kept it has the numbers, not the place
+        // a tensor that was kept has a copy of the numbers, not the place
         assert_ne!(kept.data_ptr().unwrap(), place.as_ptr());
         assert_eq!(memory[999], 2.5);
         memory.fill(0.0);

@@ -1,17 +1,16 @@
 //! Storages that a call of this thread has reserved for the kernels beneath it.
 //!
 //! Some calls are made of several kernels: one reads an operand, another one writes it. Such a call
-//! takes all its storages at once, as every call does, and touches none of them itself. What it
-//! writes it *reserves*: to other threads the state has a writer from the first kernel to the last;
-//! to the kernels beneath the call, on the same thread, it is as if it was free, and they read and
-//! write it in turns. A note here says which states are open in that way, and who of this thread is
-//! in: any number of readers, or one writer, as always.
+//! takes all its storages at once, as every call does, and touches none of them itself. It
+//! *reserves* what it writes: to other threads the state has a writer from the first kernel to the
+//! last; to the kernels beneath the call, on the same thread, it looks free, and they read and
+//! write it in turn. A note here records which states are open in that way, and the users on this
+//! thread: any number of readers, or one writer.
 //!
-//! What a call only reads it holds as any reader does, which the readers beneath it may join
-//! without asking anybody.
+//! A call holds what it only reads as any reader does, and readers beneath it may join freely.
 //!
-//! None of this is on the path of calls without conflicts: a reserved state is one that has a
-//! writer.
+//! None of this is on the path of calls without conflicts: a reserved state is one that
+//! has a writer.
 
 use super::borrow::Access;
 use crate::sync::per_thread;
@@ -22,9 +21,9 @@ struct Note {
     id: usize,
     /// The readers beneath the call, or one writer.
     users: Users,
-    /// What is taken from the state's word when all is over.
+    /// What is subtracted from the state's word at the end.
     part: u64,
-    /// The call is: who is still in is the last to use the note.
+    /// The call is over; the last remaining user frees the note.
     over: bool,
 }
 
@@ -61,8 +60,8 @@ fn innermost(notes: &[Option<Note>], id: usize) -> Option<usize> {
     notes.iter().rposition(of)
 }
 
-/// Opens a state that this thread writes, `part` of whose word is the thread's. Gives the number of
-/// the note, unless there is no place for it.
+/// Opens a state that this thread writes; `part` is the thread's share of the state's word. Returns
+/// the number of the note, if there is room for it.
 pub(super) fn open(id: usize, part: u64) -> Option<u32> {
     let note = Note {
         id,
@@ -77,8 +76,8 @@ pub(super) fn open(id: usize, part: u64) -> Option<u32> {
     })?
 }
 
-/// Ends what [`open`] began. Gives back `part` if nobody is in; otherwise the last who leaves gets
-/// it.
+/// Ends what [`open`] began. Returns `part` if there is no user; otherwise the last user to leave
+/// gets it.
 pub(super) fn close(number: u32) -> Option<u64> {
     with(|notes| {
         let slot = notes.get_mut(number as usize)?;
@@ -101,8 +100,8 @@ pub(super) fn admits(id: usize, access: Access) -> bool {
     .is_some()
 }
 
-/// Enters a state that this thread has reserved, if that is so and nobody beneath the call is in
-/// the way. Gives the number of the note.
+/// Enters a state if this thread has reserved it and no user beneath the call conflicts. Returns
+/// the number of the note.
 pub(super) fn enter(id: usize, access: Access) -> Option<u32> {
     with(|notes| {
         let at = innermost(notes, id)?;
@@ -128,7 +127,7 @@ pub(super) fn leave(number: u32) -> Option<u64> {
     })?
 }
 
-/// Takes a note away that is over and has no users.
+/// Removes a note whose call is over and that has no users.
 fn finish(notes: &mut Vec<Option<Note>>, number: u32) -> Option<u64> {
     let slot = notes.get_mut(number as usize)?;
     let done = slot.take_if(|n| n.over && n.users == NOBODY)?;

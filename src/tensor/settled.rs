@@ -2,8 +2,8 @@
 //!
 //! What a captured function leaves in outside state (a `Mutex<Tensor>`, a cache) stands for a value
 //! of a graph. When the capture is given up, such a tensor gets the value: its storage gets bytes,
-//! its keys are those of a plain tensor, and what the capture attached to it counts no more. All
-//! handles to it see that, since it is the same tensor.
+//! its keys become those of a plain tensor, and what the capture attached to it becomes void. All
+//! handles see that, since it is the same tensor.
 
 use super::Tensor;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,8 +25,8 @@ impl Keys {
 }
 
 impl Tensor {
-    /// Makes an ordinary tensor of a stand-in, whose storage has its bytes by now. Who still sees
-    /// the old keys meanwhile is sent back by the kernel at `Functionalize`; bytes are read under
+    /// Turns a stand-in, whose storage already has its bytes, into an ordinary tensor. A call that
+    /// still saw the old keys is redirected by the kernel at `Functionalize`; bytes are read under
     /// the storage's guard in any case.
     pub(crate) fn settle(&self, keys: DispatchKeySet) {
         self.0.settled.store(true, Ordering::Release);

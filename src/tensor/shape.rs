@@ -1,8 +1,8 @@
 //! Sizes and strides inside a tensor, and building the tensor around them in place.
 //!
-//! An eager operator on a few elements is mostly the making of its result. Building the struct on
-//! the stack and moving it to the heap costs a store-forwarding stall (some 12 ns), so the fields
-//! are written where they will stay.
+//! An eager operator on a few elements spends most of its time making its result. Building the
+//! struct on the stack and moving it to the heap costs a store-forwarding stall (some 12 ns), so
+//! the fields are written in their final place.
 
 use super::counted::{Cell, Counted, InCell};
 use super::geometry::Replaced;
@@ -17,7 +17,7 @@ use straightline_catalog::DispatchKeySet;
 use straightline_catalog::{DType, Device, DeviceType};
 use straightline_runtime::memory::{give_cell, take_cell};
 
-/// Dimensions that are held without a heap allocation.
+/// How many dimensions are stored without a heap allocation.
 const INLINE: usize = 5;
 
 /// Sizes and strides.
@@ -60,7 +60,7 @@ impl Shape {
     }
 }
 
-/// Everything a tensor is made of, shape apart.
+/// The parts of a tensor other than its shape.
 pub(super) struct Parts {
     pub(super) storage: Storage,
     pub(super) dtype: DType,

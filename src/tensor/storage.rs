@@ -7,8 +7,8 @@
 //! behaviour.
 //!
 //! A small storage is one block of the allocator, 64 bytes of state and the data behind them; a
-//! larger one has its data in a block of their own, where their size class fits them. A storage
-//! that grows gets a block of its own in any case.
+//! larger one has its data in a separate block of a fitting size class. A storage that grows always
+//! gets a separate block.
 
 use super::borrow::{Access, Borrow, Reading, Reserved, ThreadToken, Writing};
 use super::busy::{Busy, patience};
@@ -121,7 +121,7 @@ fn this_thread() -> ThreadToken {
 }
 
 impl Storage {
-    /// Fresh memory; its contents are whatever was there.
+    /// Fresh, uninitialised memory.
     #[inline]
     pub(crate) fn allocate(bytes: usize) -> Result<Storage> {
         if bytes > INLINE || guard::is_on() {
@@ -130,7 +130,7 @@ impl Storage {
         Storage::inline(bytes)
     }
 
-    /// Fresh memory for elements of a dtype, or the place that is offered to them.
+    /// Fresh memory for elements of a dtype, or a place that was offered for them.
     #[inline]
     pub(crate) fn allocate_for(dtype: DType, bytes: usize) -> Result<Storage> {
         if bytes > INLINE
@@ -141,7 +141,7 @@ impl Storage {
         Storage::allocate(bytes)
     }
 
-    /// Fresh data in a block of their own.
+    /// Fresh data in a separate block.
     fn apart(bytes: usize) -> Result<Storage> {
         let block = allocate(bytes)?;
         let data = block.as_ptr();
@@ -165,7 +165,7 @@ impl Storage {
     /// # Safety
     ///
     /// Until then `data` is valid for reads of that many bytes, and for writes, unless the caller
-    /// holds a read guard, so that nobody can write through this storage. Nobody else writes them.
+    /// holds a read guard, so that nothing can write through this storage. No one else writes them.
     pub(crate) unsafe fn lend(data: NonNull<u8>, bytes: usize) -> Result<Storage> {
         let (cell, _) = allocate(STATE)?.into_raw();
         // SAFETY: the cell has the size of the state; as of one that has grown, its size is noted
@@ -179,8 +179,8 @@ impl Storage {
     }
 
     /// Ends a [`Storage::lend`], whose guards are gone: if anybody has kept the storage, it gets
-    /// memory of its own with the same bytes. Whether that was so.
-    pub(crate) fn reclaim(self) -> bool {
+    /// memory of its own with the same bytes.
+    pub(crate) fn reclaim(self) {
         if self.0.handles() == 1 {
             return false;
         }
@@ -200,7 +200,7 @@ impl Storage {
             // SAFETY: both places hold that many bytes; the new block is ours alone.
             unsafe { ptr::copy_nonoverlapping(lent, data, bytes) };
         }
-        // without memory the storage has a size and no data, and says so to whom uses it
+        // if no memory is left, the storage has a size and no data, which its users report
         self.0.data.store(data, Ordering::Relaxed);
         // SAFETY: exclusive access; nobody has a reference into the field.
         unsafe { *self.0.block.get() = block };
@@ -323,14 +323,14 @@ impl Storage {
         self.0.borrow.is_private_to(this_thread())
     }
 
-    /// Exclusive access that is no write of elements, if it can be had at once.
+    /// Exclusive access that does not count as a write, if it can be had at once.
     #[inline]
     pub(crate) fn try_hold(&self) -> Option<WriteGuard<'_>> {
         let take = || self.0.borrow.try_write(this_thread());
         watch::taking(self, take, Option::is_some)
     }
 
-    /// Whether this thread has it, in whatever way.
+    /// Whether this thread has it, for reading or writing.
     pub(crate) fn is_held(&self) -> bool {
         self.0.borrow.mine(this_thread()).is_some()
     }
@@ -339,7 +339,7 @@ impl Storage {
         self.0.version.load(Ordering::Relaxed) & ((1 << VERSION) - 1)
     }
 
-    /// Tells storages apart, as long as they live.
+    /// Identifies the storage for as long as it lives.
     pub(crate) fn id(&self) -> usize {
         self.0.address()
     }
@@ -408,7 +408,7 @@ pub(crate) fn take<'a>(wants: &[(&'a Storage, Access)]) -> Result<Held<'a>> {
         .map_err(|(refusal, found)| Busy::new(refusal, found).into())
 }
 
-/// Exclusive access that is no write of elements, to one or two storages; waits for both, holding
+/// Exclusive access to one or two storages that does not count as a write; waits for both, holding
 /// none.
 pub(super) fn hold<'a>(
     one: &'a Storage,
@@ -574,7 +574,7 @@ mod tests {
                 drop(theirs);
             });
         });
-        // the home is gone; the locked road serves everybody
+        // the home is gone; every thread takes the locked path
         let again = s.read().unwrap();
         assert!(s.write().is_err());
         drop(again);
@@ -582,14 +582,14 @@ mod tests {
         assert_eq!(s.version(), 2);
     }
 
-    /// Readers at home against a writer elsewhere: nobody sees a half-written pair.
+    /// Readers at home against a writer elsewhere: no reader sees a half-written pair.
     #[test]
     fn a_foreign_writer_and_home_readers_exclude_each_other() {
         let rounds = if cfg!(miri) { 5 } else { 300 };
         for round in 0..rounds {
             let s = Storage::allocate(16).unwrap();
             let p = s.ptr().unwrap().cast::<[u64; 2]>();
-            // SAFETY: nobody else has the storage.
+            // SAFETY: this thread alone has the storage.
             unsafe { p.write([0, 0]) };
             std::thread::scope(|scope| {
                 scope.spawn(|| {

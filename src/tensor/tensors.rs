@@ -17,7 +17,7 @@ use std::borrow::Cow;
     label = "lists of tensors are arrays, slices and `Vec`s of tensors or of references to them"
 )]
 pub trait Tensors {
-    /// The tensors; handles of them where they are referred to one by one.
+    /// The tensors; cloned handles if they are given as references.
     fn tensors(&self) -> Cow<'_, [Tensor]>;
 }
 
@@ -36,7 +36,7 @@ macro_rules! lists {
             }
         }
 
-        // `[&x, &y]` where these are references already, as arguments of a function are
+        // `[&x, &y]` where `x` and `y` are references already, like the arguments of a function
         impl $(<const $n: usize>)? Tensors for $twice {
             fn tensors(&self) -> Cow<'_, [Tensor]> {
                 self.iter().map(|t| (**t).clone()).collect()

@@ -1,17 +1,17 @@
 //! Waiting for storages that others use.
 //!
 //! A call asks for all its storages at once, and holds none of them while it waits, so that calls
-//! which want the same ones in another order do not wait for each other. Who does not get them by
-//! itself joins one queue, first come, first served: later calls that want the same storages stand
-//! behind, readers behind a writer as well, so that a stream of readers does not keep a writer out.
-//! A state that somebody queues for is *closed* (`Borrow::close`): nobody enters past the queue,
-//! and who leaves calls those who wait.
+//! which want the same ones in another order do not wait for each other. A call that does not get
+//! them at once joins one queue, first come, first served: later calls that want the same storages
+//! stand behind it, readers behind a writer as well, so that a stream of readers does not keep a
+//! writer out. A state with waiters is *closed* (`Borrow::close`): no call enters past the queue,
+//! and leaving holders wake the waiters.
 //!
 //! A thread may wait while a kernel further up its stack holds other storages (a compiled function
 //! that calls an operator of the user's). Threads that do can wait for each other in a circle. The
-//! queue knows who waits for what, and the states know who holds them, so whoever would close such
-//! a circle gets an error in place of its storages. Where a circle is one of courtesy only, since
-//! somebody stands behind another one who waits for him, he goes first.
+//! queue knows which thread waits for what, and the states know their holders, so a call that would
+//! close such a circle gets an error in place of its storages. If the circle exists only because
+//! one call stands behind another that waits for it, that call goes first.
 //!
 //! None of this is on the path of calls without conflicts.
 
@@ -64,9 +64,9 @@ enum Guard<'a> {
     Write(Writing<'a>),
 }
 
-/// Takes all that is wanted, each storage once if it is to be written. Waits where other threads
-/// use it, unless `limit` is `None`: until then no storage that is wanted may have been given back.
-/// On refusal the state is said that the storage is in.
+/// Takes everything that is wanted, each written storage once. Waits for other threads unless
+/// `limit` is `None`; gives up if no wanted storage was given back for that long. A refusal says
+/// what the storage is in use for.
 pub(crate) fn acquire<'a>(
     wants: &[(&'a Borrow, Access)],
     me: ThreadToken,
@@ -123,7 +123,7 @@ pub(crate) fn acquire<'a>(
     Err((refusal, found(wants)))
 }
 
-/// Refuses what the thread would wait for itself to give back.
+/// Refuses storages for which the thread would wait for itself.
 fn check_own(wants: &[(&Borrow, Access)], me: ThreadToken) -> Result<(), (Refusal, Access)> {
     for (i, (borrow, access)) in wants.iter().enumerate() {
         let other = |(b, a): &(&Borrow, Access)| {
@@ -139,7 +139,7 @@ fn check_own(wants: &[(&Borrow, Access)], me: ThreadToken) -> Result<(), (Refusa
     Ok(())
 }
 
-/// What those who are in the way do.
+/// The access of those in the way.
 fn found(wants: &[(&Borrow, Access)]) -> Access {
     let only_reads = wants.iter().all(|(_, access)| *access == Access::Read);
     let written = wants.iter().any(|(borrow, _)| borrow.writer().is_some());
@@ -178,14 +178,14 @@ impl Want {
     }
 }
 
-/// A call that waits. A thread has one at most.
+/// A waiting call. A thread has at most one.
 struct Waiter {
     number: u64,
     thread: ThreadToken,
     wants: Vec<Want>,
     /// What the thread has noted in `held`.
     holds: Vec<usize>,
-    /// When it came, or somebody last gave back a storage that it wants.
+    /// When it began to wait, or when a storage that it wants was last given back.
     since: Instant,
     bell: Arc<Condvar>,
 }
@@ -218,7 +218,7 @@ impl Waiter {
     }
 }
 
-/// The calls that wait, in the order in which they came.
+/// The waiting calls, in order of arrival.
 struct Queue {
     waiters: Vec<Waiter>,
     last: u64,
@@ -232,7 +232,7 @@ fn lock() -> MutexGuard<'static, Queue> {
     QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Somebody has left a closed state.
+/// Called when a holder has left a closed state.
 #[cold]
 pub(super) fn left(borrow: &Borrow) {
     lock().left(borrow.id());
@@ -260,8 +260,8 @@ impl Queue {
         (self.last, bell)
     }
 
-    /// Gives a waiter what it wants, if it is its turn and the storages are free; it has left the
-    /// queue then.
+    /// Gives a waiter what it wants and removes it from the queue, if it is its turn and the
+    /// storages are free.
     fn serve<'a>(
         &mut self,
         number: u64,
@@ -359,7 +359,7 @@ impl Queue {
         false
     }
 
-    /// The threads that a thread waits for; none, if it does not.
+    /// The threads that a thread waits for; empty if it does not wait.
     fn in_the_way_of(&self, thread: ThreadToken, courtesy: bool) -> Vec<ThreadToken> {
         let mut out = Vec::new();
         let Some(at) = self.waiters.iter().position(|w| w.thread == thread) else {

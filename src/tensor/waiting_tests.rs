@@ -132,7 +132,7 @@ fn what_a_call_reserves_is_free_beneath_it_alone() {
     elsewhere();
     drop(outer);
     assert!(s.try_hold().is_some() && s.try_read().is_some());
-    // who is still in when the call ends keeps the others out
+    // a user that remains when the call ends keeps others out
     for nested in [false, true] {
         let outer = ReservedGuard::new(s.try_hold().unwrap()).unwrap();
         let inner = nested.then(|| ReservedGuard::new(s.try_hold().unwrap()).unwrap());
@@ -161,7 +161,7 @@ fn a_call_that_has_reserved_waits_for_others() {
             begun.send(()).unwrap();
             std::thread::sleep(Duration::from_millis(5));
             drop(held);
-            // waits for the call, which waits for nobody by then
+            // waits for the call, which no longer waits for anything
             drop(s.write().unwrap());
         });
         wait_for_begin.recv().unwrap();
@@ -195,7 +195,7 @@ fn a_thread_is_told_that_it_would_wait_for_itself() {
     assert!(take(&[(&s, Access::Read), (&s, Access::Read)]).is_ok());
 }
 
-/// Many threads, many storages, in any order: nothing is lost, and nobody waits forever.
+/// Many threads, many storages, in any order: nothing is lost, and no thread waits forever.
 #[test]
 fn pairs_in_any_order() {
     let rounds = if cfg!(miri) { 20 } else { 2000 };

@@ -1,9 +1,8 @@
-//! For tests: whether a call gives operands back before it has had all of them.
+//! For tests: finds calls that release an operand before they have taken all of them.
 //!
-//! A call holds what it reads and writes for its length. So it must not take one of its operands
-//! after it has given one back, the same or another one: between the two another thread could
-//! write. While a call is watched, each taking of a storage of its operands is looked at. Only
-//! there in builds with debug assertions.
+//! A call holds what it reads and writes for its length. So it must not take an operand after it
+//! has released one: another thread could write in between. While a call is watched, each
+//! acquisition of an operand's storage is checked. Exists only in builds with debug assertions.
 
 use super::Tensor;
 use super::storage::Storage;
@@ -13,7 +12,7 @@ use std::cell::RefCell;
 struct Watch {
     /// The storages of the operands, and whether the call has had them.
     operands: Vec<(Storage, bool)>,
-    /// The operand that was taken when another one, or itself, had been given back.
+    /// The operand that was taken after one had been released.
     broken: Option<(usize, usize)>,
 }
 
@@ -38,7 +37,7 @@ pub fn gives_back_early<R>(
     (result, WATCH.take().and_then(|w| w.broken))
 }
 
-/// Takes a storage by `take`; `had` says whether that was done.
+/// Takes a storage with `take`; `had` says whether that succeeded.
 #[inline(always)]
 pub(super) fn taking<R>(
     storage: &Storage,

@@ -1,8 +1,8 @@
-//! What tensors tell, or ask, those who watch a program: the capture of a function above all. The
-//! dispatcher has the like (`dispatch::watcher`).
+//! What tensors report to, or ask of, a watcher of the program: above all the capture of a
+//! function. The dispatcher has a similar interface (`dispatch::watcher`).
 //!
-//! The watcher is in `modes`, above this room, and makes itself known before the first operator is
-//! called. Until then nobody watches.
+//! The watcher is in `modes`, a layer above this one, and registers itself before the first
+//! operator is called. Until then there is none.
 
 use super::Tensor;
 use crate::error::{Error, Result};
@@ -33,7 +33,7 @@ pub(crate) trait Watcher: Sync {
     /// A tensor made from data outside of a capture: itself, or a fake of it.
     fn faked(&self, t: Tensor) -> Tensor;
 
-    /// Whether what looks like a tensor here has no data because none of this thread's have: while
+    /// Whether tensors of this thread may lack the data that they have in an eager call: while
     /// a function is captured, or fake tensors compute.
     fn lacks_data(&self) -> bool;
 
@@ -63,7 +63,7 @@ pub(crate) enum Question<'t> {
 
 /// What a tensor that has no memory stands for.
 pub(crate) enum StandsFor {
-    /// Nothing that the watcher knows.
+    /// Nothing known to the watcher.
     Nothing,
     /// A value of the function that is captured.
     Value,
@@ -75,7 +75,7 @@ pub(crate) enum StandsFor {
 
 static WATCHER: OnceLock<&'static dyn Watcher> = OnceLock::new();
 
-/// Makes the watcher known; there is one.
+/// Sets the watcher; there is one.
 pub(crate) fn set(watcher: &'static dyn Watcher) {
     // a second one would be the same
     let _ = WATCHER.set(watcher);
@@ -102,7 +102,7 @@ pub(crate) fn check(what: &str, why: &str) -> Result<()> {
     }
 }
 
-/// The one door to data: whatever reads the elements of a tensor asks here first.
+/// The only way to data: every reader of a tensor's elements asks here first.
 ///
 /// # Errors
 /// A function is captured, and the elements are not known until it runs.
@@ -111,7 +111,7 @@ pub(crate) fn check_read(t: &Tensor, what: &str, at: Option<Line>) -> Result<()>
     watcher().map_or(Ok(()), |w| w.check_read(t, what, at))
 }
 
-/// Notes a question, and gives the answer where it is the watcher's to give.
+/// Records a question, and returns the answer if the watcher decides it.
 #[cold]
 pub(crate) fn asked(question: Question<'_>) -> Option<bool> {
     watcher()?.asked(question)

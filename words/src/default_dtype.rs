@@ -2,7 +2,7 @@
 //!
 //! One for the process, as in PyTorch. Promotion asks for it, in eager kernels and while a graph is
 //! rewritten and scheduled; a function is captured and compiled under one answer, which [`pin`]
-//! keeps for the thread whatever others set meanwhile.
+//! keeps for the thread, even if other threads set another one meanwhile.
 
 use super::DType;
 use std::cell::Cell;
@@ -27,8 +27,8 @@ fn of_process() -> DType {
     FLOATING[CURRENT.load(Ordering::Relaxed) as usize % FLOATING.len()]
 }
 
-/// Sets the default floating dtype of the process; `false`, and nothing is set, where `dtype` is
-/// not floating.
+/// Sets the default floating dtype of the process; returns `false` and changes nothing if `dtype`
+/// is not floating.
 ///
 /// ```standalone_crate
 /// use straightline_words::{DType, default_dtype, promote, set_default_dtype};

@@ -105,7 +105,7 @@ pub enum RenameBackendError {
         /// The name.
         name: String,
     },
-    /// The name could not be told apart inside a device string.
+    /// The name would be ambiguous in a device string.
     #[error(
         "cannot name PrivateUse1 `{name}`: a device name is a letter or `_` followed by letters, digits or `_`, so \
          that `name:0` can be read back"
@@ -117,11 +117,11 @@ pub enum RenameBackendError {
 }
 
 /// Names `PrivateUse1`, so that `name` and `name:0` are device strings. Once per process; the same
-/// name again changes nothing. `privateuseone` goes on to be understood.
+/// name again changes nothing. `privateuseone` is still accepted.
 ///
 /// # Errors
 ///
-/// It has another name already, the name belongs to a device type, or it is no identifier.
+/// It has another name already, the name belongs to a device type, or it is not an identifier.
 pub fn rename_private_use_1(name: &str) -> Result<(), RenameBackendError> {
     let begins = |c: char| c.is_ascii_alphabetic() || c == '_';
     let mut chars = name.chars();
@@ -200,7 +200,7 @@ impl fmt::Display for Device {
     }
 }
 
-/// A device string that names no device.
+/// A device string that does not name a device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not a device: use a type such as `cpu`, `cuda` or `meta`, with an optional index as in `cuda:0`; a \
@@ -258,7 +258,7 @@ mod tests {
         assert!(!at(-1).is_same_as(at(1)) && !at(0).is_same_as(Device::CPU));
     }
 
-    // A name is given once per process, so the one test of it does all.
+    // A name is given once per process, so a single test covers everything.
     #[test]
     fn private_use_1_is_named_once() {
         for name in ["", "my chip", "1st", "a:b", "ä"] {

@@ -45,7 +45,7 @@ pub enum Category {
     Floating,
     /// Pairs of floating-point numbers.
     Complex,
-    /// Integers with a scale: promotes with nothing, so it is above all.
+    /// Integers with a scale. They promote with nothing, so this is the highest category.
     Quantized,
 }
 
@@ -95,7 +95,7 @@ impl DType {
         }
     }
 
-    /// The complex dtype in which values of this dtype are computed with where one is called for:
+    /// The complex dtype that corresponds to this dtype:
     /// `f64` has `c128`, everything else `c64`.
     #[inline]
     pub const fn to_complex(self) -> DType {
@@ -223,7 +223,7 @@ impl DType {
         }
     }
 
-    /// The least and the largest number of an integer type.
+    /// The smallest and the largest number of an integer type.
     pub const fn integer_bounds(self) -> Option<(i64, i64)> {
         match self {
             DType::U8 => Some((0, u8::MAX as i64)),
@@ -235,7 +235,7 @@ impl DType {
         }
     }
 
-    /// The least and the largest finite number of a floating-point type.
+    /// The smallest and the largest finite number of a floating-point type.
     ///
     /// ```
     /// use straightline_words::DType;
@@ -270,7 +270,7 @@ impl DType {
             .find(|d| *d as i64 == n)
     }
 
-    /// The smallest type of the lattice that both convert to (PyTorch's `promote_types`).
+    /// The smallest type of the lattice to which both convert (PyTorch's `promote_types`).
     pub fn promote(a: DType, b: DType) -> DType {
         use DType::*;
         if a == b {

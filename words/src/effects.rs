@@ -1,10 +1,10 @@
-//! What a call does besides giving results.
+//! What a call does besides computing its results.
 //!
 //! Every call of a graph has [`Effects`]. Capture takes them from the operator's registration: its
 //! tags and its schema, as the catalogue has them; a text may say otherwise of a call. Dead-code
 //! elimination, rewriting and scheduling follow them and nothing else:
 //!
-//! | effect | merged with an equal call | dropped if nobody uses it | keeps its order |
+//! | effect | merged with an equal call | dropped if unused | keeps its order |
 //! |---|---|---|---|
 //! | none (pure) | yes | yes | no |
 //! | [`MAY_FAIL`](Effects::MAY_FAIL) | yes | no | no |
@@ -19,7 +19,7 @@
 use std::fmt;
 use std::ops::BitOr;
 
-/// What a call does besides giving results that follow from its operands.
+/// What a call does besides computing results from its operands.
 ///
 /// ```
 /// use straightline_words::effects::Effects;
@@ -33,14 +33,14 @@ pub struct Effects(u8);
 impl Effects {
     /// Equal operands give equal results, and nothing else happens.
     pub const PURE: Effects = Effects(0);
-    /// The results depend on something besides the operands. This is what is assumed of operators
-    /// about which nothing is known.
+    /// The results depend on something besides the operands. This is assumed of operators about
+    /// which nothing is known.
     pub const READS: Effects = Effects(1);
     /// Writes an operand.
     pub const WRITES: Effects = Effects(2);
     /// Draws from a random generator.
     pub const RANDOM: Effects = Effects(4);
-    /// Does something that is no result: prints, counts, sends.
+    /// Does something besides returning results: prints, counts, sends.
     pub const EFFECT: Effects = Effects(8);
     /// Fails for some values of its operands.
     pub const MAY_FAIL: Effects = Effects(16);
@@ -80,18 +80,18 @@ impl Effects {
         !self.any(Self::READS | Self::WRITES | Self::RANDOM | Self::EFFECT)
     }
 
-    /// Whether the call is made even if nobody uses its results.
+    /// Whether the call is made even if its results are unused.
     pub fn is_kept(self) -> bool {
         self.any(Self::WRITES | Self::RANDOM | Self::EFFECT | Self::MAY_FAIL)
     }
 
-    /// Whether the call waits until everything before it that may fail has not: who looks from
-    /// outside would see that it was made.
+    /// Whether the call waits until everything before it that may fail has succeeded, because it is
+    /// visible from outside.
     pub fn is_seen(self) -> bool {
         self.any(Self::RANDOM | Self::EFFECT)
     }
 
-    /// Whether the call keeps its place among the others of which this is true.
+    /// Whether the call keeps its order relative to other such calls.
     pub fn is_ordered(self) -> bool {
         !self.is_mergeable()
     }

@@ -278,7 +278,7 @@ impl DispatchKey {
     }
 
     /// The autograd key that tensors of a backend carry: `AutogradOther` for HIP, VE and anything
-    /// that is no backend.
+    /// that is not a backend.
     #[inline]
     pub const fn autograd_of(backend: BackendComponent) -> DispatchKey {
         match backend {
@@ -347,7 +347,7 @@ impl fmt::Display for DispatchKey {
     }
 }
 
-/// A name that is no dispatch key, or one of the keys that print but do not parse.
+/// A name that is not a dispatch key, or one of the keys that print but do not parse.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParseKeyError(pub String);
 

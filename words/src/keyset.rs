@@ -29,8 +29,8 @@ const FULL: u64 = (1 << (BACKEND_BITS as usize + NUM_FUNCTIONALITIES - 1)) - 1;
 /// Slots in an operator's table: the runtime keys and `Undefined`.
 pub const NUM_RUNTIME_ENTRIES: usize = 137;
 
-/// Where the slots of a functionality start, and the backends that tell them apart. Padded so that
-/// any index below 64 is in bounds.
+/// Where the slots of a functionality start, and the backends that select among them. Padded so
+/// that any index below 64 is in bounds.
 const SLOTS: [(u16, u16); 64] = {
     let mut out = [(0u16, 0u16); 64];
     let mut offset = 0u16;
@@ -72,7 +72,7 @@ const fn backend_bit(b: BackendComponent) -> u64 {
 }
 
 impl DispatchKeySet {
-    /// No key at all: what an undefined tensor carries.
+    /// The empty set, which an undefined tensor carries.
     pub const EMPTY: DispatchKeySet = DispatchKeySet(0);
     /// Every functionality on every backend.
     pub const FULL: DispatchKeySet = DispatchKeySet(FULL);
@@ -102,10 +102,10 @@ impl DispatchKeySet {
         DispatchKey::AutocastCUDA,
         DispatchKey::AutocastPrivateUse1,
     ]);
-    /// What every thread includes to begin with.
+    /// What every thread includes by default.
     pub const DEFAULT_INCLUDED: DispatchKeySet =
         DispatchKeySet::of(&[DispatchKey::BackendSelect, DispatchKey::ADInplaceOrView]);
-    /// What every thread excludes to begin with.
+    /// What every thread excludes by default.
     pub const DEFAULT_EXCLUDED: DispatchKeySet = DispatchKeySet::AUTOCAST;
     /// The keys of the Python-like dispatch modes.
     pub const PYTHON: DispatchKeySet =
@@ -164,7 +164,7 @@ impl DispatchKeySet {
         DispatchKeySet(out)
     }
 
-    /// The set with these bits; bits that stand for nothing are dropped.
+    /// The set with these bits; meaningless bits are dropped.
     #[inline]
     pub const fn from_raw(bits: u64) -> DispatchKeySet {
         DispatchKeySet(bits & FULL)
@@ -283,7 +283,7 @@ impl DispatchKeySet {
         DispatchKeySet(self.0 & !backend_bit(backend))
     }
 
-    /// The highest functionality, `Undefined` where there is none.
+    /// The highest functionality, `Undefined` if there is none.
     #[inline]
     pub const fn highest_functionality(self) -> DispatchKey {
         DispatchKey::ALL[self.functionality_index()]
@@ -294,13 +294,13 @@ impl DispatchKeySet {
         (u64::BITS - (self.0 >> BACKEND_BITS).leading_zeros()) as usize
     }
 
-    /// The highest backend, `Invalid` where there is none.
+    /// The highest backend, `Invalid` if there is none.
     #[inline]
     pub const fn highest_backend(self) -> BackendComponent {
         BackendComponent::from_bit_width(u64::BITS - (self.0 & BACKENDS).leading_zeros())
     }
 
-    /// The bit of the highest backend, 0 (the CPU's) where there is none.
+    /// The bit of the highest backend, 0 (the CPU's) if there is none.
     #[inline]
     pub const fn highest_backend_bit(self) -> usize {
         ((self.0 & BACKENDS) | 1).ilog2() as usize

@@ -1,4 +1,4 @@
-//! Sizes, strides and the questions asked of them.
+//! Sizes and strides, and functions of them.
 
 use smallvec::SmallVec;
 use std::fmt;
@@ -86,7 +86,7 @@ pub enum MemoryFormat {
     /// Row-major.
     #[default]
     Contiguous,
-    /// As the input where the input is dense and non-overlapping, else row-major.
+    /// The input's order if the input is dense and non-overlapping, else row-major.
     Preserve,
     /// NHWC for four dimensions.
     ChannelsLast,
@@ -211,7 +211,7 @@ pub fn is_non_overlapping_and_dense(sizes: &[i64], strides: &[i64]) -> bool {
 
 /// The dimensions from the fastest to the slowest in memory, as PyTorch's TensorIterator sorts
 /// them: `operands` are the strides of what is read as `sizes`, 0 where a dimension is repeated.
-/// Pairs about which they say nothing stay as they are in row-major order.
+/// Ambiguous pairs keep their row-major order.
 ///
 /// ```
 /// use straightline_words::layout::memory_order;
@@ -276,7 +276,7 @@ pub fn preserved_strides(sizes: &[i64], strides: &[i64]) -> Dims {
     out
 }
 
-/// The shape that two shapes broadcast to, or `None` where they do not.
+/// The shape that two shapes broadcast to, or `None` if they do not.
 ///
 /// ```
 /// use straightline_words::layout::broadcast;
@@ -313,13 +313,12 @@ pub fn broadcast_strides(sizes: &[i64], strides: &[i64], target: &[i64]) -> Dims
     out
 }
 
-/// The elements of a storage that a geometry reaches: from its first to past its last, whatever the
-/// signs of the strides. None, so that the range is empty, where a dimension has size 0: whatever
-/// the strides and the offset say, there is nothing to read and nothing to write. `None` where a
-/// size is negative or a position is more than can be counted.
+/// The elements of a storage that a geometry reaches: from its first to past its last, for strides
+/// of any sign. The range is empty if a dimension has size 0, regardless of strides and offset.
+/// `None` if a size is negative or a position overflows.
 ///
-/// Whoever asks how much memory a tensor needs or which of two tensors meet asks here, or one of
-/// the functions below.
+/// All questions about the memory of a tensor, or about the overlap of two, use this function or
+/// one of those below.
 ///
 /// ```
 /// use straightline_words::layout::reach;
@@ -346,8 +345,8 @@ pub fn reach(sizes: &[i64], strides: &[i64], offset: i64) -> Option<Range<i64>> 
     Some(first?..last?.checked_add(1)?)
 }
 
-/// The number of elements that storage must hold for `(sizes, strides)` at `offset`; `i64::MAX`
-/// where it is more than can be counted.
+/// The number of elements that storage must hold for `(sizes, strides)` at `offset`; `i64::MAX` on
+/// overflow.
 ///
 /// ```
 /// use straightline_words::layout::storage_extent;
@@ -363,8 +362,8 @@ pub fn storage_extent(sizes: &[i64], strides: &[i64], offset: i64) -> i64 {
     }
 }
 
-/// [`storage_extent`] in bytes, for elements of `size` bytes; `usize::MAX`, which no allocator has,
-/// where it is more than can be counted or an element lies before the storage.
+/// [`storage_extent`] in bytes, for elements of `size` bytes; `usize::MAX`, which no allocator
+/// grants, on overflow or if an element lies before the storage.
 ///
 /// ```
 /// use straightline_words::layout::storage_bytes;
@@ -380,9 +379,8 @@ pub fn storage_bytes(size: usize, sizes: &[i64], strides: &[i64], offset: i64) -
     }
 }
 
-/// [`storage_extent`] of numbers that nobody has checked; `None` where they are none of a tensor in
-/// memory: a negative size, an element before the storage's first, more elements or a longer way to
-/// the last than can be counted.
+/// [`storage_extent`] of unchecked numbers; `None` if no tensor in memory can have them: a negative
+/// size, an element before the storage's first, or an element count or a position that overflows.
 ///
 /// ```
 /// use straightline_words::layout::checked_extent;
@@ -404,8 +402,7 @@ pub fn checked_extent(sizes: &[i64], strides: &[i64], offset: i64) -> Option<usi
 }
 
 /// The bytes of a storage that `(sizes, strides)` at `offset` reaches, for elements of `size`
-/// bytes. Numbers that are too large are the largest; there are no bytes where there are no
-/// elements.
+/// bytes. Overflow saturates; without elements the range is empty.
 ///
 /// ```
 /// use straightline_words::layout::reached_bytes;
@@ -449,8 +446,8 @@ pub fn may_overlap(sizes: &[i64], strides: &[i64]) -> bool {
     false
 }
 
-/// Whether a dimension repeats its elements: it has several of them and stride 0. Not so where
-/// there are no elements at all.
+/// Whether a dimension repeats its elements: it has several of them and stride 0. False for a
+/// tensor without elements.
 pub fn repeats(sizes: &[i64], strides: &[i64]) -> bool {
     let repeated = |(size, stride): (&i64, &i64)| *size > 1 && *stride == 0;
     sizes.iter().zip(strides).any(repeated) && !sizes.contains(&0)

@@ -1,4 +1,4 @@
-//! The words that everything else is said in: dtypes, scalars, devices, sizes and strides, operator
+//! The basic vocabulary of all crates: dtypes, scalars, devices, sizes and strides, operator
 //! schemas.
 //!
 //! The lowest crate: it knows neither graphs nor memory, and the build script of `straightline`

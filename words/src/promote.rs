@@ -6,7 +6,7 @@
 
 use super::{DType, Scalar, default_dtype, dtype::Category};
 
-/// What promotion needs to know of an operand.
+/// What promotion needs to know about an operand.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Operand {
     /// Its element type (for a wrapped number: `bool`, `i64`, or any floating type).
@@ -102,9 +102,9 @@ pub const fn accumulated(dtype: DType) -> DType {
 }
 
 /// Whether `alpha * (a @ b)` reads its factors, in a product of `work` multiplications: BLAS, which
-/// PyTorch leaves products of single and double precision to, does not where `alpha` is 0, so that
-/// infinities and NaN in them do not count. Halves and the small products of a batch are PyTorch's
-/// own.
+/// PyTorch uses for single and double precision, does not read them if `alpha` is 0, so their
+/// infinities and NaN are ignored. PyTorch computes half types and small batched products itself,
+/// and reads them.
 ///
 /// ```
 /// use straightline_words::{DType, promote::reads_product};

@@ -67,7 +67,7 @@ impl Scalar {
         }
     }
 
-    /// Whether this is a complex number, whatever its imaginary part.
+    /// Whether this is a complex number, even one with imaginary part 0.
     #[inline]
     pub fn is_complex(self) -> bool {
         matches!(self, Scalar::Complex(..))

@@ -32,7 +32,7 @@ impl TensorMeta {
         layout::numel(&self.sizes)
     }
 
-    /// The bytes of a storage that such a tensor begins.
+    /// The bytes of a storage that such a tensor needs.
     pub fn storage_bytes(&self) -> usize {
         layout::storage_bytes(self.dtype.size(), &self.sizes, &self.strides, 0)
     }

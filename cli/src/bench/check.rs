@@ -33,8 +33,8 @@ pub(crate) struct Difference {
 }
 
 /// Compares element by element: the difference may be `tolerance` of the element plus `tolerance`
-/// of the root mean square (sums cancel, and what is left carries the error of the terms). NaN and
-/// infinities must be equal. `None` where all agree.
+/// of the root mean square (where sums cancel, the rest carries the error of the terms). NaN and
+/// infinities must be equal. `None` if all agree.
 pub(crate) fn compare(eager: &[f64], compiled: &[f64], tolerance: f64) -> Option<Difference> {
     let finite = || eager.iter().filter(|x| x.is_finite());
     let squares: f64 = finite().map(|x| x * x).sum();

@@ -78,7 +78,7 @@ fn bars(text: &str) -> Result<(Vec<Bar>, usize), String> {
     Ok((bars, threads))
 }
 
-/// What a workload is, for readers who do not know its name; the name where nothing is said.
+/// A description of a workload for readers who do not know its name; the name if there is none.
 fn title(workload: &str) -> &str {
     match workload {
         "w1.add" => "one add of one element",
@@ -106,7 +106,7 @@ const TOP: f64 = 64.0;
 const STEP: f64 = 26.0;
 const BAR: f64 = 16.0;
 
-/// The colours stand in classes, so that a reader's dark theme changes them.
+/// Colours are set by classes, so that a dark theme can change them.
 const STYLE: &str = "\
 text{font:13px system-ui,-apple-system,'Segoe UI',sans-serif;fill:#1f2328}\
 .head{font-size:16px;font-weight:600}.soft{fill:#59636e}.end{text-anchor:end}\
@@ -115,8 +115,8 @@ text{font:13px system-ui,-apple-system,'Segoe UI',sans-serif;fill:#1f2328}\
 @media(prefers-color-scheme:dark){text{fill:#f0f6fc}.soft{fill:#9198a1}\
 .faster{fill:#3fb68b}.slower{fill:#f0883e}.grid{stroke:#3d444d}.one{stroke:#9198a1}}";
 
-/// Bars from the line of equal times, on a logarithmic scale: to the right what compiling makes
-/// faster, to the left what it makes slower.
+/// Bars from the line of equal times, on a logarithmic scale: to the right for workloads that
+/// compiling makes faster, to the left for those that it makes slower.
 fn draw(bars: &[Bar], threads: usize) -> String {
     let ups = || bars.iter().map(Bar::speed_up);
     let low = ups().fold(1.0, f64::min).ln();
@@ -250,7 +250,7 @@ mod tests {
         assert!(bars(&text).unwrap_err().contains("1 and with 2 threads"));
     }
 
-    /// The picture in the README is what its numbers give: draw it anew after changing either.
+    /// The picture in the README must match its numbers: draw it again after changing either.
     #[test]
     fn the_picture_in_docs_is_drawn_from_the_numbers_beside_it() {
         let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");

@@ -1,8 +1,8 @@
 //! Whether others used our processors while we measured.
 //!
-//! Linux says in `/proc` how busy each processor was and how much of that was ours; the difference
-//! is the foreign share. Where `/proc` cannot be read, the share is unknown and nothing is
-//! repeated.
+//! On Linux `/proc` reports how busy each processor was and how much of that was this process; the
+//! difference is the foreign share. Where `/proc` cannot be read, the share is unknown and nothing
+//! is repeated.
 
 use std::time::{Duration, Instant};
 

@@ -5,7 +5,7 @@ use super::sample::Timing;
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use serde::Serialize;
 
-/// One measurement, or the reason why there is none.
+/// One measurement, or the reason for its absence.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
     pub(crate) framework: &'static str,

@@ -63,7 +63,7 @@ pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
     let text = if path.extension().is_some_and(|e| e == "sl") || path.is_file() {
         let traced = Traced::from_graph(read(path)?);
         render(&traced, options.stage, options.format).map_err(|e| match e {
-            // nothing else in the message says which graph it is about
+            // the message does not name the graph otherwise
             CliError::Library(e) => file_error(path, e.to_string()),
             e => e,
         })?

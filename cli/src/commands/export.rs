@@ -56,7 +56,7 @@ fn label(step: &Step) -> String {
     }
 }
 
-/// What a buffer is, and the number that goes with it: its name and value.
+/// The kind of a buffer, and its number as a name and a value.
 fn place(buffer: &Buffer) -> (&'static str, &'static str, usize) {
     match &buffer.kind {
         BufferKind::Input(i) => ("input", "index", *i as usize),

@@ -20,10 +20,10 @@ pub(crate) struct Options {
     /// The order of the rows
     #[arg(long, value_enum, default_value_t = Sort::Own)]
     sort: Sort,
-    /// Keep calls on arguments of other sizes apart
+    /// List calls on arguments of different sizes separately
     #[arg(long)]
     shapes: bool,
-    /// Print at most so many rows
+    /// Print at most this many rows
     #[arg(long, default_value_t = 100)]
     rows: usize,
     /// Also write the spans to this file, for chrome://tracing or ui.perfetto.dev

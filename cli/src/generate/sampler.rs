@@ -1,6 +1,6 @@
 //! Drawing the next token from logits.
 
-/// SplitMix64: each seed is a stream of its own.
+/// SplitMix64: each seed is a separate stream.
 pub(super) struct Uniform {
     state: u64,
 }

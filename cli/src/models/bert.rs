@@ -61,8 +61,8 @@ impl Bert {
     /// Reads a folder with `config.json` and `model.safetensors`.
     ///
     /// # Errors
-    /// A file that is missing or malformed, a tensor that is missing or has other sizes than the
-    /// configuration says, an activation other than gelu.
+    /// A file that is missing or malformed, a tensor that is missing or does not have the sizes of
+    /// the configuration, an activation other than gelu.
     pub(crate) fn load(folder: &Path) -> Result<Bert> {
         let path = folder.join("config.json");
         let text = std::fs::read_to_string(&path).map_err(|e| file_error(&path, e))?;

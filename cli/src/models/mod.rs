@@ -1,7 +1,8 @@
 //! Models written with straightline's tensors: plain structs that own their weights.
 //!
 //! Weights come from a [`Source`], a function from a tensor's name to the tensor, so that a file
-//! with other names needs a closure and not another model. Each layer checks the shapes it gets.
+//! with other names needs only a closure and not another model. Each layer checks the shapes it
+//! gets.
 
 pub(crate) mod bert;
 pub(crate) mod minigpt;
@@ -14,7 +15,7 @@ use straightline::{Error, ErrorKind, Result, Tensor};
 /// Where a model gets its weights: name to tensor.
 pub(crate) type Source<'a> = &'a mut dyn FnMut(&str) -> Result<Tensor>;
 
-/// The tensor of this name, or an error that says which are there.
+/// The tensor of this name, or an error that lists the existing ones.
 pub(crate) fn find(weights: &BTreeMap<String, Tensor>, name: &str) -> Result<Tensor> {
     weights.get(name).cloned().ok_or_else(|| {
         let some: Vec<&str> = weights.keys().take(6).map(String::as_str).collect();

@@ -85,7 +85,7 @@ pub(crate) fn attention(
     scores.softmax(-1)?.matmul(v)
 }
 
-/// A square convolution of images, without bias; what is read outside is zero.
+/// A square convolution of images, without bias; padded with zeros.
 pub(crate) struct Conv {
     weight: Tensor,
     stride: i64,

@@ -6,7 +6,7 @@ use super::nn::{BatchNorm, Conv, Linear};
 use straightline::ops::aten;
 use straightline::{Result, Tensor};
 
-/// Two 3x3 convolutions beside a way around them.
+/// Two 3x3 convolutions with a skip connection.
 struct Block {
     conv1: Conv,
     bn1: BatchNorm,

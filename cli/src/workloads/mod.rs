@@ -13,9 +13,9 @@
 //! | w9 | convolutions |
 //! | w12 | all-MiniLM-L6-v2, whose weights are not part of this project (`--minilm`) |
 //!
-//! Names, data and formulas are fixed, so that results can be set beside those of other programs;
-//! numbers missing between w9 and w12 are matrix products and training, which are measured
-//! elsewhere or not yet there. Weights are closed over; activations are inputs.
+//! Names, data and formulas are fixed, so that results can be compared with those of other
+//! programs. The numbers missing between w9 and w12 are matrix products and training, which are
+//! measured elsewhere or do not exist yet. Weights are closed over; activations are inputs.
 
 mod convolutions;
 pub(crate) mod data;
@@ -65,7 +65,7 @@ const SUMS: Agreement = Agreement::Within(1e-4);
 
 /// Why a workload could not be built.
 pub(crate) enum Unready {
-    /// It cannot run here, and the reason is no fault.
+    /// It cannot run here, and that is not a failure.
     Unavailable(String),
     Failed(straightline::Error),
 }
@@ -126,7 +126,7 @@ pub(crate) fn all() -> Vec<Workload> {
     suite
 }
 
-/// The workloads that any of the patterns stands for (see [`select`]).
+/// The workloads that any of the patterns matches (see [`select`]).
 pub(crate) fn many(patterns: &[String]) -> Result<Vec<Workload>> {
     let suite = all();
     let names: Vec<&str> = suite.iter().map(|w| w.name.as_str()).collect();
@@ -138,7 +138,7 @@ pub(crate) fn many(patterns: &[String]) -> Result<Vec<Workload>> {
     Ok(chosen.map(|(_, w)| w).collect())
 }
 
-/// The one workload that a pattern stands for.
+/// The one workload that a pattern matches.
 pub(crate) fn one(pattern: &str) -> Result<Workload> {
     let mut suite = all();
     let names: Vec<&str> = suite.iter().map(|w| w.name.as_str()).collect();

@@ -63,7 +63,7 @@ impl Mlp {
     }
 }
 
-/// The weights of W6 under the names that [`MiniGpt`] asks for.
+/// The weights of W6 under the names that [`MiniGpt`] uses.
 fn gpt_weight(name: &str) -> Result<Tensor> {
     match name {
         "wte.weight" => return uniform("w6.wte", &[600, 64], 0.2, 0.0),

@@ -24,7 +24,7 @@ fn prefix(pattern: &str, name: &str) -> bool {
     !(digit(pattern.chars().next_back()) && digit(rest.chars().next()))
 }
 
-/// Whether the pattern stands for this name.
+/// Whether the pattern matches this name.
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     if pattern.contains(['*', '?']) {
         glob(pattern.as_bytes(), name.as_bytes())
@@ -45,8 +45,8 @@ fn unknown(pattern: &str, known: &[&str]) -> CliError {
     }
 }
 
-/// The positions of the names that any pattern stands for, in the order of the names; all of them
-/// where there is no pattern.
+/// The positions of the names that any pattern matches, in the order of the names; all of them if
+/// there is no pattern.
 pub(crate) fn many(patterns: &[String], names: &[&str]) -> Result<Vec<usize>> {
     if patterns.is_empty() {
         return Ok((0..names.len()).collect());
@@ -60,7 +60,7 @@ pub(crate) fn many(patterns: &[String], names: &[&str]) -> Result<Vec<usize>> {
     Ok((0..names.len()).filter(|i| wanted(&names[*i])).collect())
 }
 
-/// The position of the one name that a pattern stands for. An exact name wins over longer ones.
+/// The position of the one name that a pattern matches. An exact name wins over longer ones.
 pub(crate) fn one(pattern: &str, names: &[&str]) -> Result<usize> {
     if let Some(i) = names.iter().position(|n| *n == pattern) {
         return Ok(i);

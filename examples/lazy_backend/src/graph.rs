@@ -1,4 +1,4 @@
-//! What has been recorded and not run yet: nodes that point to what they need.
+//! What has been recorded and not run yet: nodes that point to their operands.
 
 use std::sync::Arc;
 use straightline::Tensor;
@@ -7,7 +7,7 @@ use straightline::dispatch::{OperatorHandle, Value};
 /// The elements of a storage: there, or to be computed.
 #[derive(Clone)]
 pub(crate) enum Content {
-    /// A CPU tensor that nobody writes: a write makes another content.
+    /// A CPU tensor that is never written: a write makes another content.
     Ready(Tensor),
     /// A result of a node.
     Pending(Arc<Node>, usize),

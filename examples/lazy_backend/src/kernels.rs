@@ -12,7 +12,8 @@ use straightline::dispatch::{
 use straightline::ops::aten;
 use straightline::{DType, Device, Layout, MemoryFormat, Result, Scalar, Tensor};
 
-/// Composites that say on which device the result is, or that make memory: they must fall apart.
+/// Composites that say on which device the result is, or that allocate memory: they must be
+/// decomposed.
 const IN_PARTS: [&str; 3] = ["aten::_to_copy", "aten::copy_", "aten::empty_like"];
 
 pub(crate) fn register(runtime: &Arc<Runtime>, device: Device) -> Result<Vec<Library>> {
@@ -39,7 +40,7 @@ fn recorder(runtime: &Arc<Runtime>, device: Device) -> Kernel {
 }
 
 /// Operators that have a kernel for every backend would reach the device as the loops and buffers
-/// that they are made of. It wants them whole, so it has kernels of its own for them.
+/// that they are made of. This device needs them whole, so it registers its own kernels for them.
 fn whole_operators(
     runtime: &Arc<Runtime>,
     device: Device,
@@ -112,8 +113,8 @@ fn memory(runtime: &Arc<Runtime>, here: Device, key: DispatchKey) -> Result<Libr
     Ok(lib)
 }
 
-/// Memory that nothing is known of. Row-major it is zeros that are made when they are wanted, since
-/// a program with unset memory in it would not be a function of its inputs.
+/// Uninitialised memory. If row-major, it is zeros made on demand, since a program with
+/// uninitialised memory would not be a function of its inputs.
 fn empty(runtime: &Arc<Runtime>, shape: &Tensor, device: Device) -> Result<Tensor> {
     let device = Device {
         index: device.index.max(0),

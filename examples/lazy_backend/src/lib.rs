@@ -1,14 +1,14 @@
-//! A lazy device, added to straightline from outside: nothing in the library knows of it.
+//! A lazy device, added to straightline from outside: the library does not know about it.
 //!
 //! Operators on its tensors compute nothing. One boxed kernel records them (`record.rs`): shapes
-//! come from the operator's Meta kernel, the call becomes a node that points to what it needs. When
-//! elements are wanted - by a copy to the CPU, `item`, printing, or [`LazyDevice::sync`] - all that
-//! is pending becomes one function, which `straightline::compile` turns into machine code. The
-//! second time around a loop the same program is found again and is replayed.
+//! come from the operator's Meta kernel, the call becomes a node that points to its operands. When
+//! elements are needed - by a copy to the CPU, `item`, printing, or [`LazyDevice::sync`] -
+//! everything pending becomes one function, which `straightline::compile` turns into machine code.
+//! The second time around a loop the same program is found again and is replayed.
 //!
 //! - **Views** share a storage and remember the view operators from it (`graph.rs`).
 //! - **Writes** give the storage a new content; nothing is overwritten. In the function they are
-//!   the very in-place operators that were called, on a copy, and `compile` makes them functional.
+//!   the same in-place operators, on a copy, and `compile` makes them functional.
 //! - **What cannot be recorded** - random numbers, results whose shape depends on data, operators
 //!   without a Meta kernel - runs on the CPU at once, through the library's own CPU fallback.
 //!
@@ -49,8 +49,8 @@ pub struct LazyDevice {
 }
 
 impl LazyDevice {
-    /// Makes all devices of a type lazy: `PrivateUse1` to `3`, `Lazy`, `Xla`, or any other that
-    /// nobody has kernels for.
+    /// Makes all devices of a type lazy: `PrivateUse1` to `3`, `Lazy`, `Xla`, or any other without
+    /// kernels.
     ///
     /// # Errors
     ///
@@ -81,12 +81,12 @@ impl LazyDevice {
         self.device
     }
 
-    /// Runs everything that has been recorded and is still wanted.
+    /// Runs everything that has been recorded and is still needed.
     ///
     /// # Errors
     ///
-    /// What an operator meets in the data; tensors that do not depend on it are computed all the
-    /// same.
+    /// Errors of operators that depend on data. Tensors that do not depend on the failed operator
+    /// are still computed.
     pub fn sync(&self) -> Result<()> {
         self.runtime.sync()
     }

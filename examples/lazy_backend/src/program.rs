@@ -72,12 +72,13 @@ impl Program {
         (Program { steps, outputs }, inputs)
     }
 
-    /// What tells programs apart; tensors differ from run to run and have no part in it.
+    /// The key that identifies a program. It does not include tensors, which differ from run to
+    /// run.
     pub(crate) fn key(&self) -> String {
         format!("{:?} -> {:?}", self.steps, self.outputs)
     }
 
-    /// Runs the program on CPU tensors, or on what stands for them while `compile` captures it.
+    /// Runs the program on CPU tensors, or on stand-ins while `compile` captures it.
     pub(crate) fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         let mut results: Vec<Vec<Tensor>> = Vec::with_capacity(self.steps.len());
         for step in &self.steps {
@@ -102,7 +103,7 @@ impl Step {
         let mut tensor = |r: &Read<Slot>| -> Result<Tensor> {
             let mut t = get(r.base);
             if r.written {
-                // contents are values: the old one may still be wanted
+                // contents are values: the old one may still be needed
                 t = aten::clone(&t, None)?;
                 bases.push(t.clone());
             }

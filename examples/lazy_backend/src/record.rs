@@ -1,4 +1,4 @@
-//! The kernel of every operator: it records the call and says what shape the result will have.
+//! The kernel of every operator: records the call and determines the shape of the result.
 
 use crate::graph::{Content, Operand, Read, ViewStep};
 use crate::program::written_argument;
@@ -86,8 +86,8 @@ fn device_of(args: &[Value]) -> Option<Device> {
     })
 }
 
-/// The results on the Meta device, which have a shape and nothing else. `None` for an operator
-/// whose shapes nobody can tell, or whose results are not tensors.
+/// The results on the Meta device, which have only a shape. `None` for an operator whose shapes are
+/// unknown without data, or whose results are not tensors.
 fn shapes_of(op: OperatorHandle, args: &[Value]) -> Result<Option<Vec<Value>>> {
     let mut stack = args
         .iter()
@@ -158,7 +158,7 @@ fn view(op: OperatorHandle, args: &[Value], shapes: &[Value]) -> Result<Vec<Valu
     shapes.iter().map(|v| rebuild(v, &mut next)).collect()
 }
 
-/// Any other operator is a node; what it writes has a new content afterwards.
+/// Any other operator becomes a node; tensors that it writes get a new content.
 fn call(
     runtime: &Arc<Runtime>,
     device: Device,
@@ -245,8 +245,8 @@ fn operand(value: &Value, written: bool) -> Result<Operand<Content>> {
     })
 }
 
-/// A number on the CPU as it is now: nothing keeps its owner from writing it before the program
-/// runs. A bare number in a tensor's place is nobody's.
+/// A copy of a 0-dim CPU tensor, since its owner may write it before the program runs. A bare
+/// number wrapped as a tensor has no owner and needs no copy.
 fn number(t: &Tensor) -> Result<Tensor> {
     if t.is_wrapped_number() {
         Ok(t.clone())

@@ -130,7 +130,7 @@ impl Runtime {
         })
     }
 
-    /// Runs what is pending where that has become much.
+    /// Runs the pending work once there is much of it.
     pub(crate) fn sync_if_much(&self) -> Result<()> {
         if self.pending.load(Ordering::Relaxed) < PENDING_LIMIT {
             return Ok(());
@@ -138,7 +138,7 @@ impl Runtime {
         self.sync()
     }
 
-    /// Runs everything that is pending and still wanted.
+    /// Runs everything that is pending and still needed.
     pub(crate) fn sync(&self) -> Result<()> {
         let storages: Vec<Arc<Storage>> = {
             let mut live = lock(&self.live);
@@ -185,8 +185,8 @@ impl Runtime {
             .entry(program.key())
             .or_insert_with(|| Arc::new(compile(move |inputs: &Vec<Tensor>| program.run(inputs))))
             .clone();
-        // The same keys whoever asks: compiled code is for the keys that it was captured under, and
-        // gradients were recorded above this device.
+        // Always runs under the same keys: compiled code is valid for the keys that it was captured
+        // under, and gradients were recorded above this device.
         let _keys = ForceKeySetGuard::new(TlsKeySets {
             included: DispatchKeySet::DEFAULT_INCLUDED,
             excluded: DispatchKeySet::DEFAULT_EXCLUDED | DispatchKeySet::AUTOGRAD,

@@ -134,7 +134,7 @@ fn writes_and_views_are_seen_through_each_other() {
             row.add_(b)?;
             column.mul_(3)?;
             x.view([2, 6])?.slice(1, 4, 6, 1)?.fill_(9)?;
-            // a value taken before a write stays what it was
+            // a value taken before a write is unchanged
             let before = x.exp()?;
             x.zero_()?;
             row.copy_(b)?;

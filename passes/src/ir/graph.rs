@@ -2,7 +2,7 @@
 //!
 //! Nodes are inputs, parameters, constants, calls and one output; an edge carries the operand
 //! position at its target and the result index at its source. Every result has a [`TensorMeta`].
-//! Sizes and strides are static: a guard at the compiled function's door keeps them true.
+//! Sizes and strides are static: the guards of a compiled function ensure that calls match them.
 
 use super::{Arg, ArgumentError, Effects, Op, Scalar, TensorMeta};
 use petgraph::stable_graph::{NodeIndex, StableDiGraph};
@@ -39,7 +39,7 @@ pub struct Call {
     pub op: Op,
     /// Every argument of the schema in order; tensors are operand positions.
     pub args: Vec<Arg<u32>>,
-    /// What it does besides giving results.
+    /// What it does besides computing results.
     pub effects: Effects,
 }
 
@@ -48,7 +48,7 @@ pub struct Call {
 pub enum SourceLine {
     /// Of this program.
     Caller(&'static Location<'static>),
-    /// `src/main.rs:12:9`, of a graph that was read.
+    /// `src/main.rs:12:9`, for a graph that was read from text.
     Text(Arc<str>),
 }
 
@@ -100,9 +100,9 @@ impl fmt::Display for TextPlace {
 pub struct Provenance {
     /// The user's source line, where known.
     pub location: Option<SourceLine>,
-    /// The operator that the user called, `aten::linear`, where it differs from the node's own.
+    /// The operator that the user called, `aten::linear`, if it differs from the node's own.
     pub outer_op: Option<Op>,
-    /// The call that eager code makes in this place, where it differs from the node's own.
+    /// The call that eager code makes here, if it differs from the node's own.
     pub eager: Option<Arc<EagerCall>>,
     /// Where the node stands in the text that the graph was read from.
     pub text: Option<TextPlace>,
@@ -140,7 +140,7 @@ pub type Operands = SmallVec<[ValueRef; 3]>;
 pub struct Node {
     /// What the node is.
     pub kind: NodeKind,
-    /// The values that it reads; the graph's edges say the same from the other end.
+    /// The values that it reads; the graph's edges record the same relation.
     pub(super) operands: Operands,
     /// One entry per result; none for the output node.
     pub results: SmallVec<[TensorMeta; 1]>,
@@ -219,8 +219,8 @@ impl Graph {
     }
 
     /// Adds a call and returns its first result; the others are `ValueRef { node, index }`.
-    /// Arguments that are left out at the end have their defaults. What the call does besides
-    /// ([`Effects`]) is what the operator does; [`Graph::set_effects`] knows better.
+    /// Arguments that are left out at the end have their defaults. The call has the operator's
+    /// [`Effects`] unless [`Graph::set_effects`] changes them.
     ///
     /// # Errors
     ///
@@ -258,14 +258,14 @@ impl Graph {
         id.into()
     }
 
-    /// Says what a call does besides giving results; of a node that is no call nothing is said.
+    /// Sets the effects of a call; does nothing for other nodes.
     pub fn set_effects(&mut self, id: NodeId, effects: Effects) {
         if let NodeKind::Call(call) = &mut self.g[id].kind {
             call.effects = effects;
         }
     }
 
-    /// What a node does besides giving results: nothing, unless it is a call.
+    /// The effects of a node; none unless it is a call.
     pub fn effects(&self, id: NodeId) -> Effects {
         match &self.g[id].kind {
             NodeKind::Call(call) => call.effects,
@@ -352,7 +352,7 @@ impl Graph {
         &self.g[id].operands
     }
 
-    /// The call's arguments with tensors as values, or `None` where the node is no call.
+    /// The call's arguments with tensors as values, or `None` if the node is no call.
     pub fn call_args(&self, id: NodeId) -> Option<(Op, Vec<Arg<ValueRef>>)> {
         let node = &self.g[id];
         let NodeKind::Call(call) = &node.kind else {
@@ -402,7 +402,7 @@ impl Graph {
 
     /// Whether the edges form a cycle (a broken graph: the verifier reports it).
     pub fn is_cyclic(&self) -> bool {
-        // petgraph's own test, and Tarjan's components, call themselves once a node: a long program
+        // petgraph's own test and Tarjan's components recurse once per node, so a long program
         // would overflow the stack
         algo::toposort(&self.g, None).is_err()
     }
@@ -437,7 +437,7 @@ impl Graph {
             .count()
     }
 
-    /// The petgraph graph itself, so that tests can break what this type keeps whole.
+    /// The petgraph graph itself, so that tests can break the invariants of this type.
     #[cfg(test)]
     pub(crate) fn raw_mut(&mut self) -> &mut StableDiGraph<Node, Edge> {
         &mut self.g

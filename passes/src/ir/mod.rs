@@ -1,4 +1,4 @@
-//! The graph, over the words of `straightline-catalog`.
+//! The graph IR, built on the types of `straightline-catalog`.
 
 pub mod graph;
 pub mod text;

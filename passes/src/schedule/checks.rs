@@ -1,9 +1,9 @@
-//! Checks on data that eager code makes and a kernel might leave out.
+//! Data checks that eager code makes and a fused kernel might skip.
 //!
 //! A gather checks the indices that it reads, an integer division its divisors; but a kernel
-//! computes only the elements that somebody needs. What is computed in part, or not at all, is
-//! checked here by a value of its own: a fold over everything that eager code would have looked at,
-//! which somebody always needs.
+//! computes only the elements that are needed. A value that is computed only in part, or not at
+//! all, is checked here by a separate value: a fold over everything that eager code would have
+//! read, which is always computed.
 
 use super::loops::{BinaryOp, ReduceOp};
 use super::program::{Bounds, Def, Place, Program, V};
@@ -41,7 +41,7 @@ pub(super) fn failing(graph: &Graph, p: &Program, among: Range<usize>) -> Vec<V>
     values.filter(|v| fails(graph, p, *v)).collect()
 }
 
-/// Values that are there when every check has passed which computing `v` makes.
+/// Values whose existence implies that every check made in computing `v` has passed.
 pub(super) fn check(p: &mut Program, v: V) -> SmallVec<[V; 1]> {
     let node = p.get(v).node;
     let lowered = std::mem::replace(&mut p.node, node);
@@ -93,11 +93,11 @@ fn indices(p: &mut Program, mut index: V, size: i64, bounds: Bounds) -> V {
     fold(p, read)
 }
 
-/// One number that needs every element.
+/// A single number that depends on every element.
 fn fold(p: &mut Program, src: V) -> V {
     let dims: SmallVec<[usize; 2]> = (0..p.sizes(src).len()).collect();
     if p.numel(src) == 1 {
-        // nothing to fold, and a reduction without a loop is none
+        // nothing to fold: a reduction needs a loop
         let one = p.reshape(src, &[]);
         let dtype = p.dtype(src);
         return p.push(dtype, &[], Def::Copy(one));
@@ -129,10 +129,10 @@ fn shows_all(p: &Program, v: V) -> bool {
     }
 }
 
-/// The dimensions of a value, a bit each.
+/// A set of dimensions, one bit each.
 type Dimensions = u64;
 
-/// Checks of values that are not computed whole, where these are the values that must be there.
+/// Checks of values that are not computed completely, given the values that must exist.
 pub(super) fn lost(graph: &Graph, p: &mut Program, roots: &BTreeSet<V>) -> Vec<V> {
     let known = p.values.len();
     let failing = failing(graph, p, 0..known);
@@ -174,8 +174,8 @@ fn depends_on(p: &Program, v: V) -> Dimensions {
     }
 }
 
-/// Of each value that is needed, the dimensions along which maybe not all positions are: none of a
-/// value that must be there, or is needed element by element.
+/// For each needed value, the dimensions along which some positions may not be needed; empty for a
+/// value that must exist or is needed element by element.
 fn open_dimensions(p: &Program, roots: &BTreeSet<V>) -> Vec<Option<Dimensions>> {
     let mut open: Vec<Option<Dimensions>> = vec![None; p.values.len()];
     for v in roots {
@@ -185,11 +185,11 @@ fn open_dimensions(p: &Program, roots: &BTreeSet<V>) -> Vec<Option<Dimensions>> 
     for i in (0..p.values.len()).rev() {
         let Some(mut mine) = open[i] else { continue };
         let v = V(i as u32);
-        // nothing is computed for what has no elements
+        // nothing is computed for a value without elements
         if p.numel(v) == 0 {
             continue;
         }
-        // what no kernel computes in place is in memory from end to end
+        // a value that is not computed in place is in memory completely
         let stored = match p.def(v) {
             Def::Pieces { element, .. } => element.is_none(),
             Def::Matmul(_) | Def::Extern { .. } | Def::Scatter(_) => true,

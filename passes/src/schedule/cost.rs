@@ -1,4 +1,4 @@
-//! What operations cost, in scalar operations.
+//! Cost estimates, in scalar operations.
 
 use super::loops::Op;
 use super::program::Def;

@@ -1,9 +1,9 @@
 //! From a group of values that share a grid to the body of one kernel.
 //!
 //! Emission asks each stored value for the element at its own symbolic index and recurses into
-//! definitions; what the group folds is carried between stages, what lies in memory is loaded.
-//! It fails where the group makes no kernel (a fold is needed at another grid point than the one
-//! that makes it), and that answer is what fusion is decided on.
+//! definitions; folds of the group are carried between stages, and values in memory are loaded.
+//! Emission fails if the group cannot be one kernel (a fold is needed at another grid point than
+//! the one that computes it), and fusion is decided by that answer.
 
 mod element;
 mod emitter;
@@ -17,9 +17,9 @@ use emitter::{AxisOrigin, Emitter, MAX_DEPTH, RowKey, StageState};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Folds that need each other in a longer chain are no kernel: each of its rounds computes anew
-/// what those before it have made of the row, so that code and time grow with the square of the
-/// length. A softmax has three rounds, a norm two.
+/// A longer chain of dependent folds is refused: each round recomputes what the rounds before it
+/// have made of the row, so code and time grow with the square of the length. A softmax has three
+/// rounds, a norm two.
 const MAX_ROUNDS: u32 = 12;
 /// A kernel's code before its axes are ordered and merged.
 #[derive(Clone, Debug, Default)]
@@ -33,7 +33,7 @@ pub(crate) struct Emitted {
     pub(crate) probed: Vec<Option<Vec<Option<usize>>>>,
 }
 
-/// How axes are cut: group dimensions, and row spaces of stages by their extents.
+/// How axes are split: group dimensions, and row spaces of stages by their extents.
 #[derive(Default)]
 struct Cuts {
     grid: Vec<Vec<i64>>,
@@ -301,7 +301,7 @@ fn emit_item(e: &mut Emitter, item: &Item) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Emits with axes cut as far as reshapes on the way need it.
+/// Emits with axes split as far as reshapes need it.
 fn settle(
     memory: &Memory,
     group: &Group,

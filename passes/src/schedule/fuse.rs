@@ -3,8 +3,8 @@
 //! Values are visited from results to inputs. Each knows by then which kernels need it (its
 //! *hosts*). A value with one host is computed in place there; one with several is recomputed where
 //! that is cheap and stored otherwise; a reduction becomes a stage of its host where each grid
-//! point of the host needs just its own result. Whether a join makes a kernel is answered by
-//! emitting it.
+//! point of the host needs just its own result. Whether a join works is decided by emitting the
+//! kernel.
 
 mod join;
 mod siblings;
@@ -38,7 +38,7 @@ pub(crate) struct Fused {
     pub(crate) fates: HashMap<V, Fate>,
 }
 
-/// What must be in memory whatever fusion would prefer.
+/// Values that must be in memory, whether or not fusion would store them.
 pub(crate) struct Demands {
     /// Stored because results and calls need them.
     pub(crate) forced: BTreeSet<V>,
@@ -57,7 +57,7 @@ struct Fuser<'a> {
     uses: Vec<Vec<V>>,
     stored: Vec<bool>,
     groups: Vec<Option<Group>>,
-    /// Groups that store overlapping pieces: nothing joins them.
+    /// Groups that store overlapping pieces; nothing may join them.
     fixed: BTreeSet<usize>,
     hosts: Vec<BTreeSet<usize>>,
     /// Groups that store the value or a piece made of it.
@@ -114,7 +114,7 @@ impl Fuser<'_> {
     }
 }
 
-/// Decides what is computed where.
+/// Decides where each value is computed.
 pub(crate) fn fuse(
     p: &Program,
     options: &ScheduleOptions,

@@ -1,14 +1,14 @@
-//! What a kernel computes: values that share a grid.
+//! A group: the values of one kernel, which share a grid.
 
 use super::loops::AxisId;
 use super::program::{Def, Program, V};
 use crate::ir::{Dims, layout};
 use std::collections::HashMap;
 
-/// Why a group makes no kernel.
+/// Why a group cannot be one kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stop {
-    /// An axis must be cut: try again.
+    /// An axis must be split first; try again.
     Split { axis: AxisId, inner: i64 },
     /// This value must lie in memory first.
     Materialise(V),
@@ -69,7 +69,7 @@ pub(crate) struct Group {
     pub(crate) items: Vec<Item>,
     /// How many definitions were inlined.
     pub(crate) inlined: usize,
-    /// Of a group that scatters: how many elements are scattered.
+    /// For a group that scatters: how many elements are scattered.
     pub(crate) sweeps: i64,
 }
 

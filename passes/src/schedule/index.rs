@@ -60,7 +60,7 @@ impl Index {
 /// Why an index could not be split over the dimensions of another shape.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unsplit {
-    /// It can once this axis is two, the inner one of this extent.
+    /// It can be once this axis is split in two, the inner one of this extent.
     SplitAxis { axis: AxisId, inner: i64 },
     /// It cannot.
     Never,
@@ -168,7 +168,7 @@ pub(crate) fn reshape(
     Ok(out)
 }
 
-/// The extent of an axis among `axes`; 1 for one that is not there.
+/// The extent of an axis among `axes`; 1 for an unknown one.
 pub(crate) fn extent_in(axes: &[Axis], id: AxisId) -> i64 {
     axes.iter().find(|a| a.id == id).map_or(1, |a| a.extent)
 }

@@ -4,7 +4,7 @@ use super::program::{Def, Program, V};
 use crate::ir::Dims;
 use crate::ir::view::{Affine, view_strides};
 
-/// A strided look at stored elements.
+/// A strided view of stored elements.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Strided {
     /// The value that is stored.
@@ -26,8 +26,8 @@ pub(crate) fn compose(map: &[Affine], source: &[i64], rank: usize) -> (Dims, i64
     (strides, offset)
 }
 
-/// What `v` is through its views: a strided look at a value that is no view; `None` where a view
-/// on the way needs a copy. `stored` gives the strides of such a value.
+/// `v` with its views resolved: a strided view of a value that is not a view; `None` if some view
+/// needs a copy. `stored` gives the strides of such a value.
 pub(crate) fn resolve(p: &Program, v: V, stored: &dyn Fn(V) -> Dims) -> Option<Strided> {
     match p.def(v) {
         Def::View { src, map } => {

@@ -1,4 +1,4 @@
-//! The loop IR: the one place where code generation targets meet.
+//! The loop IR: the common input of all code generation targets.
 //!
 //! A [`Schedule`] is the whole graph as [`Step`]s over [`Buffer`]s. A [`Kernel`] is a parallel
 //! grid and stages that run in order for each grid point; a [`Stage`] is sequential axes and an
@@ -13,15 +13,14 @@
 //!
 //! **Between stages.** A stage may load what an earlier stage of the same kernel stored at the same
 //! grid point, from scratch rows and from buffers alike; no grid point reads what another one
-//! stores. Instructions that depend on no axis of their stage stand in its body nevertheless: an
-//! emitter computes them once, before the stage's loops. A stage without axes runs once per grid
-//! point.
+//! stores. Instructions that depend on no axis of their stage are still in its body; an emitter
+//! computes them once, before the stage's loops. A stage without axes runs once per grid point.
 //!
-//! **Scatters.** A store or an [`Op::Update`] may have an index that was loaded. What it hits is
-//! known only when it runs, so the points of its stage hit one element in the order of the stage's
-//! axes, the last axis fastest: the last store wins, and updates accumulate as the eager kernel's
-//! do. The grid has only axes that keep apart what its points hit whatever the loaded indices are,
-//! and a stage that scatters into a buffer touches it in no other way
+//! **Scatters.** A store or an [`Op::Update`] may have an index that was loaded. Its targets are
+//! known only at run time, so the points of its stage that hit one element do so in the order of
+//! the stage's axes, the last axis fastest: the last store wins, and updates accumulate as the
+//! eager kernel's do. The grid has only axes whose points hit distinct elements for any loaded
+//! indices, and a stage that scatters into a buffer does not access it otherwise
 //! ([`verify_schedule`](super::verify_schedule) checks both). An emitter that runs several points
 //! of a stage at once has to keep the order where they may hit one element.
 //!
@@ -97,10 +96,10 @@ pub struct Axis {
 pub struct Index {
     /// Constant part.
     pub base: i64,
-    /// Affine part; no axis twice, no zero strides.
+    /// Affine part; each axis at most once, no zero strides.
     pub terms: SmallVec<[(AxisId, i64); 4]>,
     /// Indices that were computed in the body: `i64` values that are in range because they were
-    /// checked ([`Op::CheckIndex`]), or because they are read from a constant all of whose numbers
+    /// checked ([`Op::CheckIndex`]), or because they are read from a constant whose numbers all
     /// are.
     pub dynamic: SmallVec<[(Val, i64); 1]>,
 }
@@ -132,7 +131,7 @@ pub enum Op {
         /// Which element.
         index: Index,
     },
-    /// A number, the same everywhere.
+    /// A constant number.
     Const(Scalar),
     /// The current value of an axis, as `i64`.
     AxisIndex(AxisId),
@@ -207,7 +206,8 @@ pub struct Inst {
     pub op: Op,
     /// The dtype of the result (of the stored value for a store).
     pub dtype: DType,
-    /// Of an instruction that may fail: whose failure that is, among [`Schedule::sites`].
+    /// For an instruction that may fail: the call that the failure belongs to, among
+    /// [`Schedule::sites`].
     pub site: Option<u32>,
 }
 
@@ -222,7 +222,7 @@ impl Inst {
     }
 }
 
-/// A call that may fail: what an error of the plan names.
+/// A call that may fail, as an error of the plan names it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Site {
     /// The call, as eager code would have made it.
@@ -273,8 +273,8 @@ pub struct Kernel {
     pub vectorize: Vectorize,
     /// Row buffers that carry values between stages.
     pub scratch: Vec<Scratch>,
-    /// Estimated scalar operations per grid point, loads and stores counted as one: splitting the
-    /// grid among threads is decided on it.
+    /// Estimated scalar operations per grid point, loads and stores counted as one: decides how the
+    /// grid is split among threads.
     pub work_per_point: u64,
     /// The graph operators that were fused into it, in order (`aten::mul.Tensor`).
     pub ops: Vec<crate::ir::Op>,
@@ -336,7 +336,7 @@ pub struct Matmul {
     pub pack_b: bool,
 }
 
-/// A call of a runtime kernel that is not a loop nest of ours.
+/// A call of a runtime kernel instead of generated loops.
 #[derive(Clone, PartialEq, Debug)]
 #[allow(clippy::large_enum_variant)] // a handful per schedule
 pub enum Extern {
@@ -352,7 +352,7 @@ pub enum Extern {
         inputs: Vec<BufferView>,
         /// Results, to be written.
         outputs: Vec<BufferView>,
-        /// Whose failure one of the kernel is, among [`Schedule::sites`].
+        /// The call that a failure of the kernel belongs to, among [`Schedule::sites`].
         site: Option<u32>,
     },
 }
@@ -421,7 +421,7 @@ pub struct Schedule {
     pub outputs: Vec<OutputBinding>,
     /// Size of the arena in bytes.
     pub arena_bytes: usize,
-    /// What was fused where, and why.
+    /// Where each operator was fused, and why.
     pub decisions: Vec<FusionDecision>,
     /// The calls that may fail.
     pub sites: Vec<Site>,

@@ -53,7 +53,7 @@ fn is_at_hand(p: &Program, v: V, uses: &[Vec<V>]) -> bool {
     }
 }
 
-/// Folds bias, activation and residual into products where nothing else needs what lies between.
+/// Folds bias, activation and residual into products if the intermediate values have no other user.
 /// `pinned` values are results of the function: they must exist as they are. `stored` gives the
 /// strides of a value in memory.
 pub(crate) fn fold_epilogues(
@@ -183,7 +183,7 @@ fn permuted_copy(
             _ => strides,
         };
     }
-    // one place for each element, and not one for several of which others have none
+    // each element has exactly one place
     (!layout::may_overlap(p.sizes(v), &strides)).then_some((copy, strides))
 }
 

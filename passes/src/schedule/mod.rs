@@ -70,7 +70,7 @@ pub enum ScheduleError {
         /// How many it should have.
         numel: i64,
     },
-    /// The shape written in the graph is not that of the operator's result.
+    /// The shape in the graph differs from that of the operator's result.
     #[error("{node} has sizes {found:?} in the graph, its operator makes {expected:?}")]
     Shape {
         /// The node.
@@ -80,7 +80,7 @@ pub enum ScheduleError {
         /// What the graph says.
         found: Vec<i64>,
     },
-    /// A look at the storage of an operand whose elements do not fill it one by one.
+    /// A view of the storage of an operand that is not dense.
     #[error(
         "{node} sees the storage of an operand that has gaps or repeats elements: take it of a contiguous copy"
     )]

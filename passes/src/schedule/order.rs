@@ -59,8 +59,8 @@ fn indices_mut(stage: &mut Stage) -> impl Iterator<Item = &mut Index> {
     })
 }
 
-/// How far apart neighbours along an axis are read or written, about: listed positions are
-/// neighbours' neighbours.
+/// Roughly how far apart neighbours along an axis are read or written; listed positions count as
+/// close.
 fn apart(stage: &Stage, index: &Index, axis: AxisId) -> i64 {
     let listed = |(v, stride): &(Val, i64)| match &stage.body[v.0 as usize].op {
         Op::Load { index, .. } if index.stride(axis) != 0 => *stride,
@@ -104,7 +104,7 @@ fn sort_axes(axes: &mut [Axis], stages: &[&Stage]) {
     axes.sort_by_key(|a| std::cmp::Reverse(reach(a.id)));
 }
 
-/// Merges an axis with the next inner one wherever every index runs through both as through one.
+/// Merges an axis with the next inner one if every index treats the two as one.
 fn merge_axes(axes: &mut Vec<Axis>, stages: &mut [Stage]) {
     let mut i = 0;
     while i + 1 < axes.len() {

@@ -62,7 +62,7 @@ pub fn schedule(graph: &Graph, options: &ScheduleOptions) -> Result<Schedule, Sc
         site_ids: HashMap::new(),
     };
     let schedule = planner.build(fused, &demands, results.outputs, &lowered.map)?;
-    // what runs it trusts every index in it
+    // the code that runs the schedule trusts every index in it
     verify_schedule(&schedule)?;
     Ok(schedule)
 }
@@ -216,7 +216,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Steps such that whatever a step reads was written before.
+    /// Orders steps so that everything a step reads was written before.
     fn in_order(
         &self,
         todo: Vec<Todo>,

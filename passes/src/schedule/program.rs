@@ -31,7 +31,7 @@ pub(crate) enum Source {
     Constant(Arc<[u8]>),
 }
 
-/// A part of a value that is put together from pieces: where a piece's elements go.
+/// Where the elements of a piece go in a value that is assembled from pieces.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Piece {
     pub(crate) src: V,
@@ -56,7 +56,7 @@ pub(crate) struct Product {
     pub(crate) strides: Option<Dims>,
 }
 
-/// What is known of the indices that a gather reads.
+/// What is known about the indices that a gather reads.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Bounds {
     /// They are listed in a constant and all in range: nothing is checked as they are read.
@@ -125,7 +125,7 @@ pub(crate) enum Def {
         source: Source,
         strides: Dims,
     },
-    /// The same number everywhere.
+    /// A constant number.
     Const(Scalar),
     /// The position along a dimension, as `i64`.
     Position(usize),
@@ -166,10 +166,10 @@ pub(crate) enum Def {
     Pieces {
         pieces: Vec<Piece>,
         overlap: bool,
-        /// The same elements without memory in between, where that is known.
+        /// The same elements without an intermediate copy, if known.
         element: Option<V>,
     },
-    /// Written where indices say.
+    /// Written at positions given by indices.
     Scatter(Box<Scatter>),
     /// A (batched) matrix product.
     Matmul(Box<Product>),
@@ -260,10 +260,10 @@ pub(crate) struct OpaqueCall {
     pub(crate) op: Op,
     pub(crate) args: Vec<Arg<u32>>,
     pub(crate) inputs: Vec<V>,
-    /// What must be there before the call is made, without being read: a result of the ordered call
-    /// before it, for one that keeps its order.
+    /// Values that must exist before the call is made, without being read: for a call that keeps
+    /// its order, a result of the ordered call before it.
     pub(crate) after: Vec<V>,
-    /// Of a call without results, one value without elements that stands for its having been made.
+    /// For a call without results, a single value without elements that represents the call.
     pub(crate) results: Vec<V>,
     pub(crate) metas: Vec<TensorMeta>,
     /// The graph node that it came from.
@@ -271,7 +271,7 @@ pub(crate) struct OpaqueCall {
 }
 
 impl OpaqueCall {
-    /// What must be there when the call is made.
+    /// The values that must exist when the call is made.
     pub(crate) fn waits_for(&self) -> impl Iterator<Item = V> + '_ {
         self.inputs
             .iter()

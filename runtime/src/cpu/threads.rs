@@ -5,8 +5,8 @@
 //! spinning worker at 0.13 us. Nothing here is coarse enough to want a second pool beside this one.
 //!
 //! **How a job runs.** The caller publishes one job and starts on it at once. Every chunk is
-//! claimed by a compare-exchange on one word that holds the job's epoch and the next index, by
-//! whoever comes first. Workers spin briefly for the next job, then park. When all chunks are
+//! claimed by a compare-exchange on one word that holds the job's epoch and the next index, by the
+//! first thread to arrive. Workers spin briefly for the next job, then park. When all chunks are
 //! claimed, the caller waits only for those that a worker has claimed: on an oversubscribed machine
 //! where no worker gets a core, the caller does everything alone and loses nothing.
 //!
@@ -42,7 +42,7 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What a claimed chunk needs. Lives on the caller's stack.
+/// The data of a claimed chunk. Lives on the caller's stack.
 struct Job<'a> {
     run: &'a (dyn Fn(usize) + Sync),
     cancelled: AtomicBool,

@@ -14,8 +14,8 @@ pub fn asymmetric_fences() -> bool {
     system::available()
 }
 
-/// The cheap half of the pair. Orders against [`heavy_fence`] only where [`asymmetric_fences`] says
-/// so; who uses it must have asked.
+/// The cheap half of the pair. Orders against [`heavy_fence`] only if [`asymmetric_fences`] returns
+/// true; callers must check that first.
 #[inline(always)]
 pub fn light_fence() {
     if cfg!(miri) {

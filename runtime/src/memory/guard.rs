@@ -111,7 +111,7 @@ pub fn fill_with(byte: u8) {
     FILL.store(byte, Ordering::Relaxed);
 }
 
-/// Whether a mode is on: what a hot path asks, in one load.
+/// Whether a mode is on; one load, for hot paths.
 #[inline(always)]
 pub fn is_on() -> bool {
     static STATE: AtomicU8 = AtomicU8::new(UNKNOWN);
@@ -143,7 +143,7 @@ pub fn close(block: &Block, parts: &[Range<usize>]) -> Result<(), OutOfMemory> {
     let inside = |r: &Range<usize>| r.start <= r.end && r.end <= block.len();
     debug_assert!(block.len().is_multiple_of(PAGE) && parts.iter().all(inside));
     let closed = parts.iter().all(|part| {
-        // SAFETY: the pages are the block's, and whoever made it asked for them to be closed.
+        // SAFETY: the pages belong to the block, and its maker asked for them to be closed.
         unsafe { pages::close(block.as_ptr().wrapping_add(part.start), part.len()) }
     });
     match closed {
@@ -163,7 +163,7 @@ pub struct Spread {
 }
 
 /// Places for parts of one block, so that each lies against closed pages as a block of its own
-/// would. `None` where the mode is not on, or closes nothing.
+/// would. `None` if the mode is not on, or closes nothing.
 pub fn spread(parts: &[usize]) -> Option<Spread> {
     let mode = guard().filter(|mode| *mode != Guard::Exact)?;
     let (mut at, mut begins, mut closed) = (0, Vec::new(), Vec::new());
@@ -195,7 +195,7 @@ struct Span {
     bytes: usize,
     block: Range<usize>,
     closed: Range<usize>,
-    /// What is accessible and not the block's.
+    /// The accessible bytes that do not belong to the block.
     slack: Range<usize>,
 }
 
@@ -288,7 +288,7 @@ mod pages {
 
     /// # Safety
     ///
-    /// The pages are the caller's, who will not use them.
+    /// The pages belong to the caller, which will not use them.
     #[must_use]
     pub(super) unsafe fn close(at: *mut u8, bytes: usize) -> bool {
         // SAFETY: as promised by the caller.
@@ -297,7 +297,7 @@ mod pages {
 
     /// # Safety
     ///
-    /// The pages came from `map`, and nobody uses them any more.
+    /// The pages came from `map` and are no longer used.
     pub(super) unsafe fn unmap(at: *mut u8, bytes: usize) {
         // SAFETY: as promised by the caller.
         unsafe { libc::munmap(at.cast(), bytes) };

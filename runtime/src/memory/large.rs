@@ -55,7 +55,7 @@ impl Cache {
         self.limit.unwrap_or_else(limit_from_environment)
     }
 
-    /// Takes out the blocks freed longest ago until no more than `target` bytes are left.
+    /// Removes the blocks freed longest ago until at most `target` bytes are left.
     fn shrink(&mut self, target: usize, out: &mut Vec<(NonNull<u8>, usize)>) {
         while self.bytes > target {
             let oldest = self
@@ -132,7 +132,7 @@ pub fn set_cache_limit(bytes: usize) {
     release(evicted);
 }
 
-/// Memory from the system; when there is none, once more after emptying the cache.
+/// Memory from the system; on failure, retries after emptying the cache.
 #[cold]
 pub(super) fn system_allocate(size: usize) -> Option<NonNull<u8>> {
     system_memory(size).or_else(|| {

@@ -81,7 +81,7 @@ impl List {
             bump(&self.taken, 1);
             return Some(ptr);
         };
-        // SAFETY: what is on the list is free memory that `give` linked, and nobody else takes it.
+        // SAFETY: the list holds free memory that `give` linked, and only this thread takes it.
         let next = unsafe { head.as_ref().next };
         self.head.store(next, Relaxed);
         self.len.store(self.len.load(Relaxed) - 1, Relaxed);
@@ -89,7 +89,7 @@ impl List {
         Some(head.cast())
     }
 
-    /// Puts memory on the list; where it is full, the caller must give it to the system.
+    /// Puts memory on the list; if the list is full, the caller must return it to the system.
     ///
     /// # Safety
     ///

@@ -4,8 +4,8 @@
 //! [`stats`] sums them. A slot of a thread that has ended is reused with its counts, since only the
 //! sums mean anything.
 //!
-//! The hot path counts as little as it can: what is live is what came from the system, less what
-//! went back, less what the free lists hold.
+//! The hot path counts as little as possible: live bytes are those taken from the system, less
+//! those returned, less those on the free lists.
 
 use super::list::{CELL_CLASSES, List};
 use super::size_class::{SMALL_CLASSES, small_size};
@@ -36,7 +36,7 @@ pub(super) struct LargeCounters {
     pub(super) system_allocations: AtomicI64,
 }
 
-/// What a thread keeps. Single counts may be negative (a block freed on another thread).
+/// The counts of a thread. Single counts may be negative (a block freed on another thread).
 #[repr(align(64))]
 pub(super) struct Slot {
     /// Free small blocks, by class.
@@ -47,7 +47,7 @@ pub(super) struct Slot {
     pub(super) large: LargeCounters,
 }
 
-/// A thread's or everybody's counts.
+/// The counts of one thread or of all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Counts {
     pub(super) allocated_bytes: i64,

@@ -6,7 +6,7 @@ use crate::memory::OutOfMemory;
 use std::error::Error;
 use std::sync::Arc;
 
-/// What a runtime kernel says when it fails.
+/// The failure of a runtime kernel.
 pub type ExternError = Box<dyn Error + Send + Sync>;
 
 /// A runtime kernel panicked: the [`ExternError`] that is made of it.

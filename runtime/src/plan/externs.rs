@@ -37,7 +37,7 @@ pub struct ViewMut<'a> {
     pub strides: &'a [i64],
 }
 
-/// What a runtime kernel is called with. The pointers are valid for the views during the call;
+/// The arguments of a runtime kernel. The pointers are valid for the views during the call;
 /// outputs overlap nothing.
 #[derive(Debug)]
 pub struct ExternCtx<'a> {

@@ -3,7 +3,7 @@
 //! [`Plan::compile`] resolves extern steps, generates code and keeps everything that the code
 //! refers to by address. [`Plan::run`] fills an argument table on the stack, takes an arena and
 //! calls the code: there is no lock, no dispatch and no other allocation. A plan is `Send + Sync`;
-//! concurrent runs have arenas of their own.
+//! each concurrent run has its own arena.
 //!
 //! ```
 //! use straightline_passes::ir::DType;
@@ -109,9 +109,8 @@ const _: () = {
     shared_between_threads::<Plan>();
 };
 
-/// Where tests watch blocks, gives each intermediate pages of its own in the arena, instead of the
-/// place that the schedule has for it among the others; the parts of the arena that nobody may
-/// touch.
+/// If tests watch blocks, gives each intermediate separate pages in the arena in place of its
+/// offset in the schedule. Returns the parts of the arena that must not be touched.
 fn watch_arena(schedule: &mut Schedule) -> Vec<Range<usize>> {
     let in_arena = |b: &&mut Buffer| matches!(b.kind, BufferKind::Arena { .. }) && b.len > 0;
     let mut buffers: Vec<&mut Buffer> = schedule.buffers.iter_mut().filter(in_arena).collect();

@@ -10,7 +10,7 @@ pub struct PassTimings {
 }
 
 impl PassTimings {
-    /// Runs a pass and notes its time.
+    /// Runs a pass and records its time.
     pub fn time<R>(&mut self, name: &'static str, f: impl FnOnce() -> R) -> R {
         let span = tracing::debug_span!("pass", name);
         let _entered = span.enter();

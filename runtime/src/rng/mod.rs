@@ -1,8 +1,8 @@
 //! Random bits: engines, and a stream of numbers from one of them.
 //!
 //! A [`Stream`] is what fills draw from, one after another. Its engine is [`mt19937`], as in
-//! PyTorch's CPU generator, or [`philox`], as in PyTorch's generators of accelerators; what is made
-//! of the bits does not depend on which.
+//! PyTorch's CPU generator, or [`philox`], as in PyTorch's generators of accelerators; how the bits
+//! are used does not depend on the engine.
 
 pub mod mt19937;
 pub mod philox;

@@ -51,8 +51,8 @@ impl Mt19937 {
         }
     }
 
-    /// The engine in a state: its words, how many of them are left and one more, and which comes
-    /// next. `None` where these do not fit together.
+    /// The engine with this state: its words, one more than the number of words left, and the index
+    /// of the next word. `None` if these are inconsistent.
     pub fn from_parts(state: [u32; N], left: u32, next: u32) -> Option<Mt19937> {
         let fits = (1..=N as u32).contains(&left) && next <= N as u32;
         let fits = fits && (left == 1 || left + next == N as u32 + 1);

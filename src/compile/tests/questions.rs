@@ -1,4 +1,4 @@
-//! What a function may ask of its tensors, and what becomes of the answers.
+//! What a function may ask about its tensors, and how the answers are guarded.
 
 use super::*;
 use crate::compile::compile;
@@ -18,7 +18,7 @@ fn an_offset_is_guarded_if_it_is_asked_for() {
     let f = compile(|x: &Tensor| x.mul(x.narrow(0, 1, 1)?.storage_offset()));
     assert_eq!(values(&f.call(&a).unwrap()), [2.0, 4.0]);
     assert_eq!(values(&f.call(&b).unwrap()), [12.0, 16.0]);
-    // who does not ask does not pay
+    // no guard without a question
     let f = compile(|x: &Tensor| x.narrow(0, 1, 1)?.neg());
     assert_eq!(values(&f.call(&a).unwrap()), [-2.0]);
     assert_eq!(values(&f.call(&b).unwrap()), [-4.0]);
@@ -154,7 +154,7 @@ fn identity_is_guarded_if_it_is_asked_for() {
     assert_eq!(f.variants(), 1);
 }
 
-/// Closed-over tensors that are given one memory later.
+/// Closed-over tensors that come to share memory later.
 #[test]
 fn closed_over_tensors_may_come_to_share_memory() {
     let (a, b) = (vec(&[1.0]), vec(&[5.0]));
@@ -176,7 +176,7 @@ fn closed_over_tensors_may_come_to_share_memory() {
 
 #[test]
 fn what_only_capture_refuses_is_no_answer() {
-    // a function that handles the error would take another way than eagerly
+    // a function that handles the error would take another path than eagerly
     let mask = &vec(&[1.0, 0.0]).gt(0.0).unwrap();
     let f = |x: &Tensor, mask: &Tensor| {
         let repeated = x.narrow(0, 0, 1)?.copied()?.expand([2])?;

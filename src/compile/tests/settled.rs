@@ -6,8 +6,8 @@ use crate::compile::compile;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// Every call gives what eager code gives, with the fallback; and the first one may be refused
-/// without it, from when on there is the value.
+/// With the fallback every call gives what eager code gives; without it the first call may be
+/// refused, and the value is there from then on.
 fn filled_once(table: impl Fn() -> Result<Tensor> + Clone + Send + Sync + 'static) {
     let expected = table().unwrap().to_vec::<f32>().unwrap();
     let x = Tensor::ones([3, 3]).unwrap();

@@ -22,7 +22,7 @@ fn a_running_mean_kept_in_a_mutex_is_refused_where_it_was_made() {
         matches!(e.kind(), ErrorKind::Escaped { made_by: Some(op), .. } if op == "aten::add.Tensor")
     );
     assert_eq!(names_a_line(&e), line);
-    // returned as well, and in the state all the same
+    // returned and kept in the state
     *mean.lock().unwrap() = vec(&[0.0]);
     let state = mean.clone();
     let f = compile(move |x: &Tensor| {
@@ -31,7 +31,7 @@ fn a_running_mean_kept_in_a_mutex_is_refused_where_it_was_made() {
         Ok(mean.clone())
     });
     assert!(is_escape(&f.call(&vec(&[4.0])).unwrap_err()));
-    // what is there has its value
+    // the tensor in the state has its value
     assert_eq!(values(&mean.lock().unwrap()), [4.0]);
     // the fallback runs it once a call
     *mean.lock().unwrap() = vec(&[0.0]);
@@ -79,7 +79,7 @@ fn other_things_that_keep_a_stand_in_are_refused() {
         (values(&x), values(&last)),
         ([1.0f32, 5.0].to_vec(), [5.0f32].to_vec())
     );
-    // what is given back in time is not kept
+    // a tensor that is dropped in time is not kept
     let f = compile(|x: &Tensor| {
         *LAST.lock().unwrap() = Some(x.clone());
         let y = LAST.lock().unwrap().take();
@@ -95,7 +95,7 @@ fn a_tensor_that_is_assigned_in_place_of_another_is_noticed() {
     let mine = state.clone();
     let f = compile(move |x: &Tensor| x.add(&mine.lock().unwrap().clone()));
     assert_eq!(values(&f.call(&vec(&[1.0])).unwrap()), [2.0]);
-    // somebody else holds the first one still
+    // the first one is still held elsewhere
     *state.lock().unwrap() = vec(&[10.0]);
     assert_eq!(values(&f.call(&vec(&[1.0])).unwrap()), [11.0]);
     assert_eq!(values(&f.call(&vec(&[1.0])).unwrap()), [11.0]);
@@ -142,7 +142,7 @@ fn handles_that_come_and_go_compile_nothing_anew() {
         drop(more);
         assert_eq!(values(&f.call(&vec(&[1.0])).unwrap()), [2.0]);
     }
-    // another variant, and a stage that somebody keeps, do not count
+    // another variant and a kept stage do not count
     let _traced = f.trace(&vec(&[1.0, 2.0])).unwrap();
     f.call(&vec(&[1.0, 2.0])).unwrap();
     drop(weight);
@@ -187,7 +187,7 @@ fn a_table_made_from_data_may_be_kept() {
     let table = TABLE.get().unwrap();
     table.fill_(5).unwrap();
     assert_eq!(values(&f.call(&vec(&[1.0])).unwrap()), [6.0]);
-    // and is a tensor like any other
+    // and is an ordinary tensor
     let with = crate::ops::aten::slice_scatter(table, &vec(&[2.0]), 0, None, None, 1).unwrap();
     assert_eq!(
         (values(&with), values(table)),
@@ -238,7 +238,7 @@ fn a_stand_in_on_another_thread_is_refused() {
         &f.events()[..],
         [CompileEvent::EagerFallback { .. }]
     ));
-    // a function that makes nothing of the error, and one that reads
+    // a function that ignores the error, and one that reads
     let f = compile(|x: &Tensor| elsewhere(x).or_else(|_| x.neg()));
     assert!(is_not_captured(&y(&f).unwrap_err()));
     let f = compile(|x: &Tensor| {
@@ -288,7 +288,7 @@ fn a_generator_of_ones_own_is_refused_by_the_name_of_the_call() {
             assert_eq!(values(&got), expected, "{op}");
         }
     }
-    // the default one by its name is the default one
+    // the default generator, passed by name
     let f = compile(|x: &Tensor| x.add(&Tensor::with(Generator::default_cpu()).randn([2])?));
     for _ in 0..2 {
         manual_seed(3);

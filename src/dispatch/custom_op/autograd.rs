@@ -8,7 +8,7 @@ use crate::tensor::Tensor;
 use std::fmt;
 use std::sync::Arc;
 
-/// What the forward of a custom operator leaves for its backward.
+/// What the forward pass of a custom operator saves for its backward pass.
 #[derive(Clone, Default, Debug)]
 pub struct OpContext {
     /// Tensors.
@@ -35,11 +35,12 @@ impl fmt::Debug for AutogradFormula {
 }
 
 impl AutogradFormula {
-    /// The gradients of the inputs from those of the outputs, given one call's inputs and outputs.
+    /// Computes the gradients of the inputs from those of the outputs, given one call's inputs and
+    /// outputs.
     ///
     /// # Errors
     ///
-    /// The formula's own, or a number of gradients that is not that of the inputs.
+    /// The formula's own errors, or a number of gradients that differs from the number of inputs.
     pub fn gradients(
         &self,
         inputs: &[Value],
@@ -62,11 +63,11 @@ impl AutogradFormula {
 
 impl CustomOp {
     /// The formula for gradients. `setup_context` sees the inputs and outputs of a call and keeps
-    /// what `backward` needs; `backward` makes the inputs' gradients, one or `None` for each, of
-    /// the outputs'.
+    /// what `backward` needs; `backward` computes the inputs' gradients, one or `None` for each,
+    /// from those of the outputs.
     ///
-    /// The crate has no autograd engine yet, so nothing calls the formula by itself: it is kept for
-    /// it, and [`CustomOp::autograd_formula`] gives it to whoever wants to call it.
+    /// The crate has no autograd engine yet, so nothing calls the formula by itself. It is stored,
+    /// and [`CustomOp::autograd_formula`] returns it.
     ///
     /// # Errors
     ///

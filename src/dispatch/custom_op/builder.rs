@@ -41,8 +41,8 @@ pub struct CustomOpBuilder {
 /// | `ADInplaceOrView` | for operators that write or view: passes the call on, and the written tensors' versions rise |
 /// | `BackendSelect` | for operators of given device types without tensor arguments: chooses by the `Device` argument |
 ///
-/// A compiled function takes an operator that writes as well: what it writes is a result in the
-/// graph, where it stands under the name `.._auto_functionalized` and runs on copies.
+/// Operators that write can be compiled too: in the graph the operator is named
+/// `.._auto_functionalized`, runs on copies and returns what it writes.
 ///
 /// ```
 /// use straightline::dispatch::{custom_op, opcheck};
@@ -107,7 +107,7 @@ impl CustomOpBuilder {
         self
     }
 
-    /// All tensor arguments may be written: nobody knows which.
+    /// Any tensor argument may be written; it is not known which.
     pub fn mutates_unknown(mut self) -> Self {
         self.mutates_unknown = true;
         self
@@ -125,10 +125,10 @@ impl CustomOpBuilder {
         self
     }
 
-    /// What a call does besides giving its results: without this, one of an operator without
-    /// results has an effect, and any other is taken to read something besides its operands
-    /// ([`OperatorHandle::effects`](crate::dispatch::OperatorHandle::effects)). A tag for each is
-    /// added.
+    /// What a call does besides computing its results. By default, an operator without results has
+    /// an effect, and any other is assumed to read something besides its operands
+    /// ([`OperatorHandle::effects`](crate::dispatch::OperatorHandle::effects)). Each effect is
+    /// added as a tag.
     ///
     /// ```
     /// use straightline::dispatch::{Effects, custom_op};
@@ -164,8 +164,8 @@ impl CustomOpBuilder {
     ///
     /// # Errors
     ///
-    /// [`CustomOpError`], or what [`Library`] refuses: a schema that does not parse, a kernel of
-    /// other types than it, a name that is taken.
+    /// [`CustomOpError`], or what [`Library`] refuses: a schema that does not parse, a kernel whose
+    /// types do not match it, a name that is taken.
     pub fn register(self) -> Result<CustomOp> {
         let name: OperatorName = self.name.parse().map_err(DispatchError::from)?;
         let Some(namespace) = name.namespace().filter(|_| name.overload.is_empty()) else {

@@ -1,5 +1,5 @@
-//! What is around the functions of a custom operator: a look at what they return, and what stands
-//! in for a fake function that nobody gave.
+//! Wrappers of the functions of a custom operator: a check of what they return, and the default for
+//! a missing fake function.
 
 use super::error::{CustomOpError, refuse};
 use crate::dispatch::kernel::Kernel;
@@ -31,7 +31,7 @@ pub(super) fn trivial_fake(op: OperatorHandle, stack: &mut Stack) -> Result<()> 
     Ok(())
 }
 
-/// The kernel with a look at what it returns: new tensors, or the arguments that the schema says.
+/// The kernel with a check of what it returns: new tensors, or the arguments that the schema names.
 pub(super) fn guarded(kernel: Kernel) -> Kernel {
     Kernel::boxed(move |op, keys, stack| {
         let schema = op.schema().filter(|s| !s.is_view());

@@ -1,10 +1,9 @@
-//! `CustomOp`: an operator with all that belongs to it, registered in one go
+//! `CustomOp`: an operator with everything that belongs to it, registered in one go
 //! (`torch.library.custom_op`).
 //!
 //! Defining an operator well takes more than a kernel: a Meta kernel for shapes, an autograd kernel
 //! that passes calls on, a version bump where it writes, a choice of the backend where it has no
-//! tensors to choose by. This registers all of it, through the same [`Library`] that is open to
-//! everybody.
+//! tensors to choose by. This registers all of it, through the public [`Library`].
 
 mod autograd;
 mod builder;
@@ -111,7 +110,7 @@ impl CustomOp {
                     let before: Vec<u64> = tensors.iter().map(|t| t.storage().version()).collect();
                     op.redispatch_boxed(keys & DispatchKeySet::AFTER_AD_INPLACE_OR_VIEW, stack)?;
                     for (t, before) in tensors.iter().zip(before) {
-                        // a kernel that wrote through operators has raised it already
+                        // a kernel that wrote through operators has already raised the version
                         if t.storage().version() == before {
                             drop(t.write()?);
                         }
@@ -154,7 +153,7 @@ impl CustomOp {
                         op: op.name().to_string(),
                         device: *d,
                     })),
-                    // the wrong type is for the kernel to name
+                    // the kernel reports a wrong type
                     _ => op.redispatch_boxed(K::CPU.into(), stack),
                 }
             });

@@ -1,4 +1,4 @@
-//! A schema as it was registered, and what calls want to know of it.
+//! A schema as it was registered, with what calls need to know about it.
 
 use crate::dispatch::error::Site;
 use straightline_catalog::Op;

@@ -25,14 +25,14 @@ pub(in crate::dispatch) struct OperatorEntry {
     slots: Table,
     definition: AtomicPtr<Definition>,
     pub(super) name: OperatorName,
-    /// Counts what registrations have changed of it.
+    /// Counts the changes made by registrations.
     epoch: AtomicU64,
     /// Whether calls are shown to observers.
     pub(super) observed: bool,
-    /// The types of the typed kernels, remembered for good by the first kernel or handle.
+    /// The types of the typed kernels, fixed by the first kernel or handle.
     signature: OnceLock<(Signature, Site)>,
     kernels: Mutex<Kernels>,
-    /// What makes the error of a missing kernel, instead of the dispatcher.
+    /// Makes the error for a missing kernel in place of the dispatcher.
     pub(super) report: Mutex<Option<Report>>,
 }
 
@@ -71,7 +71,7 @@ impl OperatorEntry {
         self.definition().is_none() && self.kernels().is_empty()
     }
 
-    /// Remembers a signature, or gives the one that is remembered and differs.
+    /// Stores a signature, or returns the stored one if it differs.
     pub(in crate::dispatch) fn pin(
         &self,
         signature: &Signature,
@@ -91,7 +91,7 @@ impl OperatorEntry {
         self.epoch.fetch_add(1, Ordering::Release);
     }
 
-    /// Makes table and masks what the registrations say.
+    /// Recomputes the table and the masks from the registrations.
     pub(in crate::dispatch) fn recompute(&self, fallbacks: &Fallbacks, layouts: &mut Layouts) {
         let kernels = self.kernels();
         let layout = layouts.of(Registered::of(kernels.keys()), fallbacks);
@@ -135,8 +135,8 @@ impl OperatorEntry {
         self.slots.occupant(keys.table_index())
     }
 
-    /// What a call with these keys runs, when the first look met no kernel: `keys` are those before
-    /// masking.
+    /// What a call with these keys runs if the first look-up found no kernel; `keys` are those
+    /// before masking.
     #[cold]
     #[inline(never)]
     pub(super) fn look_again(&self, keys: DispatchKeySet) -> (DispatchKeySet, &'static Record) {

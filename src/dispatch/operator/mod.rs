@@ -39,7 +39,7 @@ use straightline_catalog::{Arg, DType, Effects, Op, TensorMeta, similar_operator
 ///
 /// When nothing of an operator is left because its [`Library`](super::Library) was dropped, a call
 /// by a handle that was kept fails with [`DispatchError::Gone`]. Defining the operator again makes
-/// another one, which a kept handle is not: calls of the old one may still run.
+/// a new one, to which an old handle does not refer, because calls of the old one may still run.
 #[derive(Clone, Copy)]
 pub struct OperatorHandle(pub(super) &'static OperatorEntry);
 
@@ -64,7 +64,7 @@ impl fmt::Debug for OperatorHandle {
 }
 
 impl OperatorHandle {
-    /// What the table and the masks of an operator take.
+    /// The memory of an operator's table and masks.
     pub const TABLE_BYTES: usize = Table::bytes();
 
     /// The name, `aten::add.Tensor`.
@@ -77,8 +77,8 @@ impl OperatorHandle {
         self.0.definition().map(|d| d.schema)
     }
 
-    /// The operator in the catalogue, which knows those from outside as well; none of one that was
-    /// only implemented and never defined.
+    /// The operator in the catalogue, which also lists those from outside; `None` if it was only
+    /// implemented and never defined.
     pub(crate) fn op(self) -> Option<Op> {
         self.0.definition().map(|d| d.op)
     }
@@ -119,7 +119,7 @@ impl OperatorHandle {
         let Some(op) = self.op() else {
             return Effects::READS;
         };
-        // of a call that nobody made, whether there are results is known and not which
+        // no call was made: the number of results is known, the results are not
         let some = [TensorMeta::contiguous(DType::I64, &[])];
         let count = op.schema().returns.len().min(1);
         op.effects(args, results.unwrap_or(&some[..count]))
@@ -164,8 +164,8 @@ impl OperatorHandle {
         !ptr::eq(record, *MISSING) && !ptr::eq(record, *AMBIGUOUS)
     }
 
-    /// The kernel that a call with this key reaches: for those who call it again and again without
-    /// the dispatcher, as a compiled plan does.
+    /// The kernel that a call with this key reaches: for repeated calls without the dispatcher, as
+    /// a compiled plan makes.
     ///
     /// # Errors
     ///
@@ -183,8 +183,8 @@ impl OperatorHandle {
     }
 
     /// Whether this is one of PyTorch's operators and calls on the CPU reach a kernel that is not
-    /// this crate's: then what is known of the operator by its name does not hold. Composites that
-    /// are made of other operators are none of these, whoever wrote them.
+    /// this crate's: then what the catalogue says of the operator does not hold. Composites made of
+    /// other operators do not count, even from outside.
     pub(crate) fn is_replaced(self) -> bool {
         matches!(self.name().namespace(), Some("aten" | "prims"))
             && (self.selects() || self.is_foreign_at(DispatchKey::CPU))
@@ -203,14 +203,14 @@ impl OperatorHandle {
         !record.kernel.is_own() && !record.kernel.is_fallthrough() && !composite()
     }
 
-    /// Whether calls with tensors too reach a kernel at `BackendSelect` that is not this crate's,
-    /// before any backend's.
+    /// Whether calls, also those with tensors, reach a kernel at `BackendSelect` that is not this
+    /// crate's before any backend's.
     fn selects(self) -> bool {
         self.is_foreign_at(DispatchKey::BackendSelect)
     }
 
-    /// The kernel with which a call on the CPU begins that nothing above the backend handles, and
-    /// the keys that it is called with: for a plan, which calls it again and again.
+    /// The kernel that a CPU call reaches if nothing above the backend handles it, and the keys
+    /// that it is called with. A plan calls it repeatedly.
     ///
     /// # Errors
     ///
@@ -223,7 +223,7 @@ impl OperatorHandle {
         }
     }
 
-    /// The kernel of this crate that serves a key, whoever has registered others since.
+    /// The kernel of this crate that serves a key, even if others have been registered since.
     pub(crate) fn own_kernel_for(self, key: DispatchKey) -> Result<Kernel> {
         let served = self.kernel_for(key)?;
         if served.is_own() || !self.is_replaced() {
@@ -285,7 +285,7 @@ impl OperatorHandle {
         }
     }
 
-    /// Says in an error which operator was called, and where, as the wrappers in `aten` do.
+    /// Adds to an error which operator was called, and where, as the wrappers in `aten` do.
     #[cold]
     fn named(self, e: Error, at: &'static Location<'static>) -> Error {
         e.with_call(self.name().to_string(), []).with_location(at)
@@ -317,7 +317,7 @@ impl OperatorHandle {
         Ok(())
     }
 
-    /// Tells the observers that a call begins, if there are any and they may see it.
+    /// Tells the observers, if any may see the call, that it begins.
     fn observe(
         self,
         keys: DispatchKeySet,
@@ -408,7 +408,7 @@ impl OperatorHandle {
             .then(|| Scope::enter(entry, &self.0.name, keys))
     }
 
-    /// Lets a function of yours make the error of calls that find no kernel.
+    /// Sets the function that makes the error for calls that find no kernel.
     ///
     /// ```
     /// use straightline::dispatch::{Library, operator};
@@ -431,7 +431,7 @@ impl OperatorHandle {
         *self.0.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(report));
     }
 
-    /// What a call is told of an operator that was defined once and of which nothing is left.
+    /// The error of a call of an operator that was defined once and has been removed since.
     pub(crate) fn gone(self) -> Option<DispatchError> {
         let op = || self.name().to_string();
         self.0.is_unused().then(|| DispatchError::Gone { op: op() })

@@ -60,7 +60,7 @@ impl Record {
 
 pub(super) static MISSING: LazyLock<&'static Record> = LazyLock::new(|| {
     Record::nothing(Kernel::boxed(|op, keys, stack| {
-        // with arguments left out or mistaken the keys mean nothing
+        // if arguments are missing or wrong, the keys mean nothing
         if let Some(schema) = op.schema() {
             kernel::check_tensors(op, schema, stack)?;
         }

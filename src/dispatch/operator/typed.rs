@@ -75,7 +75,7 @@ impl<A: Args + 'static, R: Ret> TypedHandle<A, R> {
         }
     }
 
-    /// [`TypedHandle::call`] by a line of the user's, which capture remembers.
+    /// [`TypedHandle::call`] from a line of user code, which capture remembers.
     #[inline]
     pub(crate) fn call_from(self, at: &'static Location<'static>, args: A::Items<'_>) -> Result<R> {
         let (full, special) = tls::enter(A::keys(&args));
@@ -198,7 +198,7 @@ impl<A: Args + 'static, R: Ret> TypedHandle<A, R> {
             None => Vec::new(),
         };
         run(self.handle(), &mut stack)?;
-        // what the schema says is the argument itself is the argument itself
+        // a return that aliases an argument is that argument's tensor
         for (ret, value) in echoes {
             if let Some(slot) = stack.get_mut(ret) {
                 *slot = value;

@@ -206,7 +206,7 @@ fn typed_calls_reach_boxed_kernels() {
     assert!(y.is_same(&x));
     assert_eq!(n, 3);
 
-    // an in-place operator gives back the caller's tensor, whatever the kernel leaves
+    // an in-place operator returns the caller's tensor, no matter what the kernel leaves
     lib.def("g_(Tensor(a!) self) -> Tensor(a!)").unwrap();
     lib.impl_at(
         "g_",

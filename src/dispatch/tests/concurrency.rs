@@ -29,7 +29,7 @@ fn calls_go_on_while_kernels_come_and_go() {
         // set even if a registration fails, or the scope would wait forever
         let _stop = SetOnDrop(&stop);
         let mut round = 0;
-        // both sides get to run, however the machine schedules them
+        // both sides get to run, no matter how the machine schedules them
         while round < 60 || calls.load(Ordering::Relaxed) < 100 {
             let mut late = Library::implementation("t_threads", K::Undefined).unwrap();
             late.impl_at("f", K::CPU, |_: &Tensor| Ok(1i64)).unwrap();
@@ -123,7 +123,7 @@ fn fallbacks_come_and_go() {
     let legal = |got: crate::Result<i64>| match got {
         // fallen through to the CPU kernel, or the fallback
         Ok(n) => assert!([0, 7].contains(&n), "{n}"),
-        // neither is there
+        // neither exists
         Err(e) => assert!(e.to_string().contains("f"), "{e}"),
     };
     while_changing(

@@ -314,7 +314,7 @@ fn accepted() {
     let named = operator("t_accept::named").unwrap();
     assert_eq!(named.registered_keys(), [K::CPU, K::CUDA]);
     assert!(both.has_kernel(K::CUDA), "no key means the block's");
-    // the kernel of an operator that nobody has defined
+    // the kernel of an undefined operator
     cuda.impl_("t_accept::dangling", unary).unwrap();
     let dangling = find(&"t_accept::dangling".parse().unwrap()).unwrap();
     assert_eq!(dangling.registered_keys(), [K::CUDA]);

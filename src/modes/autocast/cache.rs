@@ -7,8 +7,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use straightline_catalog::DType;
 
-/// A cast, with the tensor it was made of. The tensor is held, so that its identity stays its own;
-/// who else gave it up is forgotten when the next cast comes in.
+/// A cast, with the tensor it was made of. The tensor is held, so that its identity is not reused;
+/// an entry that is the last holder is dropped at the next cast.
 struct Cast {
     source: Tensor,
     version: u64,
@@ -25,7 +25,7 @@ pub fn is_autocast_cache_enabled() -> bool {
     ENABLED.get()
 }
 
-/// Switches the cache and gives what it was; `None` leaves it.
+/// Switches the cache and returns the previous state; `None` leaves it.
 pub(super) fn set_enabled(on: Option<bool>) -> bool {
     let before = ENABLED.get();
     ENABLED.set(on.unwrap_or(before));
@@ -45,8 +45,8 @@ pub(super) fn len() -> usize {
 
 /// `t` as `dtype`, by `cast`, which is called only if no earlier result can be used.
 ///
-/// Kept are casts of parameters: `f32` tensors that want gradients. A parameter written since is
-/// cast again (PyTorch would use the old cast until autocast ends).
+/// Only casts of parameters are kept: `f32` tensors that require gradients. A parameter written
+/// since is cast again (PyTorch would use the old cast until autocast ends).
 pub(super) fn cached(
     t: &Tensor,
     dtype: DType,

@@ -1,4 +1,4 @@
-//! Autocast: matrix products in low precision, what overflows in `f32`.
+//! Autocast: matrix products run in low precision, operators that may overflow in `f32`.
 //!
 //! Every tensor carries the autocast key of its device, and every thread excludes those keys until
 //! it enters [`autocast`]. The operators of PyTorch's lists have a kernel there, which casts
@@ -29,7 +29,7 @@ use std::marker::PhantomData;
 use std::sync::LazyLock;
 use straightline_catalog::{DType, Device, DeviceType};
 
-/// The autocast keys are neighbours: as many as there are.
+/// The number of autocast keys, which are contiguous.
 const KEYS: usize = 10;
 
 struct State {
@@ -75,8 +75,7 @@ fn dtype_at(key: DispatchKey) -> DType {
     STATE.with(|s| s.dtypes.get()[index(key)].unwrap_or(own))
 }
 
-/// Autocast on this thread, until dropped. Several may be dropped in any order, as those in a tuple
-/// are.
+/// Autocast on this thread, until dropped. Several may be dropped in any order.
 #[must_use = "autocast ends where the guard is dropped"]
 #[derive(Debug)]
 pub struct Autocast {
@@ -84,7 +83,7 @@ pub struct Autocast {
     on_this_thread: PhantomData<*const ()>,
 }
 
-/// What an [`Autocast`] found when it began.
+/// The settings that an [`Autocast`] found when it began.
 struct Frame {
     id: u64,
     key: DispatchKey,
@@ -96,11 +95,11 @@ struct Frame {
 /// How to enter autocast with [`autocast_with`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AutocastOptions {
-    /// The low precision; `None` is that of the autocast around it, or the device's own.
+    /// The low precision; `None` takes that of the enclosing autocast, or the device's own.
     pub dtype: Option<DType>,
-    /// Whether operators are cast; `false` switches an autocast around it off.
+    /// Whether operators are cast; `false` disables an enclosing autocast.
     pub enabled: bool,
-    /// Whether casts of parameters are kept; `None` is as around it.
+    /// Whether casts of parameters are kept; `None` inherits the setting.
     pub cache: Option<bool>,
 }
 
@@ -174,7 +173,7 @@ pub fn autocast_with(device: DeviceType, options: AutocastOptions) -> Result<Aut
 }
 
 impl State {
-    /// Changes the low precision of a key and gives what it was.
+    /// Changes the low precision of a key and returns the previous one.
     fn set_dtype(
         &self,
         key: DispatchKey,
@@ -187,8 +186,8 @@ impl State {
         before
     }
 
-    /// Takes a guard out: whoever came after it at the same key has found, from now on, what it
-    /// found. Gives what is to be restored, for those settings that nobody changed since.
+    /// Removes a guard: the next guard at the same key inherits the settings that it found. Returns
+    /// what to restore, for the settings that no later guard has changed.
     fn leave(&self, id: u64) -> Option<(Frame, bool, bool)> {
         let mut frames = self.frames.borrow_mut();
         let at = frames.iter().rposition(|f| f.id == id)?;
@@ -209,7 +208,7 @@ impl State {
 
 impl Drop for Autocast {
     fn drop(&mut self) {
-        // fails on a thread that is ending, where nothing is cast any more
+        // fails on a thread that is ending, on which nothing is cast any more
         let Ok(Some((frame, newest_of_key, newest))) = STATE.try_with(|s| s.leave(self.id)) else {
             return;
         };
@@ -232,7 +231,7 @@ pub fn is_autocast_enabled(device: DeviceType) -> bool {
         .is_some_and(|key| !TlsKeySets::current().excluded.has(key))
 }
 
-/// The low precision of a device on this thread, autocast being on or not.
+/// The low precision of a device on this thread, whether or not autocast is on.
 ///
 /// # Errors
 ///
@@ -242,15 +241,15 @@ pub fn autocast_dtype(device: DeviceType) -> Result<DType> {
     key_of(device).map(dtype_at)
 }
 
-/// The low precision of each autocast key, where one was chosen.
+/// The low precision of each autocast key, if one was chosen.
 pub(crate) type LowPrecisions = [Option<DType>; KEYS];
 
-/// The low precisions of this thread, autocast being on or not.
+/// The low precisions of this thread, whether or not autocast is on.
 pub(crate) fn low_precisions() -> LowPrecisions {
     STATE.with(|s| s.dtypes.get())
 }
 
-/// The settings that matter to a captured function, as a number: 0 where autocast is off.
+/// The settings that a captured function depends on, as a number: 0 if autocast is off.
 #[inline]
 pub(crate) fn fingerprint(tls: TlsKeySets) -> u64 {
     if tls.excluded.is_superset(DispatchKeySet::AUTOCAST) {

@@ -11,25 +11,25 @@ use straightline_catalog::{DType, DeviceType, Op, listed_in_modes};
 
 /// What autocast does to the arguments of an operator.
 ///
-/// Concerned are floating-point tensors on the device, other than `f64`; other arguments stay.
+/// Applies to floating-point tensors on the device other than `f64`; other arguments are unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Policy {
-    /// All become the low precision.
+    /// All are cast to the low precision.
     LowerPrecision,
     /// All become `f32`.
     Fp32,
-    /// They stay; the operator's `dtype` argument becomes `f32` unless it is given.
+    /// Not cast; the operator's `dtype` argument becomes `f32` unless given.
     Fp32SetOptDtype,
-    /// They stay; the overload that takes a result dtype is called, with `f32`.
+    /// Not cast; the overload with a result dtype is called, with `f32`.
     Fp32AppendDtype,
-    /// All become the widest dtype among them.
+    /// All are cast to the widest dtype among them.
     Promote,
     /// The call is refused.
     Banned,
 }
 
-/// The operators of `aten` that autocast changes on a device, as PyTorch lists them; those that do
-/// not exist here are on the list as well.
+/// The operators of `aten` that autocast changes on a device, as PyTorch lists them; the list
+/// includes operators that do not exist here.
 ///
 /// ```
 /// use straightline::DeviceType;
@@ -70,7 +70,7 @@ fn policy_of(modes: Modes, device: DeviceType) -> Option<Policy> {
     })
 }
 
-/// The kernel that an operator of yours needs at a device's autocast key to follow a policy.
+/// The kernel that a custom operator needs at a device's autocast key to follow a policy.
 ///
 /// ```
 /// use straightline::autocast::{Policy, autocast, autocast_kernel};
@@ -99,7 +99,7 @@ pub fn autocast_kernel(device: DeviceType, policy: Policy) -> Result<Kernel> {
 
 pub(super) fn kernel(key: DispatchKey, device: DeviceType, policy: Policy) -> Kernel {
     Kernel::boxed(move |op, _, stack| {
-        // the operator is called again from the top: what is above sees the cast arguments
+        // the operator is called again from the top, so that higher keys see the cast arguments
         let _below = ExcludeGuard::new(key);
         let base = match op.schema() {
             Some(s) => stack.len().saturating_sub(s.args.len()),
@@ -135,7 +135,7 @@ pub(super) fn kernel(key: DispatchKey, device: DeviceType, policy: Policy) -> Ke
 
 fn is_eligible(t: &Tensor, device: DeviceType) -> bool {
     let here = t.device().kind == device
-        // as PyTorch has it: XLA tensors are cast by CUDA's autocast
+        // as in PyTorch, XLA tensors are cast by CUDA's autocast
         || (device == DeviceType::Cuda && t.device().kind == DeviceType::Xla);
     here && t.dtype().is_floating() && t.dtype() != DType::F64
 }
@@ -152,7 +152,8 @@ fn cast(t: &Tensor, device: DeviceType, dtype: DType, key: DispatchKey) -> Resul
     }
 }
 
-/// Casts the eligible tensors among the arguments. Lists of optional tensors (indices) stay.
+/// Casts the eligible tensors among the arguments. Lists of optional tensors (indices) are
+/// unchanged.
 fn cast_all(args: &mut [Value], device: DeviceType, dtype: DType, key: DispatchKey) -> Result<()> {
     for v in args {
         match v {

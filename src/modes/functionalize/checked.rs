@@ -1,5 +1,5 @@
-//! Operators whose loop forms leave out what their kernels check of data, or that are recorded as
-//! other calls: the forms that capture records.
+//! The forms that capture records for operators whose loop forms omit data checks of their kernels,
+//! or that are recorded as other calls.
 
 use super::kernels::{checked, require, unless_row_major};
 use crate::dispatch::{Kernel, Value, handle_of};
@@ -10,7 +10,7 @@ use crate::ops::random_choice::{NO_WEIGHT, SINGLE, check_sizes};
 use crate::tensor::{Generator, Tensor};
 use straightline_catalog::{DType, MemoryFormat, Op, Scalar};
 
-/// What capture records of `binary_cross_entropy`, whose formula takes any number.
+/// What capture records of `binary_cross_entropy`, whose formula accepts any number.
 pub(crate) fn binary_cross_entropy() -> Kernel {
     checked(|op, args| {
         let Some(x) = args.first().and_then(Value::as_tensor) else {

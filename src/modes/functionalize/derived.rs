@@ -3,7 +3,7 @@
 //!
 //! The derived operator takes what the original takes, writes nothing, and returns what the
 //! original returns and after that the new values of what the original writes. Its kernel runs the
-//! original on copies. It is defined when a capture first needs it, and goes with the original.
+//! original on copies. It is defined when a capture first needs it, and removed with the original.
 
 use super::forms::{Form, Source, Target};
 use super::storage::lock;
@@ -18,13 +18,13 @@ use crate::tensor::Tensor;
 use std::sync::{Arc, Mutex, Once};
 use straightline_catalog::schema::{FunctionSchema, OperatorName, Return, SchemaType};
 
-/// What stands after the name of the original.
+/// The suffix of the original's name.
 const SUFFIX: &str = "_auto_functionalized";
 
-/// The namespace for operators of ours with kernels of others.
+/// The namespace for this crate's operators with kernels from outside.
 const REPLACED: &str = "replaced";
 
-/// What stands after its overload: by the naming rule of ATen, one that is `out` or ends so would
+/// The suffix of its overload: by ATen's naming rule, an overload that is `out` or ends in it would
 /// write.
 const OVERLOAD_SUFFIX: &str = "_functional";
 
@@ -44,7 +44,7 @@ struct Known {
 
 static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
 
-/// The derived operator that this is.
+/// The derived operator with this handle, if it is one.
 pub(crate) fn derived(op: OperatorHandle) -> Option<Derived> {
     if !op.name().name.ends_with(SUFFIX) {
         return None;
@@ -100,15 +100,15 @@ fn check(schema: &FunctionSchema, results: &[Target]) -> Result<()> {
     )))
 }
 
-/// The operator that stands in a graph for a call of this one's kernel: rewriting and scheduling
-/// know the name of the original and would put in its place what they know.
+/// The operator that represents a call of this one's kernel in a graph. Under the original's name,
+/// rewriting and scheduling would replace the kernel by the built-in form.
 pub(crate) fn called(op: OperatorHandle, schema: &FunctionSchema) -> Result<OperatorHandle> {
     let results = vec![Target::Fresh; schema.returns.len()];
     check(schema, &results)?;
     Ok(define(op, schema, &results)?.op)
 }
 
-/// The derived operator, defined now unless it is there.
+/// The derived operator, defined on first use.
 fn define(op: OperatorHandle, schema: &FunctionSchema, results: &[Target]) -> Result<Derived> {
     forget_with_the_original();
     let mut known = lock(&KNOWN);
@@ -138,8 +138,8 @@ fn define(op: OperatorHandle, schema: &FunctionSchema, results: &[Target]) -> Re
     Ok(derived)
 }
 
-/// The name of the derived operator. Of operators of ours it is in a namespace of its own: it runs
-/// a kernel that is not ours, of which nothing is known.
+/// The name of the derived operator. For this crate's operators it is in a separate namespace,
+/// since it runs a kernel from outside, about which nothing is known.
 fn derived_name(name: &OperatorName) -> String {
     match name.name.split_once("::") {
         Some((namespace @ ("aten" | "prims"), base)) => {
@@ -175,7 +175,7 @@ fn functional_schema(schema: &FunctionSchema, results: &[Target]) -> FunctionSch
     functional
 }
 
-/// Derived operators of operators that go, go too.
+/// Removes the derived operators of removed operators.
 fn forget_with_the_original() {
     static LISTENING: Once = Once::new();
     LISTENING.call_once(|| {
@@ -227,7 +227,7 @@ impl Derived {
         mut args: Stack,
     ) -> Result<Stack> {
         for i in self.written() {
-            // one value given twice is two tensors for a kernel that writes one of them
+            // a value given twice becomes two tensors if the kernel writes one of them
             let holders = |t: &Tensor| {
                 let all = args.iter().flat_map(Value::tensors);
                 all.filter(|o| o.shares_storage_with(t)).count()

@@ -3,8 +3,8 @@
 //! c10 pairs them by schema: `op_` and `op.out` belong to the overload of `op` that takes the same
 //! arguments, the `out` ones left away; an operator that writes and is neither has `op_functional`.
 //! For an operator from outside that has neither, one is [derived](super::derived). What the
-//! variant returns is first what the operator returns, new values in place of written arguments,
-//! and then the new values of written arguments that the operator does not return.
+//! variant returns is first what the operator returns, new values in place of written
+//! arguments, and then the new values of written arguments that the operator does not return.
 
 use super::derived;
 use crate::dispatch::{self, OperatorHandle};
@@ -17,7 +17,7 @@ use straightline_catalog::schema::{Argument, FunctionSchema, OperatorName};
 pub(super) enum Target {
     /// It is the new value of this argument.
     Written(usize),
-    /// It is a result and nothing else.
+    /// It is a plain result.
     Fresh,
 }
 
@@ -26,7 +26,7 @@ pub(super) enum Target {
 pub(super) enum Source {
     /// This argument of the original.
     Argument(usize),
-    /// The dtype of this `out`, where a factory wants one.
+    /// The dtype of this `out`, for a factory.
     Dtype(usize),
     /// The device of this `out`.
     Device(usize),
@@ -34,7 +34,7 @@ pub(super) enum Source {
     Nothing,
 }
 
-/// How to do functionally what an operator does by writing.
+/// How to replace an operator that writes by a functional one.
 pub(super) struct Form {
     /// The functional variant.
     pub(super) op: OperatorHandle,
@@ -63,7 +63,7 @@ pub(super) fn functional_form(op: OperatorHandle, schema: &FunctionSchema) -> Re
         }
     }
     if op.is_replaced() {
-        // eager execution runs that kernel, and not the one of the functional variant
+        // eager execution runs that kernel, not the functional variant's
         return derived::form(op, schema, results);
     }
     let names = candidates(&schema.name);
@@ -90,7 +90,7 @@ pub(super) fn functional_form(op: OperatorHandle, schema: &FunctionSchema) -> Re
             .or_else(|| find(true, false))
             .or_else(|| find(false, false));
         if found.is_some_and(|f| f.is_replaced()) {
-            // somebody else's kernel, which eager execution of the writing operator does not run
+            // a kernel from outside, which eager execution of the writing operator does not run
             return derived::form(op, schema, results);
         }
         if let Some(op) = found {

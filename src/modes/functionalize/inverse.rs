@@ -56,7 +56,7 @@ pub(super) fn updated_base(
         return Ok(base.clone());
     }
     if storage.layout.overlaps_itself() {
-        // what is written may be other elements too: the storage has to be seen as it lies
+        // the write may change other elements too, so the whole storage is needed
         check_in_base(storage, &update.layout)?;
     }
     let mut values = vec![base.clone()];
@@ -83,7 +83,7 @@ pub(super) fn updated_base(
         .map(invertible)
         .collect::<Result<Vec<bool>>>()?;
     if invertible.contains(&false) {
-        // where the elements lie is all that one needs to know
+        // only the places of the elements matter
         check_in_base(storage, &update.layout)?;
         let l = &update.layout;
         let at = l.offset - storage.layout.offset;
@@ -105,7 +105,7 @@ pub(super) fn updated_base(
     Ok(value)
 }
 
-/// A view at these places can be had of the base: it has all of its elements.
+/// Whether the base contains all elements of a view at these places.
 pub(super) fn check_in_base(storage: &FunctionalStorage, layout: &Layout) -> Result<()> {
     let base = &storage.layout;
     if base.dtype != layout.dtype {
@@ -131,7 +131,7 @@ pub(super) fn check_in_base(storage: &FunctionalStorage, layout: &Layout) -> Res
     }
 }
 
-/// Whether a view says what its elements are, and not where they lie.
+/// Whether a view changes the values of its elements rather than their places.
 fn of_elements(op: Op) -> bool {
     matches!(
         op,

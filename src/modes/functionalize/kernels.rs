@@ -1,4 +1,4 @@
-//! What Functionalize does to a call: by what its schema says of aliases.
+//! The kernels of Functionalize, chosen by the alias annotations of the schema.
 
 use super::forms::{Source, Target, functional_form};
 use super::leaves::{self, as_strided_step};
@@ -28,8 +28,8 @@ pub(crate) fn kernel() -> Kernel {
         if tracer::current().is_none() {
             return not_captured(op, keys, stack);
         }
-        // modes and wrapper tensors handle the call as they would in eager execution, and what
-        // they call comes here again
+        // modes and wrapper tensors handle the call as in eager execution, and their own calls come
+        // here again
         if crate::modes::handle_captured(op, keys, stack)? {
             return Ok(());
         }
@@ -81,7 +81,7 @@ fn resolve_bits(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) 
     Ok(())
 }
 
-/// A stand-in is used where nothing is captured: on another thread, or after its capture.
+/// A stand-in is used outside its capture: on another thread, or later.
 #[cold]
 fn not_captured(op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> Result<()> {
     let args = op.schema().map_or(stack.len(), |s| s.args.len());
@@ -96,7 +96,7 @@ fn not_captured(op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> 
         .has(DispatchKey::Functionalize)
     {
         true => op.redispatch_boxed(keys - THIS, stack),
-        // what was a stand-in has become a tensor since its keys were looked at
+        // the stand-in has become an ordinary tensor since its keys were read
         false => op.call_boxed(stack),
     }
 }
@@ -120,8 +120,8 @@ pub(crate) fn composite<M>(kernel: impl IntoKernel<M>) -> Kernel {
     })
 }
 
-/// [`composite`] for an operator that eager code does not take apart: an error of one of the parts
-/// is one of the operator.
+/// [`composite`] for an operator that eager code does not take apart: errors of its parts are
+/// reported as the operator's own.
 pub(crate) fn parts<M>(kernel: impl IntoKernel<M>) -> Kernel {
     let kernel = composite(kernel);
     Kernel::boxed(move |op, keys, stack| {
@@ -181,7 +181,7 @@ pub(crate) fn unless_row_major<M>(parts: impl IntoKernel<M>) -> Kernel {
     }))
 }
 
-/// Records that a call fails where a condition on data does not hold, in the words of its kernel.
+/// Records that a call fails if a condition on data does not hold, with its kernel's message.
 pub(crate) fn require(
     op: OperatorHandle,
     args: &[Value],
@@ -203,8 +203,8 @@ fn no_schema(op: OperatorHandle) -> Error {
     ))
 }
 
-/// An operator of ours for which somebody else has registered a kernel: that one is called, and
-/// nothing that is known of the operator counts.
+/// One of this crate's operators with a kernel from outside: that kernel is called, and nothing is
+/// assumed about the operator.
 fn replaced(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Result<()> {
     if schema.is_view() || reshape::change(op).is_some() {
         let what = format!("`{}` with a kernel that is not this crate's", op.name());
@@ -334,7 +334,7 @@ fn place_in_value(op: OperatorHandle, args: &mut Stack) -> Result<()> {
     if let [Value::Tensor(of), .., Value::Int(at)] = &mut args[..] {
         let of = wrapped(of)?;
         outside::matters_where(&of);
-        // a negative one is refused as what it is
+        // a negative offset is refused as such
         if *at >= 0 && *at < of.offset() {
             return Err(outside::limit(
                 "a place before the first element of an operand cannot be captured: take a copy of it first (`copied()`)",
@@ -482,7 +482,7 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
         && op.is(Op::copy_)
         && to.same_handle(from)
     {
-        // onto itself: nothing is written, whatever the strides
+        // a copy onto itself writes nothing
         stack.push(args.swap_remove(0));
         return Ok(());
     }
@@ -554,7 +554,7 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
             guard
         }
         Some(key) => {
-            // its parts come here again, and are recorded one by one
+            // its parts come here again and are recorded one by one
             drop(guard);
             form.op.call_boxed_for_key(key, &mut inner)?;
             let guard = below();
@@ -587,7 +587,7 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
                     let moves = |s: &&Tensor| s.sizes() == t.sizes() && s.strides() != t.strides();
                     let moved = shape.filter(moves).is_some();
                     if schema.args[*at].is_out() && (moved || t.sizes() != new.sizes()) {
-                        // the tensor that the function has in hand must be the one that changes
+                        // the tensor that the function holds must be the one that changes
                         reshape::check_wrapper(op, given)?;
                         reshape::resize_out(t, new.clone(), shape)?;
                     } else if !(schema.args[*at].is_out() && makes_no_values(form.op)) {

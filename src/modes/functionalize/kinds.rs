@@ -1,8 +1,8 @@
-//! Sparse, quantized and nested tensors in a captured function: their dense parts take part in the
-//! graph, they themselves do not.
+//! Sparse, quantized and nested tensors in a captured function: only their dense parts appear in
+//! the graph.
 //!
-//! Operators that give a part, or a number that is known without data, run as they are. A few that
-//! make a dense tensor of the parts do it by operators here. All others are refused by name.
+//! Operators that return a part, or a number known without data, run directly. A few that make a
+//! dense tensor of the parts are expressed by other operators here. All others are refused by name.
 
 use super::below;
 use crate::dispatch::{DispatchKeySet, ExcludeGuard, OperatorHandle, Stack, Value};
@@ -13,7 +13,7 @@ use crate::tensor::Tensor;
 use straightline_catalog::schema::FunctionSchema;
 use straightline_catalog::{DType, Op, Scalar};
 
-/// What needs no more than the parts as they are.
+/// Operators that need only the parts themselves.
 const OF_STRUCTURE: [Op; 17] = [
     Op::values,
     Op::_values,
@@ -136,7 +136,7 @@ fn buffer(t: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// The components of a nested tensor beside each other, with a number behind them; `None` where the
+/// The components of a nested tensor beside each other, with a number behind them; `None` if the
 /// sizes do not fit.
 fn padded(t: &Tensor, padding: Option<Scalar>, sizes: Option<Vec<i64>>) -> Result<Option<Tensor>> {
     let (Some(least), Some(padding)) = (nested::padded_sizes(t)?, padding) else {

@@ -1,9 +1,9 @@
 //! Tensors from outside: arguments and closed-over tensors, and which of them share memory.
 //!
-//! Each gets a node of the graph of its own. Where two overlap in memory and one is written, that
-//! would lose the write: their storage is then *merged*. One flat node stands for the bytes that
-//! they lie in, and each of them is an `as_strided` view of it (AOTAutograd's synthetic base). What
-//! has to be merged is known when the function has run, so capture runs it again.
+//! Each gets its own node in the graph. If two overlap in memory and one is written, that would
+//! lose the write: their storage is then *merged*. One flat node stands for the bytes that they lie
+//! in, and each of them is an `as_strided` view of it (AOTAutograd's synthetic base). What has to
+//! be merged is known when the function has run, so capture runs it again.
 
 use super::storage::{FunctionalStorage, Layout, ViewStep};
 use super::wrapper::{build, has_grown, is_written, wrapper_of};
@@ -47,7 +47,7 @@ pub(crate) enum InputSlot {
     },
 }
 
-/// A tensor that the function met and that was not made by it.
+/// A tensor that the function used and did not make.
 #[derive(Clone)]
 pub(crate) struct Leaf {
     /// The tensor itself.
@@ -90,7 +90,7 @@ pub(crate) struct Leaves {
     stand_ins: HashMap<usize, Storage>,
     merge: MergedStorages,
     merged: HashMap<usize, Arc<FunctionalStorage>>,
-    /// Bytes that were reached for and are no part of a node.
+    /// Bytes that were accessed and belong to no node.
     wanted: MergedStorages,
 }
 
@@ -441,7 +441,7 @@ pub(crate) fn conflicts() -> Option<MergedStorages> {
                 }
             }
         }
-        // all that lies in such a storage goes along
+        // all leaves in such a storage are merged
         for leaf in l.list.iter().filter(|leaf| !leaf.made_inside) {
             let id = leaf.real.storage().id();
             if wanted.contains_key(&id) {

@@ -58,8 +58,8 @@ pub(crate) use wrapper::{
 
 use crate::dispatch::{DispatchKey, DispatchKeySet, ExcludeGuard, TlsKeySets};
 
-/// For the calls on values: excludes this key, and keys above it that somebody included, whose
-/// kernels have had the call on wrappers already. The tracer stays, which records.
+/// For the calls on values: excludes this key and explicitly included keys above it, whose kernels
+/// have already seen the call on wrappers. The tracer stays active, to record.
 fn below() -> ExcludeGuard {
     const THIS: DispatchKeySet = DispatchKeySet::of(&[DispatchKey::Functionalize]);
     const STAYS: DispatchKeySet = DispatchKeySet::PYTHON.add(DispatchKey::Tracer);

@@ -1,5 +1,5 @@
-//! What kernels check of memory that a call writes, where the functional form of the call sees
-//! values only.
+//! The overlap checks that kernels make on written memory; the functional form of a call sees only
+//! values.
 
 use super::kernels::named;
 use super::storage::Layout;
@@ -18,7 +18,7 @@ const TAKES_REPEATS: &str = "takes_repeats";
 /// them first.
 const TAKES_OVERLAPS: &str = "takes_overlaps";
 
-/// What kernels check of memory: no element written twice, no other argument half written over.
+/// The checks of kernels: no element is written twice, and no other argument is partly overwritten.
 pub(super) fn check_overlaps(
     op: OperatorHandle,
     schema: &FunctionSchema,
@@ -58,7 +58,7 @@ pub(super) fn check_overlaps(
                     ));
                 }
             }
-            // whoever writes by index may read an element after having written it
+            // a write by index may read an element after it has been written
             let by_index = |a: &Argument| matches!(&*a.name, "index" | "indices");
             let by_index = schema.args.iter().any(by_index);
             // an `out` is written when the result is known; in place, while operands are read
@@ -92,8 +92,8 @@ pub(super) fn refused_write(schema: &FunctionSchema, args: &[Value]) {
     }
 }
 
-/// What is written is no other argument too: a kernel that is not ours may read the one after
-/// having written the other, and the functional form has values for both.
+/// Refuses a written argument that is also another argument: a kernel from outside may read one
+/// after writing the other, and the functional form has values for both.
 pub(super) fn check_written_apart(
     op: OperatorHandle,
     schema: &FunctionSchema,

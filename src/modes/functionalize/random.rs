@@ -1,8 +1,8 @@
 //! Operators that fill with random numbers, as a graph holds them.
 //!
-//! A fill takes its numbers in the order of the tensor's memory, and memory in a graph is what the
-//! plan makes of it. So capture says the order in views: the functional operator fills row-major
-//! memory, whose dimensions are then put back in their places.
+//! A fill takes its numbers in the order of the tensor's memory, and the plan decides the layout of
+//! memory in a graph. So capture expresses the order by views: the functional operator fills
+//! row-major memory, whose dimensions are then put back in their places.
 
 use super::kernels::drawn_in_order;
 use crate::dispatch::{Kernel, handle_of};
@@ -44,7 +44,7 @@ fn dense(sizes: &[i64], dtype: DType, device: Device, gaps: bool) -> Result<Tens
     }
 }
 
-/// Writes what was drawn in the order of memory.
+/// Writes the drawn numbers in the order of memory.
 fn put(t: &Tensor, order: &[i64], drawn: &Tensor) -> Result<Tensor> {
     let mut back: SmallVec<[i64; 6]> = SmallVec::from_elem(0, order.len());
     for (at, d) in order.iter().enumerate() {
@@ -115,8 +115,8 @@ in_order! {
     bernoulli_tensor bernoulli__Tensor;
 }
 
-/// Normal numbers are drawn otherwise where the tensor is not row-major, and so they must in a
-/// graph.
+/// Normal numbers are drawn differently for a tensor that is not row-major, and a graph must do the
+/// same.
 pub(crate) fn normal_(
     t: &Tensor,
     mean: f64,
@@ -132,7 +132,7 @@ pub(crate) fn normal_(
     put(t, &order, &drawn)
 }
 
-/// Both parts of each number one after the other: a graph has gaps, which say how to draw, in real
+/// Both parts of each number one after another: a graph has gaps, which say how to draw, in real
 /// memory only.
 fn complex_normal_(
     t: &Tensor,

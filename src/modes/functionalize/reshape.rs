@@ -31,7 +31,7 @@ pub(super) enum Change {
     Other,
 }
 
-/// What the operator does, if it is one of these.
+/// The change that the operator makes, if it is one of these.
 pub(super) fn change(op: OperatorHandle) -> Option<Change> {
     Some(match op.op()? {
         Op::t_ => Change::View(Op::t),
@@ -90,7 +90,7 @@ pub(super) fn reshape(
     Ok(())
 }
 
-/// `set_`: the tensor lies where another one does from now on. The caller's tensors would have to
+/// `set_`: the tensor takes the memory and place of another one. The caller's tensors would have to
 /// be given other memory after each call, so it is only for those that the function makes.
 fn other_memory(op: OperatorHandle, t: &Tensor, args: &[Value]) -> Result<()> {
     let of_caller = leaves().iter().any(|leaf| leaf.wrapper.same_handle(t));
@@ -226,7 +226,8 @@ pub(super) fn resize_out(t: &Tensor, new: Tensor, shape: Option<&Tensor>) -> Res
     grown(t, behind(Arc::new(storage), Vec::new(), Some(new)), &to)
 }
 
-/// What is behind a wrapper that is alone with its memory: others would have to grow along.
+/// The state behind a wrapper that shares its memory with no other; others would have to grow with
+/// it.
 fn sole_owner(t: &Tensor) -> Result<Arc<Behind>> {
     let old = wrapper_of(t).ok_or_else(|| Error::compile("a tensor that is not functional"))?;
     // leaves without elements in common have values of their own

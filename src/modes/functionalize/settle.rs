@@ -1,4 +1,5 @@
-//! Stand-ins that outlive their capture: what they stand for, and making ordinary tensors of them.
+//! Stand-ins that outlive their capture: finds what they stand for and turns them into ordinary
+//! tensors.
 //!
 //! A capture that is given up may have left stand-ins in state outside of the function. What each
 //! of them has in eager execution is known: a place in the memory of a base, whose value is in the
@@ -58,14 +59,13 @@ fn keys(t: &Tensor) -> DispatchKeySet {
     keys
 }
 
-/// Makes a stand-in the tensor that it stands for, in memory of its own: `value` is that of its
-/// base.
+/// Turns a stand-in into an ordinary tensor with its own memory; `value` is that of its base.
 pub(crate) fn settle_with(t: &Tensor, value: &Tensor) -> Result<()> {
     let Some(w) = wrapper_of(t) else {
         return Ok(());
     };
     let storage = &w.storage.stand_in;
-    // another stand-in in this memory may have seen to it
+    // another stand-in in this memory may have done it
     if !storage.has_data() && value.storage().has_data() {
         let bytes = Storage::allocate(storage.bytes())?;
         write(&bytes, value, &w.storage.layout)?;
@@ -75,7 +75,7 @@ pub(crate) fn settle_with(t: &Tensor, value: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// Brings the new value of all its memory to a tensor that the function made from data.
+/// Copies the new value of all its memory into a tensor that the function made from data.
 pub(crate) fn settle_constant(real: &Tensor, stand_in: &Tensor, value: &Tensor) -> Result<()> {
     let Some(w) = wrapper_of(stand_in) else {
         return Ok(());

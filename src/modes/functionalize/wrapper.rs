@@ -17,7 +17,7 @@ use straightline_catalog::{DType, Op, layout};
 /// What a wrapper carries.
 struct Wrapper {
     behind: Mutex<Arc<Behind>>,
-    /// Whether it has got memory of its own since it was made, as by growing.
+    /// Whether it has received new memory since it was made, for example by growing.
     grown: AtomicBool,
 }
 
@@ -40,7 +40,7 @@ fn wrapper(t: &Tensor) -> Option<&Wrapper> {
     t.extra().and_then(|e| e.downcast_ref::<Wrapper>())
 }
 
-/// What is told of a stand-in that is met where no capture is, or another one.
+/// The error for a stand-in that is used outside its capture.
 pub(crate) fn used_elsewhere(t: &Tensor) -> Option<Error> {
     wrapper_of(t).map(|w| outside::used_elsewhere(t, w.capture))
 }
@@ -50,7 +50,7 @@ pub(super) fn wrapper_of(t: &Tensor) -> Option<Arc<Behind>> {
     wrapper(t).map(|w| lock(&w.behind).clone())
 }
 
-/// The source of a value; `value` is that of now.
+/// The source of a value; `value` is the current one.
 pub(super) fn behind(
     storage: Arc<FunctionalStorage>,
     chain: Chain,
@@ -65,7 +65,7 @@ pub(super) fn behind(
     }
 }
 
-/// Gives a wrapper the place of a view of its memory.
+/// Moves a wrapper to the place of a view of its memory.
 pub(super) fn take_place(t: &Tensor, view: &Tensor) -> Result<()> {
     let (Some(to), Some(from)) = (wrapper(t), wrapper_of(view)) else {
         return Err(Error::compile(
@@ -244,14 +244,14 @@ pub(crate) fn is_written(t: &Tensor) -> bool {
     })
 }
 
-/// Whether a wrapper is all of a memory that the function itself has made.
+/// Whether a wrapper covers all of a memory that the function itself made.
 pub(super) fn is_made(t: &Tensor) -> bool {
     wrapper_of(t).is_some_and(|w| w.chain.is_empty() && w.storage.real.is_none())
 }
 
 /// Where a result lies.
 pub(crate) struct Place {
-    /// Tells apart the memories that the function made or was given.
+    /// Identifies a memory that the function made or was given.
     pub(crate) memory: usize,
     /// The storage of a tensor from outside that it lies in, by its identity.
     pub(crate) real: Option<usize>,

@@ -301,7 +301,8 @@ fn operators_that_understand_the_bits_fall_through() {
             .filter(|op| op.name().to_string().starts_with("aten::"));
         ours.filter(|op| op.has_kernel(key)).count()
     };
-    // PyTorch 2.15 has so many of ours: 30 and 27, and those of the bits themselves
+    // the numbers of such kernels in PyTorch 2.15 for our operators: 30 and 27, and those of the
+    // bits themselves
     assert!(count(DispatchKey::Conjugate) >= 30 && count(DispatchKey::Conjugate) <= 88);
     assert!(count(DispatchKey::Negative) >= 27 && count(DispatchKey::Negative) <= 72);
 }

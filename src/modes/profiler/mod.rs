@@ -31,7 +31,8 @@ use straightline_runtime::memory::thread_stats;
 pub struct ProfilerOptions {
     /// The sizes and dtypes of arguments; costs boxing them.
     pub shapes: bool,
-    /// Operators of all threads, those that run already included; otherwise of this one.
+    /// Whether operators of all threads are recorded, running ones included; otherwise only this
+    /// thread's.
     pub all_threads: bool,
 }
 
@@ -155,7 +156,7 @@ impl Profiler {
         }
     }
 
-    /// Stops and gives what was collected. Spans that have not ended are left out.
+    /// Stops and returns what was collected. Spans that have not ended are left out.
     pub fn stop(self) -> Profile {
         let wall = self.begin.elapsed();
         let Collected {
@@ -228,8 +229,8 @@ impl Input {
     }
 }
 
-/// Puts events in order, takes what lies inside a span from the span's own share, and counts depth
-/// from the outermost span of the profile.
+/// Sorts events, subtracts nested spans from a span's own share, and counts depth from the
+/// outermost span of the profile.
 fn subtract_children(events: &mut [ProfileEvent]) {
     // ids are given in the order of starts
     events.sort_by_key(|e| (e.thread, e.id));
@@ -254,7 +255,7 @@ fn subtract_children(events: &mut [ProfileEvent]) {
     }
 }
 
-/// Profiles a closure, on all threads, and gives its result with the profile.
+/// Profiles a closure on all threads and returns its result with the profile.
 ///
 /// ```
 /// use straightline::{Tensor, profiler::profile};

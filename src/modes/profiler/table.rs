@@ -10,7 +10,7 @@ use std::time::Duration;
 pub struct ProfileRow {
     /// The name of the spans.
     pub name: String,
-    /// The sizes of their arguments, where rows are kept apart by them.
+    /// The sizes of their arguments, if rows are grouped by them.
     pub shapes: Option<String>,
     /// How many there are.
     pub calls: usize,
@@ -48,7 +48,7 @@ pub enum SortBy {
 }
 
 impl Profile {
-    /// The spans summed by name, the one with most time of its own first.
+    /// The spans summed by name, sorted by own time, largest first.
     ///
     /// ```
     /// use straightline::{Tensor, profiler::profile};
@@ -100,7 +100,7 @@ impl Profile {
         self.table_by(SortBy::SelfTime, usize::MAX)
     }
 
-    /// The table in another order, with so many rows at most.
+    /// The table in another order, with at most this many rows.
     pub fn table_by(&self, order: SortBy, limit: usize) -> String {
         render(self.key_averages(), order, limit)
     }
@@ -143,7 +143,7 @@ fn shapes(e: &ProfileEvent) -> String {
     format!("[{}]", inputs.join(", "))
 }
 
-/// Cuts a name where it is longer than a column may be.
+/// Truncates a name that is too long for its column.
 fn cut(name: &str) -> String {
     const LIMIT: usize = 55;
     if name.chars().count() <= LIMIT {

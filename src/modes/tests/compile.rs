@@ -143,7 +143,7 @@ fn a_wrapper_argument_is_looked_through() {
     assert_eq!(captured, eager);
     let y = f.call(&inputs).unwrap();
     lines.lock().unwrap().clear();
-    // a replay rebuilds the wrapper around the computed tensor, and nobody's handler runs
+    // a replay rebuilds the wrapper around the computed tensor, and no handler runs
     let before = crate::dispatch::call_count();
     let again = f.call(&inputs).unwrap();
     assert_eq!(crate::dispatch::call_count(), before);

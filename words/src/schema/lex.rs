@@ -24,7 +24,7 @@ pub(super) enum Kind {
     Punct(&'static str),
     /// The end of the text.
     End,
-    /// Something that no token starts with.
+    /// A character that starts no token.
     Unknown,
 }
 

@@ -1,4 +1,4 @@
-//! Operator schemas: the text that says what an operator takes and gives.
+//! Operator schemas: the text that declares what an operator takes and returns.
 //!
 //! `aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor` is the source of
 //! truth for an operator: its name, the types and defaults of its arguments, and which of them it

@@ -1,4 +1,4 @@
-//! What can be read off a schema: does it write, is it in-place, is it a view.
+//! Properties of a schema: does it write, is it in-place, is it a view.
 
 use super::{AliasInfo, FunctionSchema, SchemaType};
 
@@ -68,7 +68,7 @@ impl FunctionSchema {
         })
     }
 
-    /// Whether a type variable stands somewhere; such schemas are for `aten` and `prim` only.
+    /// Whether the schema contains a type variable; such schemas are for `aten` and `prim` only.
     pub fn has_type_variables(&self) -> bool {
         self.args
             .iter()

@@ -21,7 +21,7 @@ pub(super) fn place(text: &str, at: usize) -> (usize, usize) {
 /// What is wrong.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ParseErrorKind {
-    /// The text goes on in another way than the grammar allows.
+    /// A token that the grammar does not allow here.
     #[error("expected {expected}, found {found}")]
     Expected {
         /// What may stand here.
@@ -64,7 +64,7 @@ pub enum ParseErrorKind {
     /// A constant list whose length is not that of its type.
     #[error("the type has {expected} elements but the constant lists {found}")]
     ElementCount {
-        /// Elements that the sizes ask for.
+        /// The number of elements that the sizes require.
         expected: i64,
         /// Elements listed.
         found: usize,
@@ -77,10 +77,10 @@ pub enum ParseErrorKind {
     UnknownOperator {
         /// The name.
         name: String,
-        /// Operators that may be meant.
+        /// Operators with similar names.
         similar: Vec<String>,
     },
-    /// An argument that the operator does not take so.
+    /// An argument that the operator does not take in this form.
     #[error(transparent)]
     Argument(ArgumentError),
     /// A list with elements of several kinds.
@@ -103,7 +103,7 @@ pub struct ParseError {
     pub line: usize,
     /// Column in characters, from 1.
     pub column: usize,
-    /// How many characters are concerned, at least 1.
+    /// The length of the error in characters, at least 1.
     pub width: usize,
     /// The line itself.
     pub source_line: String,

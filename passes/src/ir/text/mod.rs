@@ -19,14 +19,14 @@
 //!   lists them: `%3: f32[2], %4: i64[2] = aten::max.dim(%x, dim=1, keepdim=false)`. The further
 //!   results of a named call are `%name.1`, `%name.2`.
 //! - **Arguments** in schema order, all of them. Tensors stand alone, also in lists (`[%1, none,
-//!   %2]`); all others are `name=value`, and so may tensors be. Whoever writes a text may leave out
-//!   what has a default. Numbers with a point, an exponent, `inf` or `nan` are floats. The empty
-//!   lists of floats and bools are `floats[]` and `bools[]`.
+//!   %2]`); all others are `name=value`, which tensors may use too. Arguments with defaults may be
+//!   omitted in a text that is read. Numbers with a point, an exponent, `inf` or `nan` are floats.
+//!   The empty lists of floats and bools are `floats[]` and `bools[]`.
 //! - **Operators** are those of the catalogue, and those from outside that are defined. An operator
 //!   that does not exist, or arguments that it does not take, are errors of the text.
-//! - **Effects.** A call is followed by what it does besides giving results, where that is not what
-//!   its operator does ([`Op::effects`](super::Op::effects)): `my::log(%x) !effect`. A call
-//!   without results stands alone, without `=`.
+//! - **Effects.** A call is followed by its effects if they differ from those of its operator
+//!   ([`Op::effects`](super::Op::effects)): `my::log(%x) !effect`. A call without results stands
+//!   alone, without `=`.
 //! - **Constants.** `%c: f32[] = constant 2.5` for equal elements, `constant [1, 2]` for a list.
 //! - `//` starts a comment.
 

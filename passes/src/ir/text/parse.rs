@@ -172,7 +172,7 @@ impl Parser<'_> {
         self.define(name, position, value)
     }
 
-    /// Notes where the statement of a node begins.
+    /// Records where the statement of a node begins.
     fn place(&mut self, node: NodeId, position: usize) {
         let (line, column) = super::error::place(self.text, self.tokens[position].1.start);
         self.graph.node_mut(node).provenance.text = Some(TextPlace { line, column });

@@ -260,8 +260,8 @@ impl<'a> DisplayGraph<'a> {
         }
     }
 
-    /// Adds a comment to each line that says which source line and which operator of the user it
-    /// comes from.
+    /// Adds a comment to each line with the source line and the operator of the user that it comes
+    /// from.
     #[must_use]
     pub fn with_provenance(mut self) -> Self {
         self.provenance = true;

@@ -5,7 +5,7 @@ use crate::ir::graph::{Constant, NodeKind, ValueRef};
 use crate::ir::{Arg, TensorMeta};
 use crate::ir::{DType, Device, DeviceType, Layout, MemoryFormat, Op, Scalar};
 
-/// Equality of what the text is about.
+/// Equality of everything that the text expresses.
 fn assert_same(a: &Graph, b: &Graph) {
     let (oa, ob) = (a.topological(), b.topological());
     assert_eq!(oa.len(), ob.len());

@@ -1,4 +1,4 @@
-//! The verifier: this page says what a well-formed graph is.
+//! The verifier. This page defines a well-formed graph.
 //!
 //! **Structure**
 //!
@@ -7,7 +7,7 @@
 //!   names a result that its node has.
 //! - Each position that a call's arguments mention exists, and each operand is mentioned exactly
 //!   once.
-//! - There is exactly one output node, it has no results and nobody uses it. Inputs, parameters
+//! - There is exactly one output node; it has no results and no users. Inputs, parameters
 //!   and constants have one result and no operands.
 //! - Every input and parameter is listed once, and no listed one is missing.
 //! - No two nodes have the same name.
@@ -23,12 +23,11 @@
 //! - A captured graph is functional: no operator writes to its arguments (its schema says so, or an
 //!   effect `writes`). In-place updates of inputs happen when the plan ends and are no part of the
 //!   graph.
-//! - A call without results does something that is no result: it has an effect or may fail
-//!   ([`Effects`]), or it would be no call.
+//! - A call without results has an effect or may fail ([`Effects`]); otherwise it would do nothing.
 //! - For the operators that [`shapes`] knows, result sizes follow from operand sizes: pointwise
 //!   operators broadcast, matrix products agree on the inner dimension, a reduction removes (or
 //!   keeps as 1) the dimensions it names, a view has as many elements as what it views, a
-//!   comparison gives `bool`. Other operators may have any results: an unknown operator is no
+//!   comparison gives `bool`. Other operators may have any results: an unknown operator is not an
 //!   error.
 //!
 //! Every error found is reported, each with its node as the graph's text writes it.
@@ -62,7 +61,7 @@ pub enum VerifyErrorKind {
         result: u32,
         results: usize,
     },
-    /// Arguments that mention an operand that is not there.
+    /// Arguments that mention an operand that does not exist.
     #[error("an argument mentions operand {operand}, but there are {operands}")]
     MissingOperand { operand: u32, operands: usize },
     /// An operand that not exactly one argument mentions.
@@ -136,7 +135,7 @@ impl fmt::Display for VerifyError {
     }
 }
 
-/// Everything that is wrong with a graph; never empty.
+/// The errors of a graph; never empty.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VerifyErrors(pub Vec<VerifyError>);
 
@@ -162,8 +161,7 @@ impl std::error::Error for VerifyErrors {}
 ///
 /// # Errors
 ///
-/// All that is wrong, in the order of the graph's text, with line and column where it was read from
-/// one.
+/// The errors in the order of the graph's text, with line and column if it was read from text.
 pub fn verify(graph: &Graph) -> Result<(), VerifyErrors> {
     let mut v = Verifier {
         graph,
@@ -173,7 +171,7 @@ pub fn verify(graph: &Graph) -> Result<(), VerifyErrors> {
     for id in graph.raw().node_indices() {
         v.structure(id);
     }
-    // shapes index operands and results freely, so they are read only where the structure holds
+    // shape functions index operands and results freely, so they run only if the structure is sound
     if v.found.is_empty() {
         for id in graph.raw().node_indices() {
             if let NodeKind::Call(call) = &graph.node(id).kind
@@ -210,7 +208,7 @@ impl Verifier<'_> {
         self.found.push((Some(id), kind));
     }
 
-    /// What concerns the graph as a whole.
+    /// Checks the graph as a whole.
     fn whole(&mut self) {
         let g = self.graph.raw();
         let outputs = g
@@ -239,7 +237,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// What concerns one node and its edges.
+    /// Checks one node and its edges.
     fn structure(&mut self, id: NodeId) {
         use petgraph::Direction::Incoming;
         let node = self.graph.node(id);

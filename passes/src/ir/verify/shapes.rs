@@ -1,4 +1,4 @@
-//! Holds the results of calls against what follows from their operands ([`Op::shapes`]).
+//! Compares the results of calls with what follows from their operands ([`Op::shapes`]).
 //!
 //! [`Op::shapes`]: crate::ir::Op::shapes
 
@@ -18,7 +18,7 @@ pub enum ShapeError {
     /// Operands or arguments that the operator does not take.
     #[error(transparent)]
     Meta(#[from] MetaError),
-    /// Another number of results than the operator has.
+    /// A wrong number of results.
     #[error("expected {expected} results, found {found}")]
     Results { expected: usize, found: usize },
 }
@@ -27,7 +27,7 @@ pub enum ShapeError {
 ///
 /// # Errors
 ///
-/// What does not fit. An operator whose results its kernel alone knows always fits.
+/// The first mismatch. An operator whose results only its kernel knows always passes.
 pub fn check(graph: &Graph, id: NodeId, call: &Call) -> Result<(), ShapeError> {
     let operands = graph.operands(id);
     let shapes = (call.op).shapes(&call.args, |i| graph.meta(operands[*i as usize]));

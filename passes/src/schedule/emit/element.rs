@@ -32,7 +32,7 @@ impl Emitter<'_> {
         Ok(Val(self.now.body.len() as u32 - 1))
     }
 
-    /// Says that a failure of the last instruction is one of the call that `v` comes from.
+    /// Attributes a failure of the last instruction to the call that `v` comes from.
     fn blame(&mut self, v: V) {
         if let (Some(inst), Some(node)) = (self.now.body.last_mut(), self.p.get(v).node) {
             inst.site = Some(node.index() as u32);
@@ -166,7 +166,7 @@ impl Emitter<'_> {
         out
     }
 
-    /// Asks for the element of `v` at `index`.
+    /// Emits the element of `v` at `index`.
     pub(super) fn value(&mut self, v: V, index: &[Index]) -> Result<Val, Stop> {
         let key = (v, index.to_vec());
         if let Some(val) = self.now.values.get(&key) {
@@ -402,7 +402,7 @@ impl Emitter<'_> {
         Ok(checked)
     }
 
-    /// Reads through a chain of views at once where the value below them lies in memory.
+    /// Reads through a whole chain of views if the value below them lies in memory.
     fn strided_load(&mut self, v: V, index: &[Index]) -> Result<Option<Val>, Stop> {
         let mut base = v;
         while let Def::View { src, .. } | Def::Reshape(src) = self.p.def(base) {

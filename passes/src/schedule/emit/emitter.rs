@@ -1,4 +1,4 @@
-//! What is known while the instructions of a group are written.
+//! The state while the instructions of a group are written.
 
 use crate::ir::DType;
 use crate::schedule::group::{Group, Memory};
@@ -6,9 +6,9 @@ use crate::schedule::loops::*;
 use crate::schedule::program::{Program, V};
 use std::collections::{BTreeSet, HashMap};
 
-/// A body longer than this is no kernel.
+/// The longest body of a kernel.
 pub(super) const MAX_BODY: usize = 4096;
-/// Nested definitions deeper than this are no kernel.
+/// The deepest nesting of definitions in a kernel.
 pub(super) const MAX_DEPTH: usize = 320;
 /// Longer rows are recomputed rather than kept.
 pub(super) const MAX_SCRATCH: i64 = 1 << 15;
@@ -17,7 +17,7 @@ pub(super) const MAX_SCRATCH: i64 = 1 << 15;
 /// replaced by their positions, and the extents of the row.
 pub(super) type RowKey = (V, Vec<Index>, Vec<i64>);
 
-/// What an axis of the kernel is a part of.
+/// What an axis of the kernel belongs to.
 #[derive(Clone)]
 pub(super) enum AxisOrigin {
     Grid {
@@ -47,7 +47,7 @@ pub(super) struct Emitter<'a> {
     pub(super) memory: &'a Memory<'a>,
     pub(super) p: &'a Program,
     pub(super) group: &'a Group,
-    /// A fold to ask about: where it is needed, without computing it.
+    /// A fold to probe: records where it is needed, without computing it.
     pub(super) probe: Option<V>,
     pub(super) axes: Vec<Axis>,
     pub(super) origins: Vec<AxisOrigin>,

@@ -6,7 +6,7 @@ use crate::schedule::loops::*;
 use crate::schedule::program::{Def, Place, Program, V};
 use smallvec::SmallVec;
 
-/// The dimension of the grid that a dimension of a scatter's sources is run through by.
+/// The grid dimension that iterates over a dimension of a scatter's sources.
 fn on_grid(
     group: &Group,
     places: &[Place],

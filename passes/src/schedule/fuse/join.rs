@@ -143,7 +143,7 @@ impl Fuser<'_> {
         false
     }
 
-    /// Users of what a group stores.
+    /// The users of the values that a group stores.
     pub(super) fn after(&self, group: usize) -> Vec<V> {
         let Some(g) = &self.groups[group] else {
             return Vec::new();
@@ -157,9 +157,9 @@ impl Fuser<'_> {
         out
     }
 
-    /// From values beyond this one no way leads to the group. Ways go from a value to its users,
-    /// whose numbers are larger, and from a group to the users of any of its stores: back, at most
-    /// to the first one.
+    /// No path leads from values beyond this one to the group. Paths go from a value to its users,
+    /// whose numbers are larger, and from a group to the users of any of its stores: back to the
+    /// first of them at most.
     fn horizon(&self, group: usize) -> usize {
         let span = |g: &Group| {
             let stores = g.items.iter().filter_map(|item| match item {

@@ -1,4 +1,4 @@
-//! One value after the other: computed in place, made a stage, or stored.
+//! Visits each value: it is computed in place, made a stage, or stored.
 
 use super::{FEW_POINTS, Fuser, SERIAL_LIMIT, demanded};
 use crate::ir::Dims;
@@ -7,8 +7,8 @@ use crate::schedule::group::{Item, Target, roles};
 use crate::schedule::program::{Def, Piece, Scatter, V};
 use std::collections::HashSet;
 
-/// A piece of a scatter's result with more elements than this is not in a cache any more once all
-/// of it was stored.
+/// A piece of a scatter's result with more elements than this has left the cache by the time it is
+/// completely stored.
 const CACHED: i64 = 1 << 19;
 
 impl Fuser<'_> {

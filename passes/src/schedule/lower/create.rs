@@ -59,12 +59,12 @@ impl Lowerer<'_> {
         (sizes.len() == 2).then(|| self.p.select(same, one, zero))
     }
 
-    /// Keeps the elements whose column compares so with row + diagonal.
+    /// Keeps the elements for which this comparison of column with row + diagonal holds.
     fn triangle(&mut self, c: &CallView, keep: CompareOp) -> Option<V> {
         let x = self.tensor(c, 0)?;
         let sizes = c.sizes();
         let row = sizes.len().checked_sub(2)?;
-        // beyond the corners nothing changes, and positions are to be added to it
+        // clamped, so that adding positions cannot overflow; beyond the corners nothing changes
         let diagonal = c.int("diagonal").unwrap_or(0);
         let diagonal = diagonal.clamp(-sizes[row], sizes[row + 1]);
         let r = self.p.push(DType::I64, sizes, Def::Position(row));

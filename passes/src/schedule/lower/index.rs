@@ -76,7 +76,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Indexing with tensors of integers: one gather after the other, each along its own dimension.
+    /// Indexing with integer tensors: successive gathers, each along its own dimension.
     fn index_tensor(&mut self, c: &CallView) -> Option<V> {
         let mut x = self.tensor(c, 0)?;
         let Arg::Tensors(list) = c.args.get(1)? else {
@@ -264,7 +264,7 @@ impl Lowerer<'_> {
         let size = sizes[dim];
         let src = self.p.cast(src, dtype);
         let len = self.p.sizes(src)[dim];
-        // a step to no other element may be as wide as numbers go
+        // with a single element the step may be arbitrarily large
         if step == 1 || len <= 1 {
             let before = self.narrow(x, dim, 0, start);
             let after = self.narrow(x, dim, start + len, size);

@@ -1,6 +1,5 @@
-//! Operators that copy listed positions: each result position along a dimension has the input
-//! position that it reads written down while scheduling. Pads, nearest neighbours, what is rolled,
-//! what runs backwards.
+//! Operators that copy listed positions: the input position for each result position along a
+//! dimension is computed while scheduling. Pads, nearest-neighbour interpolation, rolls and flips.
 
 use super::{CallView, Lowerer, wrap_dim};
 use crate::ir::Arg;
@@ -82,8 +81,8 @@ impl Lowerer<'_> {
         Some(x)
     }
 
-    /// Padding with a number: positions outside read the element next to them, and the number is
-    /// taken in its place.
+    /// Padding with a number: positions outside read the nearest element, which is replaced by the
+    /// number.
     pub(super) fn filled(&mut self, c: &CallView) -> Option<V> {
         let mut x = self.tensor(c, 0)?;
         let pad = self.padding(c, x)?;
@@ -227,7 +226,7 @@ impl Lowerer<'_> {
         Some(x)
     }
 
-    /// `x` with position `from(o)` at each position `o` of `len` along a dimension; `None` where a
+    /// `x` with position `from(o)` at each position `o` of `len` along a dimension; `None` if a
     /// position does not exist, or where the list is too long.
     pub(super) fn listed(
         &mut self,
@@ -251,7 +250,7 @@ impl Lowerer<'_> {
         if layout::numel(&sizes) == 0 {
             return Some(self.p.constant(0.into(), dtype, &sizes));
         }
-        // what runs evenly is a view
+        // evenly spaced positions are a view
         if let Some(step) = [1, -1, 0].into_iter().find(|s| runs(*s)) {
             let mut map: Vec<Affine> = (0..sizes.len()).map(Affine::dim).collect();
             map[dim].base = list[0];
@@ -274,7 +273,7 @@ impl Lowerer<'_> {
         Some(self.p.push(dtype, &sizes, def))
     }
 
-    /// A constant of truth values.
+    /// A constant of booleans.
     fn marks(&mut self, marks: Vec<u8>) -> V {
         let n = marks.len() as i64;
         let def = Def::Source {

@@ -43,7 +43,7 @@ struct CallView<'a> {
 }
 
 impl CallView<'_> {
-    /// The argument of this name; `None` where the schema has none, or it is not given.
+    /// The argument of this name; `None` if the schema has none or it is not given.
     fn arg(&self, name: &str) -> Option<&Arg<ValueRef>> {
         let i = self.op.schema().arg_index(name)?;
         self.args.get(i).filter(|a| **a != Arg::None)
@@ -94,7 +94,7 @@ struct Lowerer<'g> {
     lists: HashMap<Vec<i64>, V>,
     /// A result of the last call that keeps its order.
     last_ordered: Option<V>,
-    /// The values before this one are checked before what has an effect happens.
+    /// The checks of values before this one precede the next effect.
     unchecked: usize,
     kept: Vec<V>,
 }
@@ -152,7 +152,7 @@ impl Lowerer<'_> {
         self.parts(c).or_else(|| self.reduction(c))
     }
 
-    /// `v`, copied where it is a look at a value older than `known`.
+    /// `v`, copied if it is a view of a value older than `known`.
     fn owned(&mut self, v: V, known: usize) -> V {
         let mut base = v;
         while let Def::View { src, .. } | Def::Reshape(src) = self.p.def(base) {
@@ -164,8 +164,8 @@ impl Lowerer<'_> {
         }
     }
 
-    /// A value for a kernel that may ask how its memory lies: what lay in rows at capture does so
-    /// in the plan, where it can be a look at something else.
+    /// A value for a kernel that may depend on its strides: a row-major operand at capture is
+    /// row-major in the plan too, even if it could be a view there.
     fn in_rows(&mut self, value: ValueRef) -> V {
         let v = self.map[&value];
         let m = self.graph.meta(value);
@@ -212,7 +212,7 @@ impl Lowerer<'_> {
         results
     }
 
-    /// What is there when all checks have passed that were lowered since this was asked last.
+    /// Values whose existence implies that all checks lowered since the last query have passed.
     fn checks_so_far(&mut self) -> Vec<V> {
         let graph = self.graph;
         let known = self.p.values.len();
@@ -225,8 +225,8 @@ impl Lowerer<'_> {
         calls.chain(made).collect()
     }
 
-    /// A call of a runtime kernel; `args` count the tensors in `inputs`. There is a result in any
-    /// case: a value without elements where the call has none.
+    /// A call of a runtime kernel; `args` count the tensors in `inputs`. There is always a result:
+    /// a value without elements if the call has none.
     fn extern_call(
         &mut self,
         op: Op,

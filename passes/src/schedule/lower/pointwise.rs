@@ -153,7 +153,7 @@ impl Lowerer<'_> {
                 let a = self.operand(c, 0, common)?;
                 let b = self.operand(c, 1, common)?;
                 if truth {
-                    // whatever to the power of nothing is one
+                    // anything to the power of 0 is 1
                     let none = self.p.unary(UnaryOp::LogicalNot, b);
                     return Some(self.p.binary(BinaryOp::LogicalOr, a, none));
                 }

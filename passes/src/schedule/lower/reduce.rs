@@ -13,7 +13,7 @@ use smallvec::{SmallVec, smallvec};
 const SPLIT_FROM: i64 = 1 << 16;
 /// Fewer results than this leave threads idle.
 const FEW_RESULTS: i64 = 8;
-/// How many partial results one is cut into, at most.
+/// The largest number of partial results per result.
 const MAX_PARTS: i64 = 64;
 /// A reduction of columns is cut into parts of at most this many rows (a page each, and the first
 /// level of the address cache has about a hundred), and of no fewer than the other.
@@ -133,7 +133,7 @@ impl Lowerer<'_> {
             // nothing to fold: a view of the same elements
             let same = self.p.reshape(x, &sizes);
             match op == ReduceOp::Sum && (dtype.is_floating() || dtype.is_complex()) {
-                // but a sum begins at 0, and -0 added to it is 0
+                // but a sum starts at 0, and 0 + -0 is 0
                 true => {
                     let zero = self.p.constant(Scalar::Int(0), dtype, &sizes);
                     self.p.binary(BinaryOp::Add, zero, same)

@@ -3,8 +3,7 @@
 //! Each becomes a copy of its first operand into which its sources are stored, or with which they
 //! are combined, in the order and with the roundings of the eager kernels. As in Inductor a scatter
 //! is a store with a loaded index after a copy; as in XLA's expansion into a loop the places that
-//! may meet come one after another, so that there is nothing atomic about it and the result is the
-//! same each time.
+//! may meet come one after another, so that no atomics are needed and the result is deterministic.
 
 use super::{CallView, Lowerer, wrap_dim};
 use crate::ir::Arg;
@@ -15,9 +14,9 @@ use crate::schedule::loops::{BinaryOp, CompareOp, ReduceOp};
 use crate::schedule::program::{Bounds, Def, Place, Scatter, V};
 use smallvec::{SmallVec, smallvec};
 
-/// Scatters of fewer elements are not worth more than one piece of work.
+/// Scatters of fewer elements are a single piece of work.
 const SERIAL: i64 = 1 << 16;
-/// More pieces of work than this are not asked for.
+/// The largest number of pieces of work.
 const PIECES: i64 = 8;
 /// Elements of a row that stay together.
 const ROW: i64 = 64;
@@ -32,10 +31,10 @@ type MakePasses<'a, 'g> = dyn FnMut(&mut Lowerer<'g>, V) -> Passes + 'a;
 type Puts<'a, 'g> =
     dyn FnMut(&mut Lowerer<'g>, Option<Scalar>, &mut MakePasses<'_, 'g>) -> Option<V> + 'a;
 
-/// What a reduction by name does.
+/// The operation of a named reduction.
 struct Reduction {
     op: ReduceOp,
-    /// What it starts from where it does not include what is there.
+    /// The initial value if the reduction does not include the old elements.
     start: Scalar,
     mean: bool,
 }
@@ -77,7 +76,7 @@ fn blocks(row: i64, points: i64, work: i64) -> i64 {
         return 1;
     }
     let fits = |b: &i64| row % b == 0 && row / b >= ROW;
-    // whole vectors if that can be had
+    // whole vectors if possible
     let even = (2..=PIECES).rev().find(|b| fits(b) && (row / b) % 16 == 0);
     even.or((2..=PIECES).rev().find(fits)).unwrap_or(1)
 }

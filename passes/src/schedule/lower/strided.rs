@@ -8,14 +8,14 @@ use crate::ir::{Arg, TensorMeta};
 use crate::ir::{Dims, Scalar, layout};
 use crate::schedule::program::V;
 
-/// The dimensions of a dense tensor from the slowest to the fastest; `None` where its elements do
+/// The dimensions of a dense tensor from the slowest to the fastest; `None` if its elements do
 /// not fill a block of storage.
 fn storage_order(sizes: &[i64], strides: &[i64]) -> Option<Vec<usize>> {
     if !layout::is_non_overlapping_and_dense(sizes, strides) {
         return None;
     }
     let mut order: Vec<usize> = (0..sizes.len()).collect();
-    // dimensions of one element lie anywhere
+    // strides of dimensions of size 1 do not matter
     order.sort_by_key(|d| (std::cmp::Reverse(strides[*d]), sizes[*d] != 1));
     Some(order)
 }

@@ -1,4 +1,4 @@
-//! Checks on data are made whether or not anybody uses what is checked, and effects wait for them.
+//! Data checks are made even if the checked value is unused, and effects wait for them.
 
 use crate::ir::{self, graph::Graph};
 use crate::schedule::loops::{Extern, Op, Schedule, Step};

@@ -6,7 +6,7 @@ use crate::ir::{DType, Scalar};
 use crate::schedule::loops::*;
 use std::collections::HashMap;
 
-/// Memory of a buffer; `None` where nothing was written.
+/// Memory of a buffer; `None` if nothing was written.
 pub(super) type Cells = Vec<Option<Scalar>>;
 
 fn erf(x: f64) -> f64 {

@@ -79,7 +79,7 @@ fn wrong_shapes_name_the_node() {
     assert_eq!((expected, found), (vec![3], vec![4]));
 }
 
-/// What a graph by hand may say is left to the kernel, which refuses it.
+/// Invalid arguments in a hand-written graph are left to the kernel, which refuses them.
 #[test]
 fn padding_that_does_not_fit_is_not_lowered() {
     let pads: [(&[i64], &[i64], &[i64]); 5] = [
@@ -136,7 +136,7 @@ fn results_may_be_views_of_inputs_and_of_each_other() {
     assert_eq!(of, [Some(ViewSource::Input(0)), y, None, y]);
 }
 
-/// Whoever runs a plan makes room for a result by its sizes and strides: the buffer must not be
+/// The caller of a plan allocates a result by its sizes and strides, so the buffer must not be
 /// longer.
 #[test]
 fn a_result_without_elements_has_no_bytes_whatever_its_strides() {

@@ -3,10 +3,10 @@
 //!
 //! An address is a sum of *digits*: each axis of the grid times its stride, and what moves within a
 //! grid point, the axes of the stage and loaded indices. Sorted by stride, each digit's stride has
-//! to exceed all that the smaller digits reach together. Then a number is written with these digits
-//! in one way only, and two grid points, which differ in some digit of the grid, never write the
-//! same number. Digits of one grid point that no axis of the grid stands between count as one, of
-//! the greatest common divisor of their strides.
+//! to exceed all that the smaller digits reach together. Then each address has only one
+//! representation in these digits, and two grid points, which differ in some digit of the grid,
+//! never write the same address. Digits of one grid point that no axis of the grid stands between
+//! count as one, of the greatest common divisor of their strides.
 
 use super::bounds::{check, loaded};
 use crate::schedule::loops::*;

@@ -1,5 +1,4 @@
-//! What is known about a kernel before a line of it is emitted: invariant values, address shapes,
-//! unrolling.
+//! Analysis of a kernel before emission: invariant values, address shapes, unrolling.
 
 use smallvec::SmallVec;
 use straightline_passes::ir::{DType, Scalar};
@@ -13,7 +12,7 @@ pub(crate) struct AddressKey {
     pub(crate) terms: SmallVec<[(AxisId, i64); 4]>,
 }
 
-/// What a value is in a part of the lane axis.
+/// The form of a value in a part of the lane axis.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Known {
     /// The position along the lane axis, so much later.

@@ -281,8 +281,8 @@ impl Nest<'_, '_, '_, '_> {
         Lanes::new(Kind::I64, true, &regs)
     }
 
-    /// How far a list of positions is from the lane axis' own, where that is known in the part
-    /// being emitted.
+    /// The offset of a list of positions from the lane axis, if it is known in the part being
+    /// emitted.
     fn shift(&self, s: usize, v: Val) -> Option<i64> {
         let part = &self.facts.stages[s].parts[self.part?];
         match part.known[v.0 as usize] {

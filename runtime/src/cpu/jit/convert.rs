@@ -110,7 +110,7 @@ impl Emit<'_, '_> {
         self.b.ins().bor(r, sign)
     }
 
-    /// A value computed in the wider type brought back to what its dtype can hold.
+    /// Rounds or wraps a value computed in the wider type to the range of its dtype.
     pub(crate) fn wrap(&mut self, v: Lanes, dtype: DType) -> Lanes {
         match dtype {
             DType::BF16 => self.map1(v, Kind::F32, |e, x| e.round_bf16(x)),

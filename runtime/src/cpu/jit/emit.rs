@@ -22,7 +22,7 @@ pub(crate) struct Emit<'a, 'f> {
     sigs: SmallVec<[(Signature, SigRef); 4]>,
 }
 
-/// Loads and stores reach memory that is there, in any alignment.
+/// Loads and stores access valid memory, at any alignment.
 pub(crate) fn mem() -> MemFlagsData {
     MemFlagsData::new().with_notrap()
 }
@@ -76,7 +76,7 @@ impl<'a, 'f> Emit<'a, 'f> {
             return match ty {
                 types::F32 => self.b.ins().f32const(f32::from_bits(pattern as u32)),
                 types::F64 => self.b.ins().f64const(f64::from_bits(pattern)),
-                // the verifier wants immediates without stray high bits
+                // the verifier requires immediates without stray high bits
                 types::I8 => self.b.ins().iconst(ty, i64::from(pattern as u8)),
                 types::I32 => self.b.ins().iconst(ty, i64::from(pattern as u32)),
                 _ => self.b.ins().iconst(ty, pattern as i64),

@@ -31,7 +31,7 @@ pub struct JitOptions {
     pub keep_clif: bool,
     /// The disassembly of each function.
     pub keep_asm: bool,
-    /// Use vectors wider than Cranelift's where the machine has them.
+    /// Use vectors wider than Cranelift's if the machine has them.
     pub wide: bool,
 }
 
@@ -68,7 +68,7 @@ pub struct Compiled {
     clif: Option<String>,
     asm: Option<String>,
     code_bytes: usize,
-    // what the code refers to by address
+    // values that the code refers to by address
     _code: Code,
     _pool: ConstantPool,
     _constants: Vec<Arc<[u8]>>,
@@ -120,8 +120,7 @@ impl Compiled {
 }
 
 thread_local! {
-    /// Taken by a build, which leaves it half-filled where it fails, and given back by one that
-    /// ends well.
+    /// Taken by a build, which leaves it incomplete on failure and returns it on success.
     static CONTEXT: RefCell<Option<(cranelift_codegen::Context, FunctionBuilderContext)>> = const { RefCell::new(None) };
 }
 

@@ -1,4 +1,4 @@
-//! What a value of a loop body is in registers.
+//! A value of a loop body in registers.
 //!
 //! A body is emitted for four lanes or for one. With four, a value of a 32-bit kind is one 128-bit
 //! register and one of a 64-bit kind is two; a `bool` is a mask as wide as the values it was

@@ -29,7 +29,7 @@ const BYTES_ALIGN: usize = 64;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FuncId(u32);
 
-/// What an address in a function's code is of.
+/// The target of an address in a function's code.
 #[derive(Clone, Copy, Debug)]
 enum Target {
     Function(FuncId),
@@ -81,7 +81,7 @@ impl CodeBuilder {
         })
     }
 
-    /// What building a function's text needs to know of the machine.
+    /// The facts about the machine that building a function needs.
     pub(crate) fn target(&self) -> TargetFrontendConfig {
         self.isa.frontend_config()
     }

@@ -1,5 +1,5 @@
-//! Listed numbers are known when code is generated: the range that lanes run along is cut where
-//! they break.
+//! Lists of positions are known when code is generated, so the range of the lane axis is split
+//! where their pattern changes.
 //!
 //! A list is a constant of `i64`s or truth values that a stage reads along its lane axis: the
 //! positions of a pad, the places where it is filled. Between two cuts such a list is the position

@@ -130,7 +130,7 @@ impl Nest<'_, '_, '_, '_> {
         }
     }
 
-    /// A stage at one grid point: its innermost axis is vectorised where that pays.
+    /// A stage at one grid point: its innermost axis is vectorised if that pays.
     pub(crate) fn point_stage(&mut self, s: usize) -> Result<(), JitError> {
         self.vector = false;
         self.lane_axis = None;
@@ -483,7 +483,7 @@ impl super::emit::Emit<'_, '_> {
         self.b.seal_block(cold);
         self.b.seal_block(ok);
         self.b.switch_to_block(cold);
-        // the code last: whoever sees it finds the rest
+        // the code is stored last: a reader that sees it finds the rest
         for (i, f) in fields.iter().enumerate().rev() {
             let v = match *f {
                 FailField::Const(c) => self.i64(c),

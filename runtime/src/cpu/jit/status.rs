@@ -13,7 +13,7 @@ pub struct Status {
     /// The size of the dimension that it indexed.
     pub size: i64,
     /// Which call of [`Schedule::sites`](straightline_passes::schedule::loops::Schedule::sites)
-    /// failed; -1 where nobody knows.
+    /// failed; -1 if unknown.
     pub site: i64,
 }
 

@@ -26,7 +26,7 @@ pub(super) fn verify(schedule: &Schedule) -> Result<(), JitError> {
             BufferKind::Arena { offset } => {
                 (offset + bytes <= schedule.arena_bytes, schedule.arena_bytes)
             }
-            // whoever runs the plan makes room for the result that is delivered
+            // the caller of the plan allocates the delivered result
             BufferKind::Output(i) => match fresh(schedule, *i) {
                 Some(meta) => (bytes <= meta.storage_bytes(), meta.storage_bytes()),
                 None => continue,

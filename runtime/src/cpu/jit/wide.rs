@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 use straightline_passes::schedule::loops::Op;
 
 impl Nest<'_, '_, '_, '_> {
-    /// Runs the strip of stage `s` over `n` elements from the lane axis' current value on. Gives
-    /// its reductions.
+    /// Runs the strip of stage `s` over `n` elements from the lane axis' current value on, and
+    /// returns its reductions.
     pub(crate) fn call_strip(
         &mut self,
         s: usize,

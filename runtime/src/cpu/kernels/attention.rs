@@ -46,7 +46,7 @@ pub struct Attention<'a> {
     pub scale: f64,
 }
 
-/// Computes it, split over threads where that is worth it.
+/// Computes it, split over threads if that is worth it.
 ///
 /// # Errors
 /// Operands whose sizes do not go together, of another dtype than the queries or not aligned.

@@ -34,7 +34,7 @@ pub struct Bags<'a> {
     pub padding: i64,
 }
 
-/// What the derivative needs of a forward call.
+/// The values of a forward call that its derivative needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// How many rows each bag counts; 0 for sums, which do not need it.
@@ -95,7 +95,7 @@ macro_rules! integer {
 }
 integer!(u8 i8 i16 i32 i64);
 
-/// Rows and columns; what is no matrix is refused later.
+/// Rows and columns; operands that are not matrices are refused later.
 fn shape(sizes: &[i64]) -> (i64, usize) {
     (
         sizes.first().copied().unwrap_or(0),
@@ -273,7 +273,7 @@ pub fn forward(
     Ok(found)
 }
 
-/// What [`backward`] knows of the forward call.
+/// What [`backward`] needs to know about the forward call.
 #[derive(Clone, Copy, Debug)]
 pub struct Saved<'a> {
     /// The row of the table for each sample.

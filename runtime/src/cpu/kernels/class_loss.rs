@@ -6,7 +6,7 @@
 use super::real::Real;
 use super::strided::KernelError;
 
-/// How the terms of a loss are put together.
+/// How the terms of a loss are combined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reduction {
     /// One value per sample.
@@ -61,7 +61,7 @@ pub struct Nll<'a, T> {
 }
 
 impl<T: Real> Nll<'_, T> {
-    /// For each sample that counts: its number, where its score lies, the weight of its class.
+    /// For each sample that counts: its number, the place of its score, the weight of its class.
     fn visit(&self, mut f: impl FnMut(usize, usize, f64)) -> Result<(), KernelError> {
         for (i, &t) in self.target.iter().enumerate() {
             if t == self.ignore {
@@ -173,7 +173,7 @@ pub fn mark_targets<T: Real>(target: &[i64], marks: &mut [T]) -> Result<(), Kern
     Ok(())
 }
 
-/// Margin loss of one sample with several classes: each of them against each class that is none.
+/// Margin loss of one sample with several classes: each target class against each non-target class.
 pub fn multilabel_margin<T: Real>(scores: &[T], target: &[i64], marks: &[T]) -> f64 {
     let mut sum = 0.0;
     for &t in target.iter().take_while(|t| **t >= 0) {

@@ -1,11 +1,10 @@
-//! An element that is there and a new one become one: what scattering with a reduction does.
+//! Combines an existing element with a new one, as scattering with a reduction does.
 
 use super::KernelError;
 use half::{bf16, f16};
 use straightline_passes::ir::DType;
 
-/// What [`scatter`](super::scatter) and [`put_at`](super::put_at) do with the element that is
-/// there.
+/// What [`scatter`](super::scatter) and [`put_at`](super::put_at) do with the existing element.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ScatterOp {
     /// It is replaced (by the last of several, in row-major order).
@@ -14,10 +13,10 @@ pub enum ScatterOp {
     Add,
     /// It is multiplied by the new one.
     Multiply,
-    /// The larger one stays, of equal ones (zeros of either sign) the one that is there; NaN is
-    /// larger than all.
+    /// Keeps the larger one; of equal ones (zeros of either sign) the existing one. NaN is larger
+    /// than everything.
     Max,
-    /// The smaller one stays, of equal ones the one that is there; NaN is smaller than all.
+    /// Keeps the smaller one; of equal ones the existing one. NaN is smaller than everything.
     Min,
 }
 

@@ -284,7 +284,7 @@ pub(super) fn binary_row(op: BinaryOp, dtype: DType) -> Option<Row2> {
     })
 }
 
-/// Whether the float row of this operation wants two full operands.
+/// Whether the float row of this operation needs two full operands.
 pub(super) fn is_long(op: BinaryOp) -> bool {
     matches!(
         op,

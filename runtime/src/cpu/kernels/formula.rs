@@ -67,7 +67,7 @@ struct Plan {
     steps: SmallVec<[Step; 24]>,
     /// One-element operands: a number's bits, or a memory operand that does not move within a row.
     cells: SmallVec<[Cell; 8]>,
-    /// Cells that a step wants as a whole tile: cell, slot, size of an element.
+    /// Cells that a step needs as a whole tile: cell, slot, size of an element.
     spread: SmallVec<[(usize, usize, usize); 4]>,
     slots: usize,
     cost: usize,
@@ -176,7 +176,7 @@ impl Planner<'_> {
         });
     }
 
-    /// Whether the value is in a tile that nobody reads after instruction `at`.
+    /// Whether the value is in a tile that is not read after instruction `at`.
     fn dies(&self, v: Val, at: usize) -> Option<usize> {
         match self.places[usize::from(v.0)] {
             Some(Place::Slot(slot)) if self.last_use[usize::from(v.0)] == at => Some(slot),
@@ -217,7 +217,7 @@ impl Planner<'_> {
         for v in &program.outputs {
             self.last_use[usize::from(v.0)] = RESULT;
         }
-        // what nobody reads is not computed; neither are its operands
+        // unused values are not computed, and neither are their operands
         let mut live: SmallVec<[bool; 24]> = SmallVec::from_elem(false, program.body.len());
         for v in &program.outputs {
             live[usize::from(v.0)] = true;
@@ -237,13 +237,13 @@ impl Planner<'_> {
                 Op::Cast(a) => {
                     let from = program.inst(a).dtype;
                     self.plan.cost += 1;
-                    // widening a half type is what its load has done
+                    // the load has already widened half types
                     if from.is_half() && inst.dtype == DType::F32 {
                         self.places[i] = Some(self.place(a));
                         self.pass_on(a, i);
                         continue;
                     }
-                    // rounding for a result is what its store will do
+                    // the store rounds results
                     if from == DType::F32 && inst.dtype.is_half() && self.only_stored(i) {
                         self.places[i] = Some(self.place(a));
                         self.pass_on(a, i);
@@ -457,7 +457,7 @@ unsafe fn run<const N: usize>(
 #[repr(C, align(64))]
 struct Room([MaybeUninit<u8>; ROOM]);
 
-/// One row; `false` where a divisor was zero.
+/// One row; `false` if a divisor was zero.
 ///
 /// # Safety
 ///

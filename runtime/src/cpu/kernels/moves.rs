@@ -1,4 +1,4 @@
-//! Elements moved as they are, whatever they are.
+//! Moves elements of any type without converting them.
 
 use super::Strided;
 use super::nest::{self, GRAIN, Nest, step};

@@ -1,10 +1,10 @@
 //! What kernels are given: memory that may be read or written for as long as the operand lives.
 //!
-//! Kernels are safe functions of [`In`] and [`Out`]. Whoever makes an operand promises, once, that
-//! its elements may be accessed; every kernel checks what else it relies on, sizes and dtypes above
-//! all, and says what is wrong with a typed error. In an in-place call an input may lie on an
-//! output, element upon element; an input knows that it does ([`In::upon`]), and kernels that read
-//! elements after they have written others refuse it.
+//! Kernels are safe functions of [`In`] and [`Out`]. The caller that makes an operand promises,
+//! once, that its elements may be accessed. Every kernel checks its other requirements, above all
+//! sizes and dtypes, and reports violations by a typed error. In an in-place call an input may lie
+//! on an output, element upon element; an input knows that it does ([`In::upon`]), and kernels that
+//! read elements after they have written others refuse it.
 
 use super::strided::{KernelError, Strided};
 use num_complex::Complex;
@@ -35,7 +35,7 @@ impl<'a> In<'a> {
         In { raw, upon: false }
     }
 
-    /// Elements to read, where a kernel may write the very same ones.
+    /// Elements to read, where a kernel may write exactly the same ones.
     ///
     /// # Safety
     ///
@@ -211,7 +211,7 @@ impl<'a> Out<'a> {
         Out { raw: self.raw }
     }
 
-    /// What the output holds, for a kernel that reads each element before it writes it.
+    /// The elements that the output holds, for a kernel that reads each one before it writes it.
     #[inline]
     pub fn as_input(&self) -> In<'a> {
         In {
@@ -297,7 +297,7 @@ impl<'a> Places<'a> {
     }
 }
 
-/// The offset of the last element; -1 where there is none.
+/// The offset of the last element; -1 if there is none.
 fn reach(sizes: &[i64], strides: &[i64]) -> i64 {
     if sizes.contains(&0) {
         return -1;
@@ -498,7 +498,7 @@ pub(crate) fn apart(kernel: &'static str, operands: &[In<'_>]) -> Result<(), Ker
     }
 }
 
-/// Something that a kernel asks of its operands.
+/// Some other requirement of a kernel on its operands.
 #[inline]
 pub(crate) fn ask(
     kernel: &'static str,

@@ -1,8 +1,8 @@
 //! Elements as integers that sort as PyTorch sorts them.
 //!
 //! A *key* is an unsigned integer with the order of the elements: NaN above everything, all NaN
-//! alike, the two zeros alike. Sorting, selecting and grouping compare keys, whatever the dtype,
-//! and take the elements themselves from where they came.
+//! alike, the two zeros alike. Sorting, selecting and grouping compare keys for every dtype, and
+//! copy the elements themselves from the input.
 
 use super::KernelError;
 use straightline_passes::ir::DType;

@@ -1,8 +1,8 @@
 //! Fills with random numbers, as PyTorch's CPU kernels draw them.
 //!
 //! A fill takes numbers from a [`Stream`] one after another, for the elements in the order of
-//! memory (for a transposed tensor, that of its columns), on one thread: what an element becomes
-//! depends on the stream and its place alone. The distributions of [`super::random_distributions`]
+//! memory (for a transposed tensor, that of its columns), on one thread: the value of an element
+//! depends only on the stream and its place. The distributions of [`super::random_distributions`]
 //! and the normal numbers of [`super::random_normal`] are made with the functions here.
 
 use super::copy::copy_raw;
@@ -51,8 +51,7 @@ pub(super) unsafe fn put<T: Made>(out: *mut u8, dtype: DType, x: &mut [T]) {
     };
 }
 
-/// Calls `make` for pieces of the elements in the order of memory, and writes what it leaves in
-/// them.
+/// Calls `make` to fill pieces of the elements in the order of memory, and writes them.
 ///
 /// # Safety
 ///
@@ -189,7 +188,8 @@ pub fn uniform(out: Out<'_>, stream: &mut Stream, from: f64, to: f64) -> Result<
     Ok(())
 }
 
-/// Which integers a fill draws: `base` and so many more, by the remainder of 32 or 64 random bits.
+/// The range of integers that a fill draws, from `base` on: the remainder of 32 or 64 random bits
+/// is added to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Integers {
     /// The smallest.

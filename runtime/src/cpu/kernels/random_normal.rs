@@ -1,8 +1,8 @@
 //! Normal numbers, as PyTorch's CPU kernel makes them.
 //!
 //! A row-major output of 16 elements or more is filled in blocks of 16: eight lengths, then eight
-//! angles, give eight cosines and eight sines, in the output's arithmetic, on vectors. Where the
-//! size is no multiple of 16, the last 16 elements are drawn anew. Everything else takes single
+//! angles, give eight cosines and eight sines, in the output's arithmetic, on vectors. If the size
+//! is not a multiple of 16, the last 16 elements are drawn again. Everything else takes single
 //! numbers of [`Stream::normal`], in the order of memory.
 
 use super::integer::{B_IS_SCALAR, Row1, Row2};

@@ -35,7 +35,7 @@ unsafe fn put(size: usize, to: *mut u8, from: *const u8) {
     }
 }
 
-/// What is written of each row: the elements at these places, in this order.
+/// The elements to write for each row: those at these places, in this order.
 type Choose<'a, T> = &'a (dyn Fn(&mut Vec<T>) + Sync);
 
 /// Lets `choose` order each row, and writes as many elements and places as the outputs have.
@@ -130,7 +130,7 @@ pub fn sort(
     Ok(())
 }
 
-/// An element's key comes before its place, so that equal ones are told apart where that is wanted.
+/// An element's key comes before its place, so that equal ones can be ordered by place if required.
 fn sort_row<T: Placed>(row: &mut [T], stable: bool) {
     match stable {
         true => row.sort_unstable(),
@@ -149,8 +149,8 @@ fn median_to<T: Placed>(row: &mut [T], to: usize, [x, y, z]: [usize; 3]) {
     row.swap(to, median);
 }
 
-/// Parts a stretch of more than three by the median of three: what is before the result is not
-/// above it, what is from there on not below.
+/// Parts a stretch of more than three by the median of three: elements before the returned index
+/// are not above it, those from there on not below.
 fn partition<T: Placed>(row: &mut [T], first: usize, last: usize) -> usize {
     median_to(
         row,
@@ -338,7 +338,7 @@ pub enum Selection {
     Kth(usize),
     /// The lower median, or a NaN if there is one.
     Median,
-    /// The lower median of what is not NaN.
+    /// The lower median of the elements that are not NaN.
     NanMedian,
     /// The most frequent, the smallest of several; the last place where it is.
     Mode,

@@ -1,4 +1,4 @@
-//! Functions of single elements that are no rows of vector code: operands of any layout and dtype,
+//! Elementwise functions without vector code: operands of any layout and dtype,
 //! computed in `f64` or `i64` and rounded to the result's type.
 
 use super::nest::Nest;
@@ -67,7 +67,7 @@ unsafe fn store_floats(dtype: DType, p: *mut u8, step: isize, x: &[f64]) {
     }
 }
 
-/// Calls `block(pointers, n)` for blocks of rows, in several threads where there is much to do.
+/// Calls `block(pointers, n)` for blocks of rows, on several threads if there is enough work.
 unsafe fn blocks<const N: usize>(
     operands: &[Strided<'_>; N],
     block: &(dyn Fn([*mut u8; N], [isize; N], usize) + Sync),

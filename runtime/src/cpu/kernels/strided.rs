@@ -4,8 +4,8 @@ use straightline_passes::ir::DType;
 
 /// A strided tensor in memory, as the kernels see it.
 ///
-/// The memory is borrowed without a lifetime: whoever calls a kernel vouches for it (see each
-/// kernel's safety section). Elements need not be aligned.
+/// The memory is borrowed without a lifetime; the caller of a kernel guarantees its validity (see
+/// each kernel's safety section). Elements need not be aligned.
 #[derive(Clone, Copy, Debug)]
 pub struct Strided<'a> {
     /// The first element (storage offset applied).
@@ -90,7 +90,7 @@ pub enum KernelError {
         /// The operation.
         op: String,
     },
-    /// The operands are not what the kernel works on: a mistake of its caller.
+    /// The operands violate the kernel's requirements: a mistake of its caller.
     #[error("{kernel} takes {wants}")]
     Operands {
         /// The kernel.

@@ -166,7 +166,7 @@ fn runs_across(out: &Strided<'_>, a: &Strided<'_>) -> bool {
 }
 
 /// [`pointwise`] with every input that runs across the output copied into its layout; `false` (and
-/// nothing done) where there is no memory for that.
+/// nothing is done) if there is no memory for that.
 ///
 /// # Safety
 ///

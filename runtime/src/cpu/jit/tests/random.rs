@@ -202,8 +202,8 @@ pub(super) fn random_inst(rng: &mut Rng, body: &mut Vec<Inst>, rank: u32) -> Ins
     }
 }
 
-/// Kernels that an ordinary run of the test makes. `KERNELS=100000 SEED=7` asks for more and for
-/// others.
+/// The number of kernels in a default run of the test. `KERNELS=100000 SEED=7` sets another number
+/// and seed.
 pub(super) const KERNELS: u64 = 192;
 
 pub(super) fn number(name: &str, default: u64) -> u64 {

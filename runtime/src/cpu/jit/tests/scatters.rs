@@ -16,7 +16,7 @@ fn scatter(seed: u64) -> Case {
     let points = rng.pick(&sizes);
     let (places, sources) = (rng.pick(&sizes), rng.pick(&sizes));
     let row = rng.pick(&[1, 1, 3, 4, 8, 17, 34]);
-    // the grid stands outside of what is indexed, or inside
+    // the grid is outside the indexed dimension, or inside
     let inside = rng.below(3) == 0;
     let vectorize = rng.pick(&[
         Vectorize::Stage,

@@ -88,7 +88,7 @@ pub(crate) enum Rm {
     Lane(Address),
 }
 
-/// What a write mask does to the lanes that are off.
+/// How a write mask treats inactive lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mask {
     /// All lanes are on.
@@ -180,7 +180,7 @@ impl Assembler {
         }
     }
 
-    /// A 512-bit instruction: `reg <- v, rm`. `v` is 0 where there is no such operand.
+    /// A 512-bit instruction: `reg <- v, rm`. `v` is 0 if there is no such operand.
     pub(crate) fn evex(&mut self, op: Opcode, mask: Mask, reg: u8, v: u8, rm: Rm, imm: Option<u8>) {
         let (x, b) = match rm {
             Rm::Reg(r) => (r >> 4 & 1, r >> 3 & 1),

@@ -82,7 +82,7 @@ impl Inst {
     }
 }
 
-/// A body under construction. It records what the math functions do, as [`Prims`].
+/// A body under construction. As an implementation of [`Prims`] it records the math functions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Body {
     pub(crate) insts: Vec<Inst>,

@@ -70,7 +70,7 @@ impl<'b> Lower<'b> {
         frame: u32,
     ) -> Result<Self, OutOfRegisters> {
         let accumulators = body.folds.len() * shape.unroll as usize;
-        // an instruction may need three registers beside what is alive, for uniform operands
+        // an instruction may need three registers besides the live values, for uniform operands
         let taken = accumulators + lives.pressure + 3;
         if body.streams as usize > MAX_STREAMS || accumulators > 20 {
             return Err(OutOfRegisters);

@@ -110,7 +110,7 @@ pub(crate) struct Registers<'l> {
 
 impl<'l> Registers<'l> {
     /// `fixed`: values that stay in a register; `uniform`: where constants and parameters are;
-    /// `reserved`: vector registers that are not for values. Masks are in k2 to k7.
+    /// `reserved`: vector registers that hold no values. Masks are in k2 to k7.
     pub(crate) fn new(
         lives: &'l Liveness,
         fixed: &[(Node, u8)],
@@ -210,7 +210,7 @@ impl<'l> Registers<'l> {
         Ok(r)
     }
 
-    /// The value as a last source operand: from memory where it is not in a register.
+    /// The value as a last source operand: from memory if it is not in a register.
     pub(crate) fn source(&mut self, v: Node) -> Rm {
         match (self.held(v), self.home[v.0 as usize]) {
             (Some(r), _) => Rm::Reg(r),

@@ -16,7 +16,7 @@ const MIN_EXTENT: i64 = 16;
 /// Longer bodies do so too.
 const MAX_BODY: usize = 1500;
 
-/// The code of a stage's innermost loop and how to call it; `None` where the stage does not
+/// The code of a stage's innermost loop and how to call it; `None` if the stage does not
 /// qualify.
 pub(crate) fn strip_of(kernel: &Kernel, s: usize, facts: &StageFacts) -> Option<(Strip, Vec<u8>)> {
     let stage = &kernel.stages[s];
@@ -80,7 +80,7 @@ pub(crate) fn strip_of(kernel: &Kernel, s: usize, facts: &StageFacts) -> Option<
     Some((strip, code))
 }
 
-/// Memory that the stage both reads and writes is read where it is written.
+/// Whether memory that the stage both reads and writes is read only at the element that is written.
 fn in_place_only(stage: &Stage) -> bool {
     let accesses = |store: bool| {
         stage.body.iter().filter_map(move |i| match &i.op {

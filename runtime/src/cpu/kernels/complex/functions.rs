@@ -49,7 +49,7 @@ fn turned_back(x: C) -> C {
     C::new(x.im, -x.re)
 }
 
-/// A quotient that does not overflow where the result does not.
+/// A quotient that overflows only if the result does.
 fn over(x: C, by: C) -> C {
     Number::div(x, by)
 }

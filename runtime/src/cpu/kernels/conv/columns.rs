@@ -64,7 +64,7 @@ fn segments(g: &Geometry, begin: usize, end: usize) -> impl Iterator<Item = Segm
     })
 }
 
-/// The input row that a tap of an output row lies in; `None` where that is padding.
+/// The input row that a tap of an output row lies in; `None` if that is padding.
 #[inline]
 fn input_row(g: &Geometry, s: Segment, kd: usize, kh: usize) -> Option<usize> {
     let coordinate = |dim: usize, x: usize, k: usize| {
@@ -141,7 +141,7 @@ pub(super) unsafe fn take<T: Copy + Default>(
 /// # Safety
 ///
 /// `columns` holds `channels * taps` rows of `end - begin` elements, `input` the planes of
-/// `channels` channels, which nobody else touches.
+/// `channels` channels, which no other code accesses.
 pub(super) unsafe fn put<T: Number>(
     g: &Geometry,
     columns: *const T,

@@ -116,7 +116,7 @@ pub fn scatter(
     Ok(())
 }
 
-/// The gradient of [`convolve`]'s weight: what each tap saw, times the gradient of the output.
+/// The gradient of [`convolve`]'s weight: the inputs of each tap times the gradient of the output.
 pub fn weight_gradient(
     g: &Geometry,
     input: In<'_>,

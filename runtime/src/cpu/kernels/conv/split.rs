@@ -19,7 +19,7 @@ impl<T> Shared<T> {
     }
 }
 
-/// Calls `f` for each number below `count`, on threads where the whole is worth it.
+/// Calls `f` for each number below `count`, on threads if the whole is worth it.
 pub(super) fn each(count: usize, work: usize, f: &(dyn Fn(usize) + Sync)) {
     if work < PARALLEL_WORK || count == 1 {
         (0..count).for_each(f);
@@ -31,7 +31,7 @@ pub(super) fn each(count: usize, work: usize, f: &(dyn Fn(usize) + Sync)) {
 /// Memory for `len` elements of any content, kept by the thread for its next convolution.
 pub(super) fn scratch<T>(len: usize, f: impl FnOnce(*mut T)) {
     use std::cell::Cell;
-    /// What a thread keeps; larger ones are given back.
+    /// The largest buffer that a thread keeps; larger ones are freed.
     const KEEP: usize = 16 << 20;
     thread_local! {
         static KEPT: Cell<Vec<[u64; 8]>> = const { Cell::new(Vec::new()) };

@@ -82,7 +82,7 @@ const PAD: usize = 16;
 const COPY_PANELS: usize = 4;
 
 impl<T: Float, S: Source<T>> Blocked<'_, T, S> {
-    /// Runs the product, split over threads where that is worth it.
+    /// Runs the product, split over threads if that is worth it.
     ///
     /// # Safety
     ///

@@ -53,7 +53,7 @@ pub(super) struct Target<T> {
 /// Work on a finished tile: where it starts, its rows `begin..end` and its columns `begin..end`.
 pub(super) type Finished<'a, T> = &'a (dyn Fn(Target<T>, (usize, usize), (usize, usize)) + Sync);
 
-/// What is added to the sums while they are in registers, and what is done to a finished tile.
+/// What is added to the sums while they are in registers, and how a finished tile is processed.
 #[derive(Clone, Copy)]
 pub(super) struct Ending<'a, T> {
     /// Per column; may be null.
@@ -113,7 +113,7 @@ pub(super) fn tiles(rows: usize, most: usize) -> impl Iterator<Item = usize> {
 }
 
 /// Calls `part` with rows and panels `begin..end` that cover a product of `m`, `n` and `k`, on the
-/// threads where that is worth it.
+/// threads if that is worth it.
 pub(super) fn split<T>(
     kernels: &Kernels<T>,
     (m, n, k): (usize, usize, usize),
@@ -151,7 +151,7 @@ pub(super) fn split<T>(
 }
 
 impl<T: Float> Product<'_, T> {
-    /// Runs the product, split over threads where that is worth it.
+    /// Runs the product, split over threads if that is worth it.
     ///
     /// # Safety
     ///

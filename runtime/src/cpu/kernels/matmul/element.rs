@@ -1,4 +1,4 @@
-//! What the matrix kernels ask of an element type.
+//! What the matrix kernels require of an element type.
 
 use half::{bf16, f16};
 use straightline_passes::ir::Scalar;

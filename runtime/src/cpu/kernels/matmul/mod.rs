@@ -115,7 +115,7 @@ pub enum MatmulError {
     /// Operands that the kernel does not work on.
     #[error(transparent)]
     Operands(#[from] KernelError),
-    /// There is no product over this dtype.
+    /// Products are not implemented for this dtype.
     #[error("matrix product is not defined for {dtype}")]
     DType {
         /// The dtype asked for.

@@ -67,7 +67,8 @@ pub(super) fn packed_len(k: usize, n: usize, panel: usize) -> usize {
 
 /// Rows that are packed before the next panel.
 const ROWS: usize = 64;
-/// The same where the rows are contiguous: so many streams the processor fetches ahead of.
+/// The same if the rows are contiguous; the number of streams is one that the processor can
+/// prefetch.
 const CONTIGUOUS_ROWS: usize = 8;
 
 /// Packs `b` (elements `T`) into panels of `panel` columns.
@@ -77,8 +78,8 @@ const CONTIGUOUS_ROWS: usize = 8;
 /// `b` is valid to read; `out` has room for [`packed_len`] elements.
 pub(super) unsafe fn pack<T: Copy + Default>(b: MatRef, panel: usize, out: *mut T) {
     let (k, n) = (b.rows, b.cols);
-    // A few rows at a time: what is read stays within as many pages, what is written is in runs of
-    // several lines.
+    // A few rows at a time: reads stay within as many pages, and writes are runs of several cache
+    // lines.
     let rows = if b.col_stride == 1 {
         CONTIGUOUS_ROWS
     } else {
@@ -147,7 +148,7 @@ unsafe fn copy_whole<T: Copy>(b: MatRef, panel: usize, out: *mut T) -> bool {
 }
 
 /// Writes the rows of `b` at distance `panel`; meant for a `b` whose columns are contiguous. Four
-/// columns at a time, so that what is written is whole and what is read comes from four streams.
+/// columns at a time, so that writes are whole vectors and reads come from four streams.
 ///
 /// # Safety
 ///
@@ -234,7 +235,7 @@ unsafe fn transpose_4x4(src: *const f32, src_step: isize, dst: *mut f32, dst_ste
     unsafe {
         let load = |i: isize| vld1q_f32(src.wrapping_offset(i * src_step));
         let (a, b, c, d) = (load(0), load(1), load(2), load(3));
-        // pairs of neighbouring columns, then the pairs put together
+        // pairs of neighbouring columns, then the pairs combined
         let wide = vreinterpretq_f64_f32;
         let (ab_even, ab_odd) = (wide(vtrn1q_f32(a, b)), wide(vtrn2q_f32(a, b)));
         let (cd_even, cd_odd) = (wide(vtrn1q_f32(c, d)), wide(vtrn2q_f32(c, d)));

@@ -1,10 +1,10 @@
-//! What is done with finished sums: factors and an addend.
+//! How finished sums are scaled: factors and an addend.
 
 use super::element::Element;
 use super::view::{MatMut, MatRef};
 use straightline_passes::ir::Scalar;
 
-/// What is done with the sum of products: `beta * addend + alpha * sum`.
+/// The result for a sum of products: `beta * addend + alpha * sum`.
 #[derive(Clone, Copy, Debug)]
 pub struct Scaling {
     /// Factor of the product.

@@ -20,7 +20,7 @@ impl Rng {
         (self.next() % n as u64) as usize
     }
 
-    /// Of at most seven bits, so that bf16 holds it exactly.
+    /// At most seven bits, so that bf16 holds it exactly.
     pub(super) fn value(&mut self) -> f64 {
         (self.below(127) as f64 - 63.0) / 16.0
     }

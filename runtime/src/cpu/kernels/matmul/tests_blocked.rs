@@ -82,7 +82,7 @@ fn blocks_match_the_plain_sum() {
     matches_the_plain_sum::<f64>();
 }
 
-/// Sums in the order of `k` whatever the blocks: the bits are those of tiles in place, on any
+/// Sums are in the order of `k` for any blocks: the bits equal those of tiles in place, on any
 /// number of threads, also nested.
 #[test]
 fn the_bits_do_not_depend_on_the_blocks_or_the_threads() {
@@ -115,7 +115,7 @@ fn the_bits_do_not_depend_on_the_blocks_or_the_threads() {
     }
 }
 
-/// A product of other sizes in between leaves its panels in the scratch memory: none of them is
+/// A product of other sizes in between leaves its panels in the scratch memory; they must not be
 /// read again.
 #[test]
 fn scratch_memory_is_used_again() {

@@ -1,4 +1,4 @@
-//! What a fold reads: pieces of the input as they lie, or brought into a tile, converted, centred.
+//! The input of a fold: pieces read in place, or copied into a tile, converted and centred.
 
 use super::super::integer::{B_IS_SCALAR, Row1, Row2};
 use super::super::nest::Shared;

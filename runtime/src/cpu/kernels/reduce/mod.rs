@@ -56,9 +56,9 @@ fn accumulator(op: ReduceOp, a: DType, out: DType) -> DType {
 /// Reduces `a` over the dimensions where `out` has size 1 and `a` another one; the others are
 /// equal.
 ///
-/// Sums and products accumulate in `f32`, `f64` or `i64` as the dtype of `out` asks, elements being
-/// converted first; the result is rounded to `out` once. `Any` and `All` take any dtype and give
-/// `bool`.
+/// Sums and products accumulate in `f32`, `f64` or `i64`, depending on the dtype of `out`, after
+/// converting the elements; the result is rounded to `out` once. `Any` and `All` take any dtype and
+/// give `bool`.
 ///
 /// A maximum or minimum of no elements is [`KernelError::EmptyReduction`].
 pub fn reduce(op: ReduceOp, out: Out<'_>, a: In<'_>) -> Result<(), KernelError> {

@@ -118,7 +118,7 @@ unsafe fn fold_few_blocks(fold: &Fold, size: usize, out: *mut u8, from: *const u
     }
 }
 
-/// One output, whatever its elements look like.
+/// One output, for elements in any layout.
 #[inline(never)]
 unsafe fn fold_any(
     g: &Geometry,

@@ -1,4 +1,4 @@
-//! What the functions cost: the operations they record, as an emitter would see them.
+//! The cost of the functions: the operations that they record, as an emitter would see them.
 
 use super::*;
 use crate::cpu::math::{ScalarFn1, ScalarFn2, Width};

@@ -1,5 +1,5 @@
-//! Exponentials: `x = n ln 2 + r` with `|r| <= ln(2) / 2`, a polynomial for `e^r`, and `2^n` put
-//! together from bits.
+//! Exponentials: `x = n ln 2 + r` with `|r| <= ln(2) / 2`, a polynomial for `e^r`, and `2^n`
+//! assembled from bits.
 
 use std::f64::consts::{LN_2, LOG2_E};
 

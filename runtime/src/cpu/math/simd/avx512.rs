@@ -26,7 +26,7 @@ vectors! {
     }
 }
 
-/// What is no intrinsic with these operands, the same for both widths.
+/// Functions without an intrinsic for these operands, the same for both widths.
 macro_rules! composed {
     ($elem:ty, $lanes:literal, $float:ty, $mask:ty, $blend:ident, $iblend:ident, $sra:ident, $mload:ident, $mstore:ident) => {
         functions! {

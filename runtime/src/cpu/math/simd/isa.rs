@@ -109,7 +109,7 @@ pub fn isa() -> Isa {
     })
 }
 
-/// The set that an override leads to, with a warning where that is not what was asked.
+/// The instruction set for an override, with a warning if it is not the requested one.
 fn choose(name: &str) -> Isa {
     named(name).unwrap_or_else(|why| {
         tracing::warn!(using = best().name(), "{why}");

@@ -56,8 +56,8 @@ functions! {
     fn any_bit(low: uint8x16_t, high: uint8x16_t) -> bool { vmaxvq_u8(vpmaxq_u8(low, high)) != 0 }
 }
 
-/// What is no intrinsic with these operands, the same for both widths. `$lanes` are those of one
-/// register.
+/// Functions without an intrinsic for these operands, the same for both widths. `$lanes` are those
+/// of one register.
 macro_rules! composed {
     (
         $elem:ty, $int:ty, $lanes:literal, $float:ty, $ints:ty, $mask:ty,

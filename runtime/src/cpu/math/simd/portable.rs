@@ -1,5 +1,5 @@
-//! Vectors as arrays, for machines without an own implementation; the compiler turns the loops into
-//! what there is.
+//! Vectors as arrays, for machines without their own implementation; the compiler vectorises the
+//! loops if it can.
 
 use super::table::{functions, implement};
 use super::vector::{Lane, MAX_LANES, Simd};

@@ -2,8 +2,8 @@
 //! implementation.
 //!
 //! A kind of vector is a module with a function of each name in the table, most of them intrinsics
-//! under that name, and what [`Simd`](super::vector::Simd) wants of whole vectors. A new primitive
-//! is a row here and a name in each module.
+//! under that name, and the functions of whole vectors that [`Simd`](super::vector::Simd) needs. A
+//! new primitive is a row here and a name in each module.
 //!
 //! Why not crate `pulp`: the vectors of its 0.22 have no rounding to integral values, no conversion
 //! between floats and integers and no shift of 64-bit lanes, so that a third of this table would be
@@ -164,7 +164,8 @@ macro_rules! scalar_calls {
 }
 pub(super) use scalar_calls;
 
-/// Functions of a module of vectors: unsafe, since whoever calls them vouches for the machine.
+/// Functions of a vector module. They are unsafe because the caller guarantees that the machine has
+/// the instructions.
 macro_rules! functions {
     ($($(#[$doc:meta])* fn $name:ident $([$n:ident])? ($($arg:ident: $t:ty),*) $(-> $out:ty)? $body:block)*) => {$(
         $(#[$doc])*

@@ -1,4 +1,4 @@
-//! Small functions that are no row of vector code: of bits, of integers, logarithms of sums.
+//! Small functions without vector code: of bits, of integers, logarithms of sums.
 
 use super::gamma::sin_pi;
 use half::{bf16, f16};

@@ -6,7 +6,7 @@ use super::bessel::{i0, j0};
 /// Degrees beyond which a recurrence is not run to its end but its limit taken.
 const MANY: i64 = 1_000_000;
 
-/// The type in which a recurrence runs: where it overflows, it does so there.
+/// The type in which a recurrence runs, and in which it overflows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Precision {
     /// `f32`.

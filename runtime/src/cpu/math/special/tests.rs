@@ -92,7 +92,7 @@ fn integers() {
 
 #[test]
 fn polynomials_of_many_degrees_end() {
-    // where the limit takes over from the recurrence they are one function
+    // at the transition the limit and the recurrence agree
     for x in [0.3, -0.9, 0.999] {
         let n = 1_000_000;
         let law = |n: i64| legendre_p(x, n, Precision::Double);
