@@ -13,40 +13,6 @@ pub(crate) fn dense(t: &Tensor) -> Result<Tensor> {
     Ok(t)
 }
 
-/// The elements of a tensor.
-///
-/// # Safety
-///
-/// The tensor is what [`dense`] gives, `T` the type of its dtype, and access to it is held while
-/// the slice is used.
-pub(crate) unsafe fn slice<T>(t: &Tensor) -> Result<&[T]> {
-    debug_assert!(t.is_contiguous() && t.dtype().size() == size_of::<T>());
-    let n = t.numel() as usize;
-    if n == 0 {
-        return Ok(&[]);
-    }
-    let ptr = t.data_ptr()?.cast::<T>();
-    // SAFETY: `n` aligned elements, which the caller keeps others from writing.
-    Ok(unsafe { std::slice::from_raw_parts(ptr, n) })
-}
-
-/// The elements of a fresh tensor, to write.
-///
-/// # Safety
-///
-/// As [`slice`]; nobody else has access, and there is one such slice at a time.
-#[allow(clippy::mut_from_ref)] // the memory is the storage's, not the handle's
-pub(crate) unsafe fn slice_mut<T>(t: &Tensor) -> Result<&mut [T]> {
-    debug_assert!(t.is_contiguous() && t.dtype().size() == size_of::<T>());
-    let n = t.numel() as usize;
-    if n == 0 {
-        return Ok(&mut []);
-    }
-    let ptr = t.data_ptr()?.cast::<T>();
-    // SAFETY: `n` aligned elements, which are the caller's alone.
-    Ok(unsafe { std::slice::from_raw_parts_mut(ptr, n) })
-}
-
 /// Runs an expression with a type alias bound to the element type of a float dtype; another dtype
 /// is the error that PyTorch gives where a kernel lacks it.
 macro_rules! with_float {

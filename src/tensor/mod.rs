@@ -36,6 +36,7 @@ mod borrow;
 mod busy;
 mod counted;
 mod element;
+mod elements;
 mod factory;
 mod generator;
 mod geometry;
@@ -298,14 +299,6 @@ impl Tensor {
             self.key_set(),
             None,
         )
-    }
-
-    /// A row-major tensor seen in other sizes of as many elements, as kernels take it. Unlike a
-    /// view it is not dispatched.
-    pub(crate) fn as_rows(&self, sizes: &[i64]) -> Tensor {
-        debug_assert!(self.is_contiguous() && layout::numel(sizes) == self.numel());
-        let strides = layout::contiguous_strides(sizes);
-        self.with_geometry(Dims::from_slice(sizes), strides, self.storage_offset())
     }
 
     /// The same tensor, marked as a number that was wrapped into a 0-dim tensor: it takes part in

@@ -180,7 +180,7 @@ impl Storage {
 
     /// Ends a [`Storage::lend`], whose guards are gone: if anybody has kept the storage, it gets
     /// memory of its own with the same bytes.
-    pub(crate) fn reclaim(self) {
+    pub(crate) fn reclaim(self) -> bool {
         if self.0.handles() == 1 {
             return false;
         }

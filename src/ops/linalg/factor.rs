@@ -9,9 +9,9 @@ use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::ops::common::check_devices;
 use crate::ops::copy;
-use crate::ops::dense::{check_field, slice, slice_mut, with_field};
+use crate::ops::dense::{check_field, with_field};
 use crate::ops::view;
-use crate::tensor::{Tensor, access};
+use crate::tensor::Tensor;
 use straightline_catalog::{DType, Scalar};
 use straightline_runtime::cpu::kernels::linalg::{self as kernels, Field, Form};
 
@@ -92,10 +92,7 @@ pub(crate) fn householder_product(a: &Tensor, tau: &Tensor) -> Result<Tensor> {
     if out.storage().has_data() {
         let (x, q) = (memory, out.clone());
         with_field!(a.dtype(), "orgqr_cpu", T => {
-            // SAFETY: the tensors are fresh, row-major and of this dtype.
-            let (x, t, q) = unsafe {
-                (slice::<T>(&x)?, slice::<T>(&tau)?, slice_mut::<T>(&q)?)
-            };
+            let (x, t, mut q) = (x.elements::<T>()?, tau.elements::<T>()?, q.elements_mut::<T>()?);
             for (i, q) in q.chunks_exact_mut((m * n).max(1)).enumerate() {
                 let t = &t[i * k..(i + 1) * k];
                 kernels::orthogonal(&x[i * m * n..(i + 1) * m * n], m, t, q, n);
@@ -165,10 +162,7 @@ pub(crate) fn ormqr(
     if out.storage().has_data() {
         let (x, y) = (memory, out.clone());
         with_field!(a.dtype(), "ormqr_cpu", T => {
-            // SAFETY: the tensors are fresh, row-major and of this dtype.
-            let (x, t, y) = unsafe {
-                (slice::<T>(&x)?, slice::<T>(&tau)?, slice_mut::<T>(&y)?)
-            };
+            let (x, t, mut y) = (x.elements::<T>()?, tau.elements::<T>()?, y.elements_mut::<T>()?);
             for (i, y) in y.chunks_exact_mut((rows * cols).max(1)).enumerate() {
                 let (x, t) = (&x[i * m * n..(i + 1) * m * n], &t[i * k..(i + 1) * k]);
                 if left {
@@ -386,9 +380,7 @@ fn permutations(lu: &Tensor, pivots: &Tensor) -> Result<Tensor> {
     let out = copy::fill_(&fresh(lu, DType::F64, &[m, m])?, Scalar::Int(0))?;
     if out.storage().has_data() && m > 0 {
         let pivots = crate::ops::dense::dense(pivots)?;
-        let _reads = access::read(&[&pivots])?;
-        // SAFETY: row-major tensors of these dtypes, the pivots held shared, the result fresh.
-        let (p, out) = unsafe { (slice::<i32>(&pivots)?, slice_mut::<f64>(&out)?) };
+        let (p, mut out) = (pivots.elements::<i32>()?, out.elements_mut::<f64>()?);
         for (i, out) in out.chunks_exact_mut(m * m).enumerate() {
             let mut rows: Vec<usize> = (0..m).collect();
             for (j, to) in p[i * k..(i + 1) * k].iter().enumerate() {

@@ -5,7 +5,7 @@ use super::{batch, of_columns, shape};
 use crate::error::{Error, Result};
 use crate::ops::common::needs_data;
 use crate::ops::copy;
-use crate::ops::dense::{check_field, slice, slice_mut};
+use crate::ops::dense::check_field;
 use crate::ops::view;
 use crate::tensor::Tensor;
 use num_complex::Complex;
@@ -112,18 +112,7 @@ pub(crate) fn lstsq(
             epsilon * m.max(n) as f64
         });
         with_double!(a.dtype(), T => {
-            // SAFETY: row-major tensors of these dtypes, all of this function alone.
-            let (u, s, v, b, x, distances, ranks) = unsafe {
-                (
-                    slice::<T>(&u)?,
-                    slice::<f64>(&s)?,
-                    slice::<T>(&v)?,
-                    slice::<T>(&b)?,
-                    slice_mut::<T>(&memory)?,
-                    slice_mut::<f64>(&distances)?,
-                    slice_mut::<i64>(&ranks)?,
-                )
-            };
+            let (u, s, v, b, mut x, mut distances, mut ranks) = (u.elements::<T>()?, s.elements::<f64>()?, v.elements::<T>()?, b.elements::<T>()?, memory.elements_mut::<T>()?, distances.elements_mut::<f64>()?, ranks.elements_mut::<i64>()?);
             for (i, rank) in ranks.iter_mut().enumerate() {
                 let s = &s[i * k..(i + 1) * k];
                 let least = rcond.max(0.0) * s.first().copied().unwrap_or(0.0);

@@ -8,10 +8,10 @@ pub(crate) mod spectral;
 
 use super::common::check_devices;
 use super::copy;
-use super::dense::{check_field, slice, slice_mut, with_field};
+use super::dense::{check_field, with_field};
 use super::view;
 use crate::error::{Error, Result};
-use crate::tensor::{Tensor, access};
+use crate::tensor::Tensor;
 use straightline_catalog::{DType, Dims, Scalar, layout};
 use straightline_runtime::cpu::kernels::linalg as kernels;
 use straightline_runtime::cpu::kernels::linalg::{Field, Form};
@@ -157,8 +157,7 @@ pub(crate) fn check_errors(info: &Tensor, api: &str, is_matrix: bool) -> Result<
 macro_rules! each_matrix {
     ($dtype:expr, $name:expr, $t:ident, ($($tensor:ident: $elem:ty, $len:expr);+), $body:expr) => {
         crate::ops::dense::with_field!($dtype, $name, $t => {
-            // SAFETY: the tensors are fresh, row-major and of these dtypes.
-            $(let $tensor = unsafe { crate::ops::dense::slice_mut::<$elem>(&$tensor)? };)+
+            $(let mut $tensor = $tensor.elements_mut::<$elem>()?;)+
             let mut index = 0;
             loop {
                 $(
@@ -454,18 +453,9 @@ fn determinants(lu: &Tensor, pivots: &Tensor, plain: bool) -> Result<(Tensor, Te
     if sign.storage().has_data() {
         // the factors' columns, which is how they lie
         let memory = copy::to_contiguous(&view::transpose(lu, -2, -1)?)?;
-        let _reads = access::read(&[&memory, pivots])?;
         with_field!(lu.dtype(), "det", T => {
             type R = <T as Field>::Part;
-            // SAFETY: row-major tensors of these dtypes, the results fresh.
-            let (lu, pivots, sign, log) = unsafe {
-                (
-                    slice::<T>(&memory)?,
-                    slice::<i32>(pivots)?,
-                    slice_mut::<T>(&sign)?,
-                    slice_mut::<R>(&log)?,
-                )
-            };
+            let (lu, pivots, mut sign, mut log) = (memory.elements::<T>()?, pivots.elements::<i32>()?, sign.elements_mut::<T>()?, log.elements_mut::<R>()?);
             for i in 0..sign.len() {
                 let swaps = (0..n).filter(|j| pivots[i * n + j] != *j as i32 + 1).count();
                 let mut s = if swaps % 2 == 0 { T::ONE } else { -T::ONE };
@@ -528,10 +518,7 @@ pub(crate) fn qr(a: &Tensor, mode: &str) -> Result<(Tensor, Tensor)> {
         let (q_len, r_len) = (m * columns_of_q, rows_of_r * n);
         let batches = batch(a).iter().product::<i64>() as usize;
         with_field!(a.dtype(), "qr_cpu", T => {
-            // SAFETY: the tensors are fresh, row-major and of this dtype.
-            let (x, q, r) = unsafe {
-                (slice_mut::<T>(&x)?, slice_mut::<T>(&qm)?, slice_mut::<T>(&rm)?)
-            };
+            let (mut x, mut q, mut r) = (x.elements_mut::<T>()?, qm.elements_mut::<T>()?, rm.elements_mut::<T>()?);
             let mut tau = vec![T::default(); k];
             for b in 0..batches {
                 let x = &mut x[b * m * n..(b + 1) * m * n];

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::ops::copy;
-use crate::ops::dense::{check_field, slice, slice_mut, with_field};
+use crate::ops::dense::{check_field, with_field};
 use crate::ops::view;
 use crate::tensor::Tensor;
 use num_complex::Complex;
@@ -88,19 +88,12 @@ fn hermitian(a: &Tensor, upper: bool, vectors: bool) -> Result<(Tensor, Tensor, 
     let (values, info) = (fresh(a, DType::F64, &[n])?, infos(a, &[])?);
     if computes(a, &values) {
         with_double!(a.dtype(), T => {
-            // SAFETY: fresh row-major tensors of these dtypes.
-            let (x, w, failed) = unsafe {
-                (
-                    slice_mut::<T>(&memory)?,
-                    slice_mut::<f64>(&values)?,
-                    slice_mut::<i32>(&info)?,
-                )
-            };
+            let (mut x, mut w, mut failed) = (memory.elements_mut::<T>()?, values.elements_mut::<f64>()?, info.elements_mut::<i32>()?);
             if upper {
-                kernels::conjugate(x);
+                kernels::conjugate(&mut x);
             }
             let matrices = x.chunks_exact_mut(n * n).zip(w.chunks_exact_mut(n));
-            for ((x, w), failed) in matrices.zip(failed) {
+            for ((x, w), failed) in matrices.zip(failed.iter_mut()) {
                 // as LAPACK's, NaN gives NaN
                 if x.iter().any(|x| !Field::is_finite(*x)) {
                     x.fill(T::of(f64::NAN));
@@ -152,19 +145,15 @@ fn general(a: &Tensor, vectors: bool) -> Result<(Tensor, Tensor)> {
     let (input, info) = (wide_columns(a)?, infos(a, &[])?);
     if values.storage().has_data() && n > 0 {
         type C = Complex<f64>;
-        // SAFETY: fresh row-major tensors of these dtypes.
-        let (w, v, failed) = unsafe {
-            (
-                slice_mut::<C>(&values)?,
-                slice_mut::<C>(&memory)?,
-                slice_mut::<i32>(&info)?,
-            )
-        };
+        let (mut w, mut v, mut failed) = (
+            values.elements_mut::<C>()?,
+            memory.elements_mut::<C>()?,
+            info.elements_mut::<i32>()?,
+        );
         let not_finite =
             || Error::runtime("torch.linalg.eig: input tensor should not contain infs or NaNs.");
         if a.dtype().is_complex() {
-            // SAFETY: a fresh row-major tensor of this dtype.
-            let x = unsafe { slice_mut::<C>(&input)? };
+            let mut x = input.elements_mut::<C>()?;
             if x.iter().any(|x| !Field::is_finite(*x)) {
                 return Err(not_finite());
             }
@@ -176,8 +165,7 @@ fn general(a: &Tensor, vectors: bool) -> Result<(Tensor, Tensor)> {
                 }
             }
         } else {
-            // SAFETY: a fresh row-major tensor of this dtype.
-            let x = unsafe { slice_mut::<f64>(&input)? };
+            let mut x = input.elements_mut::<f64>()?;
             if x.iter().any(|x| !x.is_finite()) {
                 return Err(not_finite());
             }
@@ -260,15 +248,7 @@ pub(crate) fn svd(
         let (x, s, u, v) = (memory, values.clone(), u.clone(), v.clone());
         with_field!(a.dtype(), "linalg_svd_cpu", T => {
             type R = <T as Field>::Part;
-            // SAFETY: the tensors are fresh, row-major and of these dtypes.
-            let (x, s, u, v) = unsafe {
-                (
-                    slice_mut::<T>(&x)?,
-                    slice_mut::<R>(&s)?,
-                    slice_mut::<T>(&u)?,
-                    slice_mut::<T>(&v)?,
-                )
-            };
+            let (mut x, mut s, mut u, mut v) = (x.elements_mut::<T>()?, s.elements_mut::<R>()?, u.elements_mut::<T>()?, v.elements_mut::<T>()?);
             if x.iter().any(|x| !Field::is_finite(*x)) {
                 return Err(Error::linalg(
                     "linalg.svd: The algorithm failed to converge because the input matrix contained non-finite values.",
@@ -292,7 +272,7 @@ pub(crate) fn svd(
             }
             // of a tall matrix the other factor is wanted as its adjoint, of a wide one (whose
             // transposed was taken) as its conjugate
-            kernels::conjugate(v);
+            kernels::conjugate(&mut v);
             Ok::<(), Error>(())
         })?;
     } else if vectors && full_matrices {
@@ -323,8 +303,7 @@ pub(crate) fn matrix_exp(a: &Tensor) -> Result<Tensor> {
     let memory = wide(a)?;
     if memory.storage().has_data() && n > 0 {
         with_double!(a.dtype(), T => {
-            // SAFETY: fresh, row-major, of this dtype.
-            let x = unsafe { slice_mut::<T>(&memory)? };
+            let mut x = memory.elements_mut::<T>()?;
             x.chunks_exact_mut(n * n)
                 .for_each(|x| kernels::exponential(x, n));
         });
@@ -343,15 +322,7 @@ pub(crate) fn matrix_sqrth(a: &Tensor) -> Result<Tensor> {
     let out = zeros(a, double(a.dtype()), &[n, n])?;
     if computes(a, &out) {
         with_double!(a.dtype(), T => {
-            // SAFETY: row-major tensors of these dtypes, the result fresh, the others of this
-            // function alone.
-            let (v, w, out) = unsafe {
-                (
-                    slice::<T>(&memory)?,
-                    slice::<f64>(&values)?,
-                    slice_mut::<T>(&out)?,
-                )
-            };
+            let (v, w, mut out) = (memory.elements::<T>()?, values.elements::<f64>()?, out.elements_mut::<T>()?);
             for (b, out) in out.chunks_exact_mut(n * n).enumerate() {
                 for (k, v) in v[b * n * n..(b + 1) * n * n].chunks_exact(n).enumerate() {
                     let root = w[b * n + k].max(0.0).sqrt();
@@ -393,16 +364,7 @@ pub(crate) fn polar(a: &Tensor) -> Result<(Tensor, Tensor)> {
     if computes(a, &out) {
         let (u, s, v) = (wide_columns(&u)?, wide(&s)?, wide(&vh)?);
         with_double!(a.dtype(), T => {
-            // SAFETY: row-major tensors of these dtypes, all of this function alone.
-            let (u, s, v, out, h) = unsafe {
-                (
-                    slice::<T>(&u)?,
-                    slice::<f64>(&s)?,
-                    slice::<T>(&v)?,
-                    slice_mut::<T>(&out)?,
-                    slice_mut::<T>(&h)?,
-                )
-            };
+            let (u, s, v, mut out, mut h) = (u.elements::<T>()?, s.elements::<f64>()?, v.elements::<T>()?, out.elements_mut::<T>()?, h.elements_mut::<T>()?);
             for (b, (out, h)) in (out.chunks_exact_mut(m * n))
                 .zip(h.chunks_exact_mut(n * n))
                 .enumerate()

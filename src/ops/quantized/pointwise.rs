@@ -1,8 +1,6 @@
 //! Arithmetic on integers, and what keeps them: views, copies.
 
-use super::{
-    Quantized, Quantizer, affine, build, per_tensor, quantized, with_quantum,
-};
+use super::{Quantized, Quantizer, affine, build, per_tensor, quantized, with_quantum};
 use crate::dispatch::{OperatorHandle, Value};
 use crate::error::{Error, Result};
 use crate::ops::{common, copy, view};
