@@ -19,11 +19,11 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// source line) is attached by the operator's wrapper on the way out.
 ///
 /// ```
-/// use straightline::{ErrorKind, Tensor};
+/// use straightline::{ErrorKind, MetaError, Tensor};
 /// let a = Tensor::from_slice(&[1f32, 2.0], &[2])?;
 /// let b = Tensor::from_slice(&[1f32, 2.0, 3.0], &[3])?;
 /// let err = a.add(&b).unwrap_err();
-/// assert!(matches!(err.kind(), ErrorKind::Shape(_)));
+/// assert!(matches!(err.kind(), ErrorKind::Meta(MetaError::Broadcast { .. })));
 /// assert_eq!(err.op(), Some("aten::add.Tensor"));
 /// assert!(err.to_string().contains("f32[2]"));
 /// # Ok::<(), straightline::Error>(())

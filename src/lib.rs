@@ -72,6 +72,7 @@ pub use methods::{
     NewAxis, PoolOptions, Reduction, TensorOptions, load_safetensors, save_safetensors, step,
 };
 pub use modes::{autocast, profiler};
+pub use straightline_catalog::MetaError;
 pub use straightline_catalog::{DType, Device, DeviceType, Layout, MemoryFormat, QScheme, Scalar};
 pub use straightline_derive::TensorTree;
 pub use straightline_passes::ir::graph::Graph;

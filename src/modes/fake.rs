@@ -391,7 +391,10 @@ fn kernel(op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> Result
     if let Err(e) = done {
         let lacks = ["data_dependent_output", "dynamic_output_shape"];
         let tagged = op.tags().iter().any(|tag| lacks.contains(tag));
-        let known = matches!(e.kind(), ErrorKind::Index(_) | ErrorKind::Shape(_));
+        let known = matches!(
+            e.kind(),
+            ErrorKind::Index(_) | ErrorKind::Shape(_) | ErrorKind::Meta(_)
+        );
         return Err(match tagged && !known {
             true => Error::new(ErrorKind::DataDependent {
                 what: op.name().to_string(),

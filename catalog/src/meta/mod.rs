@@ -22,6 +22,7 @@ pub enum ErrorClass {
 
 /// What does not fit. The texts are PyTorch's where people know them.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum MetaError {
     /// A dimension that the tensor does not have.
     #[error(
