@@ -3,7 +3,7 @@
 use super::common::wrap_dim;
 use super::{aten, copy};
 use crate::error::{Error, Result};
-use crate::tensor::{Tensor, access};
+use crate::tensor::{Tensor, launch};
 use smallvec::SmallVec;
 use straightline_catalog::{DType, Dims, layout};
 use straightline_runtime::cpu::kernels::fft::{Transform, fft as transform};
@@ -64,19 +64,20 @@ fn by_stride(x: &Tensor, axes: &Axes, keep: usize) -> Axes {
 fn run(what: Transform, out: &Tensor, x: &Tensor, dim: usize, scale: f64) -> Result<()> {
     if x.numel() == 0 {
         // sums of nothing; PyTorch leaves what lay in memory
-        copy::zero_(out)?;
-    } else if out.storage().has_data() {
-        let x = &x.resolved()?;
-        let _read = if out.shares_storage_with(x) {
-            None
-        } else {
-            Some(access::read(&[x])?)
-        };
-        // SAFETY: out is fresh, and x is out itself or held shared; their sizes differ at dim at
-        // most.
-        unsafe { transform(what, out.strided()?, x.strided()?, dim, scale)? };
+        return copy::zero_(out).map(drop);
     }
-    Ok(())
+    if !out.storage().has_data() {
+        return Ok(());
+    }
+    if out.shares_storage_with(x) {
+        return launch::run(launch::Written(out), (), |out, ()| {
+            let before = out.as_input();
+            Ok(transform(what, out, before, dim, scale)?)
+        });
+    }
+    launch::run(launch::Written(out), &x.resolved()?, |out, x| {
+        Ok(transform(what, out, x, dim, scale)?)
+    })
 }
 
 fn spans(x: &Tensor, axes: &[usize]) -> i64 {

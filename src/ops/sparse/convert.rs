@@ -5,7 +5,7 @@ use super::csr::build_csr;
 use super::{Coo, coo, csr, indices_tensor, with_indices, zeros_dense};
 use crate::error::{Error, Result};
 use crate::ops::{aten, copy};
-use crate::tensor::{Tensor, access};
+use crate::tensor::{Tensor, launch};
 use straightline_catalog::{DType, Device, Dims, Layout, MemoryFormat, Scalar};
 use straightline_runtime::cpu::kernels::sparse;
 
@@ -103,18 +103,7 @@ pub(crate) fn dense_to_sparse_dim(t: &Tensor, sparse_dim: i64) -> Result<Tensor>
     let (outer, inner) = t.sizes().split_at(sparse_dim as usize);
     let blocks: i64 = outer.iter().product();
     let width: i64 = inner.iter().product();
-    let found = {
-        let _read = access::read(&[&t])?;
-        // SAFETY: t is row-major, has blocks x width elements and is held shared.
-        unsafe {
-            sparse::nonzero(
-                t.dtype(),
-                t.data_ptr()?.cast_const(),
-                blocks as usize,
-                width as usize,
-            )?
-        }
-    };
+    let found = launch::read(&t, |t| Ok(sparse::nonzero(t, width as usize)?))?;
     let mut of_blocks = vec![blocks];
     of_blocks.extend(inner);
     let values = rows_at(&shaped(&t, &of_blocks)?, &found)?;
@@ -239,20 +228,10 @@ fn no_dtype(t: &Tensor, dtype: Option<DType>) -> Result<()> {
 pub(super) fn add_into(out: &Tensor, t: &Tensor, c: &Coo, alpha: Scalar) -> Result<()> {
     let at = linear_of(t, c)?;
     let blocks: i64 = t.sizes()[..c.sparse_dim()].iter().product();
-    let _read = access::read(&[&c.values])?;
-    // SAFETY: out is fresh, row-major, of t's sizes: blocks x width elements; the values are
-    // row-major, held shared.
-    unsafe {
-        sparse::scatter_add(
-            out.dtype(),
-            (out.data_ptr()?, blocks as usize),
-            c.values.data_ptr()?.cast_const(),
-            c.width(),
-            &at,
-            alpha,
-        )?;
-    }
-    Ok(())
+    launch::run(launch::Written(out), &c.values, |out, values| {
+        let out = (out, blocks as usize);
+        Ok(sparse::scatter_add(out, values, c.width(), &at, alpha)?)
+    })
 }
 
 pub(crate) fn coo_to_dense(

@@ -5,7 +5,7 @@ use crate::dispatch::DispatchKey;
 use crate::error::{Error, Result};
 use crate::ops::common::check_sizes;
 use crate::ops::{aten, copy, view};
-use crate::tensor::{Tensor, access};
+use crate::tensor::{Tensor, launch};
 use std::sync::atomic::{AtomicBool, Ordering};
 use straightline_catalog::{DType, Device, Dims, Layout, MemoryFormat, default_dtype};
 use straightline_runtime::cpu::kernels::sparse;
@@ -466,22 +466,11 @@ pub(super) fn sum_equal(
     let runs = sparse::runs(linear);
     let mut of_values = Dims::from_slice(values.sizes());
     of_values[0] = runs.len() as i64;
-    let out = zeros_dense(values.dtype(), values.device(), &of_values)?;
+    let mut out = zeros_dense(values.dtype(), values.device(), &of_values)?;
     let width = values.sizes()[1..].iter().product::<i64>() as usize;
-    {
-        let _read = access::read(&[values])?;
-        // SAFETY: out is fresh with a block for each run; values is row-major (by build or by the
-        // caller), has a block for each position and is held shared.
-        unsafe {
-            sparse::sum_runs(
-                values.dtype(),
-                out.data_ptr()?,
-                values.data_ptr()?.cast_const(),
-                width,
-                &runs,
-            )?;
-        }
-    }
+    launch::run(&mut out, values, |out, values| {
+        Ok(sparse::sum_runs(out, values, width, &runs)?)
+    })?;
     let kept: Vec<i64> = (0..runs.len()).map(|r| linear[runs.run(r)[0]]).collect();
     build(unravel(&kept, sparse_sizes)?, out, sizes, true)
 }

@@ -35,7 +35,7 @@ pub(crate) use select::unbind;
 use super::copy;
 use crate::dispatch::{BackendComponent, DispatchKey, DispatchKeySet};
 use crate::error::{Error, Result};
-use crate::tensor::{Tensor, access};
+use crate::tensor::Tensor;
 use straightline_catalog::{DType, Device, DeviceType};
 
 /// The keys of a tensor of a functionality on a device: c10's, with autograd and autocast of the
@@ -66,15 +66,7 @@ pub(super) fn as_indices(t: &Tensor, name: &str) -> Result<Tensor> {
 
 /// Reads row-major `i64` elements, held for the length of the call.
 pub(super) fn with_indices<R>(t: &Tensor, f: impl FnOnce(&[i64]) -> Result<R>) -> Result<R> {
-    debug_assert!(t.dtype() == DType::I64 && t.is_contiguous());
-    let _read = access::read(&[t])?;
-    let p = t.data_ptr()?.cast::<i64>().cast_const();
-    if t.numel() == 0 {
-        return f(&[]);
-    }
-    // SAFETY: row-major elements of type i64 (each payload's invariant), which the guard keeps from
-    // being written.
-    f(unsafe { std::slice::from_raw_parts(p, t.numel() as usize) })
+    f(&t.elements::<i64>()?)
 }
 
 /// `i64` data as a tensor.

@@ -6,7 +6,7 @@ use super::{coalesce_coo, coo, coo_to_csr, csr, zeros_dense};
 use crate::error::{Error, Result};
 use crate::ops::common::promote;
 use crate::ops::{copy, pointwise, view};
-use crate::tensor::{Tensor, access};
+use crate::tensor::{Tensor, launch};
 use straightline_catalog::{DType, Dims, Scalar, layout};
 use straightline_runtime::cpu::kernels::sparse;
 
@@ -72,19 +72,10 @@ fn add_coo(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {
     of_values.extend(&a.sizes()[dims..]);
     let values = zeros_dense(dtype, a.device(), &of_values)?;
     for (c, at, alpha) in [(ca, &at_a, Scalar::Int(1)), (cb, &at_b, alpha)] {
-        let _read = access::read(&[&c.values])?;
-        // SAFETY: values is fresh, with a block for each merged coordinate; the operand's values
-        // are row-major, one block for each of `at`, and held shared.
-        unsafe {
-            sparse::scatter_add(
-                dtype,
-                (values.data_ptr()?, merged.len()),
-                c.values.data_ptr()?.cast_const(),
-                c.width(),
-                at,
-                alpha,
-            )?;
-        }
+        launch::run(launch::Written(&values), &c.values, |out, values| {
+            let out = (out, merged.len());
+            Ok(sparse::scatter_add(out, values, c.width(), at, alpha)?)
+        })?;
     }
     let coalesced = ca.is_coalesced() && cb.is_coalesced();
     build(

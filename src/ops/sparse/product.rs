@@ -9,9 +9,9 @@ use crate::dispatch::Value;
 use crate::error::{Error, Result};
 use crate::ops::common::{wrap_dim, wrap_dims};
 use crate::ops::{copy, pointwise, reduce, view};
-use crate::tensor::{Tensor, access};
+use crate::tensor::{Tensor, launch};
 use straightline_catalog::{DType, Op, Scalar};
-use straightline_runtime::cpu::kernels::sparse::{self, Dense, Rows};
+use straightline_runtime::cpu::kernels::sparse::{self, Rows};
 
 fn check_product(a: &Tensor, b: &Tensor) -> Result<()> {
     for (name, t) in [("self", a), ("mat2", b)] {
@@ -50,23 +50,15 @@ fn check_product(a: &Tensor, b: &Tensor) -> Result<()> {
 fn multiply_into(out: &Tensor, a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<()> {
     let run =
         |begin: &[i64], columns: &[i64], order: Option<&[usize]>, values: &Tensor| -> Result<()> {
-            let _reads = access::read(&[b, values])?;
-            let right = Dense {
-                ptr: b.data_ptr()?.cast_const(),
-                sizes: (b.sizes()[0] as usize, b.sizes()[1] as usize),
-                strides: (b.strides()[0] as usize, b.strides()[1] as usize),
-            };
-            let rows = Rows {
-                begin,
-                columns,
-                order,
-                values: values.data_ptr()?.cast_const(),
-            };
-            // SAFETY: out is fresh with as many rows as `begin` has bounds and b's columns; b and
-            // the values are held shared, the values are row-major with one for each column; the
-            // kernel checks bounds and columns.
-            unsafe { sparse::matmul(out.dtype(), out.data_ptr()?, rows, right, alpha)? };
-            Ok(())
+            launch::run(launch::Written(out), [b, values], |out, [b, values]| {
+                let rows = Rows {
+                    begin,
+                    columns,
+                    order,
+                    values,
+                };
+                Ok(sparse::matmul(out, rows, b, alpha)?)
+            })
         };
     if a.is_sparse_csr() {
         let c = csr(a)?;

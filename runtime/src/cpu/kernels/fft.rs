@@ -4,6 +4,7 @@
 //! and buffers, and keeps the plans.
 
 use super::nest::{Nest, parallel};
+use super::operand::{self, In, Out};
 use super::{KernelError, Strided};
 use num_complex::Complex;
 use realfft::num_traits::Zero;
@@ -272,20 +273,36 @@ impl<T: FftNum> Worker<T> {
     }
 }
 
-/// `out` = the transform of `a` along `dim`, times `scale`. Sizes are equal but for that of `dim`.
-/// Both have the same precision.
+/// `out` = the transform of `a` along `dim`, times `scale`. Sizes are equal but for that of `dim`:
+/// a complex transform keeps it, one of real numbers gives at most as many. Both have the same
+/// precision.
 ///
-/// # Safety
+/// # Errors
 ///
-/// The memory of both is what they say and may be accessed; the elements of `out` are distinct, and
-/// overlap `a` only if they are exactly the same elements.
-pub unsafe fn fft(
+/// Operands of other sizes or dtypes; a transform from or to real numbers over its own operand.
+pub fn fft(
     what: Transform,
-    out: Strided<'_>,
-    a: Strided<'_>,
+    out: Out<'_>,
+    a: In<'_>,
     dim: usize,
     scale: f64,
 ) -> Result<(), KernelError> {
+    const NAME: &str = "fft";
+    let between_reals = matches!(what, Transform::FromReal | Transform::ToReal);
+    if between_reals {
+        operand::apart(NAME, &[a])?;
+    }
+    let (out, a) = (out.raw(), a.raw());
+    operand::same_but(NAME, dim, &out, &a)?;
+    let fits = match (out.sizes.get(dim), a.sizes.get(dim)) {
+        (Some(to), Some(from)) => match what {
+            Transform::FromReal => to <= from,
+            Transform::ToReal => true,
+            _ => to == from,
+        },
+        _ => false,
+    };
+    operand::ask(NAME, fits, "as many elements as the transform gives")?;
     let of = |d: DType| match what {
         Transform::FromReal => d.to_complex(),
         Transform::ToReal => d.to_real(),
@@ -293,14 +310,15 @@ pub unsafe fn fft(
     };
     let complex = what != Transform::FromReal;
     if a.dtype.is_complex() != complex || out.dtype != of(a.dtype) {
-        return Err(KernelError::unsupported("fft", a.dtype));
+        return Err(KernelError::unsupported(NAME, a.dtype));
     }
     match a.dtype.to_real() {
-        // SAFETY: as promised by the caller, and the dtypes are those of the transform.
+        // SAFETY: sizes and dtypes are those of the transform; the operands are apart, or complex
+        // and the same elements, which are read line by line before they are written.
         DType::F32 => unsafe { transform::<f32>(what, out, a, dim, scale) },
         // SAFETY: as above.
         DType::F64 => unsafe { transform::<f64>(what, out, a, dim, scale) },
-        _ => return Err(KernelError::unsupported("fft", a.dtype)),
+        _ => return Err(KernelError::unsupported(NAME, a.dtype)),
     }
     Ok(())
 }
@@ -309,7 +327,7 @@ pub unsafe fn fft(
 ///
 /// # Safety
 ///
-/// As for [`fft`]; the dtypes are those of the transform in this precision.
+/// The sizes and dtypes are those that [`fft`] checks, in this precision.
 unsafe fn transform<T: Precision>(
     what: Transform,
     out: Strided<'_>,
@@ -376,6 +394,8 @@ unsafe fn transform<T: Precision>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::operand::Element;
+    use super::super::operand::tests::{input, input_of, output, output_of};
     use super::*;
     use realfft::num_traits::ToPrimitive;
 
@@ -413,27 +433,16 @@ mod tests {
         );
     }
 
-    fn strided<'a, E>(
-        x: &mut [E],
-        dtype: DType,
-        sizes: &'a [i64],
-        strides: &'a [i64],
-    ) -> Strided<'a> {
-        Strided {
-            ptr: x.as_mut_ptr().cast(),
-            dtype,
-            sizes,
-            strides,
-        }
-    }
-
     /// Lines of a matrix of `rows` lines, laid out along rows or (`apart`) along columns.
     fn layout(rows: usize, n: usize, apart: bool) -> ([i64; 2], [i64; 2]) {
         let (rows, n) = (rows as i64, n as i64);
         ([rows, n], if apart { [1, rows] } else { [n, 1] })
     }
 
-    fn complex_lines<T: Precision + ToPrimitive>(dtype: DType, within: f64) {
+    fn complex_lines<T: Precision + ToPrimitive>(within: f64)
+    where
+        Complex<T>: Element,
+    {
         for n in LENGTHS {
             for apart in [false, true] {
                 // more than are gathered together, and not a multiple
@@ -441,16 +450,14 @@ mod tests {
                 let (sizes, strides) = layout(rows, n, apart);
                 let at = |r: usize, k: usize| r * strides[0] as usize + k * strides[1] as usize;
                 let all = numbers(rows * n);
-                let mut x: Vec<Complex<T>> = all
+                let x: Vec<Complex<T>> = all
                     .iter()
                     .map(|x| Complex::new(T::of(x.re), T::of(x.im)))
                     .collect();
                 for (what, sign) in [(Transform::Forward, -1.0), (Transform::Inverse, 1.0)] {
                     let mut y = vec![Complex::<T>::zero(); rows * n];
-                    let out = strided(&mut y, dtype, &sizes, &strides);
-                    let a = strided(&mut x, dtype, &sizes, &strides);
-                    // SAFETY: matrices of these sizes and strides.
-                    unsafe { fft(what, out, a, 1, 0.5).unwrap() };
+                    let out = output_of(&mut y, sizes, strides);
+                    fft(what, out, input_of(&x, sizes, strides), 1, 0.5).unwrap();
                     for r in 0..rows {
                         let line: Vec<C> = (0..n).map(|k| all[at(r, k)]).collect();
                         for (k, want) in sum(&line, sign).into_iter().enumerate() {
@@ -466,8 +473,8 @@ mod tests {
 
     #[test]
     fn every_length_agrees_with_the_sum() {
-        complex_lines::<f64>(DType::C128, 1e-12);
-        complex_lines::<f32>(DType::C64, 1e-6);
+        complex_lines::<f64>(1e-12);
+        complex_lines::<f32>(1e-6);
     }
 
     #[test]
@@ -477,7 +484,7 @@ mod tests {
                 let rows = LINES + 1;
                 let (sizes, strides) = layout(rows, n, apart);
                 let at = |s: &[i64; 2], r: usize, k: usize| r * s[0] as usize + k * s[1] as usize;
-                let mut x: Vec<f64> = numbers(rows * n).iter().map(|x| x.re).collect();
+                let x: Vec<f64> = numbers(rows * n).iter().map(|x| x.re).collect();
                 let line = |r: usize| -> Vec<C> {
                     (0..n).map(|k| C::from(x[at(&strides, r, k)])).collect()
                 };
@@ -486,10 +493,9 @@ mod tests {
                 for to_n in [n / 2 + 1, n] {
                     let (out_sizes, out_strides) = layout(rows, to_n, apart);
                     let mut y = vec![C::zero(); rows * to_n];
-                    let out = strided(&mut y, DType::C128, &out_sizes, &out_strides);
-                    let a = strided(&mut x, DType::F64, &sizes, &strides);
-                    // SAFETY: matrices of these sizes and strides.
-                    unsafe { fft(Transform::FromReal, out, a, 1, 1.0).unwrap() };
+                    let out = output_of(&mut y, out_sizes, out_strides);
+                    let a = input_of(&x, sizes, strides);
+                    fft(Transform::FromReal, out, a, 1, 1.0).unwrap();
                     for (r, want) in want.iter().enumerate() {
                         for (k, want) in want[..to_n].iter().enumerate() {
                             let got = y[at(&out_strides, r, k)];
@@ -507,10 +513,9 @@ mod tests {
                         }
                     }
                     let mut back = vec![0.0; rows * n];
-                    let out = strided(&mut back, DType::F64, &sizes, &strides);
-                    let a = strided(&mut y, DType::C128, &out_sizes, &out_strides);
-                    // SAFETY: as above.
-                    unsafe { fft(Transform::ToReal, out, a, 1, 1.0 / n as f64).unwrap() };
+                    let out = output_of(&mut back, sizes, strides);
+                    let a = input_of(&y, out_sizes, out_strides);
+                    fft(Transform::ToReal, out, a, 1, 1.0 / n as f64).unwrap();
                     for (got, want) in back.iter().zip(&before) {
                         near(C::from(*got), C::from(*want), 1e-12, &format!("{n} back"));
                     }
@@ -521,11 +526,17 @@ mod tests {
 
     #[test]
     fn dtypes_that_do_not_belong_together_are_refused() {
-        let (mut x, mut y) = ([0f32; 4], [C::zero(); 4]);
-        let out = strided(&mut y, DType::C128, &[3], &[1]);
-        let a = strided(&mut x, DType::F32, &[4], &[1]);
-        // SAFETY: memory of these dtypes.
-        assert!(unsafe { fft(Transform::FromReal, out, a, 0, 1.0) }.is_err());
+        let (x, mut y) = ([0f32; 4], [C::zero(); 4]);
+        fn from_real(out: Out<'_>, a: In<'_>, dim: usize) -> Result<(), KernelError> {
+            fft(Transform::FromReal, out, a, dim, 1.0)
+        }
+        assert!(from_real(output_of(&mut y, [3], [1]), input(&x), 0).is_err());
+        let (x, mut y) = ([0f64; 2], [C::zero(); 4]);
+        // a longer result than its operand, a dimension that there is not, no dimension
+        assert!(from_real(output(&mut y), input(&x), 0).is_err());
+        assert!(from_real(output_of(&mut y, [2], [1]), input(&x), 1).is_err());
+        let (one, mut to) = ([0f64; 1], [C::zero(); 1]);
+        assert!(from_real(output_of(&mut to, [], []), input_of(&one, [], []), 0).is_err());
     }
 
     #[test]

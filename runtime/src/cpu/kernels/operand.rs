@@ -6,6 +6,7 @@
 //! on an output, element upon element; an input knows that it does ([`In::upon`]), and kernels that
 //! read elements after they have written others refuse it.
 
+use super::integer::Bool8;
 use super::strided::{KernelError, Strided};
 use num_complex::Complex;
 use straightline_passes::ir::{DType, Scalar};
@@ -415,6 +416,7 @@ elements! {
     i16: I16;
     i8: I8 | QInt8;
     u8: U8 | QUInt8 | Bool;
+    Bool8: Bool;
     Complex<f32>: C64;
     Complex<f64>: C128;
 }
@@ -634,7 +636,8 @@ pub(crate) mod tests {
         sizes: [i64; N],
         strides: [i64; N],
     ) -> Strided<'static> {
-        let dtype = DType::ALL.iter().copied().find(|d| T::is(*d));
+        let all = DType::ALL.iter().copied();
+        let dtype = all.chain([DType::C64, DType::C128]).find(|d| T::is(*d));
         Strided {
             ptr: ptr.cast(),
             dtype: dtype.unwrap(),

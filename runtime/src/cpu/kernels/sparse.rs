@@ -6,6 +6,7 @@
 
 use super::KernelError;
 use super::integer::Bool8;
+use super::operand::{self, In, Out, ask};
 use crate::cpu::threads;
 use half::{bf16, f16};
 use std::ops::Range;
@@ -15,7 +16,7 @@ use straightline_passes::ir::{DType, Scalar};
 const PARALLEL_WORK: usize = 1 << 16;
 
 /// What sparse arithmetic asks of an element.
-trait Element: Copy + Send + Sync + 'static {
+trait Element: operand::Element {
     fn plus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
     fn is_zero(self) -> bool;
@@ -178,6 +179,12 @@ pub fn by_row(row_of: &[i64], rows: usize) -> Result<(Vec<i64>, Vec<usize>), Ker
     Ok((begin, order))
 }
 
+/// A row-major operand has this number of blocks.
+fn has_blocks(len: usize, blocks: usize, width: usize) -> Result<(), KernelError> {
+    let fits = blocks.checked_mul(width) == Some(len);
+    ask("sparse arithmetic", fits, "blocks as wide as the others")
+}
+
 fn check_index(index: i64, size: usize) -> Result<(), KernelError> {
     if (0..size as i64).contains(&index) {
         return Ok(());
@@ -190,25 +197,20 @@ fn check_index(index: i64, size: usize) -> Result<(), KernelError> {
 
 /// `out[r] = sum of values[i] for i in run r`, in blocks of `width`.
 ///
-/// # Safety
+/// # Errors
 ///
-/// `out` has room for a block per run, `values` has a block per position, both row-major; they do
-/// not overlap.
-pub unsafe fn sum_runs(
-    dtype: DType,
-    out: *mut u8,
-    values: *const u8,
+/// `out` does not have a block for each run, or `values` one for each position; they are not
+/// row-major, or not of one dtype.
+pub fn sum_runs(
+    out: Out<'_>,
+    values: In<'_>,
     width: usize,
     runs: &Runs,
 ) -> Result<(), KernelError> {
-    with_element!(dtype, T => {
-        // SAFETY: as promised by the caller; the slices are as long as their blocks.
-        let (out, values) = unsafe {
-            (
-                std::slice::from_raw_parts_mut(out.cast::<T>(), runs.len() * width),
-                std::slice::from_raw_parts(values.cast::<T>(), runs.order.len() * width),
-            )
-        };
+    with_element!(out.dtype(), T => {
+        let (out, values) = (out.slice::<T>()?, values.slice::<T>()?);
+        has_blocks(out.len(), runs.len(), width)?;
+        has_blocks(values.len(), runs.order.len(), width)?;
         for r in 0..runs.len() {
             let to = &mut out[r * width..(r + 1) * width];
             let (first, rest) = runs.run(r).split_first().expect("a run has an element");
@@ -225,31 +227,24 @@ pub unsafe fn sum_runs(
 
 /// `out[at[i]] += alpha * values[i]`, in blocks of `width`, one after another.
 ///
-/// # Safety
-///
-/// `out` has `blocks` blocks and `values` one per element of `at`, both row-major; they do not
-/// overlap.
+/// `out` comes with the number of its blocks.
 ///
 /// # Errors
 ///
-/// A position that is not below `blocks`.
-pub unsafe fn scatter_add(
-    dtype: DType,
-    out: (*mut u8, usize),
-    values: *const u8,
+/// A position that is not below that number; operands that do not have as many blocks, are not
+/// row-major, or not of one dtype.
+pub fn scatter_add(
+    out: (Out<'_>, usize),
+    values: In<'_>,
     width: usize,
     at: &[i64],
     alpha: Scalar,
 ) -> Result<(), KernelError> {
     let (out, blocks) = out;
-    with_element!(dtype, T => {
-        // SAFETY: as promised by the caller; the slices are as long as their blocks.
-        let (out, values) = unsafe {
-            (
-                std::slice::from_raw_parts_mut(out.cast::<T>(), blocks * width),
-                std::slice::from_raw_parts(values.cast::<T>(), at.len() * width),
-            )
-        };
+    with_element!(out.dtype(), T => {
+        let (out, values) = (out.slice::<T>()?, values.slice::<T>()?);
+        has_blocks(out.len(), blocks, width)?;
+        has_blocks(values.len(), at.len(), width)?;
         let one = matches!(alpha, Scalar::Int(1));
         let alpha = T::of(alpha);
         for (i, index) in at.iter().enumerate() {
@@ -266,22 +261,16 @@ pub unsafe fn scatter_add(
 
 /// The blocks of `width` that are not all zero. NaN is not zero; -0.0 is.
 ///
-/// # Safety
+/// # Errors
 ///
-/// `values` has `blocks` blocks, row-major.
-pub unsafe fn nonzero(
-    dtype: DType,
-    values: *const u8,
-    blocks: usize,
-    width: usize,
-) -> Result<Vec<i64>, KernelError> {
-    with_element!(dtype, T => {
+/// Values that are not row-major.
+pub fn nonzero(values: In<'_>, width: usize) -> Result<Vec<i64>, KernelError> {
+    with_element!(values.dtype(), T => {
         if width == 0 {
             return Ok(Vec::new());
         }
-        // SAFETY: as promised by the caller.
-        let values = unsafe { std::slice::from_raw_parts(values.cast::<T>(), blocks * width) };
         Ok(values
+            .slice::<T>()?
             .chunks_exact(width)
             .enumerate()
             .filter(|(_, block)| block.iter().any(|v| !v.is_zero()))
@@ -300,23 +289,20 @@ pub struct Rows<'a> {
     /// Where the elements of the rows are stored, if not in their own order.
     pub order: Option<&'a [usize]>,
     /// The elements.
-    pub values: *const u8,
+    pub values: In<'a>,
 }
 
-/// The right side of a product: `rows` x `cols`, with strides in elements.
-#[derive(Clone, Copy, Debug)]
-pub struct Dense {
-    /// The first element.
-    pub ptr: *const u8,
-    /// Rows and columns.
-    pub sizes: (usize, usize),
-    /// The strides of rows and columns.
-    pub strides: (usize, usize),
+/// The right side of a product: its first element, columns, and strides in elements.
+struct Dense {
+    ptr: *const u8,
+    columns: usize,
+    strides: (usize, usize),
 }
 
 /// What threads share.
 struct Job<'a> {
     a: Rows<'a>,
+    values: *const u8,
     b: Dense,
     out: *mut u8,
 }
@@ -326,25 +312,41 @@ unsafe impl Sync for Job<'_> {}
 
 /// `out += alpha * a @ b`: compressed rows times a dense matrix. `out` is row-major.
 ///
-/// # Safety
-///
-/// The memory of all is what they say: `a` has `begin.len() - 1` rows and a value per column,
-/// `order`, where given, is a permutation of them; `out` is rows x `b`'s columns and overlaps
-/// nothing.
-///
 /// # Errors
 ///
-/// A column that `b` has no row for; row bounds that do not rise or lead past the end.
-pub unsafe fn matmul(
-    dtype: DType,
-    out: *mut u8,
-    a: Rows<'_>,
-    b: Dense,
-    alpha: Scalar,
-) -> Result<(), KernelError> {
+/// A column that `b` has no row for; row bounds that do not rise or lead past the end; operands
+/// that are no matrices of these sizes, or not of one dtype.
+pub fn matmul(out: Out<'_>, a: Rows<'_>, b: In<'_>, alpha: Scalar) -> Result<(), KernelError> {
+    const NAME: &str = "a sparse product";
+    operand::apart(NAME, &[a.values, b])?;
+    let (b, values) = (b.raw(), a.values.raw());
+    operand::same_dtype(NAME, &[&out.raw(), &values, &b])?;
+    let rows = a.begin.len().saturating_sub(1);
+    let [height, columns] = *b.sizes else {
+        return Err(KernelError::operands(NAME, "a matrix on the right"));
+    };
+    let order = a.order.unwrap_or_default();
+    let count = a.columns.len();
+    let fits = out.sizes() == [rows as i64, columns]
+        && values.numel() == count
+        && (a.order.is_none() || order.len() == count)
+        && order.iter().all(|at| *at < count);
+    ask(
+        NAME,
+        fits,
+        "a value for each column, and a row for each bound",
+    )?;
     for column in a.columns {
-        check_index(*column, b.sizes.0)?;
+        check_index(*column, height as usize)?;
     }
+    let dtype = out.dtype();
+    let aligned = b.ptr.addr() % dtype.size() == 0 || b.numel() == 0;
+    ask(NAME, aligned, "aligned elements")?;
+    let b = Dense {
+        ptr: b.ptr.cast_const(),
+        columns: columns as usize,
+        strides: (b.strides[0] as usize, b.strides[1] as usize),
+    };
     let mut last = 0;
     for begin in a.begin {
         if *begin < last {
@@ -356,16 +358,20 @@ pub unsafe fn matmul(
         last = *begin;
     }
     check_index(last, a.columns.len() + 1)?;
-    let rows = a.begin.len().saturating_sub(1);
-    let work = a.columns.len() * b.sizes.1;
-    let job = Job { a, b, out };
+    let work = a.columns.len() * b.columns;
     with_element!(dtype, T => {
+        let job = Job {
+            a,
+            values: a.values.slice::<T>()?.as_ptr().cast(),
+            b,
+            out: out.slice::<T>()?.as_mut_ptr().cast(),
+        };
         let alpha = match alpha {
             Scalar::Int(1) => None,
             other => Some(T::of(other)),
         };
         let some = |begin: usize, end: usize| {
-            // SAFETY: as promised by the caller; ranges of rows are disjoint.
+            // SAFETY: sizes, bounds and columns are checked; ranges of rows are disjoint.
             unsafe { some_rows::<T>(&job, begin..end, alpha) };
         };
         if work < PARALLEL_WORK {
@@ -402,15 +408,15 @@ unsafe fn some_rows<T: Element>(job: &Job<'_>, rows: Range<usize>, alpha: Option
 /// As [`some_rows`].
 #[inline(always)]
 unsafe fn rows_body<T: Element>(job: &Job<'_>, rows: Range<usize>, alpha: Option<T>) {
-    let Job { a, b, out } = job;
-    let n = b.sizes.1;
+    let Job { a, values, b, out } = job;
+    let n = b.columns;
     for r in rows {
         // SAFETY: row r of out is ours alone, and n elements long.
         let to = unsafe { std::slice::from_raw_parts_mut(out.cast::<T>().add(r * n), n) };
         for e in a.begin[r]..a.begin[r + 1] {
             let at = a.order.map_or(e as usize, |o| o[e as usize]);
             // SAFETY: an element of the values.
-            let mut v = unsafe { a.values.cast::<T>().add(at).read() };
+            let mut v = unsafe { values.cast::<T>().add(at).read() };
             if let Some(alpha) = alpha {
                 v = alpha.times(v);
             }
@@ -435,6 +441,7 @@ unsafe fn rows_body<T: Element>(job: &Job<'_>, rows: Range<usize>, alpha: Option
 
 #[cfg(test)]
 mod tests {
+    use super::super::operand::tests::{input, input_of, output, output_of};
     use super::*;
 
     #[test]
@@ -449,17 +456,7 @@ mod tests {
         );
         let values = [1f32, 2.0, 4.0];
         let mut out = [0f32; 2];
-        // SAFETY: two runs, three values.
-        unsafe {
-            sum_runs(
-                DType::F32,
-                out.as_mut_ptr().cast(),
-                values.as_ptr().cast(),
-                1,
-                &r,
-            )
-        }
-        .unwrap();
+        sum_runs(output(&mut out), input(&values), 1, &r).unwrap();
         assert_eq!(out, [5.0, 2.0]);
         assert!(runs(&[]).is_empty());
     }
@@ -467,12 +464,8 @@ mod tests {
     #[test]
     fn zero_is_minus_zero_and_not_nan() {
         let v = [0f64, -0.0, f64::NAN, 1.0];
-        // SAFETY: four elements.
-        let n = unsafe { nonzero(DType::F64, v.as_ptr().cast(), 4, 1) }.unwrap();
-        assert_eq!(n, [2, 3]);
-        // SAFETY: the same.
-        let blocks = unsafe { nonzero(DType::F64, v.as_ptr().cast(), 2, 2) }.unwrap();
-        assert_eq!(blocks, [1]);
+        assert_eq!(nonzero(input(&v), 1).unwrap(), [2, 3]);
+        assert_eq!(nonzero(input(&v), 2).unwrap(), [1]);
     }
 
     #[test]
@@ -498,28 +491,17 @@ mod tests {
                 }
             }
             let transposed: Vec<f32> = (0..n * k).map(|i| b[i % k * n + i / k]).collect();
-            for (data, strides) in [(&b, (n, 1)), (&transposed, (1, k))] {
+            for (data, strides) in [(&b, [n, 1]), (&transposed, [1, k])] {
                 let mut out = vec![1f32; m * n];
-                // SAFETY: the vectors are as long as the sizes say.
-                unsafe {
-                    matmul(
-                        DType::F32,
-                        out.as_mut_ptr().cast(),
-                        Rows {
-                            begin: &begin,
-                            columns: &columns,
-                            order: None,
-                            values: values.as_ptr().cast(),
-                        },
-                        Dense {
-                            ptr: data.as_ptr().cast(),
-                            sizes: (k, n),
-                            strides,
-                        },
-                        Scalar::Int(1),
-                    )
-                }
-                .unwrap();
+                let rows = Rows {
+                    begin: &begin,
+                    columns: &columns,
+                    order: None,
+                    values: input(&values),
+                };
+                let to = output_of(&mut out, [m as i64, n as i64], [n as i64, 1]);
+                let right = input_of(data, [k as i64, n as i64], strides.map(|s| s as i64));
+                matmul(to, rows, right, Scalar::Int(1)).unwrap();
                 assert_eq!(out, want);
             }
         }
@@ -528,17 +510,7 @@ mod tests {
     #[test]
     fn an_index_out_of_range_is_an_error() {
         let (v, mut out) = ([1f32], [0f32; 2]);
-        // SAFETY: one value, two blocks.
-        let e = unsafe {
-            scatter_add(
-                DType::F32,
-                (out.as_mut_ptr().cast(), 2),
-                v.as_ptr().cast(),
-                1,
-                &[2],
-                Scalar::Int(1),
-            )
-        };
+        let e = scatter_add((output(&mut out), 2), input(&v), 1, &[2], Scalar::Int(1));
         assert_eq!(e, Err(KernelError::IndexOutOfRange { index: 2, size: 2 }));
     }
 }
