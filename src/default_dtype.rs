@@ -1,7 +1,7 @@
 //! The floating dtype that literals and factories make, for the whole process.
 
 use crate::dispatch;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::modes::outside;
 use straightline_catalog::DType;
 
@@ -35,12 +35,11 @@ use straightline_catalog::DType;
 #[track_caller]
 pub fn set_default_dtype(dtype: DType) -> Result<()> {
     outside::check("set_default_dtype()", "set it before the call")?;
-    if !straightline_catalog::set_default_dtype(dtype) {
-        return Err(Error::type_error(format!(
-            "only floating-point types are supported as the default type, and {} is none: set one of float32, float64, float16, bfloat16",
-            dtype.torch_name()
-        )));
-    }
+    ensure_type!(
+        straightline_catalog::set_default_dtype(dtype),
+        "only floating-point types are supported as the default type, and {} is none: set one of float32, float64, float16, bfloat16",
+        dtype.torch_name()
+    );
     dispatch::plans_look_again();
     Ok(())
 }

@@ -10,6 +10,33 @@ use straightline_catalog::{DType, Device, Dims};
 use straightline_runtime::cpu::kernels::KernelError;
 use straightline_runtime::memory::OutOfMemory;
 
+/// Checks of operators: `ensure!(condition, "message {}", ..)` returns an error of a kind unless the
+/// condition holds, as PyTorch's `TORCH_CHECK`, `TORCH_CHECK_INDEX` and the others do.
+macro_rules! checks {
+    ($d:tt $($name:ident $kind:ident;)*) => {$(
+        macro_rules! $name {
+            ($d condition:expr, $d($d message:tt)+) => {
+                if !$d condition {
+                    return Err($d crate::error::Error::$kind(format!($d($d message)+)));
+                }
+            };
+        }
+    )*};
+}
+
+checks! { $
+    ensure runtime;
+    ensure_compile compile;
+    ensure_device device;
+    ensure_dtype dtype;
+    ensure_index index;
+    ensure_linalg linalg;
+    ensure_not_implemented not_implemented;
+    ensure_shape shape;
+    ensure_type type_error;
+    ensure_value value;
+}
+
 /// `Result` with the crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 

@@ -41,11 +41,13 @@
 
 extern crate self as straightline;
 
+#[macro_use]
+mod error;
+
 #[cfg(feature = "compile")]
 pub mod compile;
 mod default_dtype;
 pub mod dispatch;
-mod error;
 pub mod guide;
 pub mod methods;
 pub mod modes;

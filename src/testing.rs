@@ -113,17 +113,11 @@ impl Closeness {
 
     fn compare(&self, actual: &Tensor, expected: &Tensor) -> Result<()> {
         let (a, b) = (actual.sizes(), expected.sizes());
-        if a != b {
-            return Err(Error::shape(format!("the sizes are {a:?}, not {b:?}")));
-        }
+        ensure_shape!(a == b, "the sizes are {a:?}, not {b:?}");
         let (a, b) = (actual.dtype(), expected.dtype());
-        if a != b && !self.any_dtype {
-            return Err(Error::dtype(format!("the dtype is {a}, not {b}")));
-        }
+        ensure_dtype!(a == b || self.any_dtype, "the dtype is {a}, not {b}");
         let (a, b) = (actual.device(), expected.device());
-        if a != b && !self.any_device {
-            return Err(Error::device(format!("the device is `{a}`, not `{b}`")));
-        }
+        ensure_device!(a == b || self.any_device, "the device is `{a}`, not `{b}`");
         let defaults = |t: &Tensor| tolerances(t.dtype());
         let ((ra, aa), (rb, ab)) = (defaults(actual), defaults(expected));
         let (rtol, atol) = (

@@ -8,7 +8,7 @@
 //! plan's memory for its results; a result that it put elsewhere is copied there.
 
 use crate::dispatch::{DispatchKey, Value, handle_of};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::modes::functionalize;
 use crate::ops::copy;
 use crate::tensor::placement::{self, Offer};
@@ -118,26 +118,24 @@ fn place(out: &ViewMut<'_>) -> Option<placement::Place> {
 /// Copies a kernel's results to the plan's memory, unless they are there already.
 fn deliver(stack: &[Value], outputs: &[ViewMut<'_>], offer: &Offer) -> Result<()> {
     let results: Vec<&Tensor> = stack.iter().flat_map(Value::tensors).collect();
-    if results.len() != outputs.len() {
-        return Err(Error::compile(format!(
-            "{} results, {} expected",
-            results.len(),
-            outputs.len()
-        )));
-    }
+    ensure_compile!(
+        results.len() == outputs.len(),
+        "{} results, {} expected",
+        results.len(),
+        outputs.len()
+    );
     offer.close();
     let mut elsewhere = Vec::new();
     for (t, out) in results.into_iter().zip(outputs) {
         let t = t.resolved()?;
-        if t.sizes() != out.sizes || t.dtype() != out.dtype {
-            return Err(Error::compile(format!(
-                "the kernel returned {}{:?} where its Meta kernel said {}{:?}",
-                t.dtype(),
-                t.sizes(),
-                out.dtype,
-                out.sizes
-            )));
-        }
+        ensure_compile!(
+            t.sizes() == out.sizes && t.dtype() == out.dtype,
+            "the kernel returned {}{:?} where its Meta kernel said {}{:?}",
+            t.dtype(),
+            t.sizes(),
+            out.dtype,
+            out.sizes
+        );
         let placed = offer.has_given(t.storage());
         if placed && t.data_ptr()? == out.ptr && same_order(&t, out.strides) {
             continue;

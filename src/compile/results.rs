@@ -2,7 +2,7 @@
 
 use super::capture::{functional_value, own_value};
 use super::stages::{OutputSource, ViewOf};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::modes::functionalize::{self, Leaf, Owner, Place};
 use crate::tensor::{Held, Tensor};
 use std::collections::HashMap;
@@ -121,13 +121,12 @@ pub(super) fn view_of(of: &Tensor, at: i64, start: i64, meta: &TensorMeta) -> Re
     let first = at + start;
     let offset = first / size;
     let need = layout::storage_bytes(meta.dtype.size(), &meta.sizes, &meta.strides, offset);
-    if first < 0 || first % size != 0 || need > of.storage().bytes() {
-        return Err(Error::runtime(format!(
-            "a view of {} elements at byte {first} does not fit its storage of {} bytes",
-            meta.dtype,
-            of.storage().bytes()
-        )));
-    }
+    ensure!(
+        first >= 0 && first % size == 0 && need <= of.storage().bytes(),
+        "a view of {} elements at byte {first} does not fit its storage of {} bytes",
+        meta.dtype,
+        of.storage().bytes()
+    );
     Ok(Tensor::build(
         of.storage().clone(),
         meta.dtype,

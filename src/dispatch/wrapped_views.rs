@@ -6,7 +6,7 @@ use super::kernel::Kernel;
 use super::library::Library;
 use super::operator::OperatorHandle;
 use super::value::{Stack, Value};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::tensor::Tensor;
 use std::sync::Arc;
 use straightline_catalog::Device;
@@ -167,13 +167,12 @@ where
         }
         op.call_boxed(&mut args)?;
         let kept = (self.inner)(&of).is_some_and(|now| now.is_same(&cpu));
-        if !kept {
-            return Err(Error::not_implemented(format!(
-                "{}: `inner` gives another tensor at each call, so that the shape of what is wrapped cannot change in place: it \
+        ensure_not_implemented!(
+            kept,
+            "{}: `inner` gives another tensor at each call, so that the shape of what is wrapped cannot change in place: it \
                  has to give a handle of the tensor itself",
-                op.name()
-            )));
-        }
+            op.name()
+        );
         let adopted = (others.iter()).find(|(t, inside)| {
             !t.is_same(&of) && inside.shares_storage_with(&cpu) && !t.shares_storage_with(&of)
         });

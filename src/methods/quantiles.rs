@@ -10,19 +10,16 @@ use straightline_catalog::DType;
 /// how far.
 fn ranks(parts: &[f64], of: &Tensor, dim: i64) -> Result<(Tensor, Tensor, Tensor)> {
     let (dtype, size) = (of.dtype(), of.size(dim)?);
-    if !matches!(dtype, DType::F32 | DType::F64) {
-        return Err(Error::dtype(format!(
-            "quantile() input tensor must be either float or double dtype, and this is {dtype}"
-        )));
-    }
+    ensure_dtype!(
+        matches!(dtype, DType::F32 | DType::F64),
+        "quantile() input tensor must be either float or double dtype, and this is {dtype}"
+    );
     if let Some(q) = parts.iter().find(|q| !(0.0..=1.0).contains(*q)) {
         return Err(Error::value(format!(
             "quantile() q values must be in the range [0, 1], and this is {q}"
         )));
     }
-    if size == 0 {
-        return Err(Error::shape("quantile() input tensor must be non-empty"));
-    }
+    ensure_shape!(size != 0, "quantile() input tensor must be non-empty");
     let last = (size - 1) as f64;
     let at = parts.iter().map(|q| match dtype {
         // rounded as PyTorch's are

@@ -51,13 +51,12 @@ struct TracedValue {
 /// Starts recording on this thread; fails if it is already recording.
 pub(crate) fn start() -> Result<u64> {
     let excluded = TlsKeySets::current().excluded;
-    if excluded.has(DispatchKey::Tracer) || excluded.has(DispatchKey::Functionalize) {
-        return Err(Error::compile(
-            "nothing can be captured here: this thread excludes the keys that capture works at, as it does in the \
+    ensure_compile!(
+        !excluded.has(DispatchKey::Tracer) && !excluded.has(DispatchKey::Functionalize),
+        "nothing can be captured here: this thread excludes the keys that capture works at, as it does in the \
              handler of a dispatch mode or wrapper tensor. Capture the function before, or restore the keys with \
-             `modes::reentrant_dispatch`",
-        ));
-    }
+             `modes::reentrant_dispatch`"
+    );
     static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
     let id = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     if RECORDING.with_borrow(Option::is_some) {

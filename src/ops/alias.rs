@@ -17,17 +17,15 @@ pub(crate) fn view_dtype(t: &Tensor, dtype: DType) -> Result<Tensor> {
     if from == dtype {
         return view::alias(t);
     }
-    if t.has_math_bits() {
-        return Err(Error::runtime(
-            "torch.Tensor.view is not supported for tensors with negative bit set when converting \
-             to a different dtype.",
-        ));
-    }
-    if dtype == DType::Bool {
-        return Err(Error::not_implemented(format!(
-            "bytes of {from} cannot be seen as bool, which has two values only: compare with 0"
-        )));
-    }
+    ensure!(
+        !t.has_math_bits(),
+        "torch.Tensor.view is not supported for tensors with negative bit set when converting \
+             to a different dtype."
+    );
+    ensure_not_implemented!(
+        dtype != DType::Bool,
+        "bytes of {from} cannot be seen as bool, which has two values only: compare with 0"
+    );
     let (mut sizes, mut strides) = (Dims::from_slice(t.sizes()), Dims::from_slice(t.strides()));
     let mut offset = t.storage_offset();
     let (old, new) = (from.size() as i64, dtype.size() as i64);
@@ -42,13 +40,12 @@ pub(crate) fn view_dtype(t: &Tensor, dtype: DType) -> Result<Tensor> {
         let Some(last) = t.dim().checked_sub(1) else {
             return Err(Error::runtime(format!("self.dim() cannot be 0 {}", what())));
         };
-        if strides[last] != 1 {
-            return Err(Error::runtime(format!(
-                "self.stride(-1) must be 1 {}, but got {}",
-                what(),
-                strides[last]
-            )));
-        }
+        ensure!(
+            strides[last] == 1,
+            "self.stride(-1) must be 1 {}, but got {}",
+            what(),
+            strides[last]
+        );
         if old > new {
             let ratio = old / new;
             sizes[last] *= ratio;
@@ -86,21 +83,19 @@ pub(crate) fn view_as(t: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 pub(crate) fn movedim(t: &Tensor, source: &[i64], destination: &[i64]) -> Result<Tensor> {
-    if source.len() != destination.len() {
-        return Err(Error::runtime(format!(
-            "movedim: Invalid source or destination dims: source ({source:?} dims) should contain \
+    ensure!(
+        source.len() == destination.len(),
+        "movedim: Invalid source or destination dims: source ({source:?} dims) should contain \
              the same number of dims as destination ({destination:?} dims)"
-        )));
-    }
+    );
     let distinct = |dims: &[i64], name: &str| -> Result<Vec<usize>> {
         let mut out = Vec::new();
         for d in dims {
             let d = wrap_dim(*d, t.dim())?;
-            if out.contains(&d) {
-                return Err(Error::runtime(format!(
-                    "movedim: repeated dim in `{name}` ({dims:?})"
-                )));
-            }
+            ensure!(
+                !out.contains(&d),
+                "movedim: repeated dim in `{name}` ({dims:?})"
+            );
             out.push(d);
         }
         Ok(out)
@@ -127,11 +122,10 @@ pub(crate) fn movedim_int(t: &Tensor, source: i64, destination: i64) -> Result<T
 }
 
 fn split_dim(t: &Tensor, dim: i64) -> Result<(i64, i64)> {
-    if t.dim() == 0 {
-        return Err(Error::runtime(
-            "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims",
-        ));
-    }
+    ensure!(
+        t.dim() != 0,
+        "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
+    );
     let d = wrap_dim(dim, t.dim())?;
     Ok((d as i64, t.sizes()[d]))
 }
@@ -139,11 +133,10 @@ fn split_dim(t: &Tensor, dim: i64) -> Result<(i64, i64)> {
 /// `sections` parts, the first ones longer by one where the size does not divide.
 pub(crate) fn tensor_split_sections(t: &Tensor, sections: i64, dim: i64) -> Result<Vec<Tensor>> {
     let (d, n) = split_dim(t, dim)?;
-    if sections <= 0 {
-        return Err(Error::runtime(format!(
-            "number of sections must be larger than 0, got {sections}"
-        )));
-    }
+    ensure!(
+        sections > 0,
+        "number of sections must be larger than 0, got {sections}"
+    );
     let (size, longer) = (n / sections, n % sections);
     let mut at = 0;
     (0..sections)
@@ -181,13 +174,12 @@ fn scatter(
 ) -> Result<Tensor> {
     let out = clone_with_strides(t)?;
     let view = view(&out)?;
-    if view.sizes() != src.sizes() {
-        return Err(Error::shape(format!(
-            "expected src to have a size equal to the slice of self. src size = {:?}, slice size = {:?}",
-            src.sizes(),
-            view.sizes()
-        )));
-    }
+    ensure_shape!(
+        view.sizes() == src.sizes(),
+        "expected src to have a size equal to the slice of self. src size = {:?}, slice size = {:?}",
+        src.sizes(),
+        view.sizes()
+    );
     copy_(&view, src, false)?;
     Ok(out)
 }
@@ -243,12 +235,11 @@ pub(crate) fn zero(t: &Tensor) -> Result<Tensor> {
 }
 
 pub(crate) fn fill_tensor_(t: &Tensor, value: &Tensor) -> Result<Tensor> {
-    if value.dim() != 0 {
-        return Err(Error::runtime(format!(
-            "fill_ only supports 0-dimension value tensor but got tensor with {} dimensions.",
-            value.dim()
-        )));
-    }
+    ensure!(
+        value.dim() == 0,
+        "fill_ only supports 0-dimension value tensor but got tensor with {} dimensions.",
+        value.dim()
+    );
     copy_(t, value, false)
 }
 

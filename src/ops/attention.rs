@@ -69,29 +69,26 @@ pub(crate) fn fused_sdp_choice(
 }
 
 fn check_inputs(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>) -> Result<()> {
-    if q.dtype() != k.dtype() || q.dtype() != v.dtype() {
-        return Err(Error::dtype(format!(
-            "Expected query, key, and value to have the same dtype, but got query.dtype: {} key.dtype: {} and value.dtype: {} instead.",
-            q.dtype(),
-            k.dtype(),
-            v.dtype()
-        )));
-    }
-    if !q.dtype().is_floating() {
-        return Err(Error::dtype(format!(
-            "attention is not implemented for {} tensors: convert them to a floating dtype first",
-            q.dtype()
-        )));
-    }
+    ensure_dtype!(
+        q.dtype() == k.dtype() && q.dtype() == v.dtype(),
+        "Expected query, key, and value to have the same dtype, but got query.dtype: {} key.dtype: {} and value.dtype: {} instead.",
+        q.dtype(),
+        k.dtype(),
+        v.dtype()
+    );
+    ensure_dtype!(
+        q.dtype().is_floating(),
+        "attention is not implemented for {} tensors: convert them to a floating dtype first",
+        q.dtype()
+    );
     super::common::check_devices(&[q, k, v])?;
-    if q.dim() < 2 || k.dim() < 2 || v.dim() < 2 {
-        return Err(Error::runtime(format!(
-            "Expected query, key, and value to all be at least 2 dimensional, but got query.dim: {} key.dim: {} and value.dim: {} instead.",
-            q.dim(),
-            k.dim(),
-            v.dim()
-        )));
-    }
+    ensure!(
+        q.dim() >= 2 && k.dim() >= 2 && v.dim() >= 2,
+        "Expected query, key, and value to all be at least 2 dimensional, but got query.dim: {} key.dim: {} and value.dim: {} instead.",
+        q.dim(),
+        k.dim(),
+        v.dim()
+    );
     if let Some(m) = mask
         && m.dtype() != DType::Bool
         && m.dtype() != DType::F32
@@ -119,11 +116,10 @@ pub(crate) fn scaled_dot_product_attention(
     gqa: bool,
 ) -> Result<Tensor> {
     check_inputs(q, k, v, mask)?;
-    if mask.is_some() && causal {
-        return Err(Error::runtime(
-            "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True",
-        ));
-    }
+    ensure!(
+        mask.is_none() || !causal,
+        "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
+    );
     if q.dim() == 3 && k.dim() == 3 && v.dim() == 3 {
         let batched = |t: &Tensor| aten::unsqueeze(t, 0);
         let mask = match mask {

@@ -37,11 +37,10 @@ fn repeat_heads(t: &Tensor, want: i64) -> Result<Tensor> {
     if heads == want {
         return Ok(t.clone());
     }
-    if heads == 0 || want % heads != 0 {
-        return Err(Error::runtime(
-            "Number of heads in key and value must divide the number of heads in query",
-        ));
-    }
+    ensure!(
+        heads != 0 && want % heads == 0,
+        "Number of heads in key and value must divide the number of heads in query"
+    );
     let mut expanded = Dims::from_slice(t.sizes());
     expanded.insert(d + 1, want / heads);
     let mut merged = Dims::from_slice(t.sizes());
@@ -63,11 +62,10 @@ pub(crate) fn attention_math(
     scale: Option<f64>,
     gqa: bool,
 ) -> Result<(Tensor, Tensor)> {
-    if mask.is_some() && causal {
-        return Err(Error::runtime(
-            "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True",
-        ));
-    }
+    ensure!(
+        mask.is_none() || !causal,
+        "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
+    );
     if let Some(t) = [k, v].into_iter().find(|t| t.dtype() != q.dtype()) {
         return Err(Error::dtype(format!(
             "expected scalar type {} but found {}",
@@ -76,18 +74,16 @@ pub(crate) fn attention_math(
         )));
     }
     let rank = q.dim();
-    if gqa && (rank < 3 || k.dim() < 3 || v.dim() < 3) {
-        return Err(Error::index(format!(
-            "Dimension out of range (expected to be in range of [{}, {}], but got -3)",
-            -(rank as i64),
-            rank as i64 - 1
-        )));
-    }
-    if rank < 2 || k.dim() < 2 || v.dim() < 2 {
-        return Err(Error::runtime(
-            "attention wants query, key and value of at least two dimensions",
-        ));
-    }
+    ensure_index!(
+        !gqa || rank >= 3 && k.dim() >= 3 && v.dim() >= 3,
+        "Dimension out of range (expected to be in range of [{}, {}], but got -3)",
+        -(rank as i64),
+        rank as i64 - 1
+    );
+    ensure!(
+        rank >= 2 && k.dim() >= 2 && v.dim() >= 2,
+        "attention wants query, key and value of at least two dimensions"
+    );
     // half types: in f32, the weights rounded before they meet the values
     let (dtype, wide) = (q.dtype(), q.dtype().opmath());
     let (q, k, v) = (cast(q, wide)?, cast(k, wide)?, cast(v, wide)?);
@@ -145,30 +141,28 @@ pub(crate) fn flash_attention_backward(
     scale: Option<f64>,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     check_flash(q, k, v, mask, dropout)?;
-    if grad.dtype() != q.dtype() {
-        return Err(Error::dtype(format!(
-            "expected scalar type {} but found {}",
-            q.dtype(),
-            grad.dtype()
-        )));
-    }
-    if grad.sizes() != q.sizes() || out.sizes() != q.sizes() || logsumexp.sizes() != &q.sizes()[..3]
-    {
-        return Err(Error::shape(format!(
-            "the gradient of an attention of queries {:?} got grad_out {:?}, out {:?} and logsumexp {:?}",
-            q.sizes(),
-            grad.sizes(),
-            out.sizes(),
-            logsumexp.sizes()
-        )));
-    }
+    ensure_dtype!(
+        grad.dtype() == q.dtype(),
+        "expected scalar type {} but found {}",
+        q.dtype(),
+        grad.dtype()
+    );
+    ensure_shape!(
+        grad.sizes() == q.sizes()
+            && out.sizes() == q.sizes()
+            && logsumexp.sizes() == &q.sizes()[..3],
+        "the gradient of an attention of queries {:?} got grad_out {:?}, out {:?} and logsumexp {:?}",
+        q.sizes(),
+        grad.sizes(),
+        out.sizes(),
+        logsumexp.sizes()
+    );
     let (dtype, wide) = (q.dtype(), q.dtype().opmath());
-    if logsumexp.dtype() != wide {
-        return Err(Error::dtype(format!(
-            "expected scalar type {wide} but found {}",
-            logsumexp.dtype()
-        )));
-    }
+    ensure_dtype!(
+        logsumexp.dtype() == wide,
+        "expected scalar type {wide} but found {}",
+        logsumexp.dtype()
+    );
     let (heads, kv_heads) = (q.sizes()[1], k.sizes()[1]);
     let scale = Scalar::Float(scale.unwrap_or(1.0 / (q.sizes()[3] as f64).sqrt()));
     let (qw, gw, ow) = (cast(q, wide)?, cast(grad, wide)?, cast(out, wide)?);

@@ -15,20 +15,18 @@ pub(crate) fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
         return aten::empty_memory_format(&[1, 0], float, None, Some(Device::CPU), None, None);
     };
     for (i, t) in tensors.iter().enumerate() {
-        if t.device() != first.device() {
-            return Err(Error::device(format!(
-                "torch.block_diag: input tensors must all be on the same device. Input 0 is on \
+        ensure_device!(
+            t.device() == first.device(),
+            "torch.block_diag: input tensors must all be on the same device. Input 0 is on \
                  device {} and input {i} is on device {}",
-                first.device(),
-                t.device()
-            )));
-        }
-        if t.dim() > 2 {
-            return Err(Error::runtime(format!(
-                "torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {} dimensions",
-                t.dim()
-            )));
-        }
+            first.device(),
+            t.device()
+        );
+        ensure!(
+            t.dim() <= 2,
+            "torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {} dimensions",
+            t.dim()
+        );
     }
     let shape = |t: &Tensor| match *t.sizes() {
         [m, n] => (m, n),
@@ -60,35 +58,27 @@ pub(crate) fn chunk_cat(tensors: &[Tensor], dim: i64, num_chunks: i64) -> Result
             "_chunk_cat expects a non-empty input tensor list",
         ));
     };
-    if num_chunks < 1 {
-        return Err(Error::runtime("_chunk_cat expects positive num_chunks"));
-    }
+    ensure!(num_chunks >= 1, "_chunk_cat expects positive num_chunks");
     let dim = wrap_dim(dim, first.dim())?;
     let mut parts = Vec::with_capacity(tensors.len());
     for t in tensors {
-        if t.numel() == 0 {
-            return Err(Error::runtime("_chunk_cat expects non-empty tensor"));
-        }
-        if t.dim() <= dim {
-            return Err(Error::runtime(
-                "_chunk_cat expects dim < ndim for all input tensors",
-            ));
-        }
-        if t.dtype() != first.dtype() {
-            return Err(Error::dtype(
-                "_chunk_cat expects all input tensors with the same dtype",
-            ));
-        }
-        if t.device() != first.device() {
-            return Err(Error::device(
-                "_chunk_cat expects all inputs tensors on the same device",
-            ));
-        }
-        if t.sizes()[..dim] != first.sizes()[..dim] {
-            return Err(Error::shape(
-                "_chunk_cat expects same sizes of 0,...,dim-1 dimensions for all tensors",
-            ));
-        }
+        ensure!(t.numel() != 0, "_chunk_cat expects non-empty tensor");
+        ensure!(
+            t.dim() > dim,
+            "_chunk_cat expects dim < ndim for all input tensors"
+        );
+        ensure_dtype!(
+            t.dtype() == first.dtype(),
+            "_chunk_cat expects all input tensors with the same dtype"
+        );
+        ensure_device!(
+            t.device() == first.device(),
+            "_chunk_cat expects all inputs tensors on the same device"
+        );
+        ensure_shape!(
+            t.sizes()[..dim] == first.sizes()[..dim],
+            "_chunk_cat expects same sizes of 0,...,dim-1 dimensions for all tensors"
+        );
         let n = t.sizes()[dim];
         let padded = ((n - 1) / num_chunks + 1).saturating_mul(num_chunks);
         let t = if padded == n {
@@ -139,22 +129,18 @@ fn indices(
     device: Option<Device>,
 ) -> Result<Tensor> {
     for (name, n) in [("row", row), ("col", col)] {
-        if n < 0 {
-            return Err(Error::runtime(format!(
-                "{name} must be non-negative, got{n}"
-            )));
-        }
+        ensure!(n >= 0, "{name} must be non-negative, got{n}");
     }
-    if layout.is_some_and(|l| l != Layout::Strided) {
-        return Err(Error::runtime("only support layout=torch.strided"));
-    }
+    ensure!(
+        layout.is_none_or(|l| l == Layout::Strided),
+        "only support layout=torch.strided"
+    );
     let (dtype, device) = (dtype.unwrap_or(DType::I64), device.unwrap_or(Device::CPU));
-    if !dtype.is_integral() || dtype == DType::Bool {
-        return Err(Error::not_implemented(format!(
-            "\"tril_indices\" not implemented for {}",
-            dtype.torch_name()
-        )));
-    }
+    ensure_not_implemented!(
+        dtype.is_integral() && dtype != DType::Bool,
+        "\"tril_indices\" not implemented for {}",
+        dtype.torch_name()
+    );
     // the diagonal of the elements above it ends one earlier
     let mut count = below(
         row,
@@ -228,12 +214,11 @@ fn clamped(t: &Tensor, indices: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>
             let Some(index) = index else {
                 return Ok(None);
             };
-            if !matches!(index.dtype(), DType::I64 | DType::I32) {
-                return Err(Error::runtime(format!(
-                    "_unsafe_masked_index found unexpected index type {}",
-                    index.dtype().torch_name()
-                )));
-            }
+            ensure!(
+                matches!(index.dtype(), DType::I64 | DType::I32),
+                "_unsafe_masked_index found unexpected index type {}",
+                index.dtype().torch_name()
+            );
             let (min, max) = (Scalar::Int(-size), Scalar::Int(size - 1));
             aten::clamp(index, Some(min), Some(max)).map(Some)
         })

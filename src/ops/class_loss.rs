@@ -46,78 +46,68 @@ fn check(
 ) -> Result<(i64, i64)> {
     let (xs, ts) = (x.sizes(), target.sizes());
     let (classes, inner) = if spatial {
-        if ts.len() != 3 {
-            return Err(Error::runtime(format!(
-                "only batches of spatial targets supported (3D tensors) but got targets of dimension: {}",
-                ts.len()
-            )));
-        }
-        if xs.len() != 4 {
-            return Err(Error::runtime(format!(
-                "only batches of spatial inputs supported (4D tensors), but got input of dimension: {}",
-                xs.len()
-            )));
-        }
-        if xs[0] != ts[0] || xs[2..] != ts[1..] {
-            return Err(Error::runtime(format!(
-                "size mismatch (got input: {xs:?} , target: {ts:?}"
-            )));
-        }
+        ensure!(
+            ts.len() == 3,
+            "only batches of spatial targets supported (3D tensors) but got targets of dimension: {}",
+            ts.len()
+        );
+        ensure!(
+            xs.len() == 4,
+            "only batches of spatial inputs supported (4D tensors), but got input of dimension: {}",
+            xs.len()
+        );
+        ensure!(
+            xs[0] == ts[0] && xs[2..] == ts[1..],
+            "size mismatch (got input: {xs:?} , target: {ts:?}"
+        );
         (xs[1], ts[1] * ts[2])
     } else {
-        if xs.is_empty() || xs.len() > 2 {
-            return Err(Error::runtime("input tensor should be 1D or 2D"));
-        }
-        if ts.len() > 1 {
-            return Err(Error::runtime(
-                "0D or 1D target tensor expected, multi-target not supported",
-            ));
-        }
-        if xs.len() == 1 && ts.len() == 1 && ts[0] != 1 {
-            return Err(Error::value(format!(
-                "For 1D input, 1D target must have size 1, but got target size: {}",
-                ts[0]
-            )));
-        }
-        if xs.len() == 2 && ts.is_empty() {
-            return Err(Error::index(
-                "Dimension specified as 0 but tensor has no dimensions",
-            ));
-        }
-        if xs.len() == 2 && ts.first() != Some(&xs[0]) {
-            return Err(Error::runtime(format!(
-                "size mismatch (got input: {xs:?}, target: {ts:?})"
-            )));
-        }
+        ensure!(
+            !xs.is_empty() && xs.len() <= 2,
+            "input tensor should be 1D or 2D"
+        );
+        ensure!(
+            ts.len() <= 1,
+            "0D or 1D target tensor expected, multi-target not supported"
+        );
+        ensure_value!(
+            xs.len() != 1 || ts.len() != 1 || ts[0] == 1,
+            "For 1D input, 1D target must have size 1, but got target size: {}",
+            ts[0]
+        );
+        ensure_index!(
+            xs.len() != 2 || !ts.is_empty(),
+            "Dimension specified as 0 but tensor has no dimensions"
+        );
+        ensure!(
+            xs.len() != 2 || ts.first() == Some(&xs[0]),
+            "size mismatch (got input: {xs:?}, target: {ts:?})"
+        );
         (xs[xs.len() - 1], 1)
     };
     if let Some(w) = weight {
-        if w.dim() != 1 || w.numel() != classes {
-            return Err(Error::runtime(format!(
-                "weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape: {:?}",
-                w.sizes()
-            )));
-        }
-        if w.dtype() != x.dtype() && x.dtype().is_floating() {
-            return Err(Error::dtype(format!(
-                "expected scalar type {} but found {}",
-                x.dtype(),
-                w.dtype()
-            )));
-        }
+        ensure!(
+            w.dim() == 1 && w.numel() == classes,
+            "weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape: {:?}",
+            w.sizes()
+        );
+        ensure_dtype!(
+            w.dtype() == x.dtype() || !x.dtype().is_floating(),
+            "expected scalar type {} but found {}",
+            x.dtype(),
+            w.dtype()
+        );
     }
-    if !matches!(target.dtype(), DType::I64 | DType::U8) {
-        return Err(Error::dtype(format!(
-            "expected target dtype to be Long or Byte, but got {}",
-            target.dtype()
-        )));
-    }
-    if !x.dtype().is_floating() {
-        return Err(Error::not_implemented(format!(
-            "\"nll_loss_out_frame\" not implemented for '{}'",
-            x.dtype()
-        )));
-    }
+    ensure_dtype!(
+        matches!(target.dtype(), DType::I64 | DType::U8),
+        "expected target dtype to be Long or Byte, but got {}",
+        target.dtype()
+    );
+    ensure_not_implemented!(
+        x.dtype().is_floating(),
+        "\"nll_loss_out_frame\" not implemented for '{}'",
+        x.dtype()
+    );
     Ok((classes, inner))
 }
 
@@ -205,40 +195,37 @@ fn nll_backward(
     let (classes, inner) = check(x, target, weight, spatial)?;
     let red = reduction_or_sum(red);
     let each = red == Reduction::None && x.dim() > 1;
-    if total.numel() != 1 {
-        return Err(Error::runtime(format!(
-            "expected total_weight to be a single element tensor, got: {:?} ({} elements)",
-            total.sizes(),
-            total.numel()
-        )));
-    }
-    if each && grad.sizes() != target.sizes() {
-        return Err(Error::runtime(format!(
-            "grad_output must have same dimension as target ({:?}) but got: {:?}",
-            target.sizes(),
-            grad.sizes()
-        )));
-    }
-    if !each && (grad.dim() > 1 || grad.numel() != 1) {
-        return Err(Error::runtime(format!(
-            "Expected a single element grad_output tensor, but got: {:?}",
-            grad.sizes()
-        )));
-    }
+    ensure!(
+        total.numel() == 1,
+        "expected total_weight to be a single element tensor, got: {:?} ({} elements)",
+        total.sizes(),
+        total.numel()
+    );
+    ensure!(
+        !each || grad.sizes() == target.sizes(),
+        "grad_output must have same dimension as target ({:?}) but got: {:?}",
+        target.sizes(),
+        grad.sizes()
+    );
+    ensure!(
+        each || grad.dim() <= 1 && grad.numel() == 1,
+        "Expected a single element grad_output tensor, but got: {:?}",
+        grad.sizes()
+    );
     for t in [grad, total] {
-        if t.dtype() != x.dtype() {
-            return Err(Error::dtype(format!(
-                "expected scalar type {} but found {}",
-                x.dtype(),
-                t.dtype()
-            )));
-        }
+        ensure_dtype!(
+            t.dtype() == x.dtype(),
+            "expected scalar type {} but found {}",
+            x.dtype(),
+            t.dtype()
+        );
     }
     // PyTorch's gradient has the strides of its input, and its kernel wants none but row-major ones
     let strides = layout::preserved_strides(x.sizes(), x.strides());
-    if spatial && !layout::is_contiguous(x.sizes(), &strides) {
-        return Err(Error::runtime("grad_input must be contiguous"));
-    }
+    ensure!(
+        !spatial || layout::is_contiguous(x.sizes(), &strides),
+        "grad_input must be contiguous"
+    );
     let mut out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
     let (grad, total) = (dense(grad)?, dense(total)?);
     let target = dense(&copy::to_dtype(target, DType::I64)?)?;
@@ -328,27 +315,23 @@ pub(crate) fn nll_loss_nd(
     ignore: i64,
 ) -> Result<Tensor> {
     let (xs, ts) = (x.sizes(), target.sizes());
-    if xs.is_empty() {
-        return Err(Error::value("Expected 1 or more dimensions (got 0)"));
-    }
-    if xs.len() != 1 && ts.first() != Some(&xs[0]) {
-        return Err(Error::value(format!(
-            "Expected input batch_size ({}) to match target batch_size ({}).",
-            xs[0],
-            ts.first().copied().unwrap_or(1)
-        )));
-    }
+    ensure_value!(!xs.is_empty(), "Expected 1 or more dimensions (got 0)");
+    ensure_value!(
+        xs.len() == 1 || ts.first() == Some(&xs[0]),
+        "Expected input batch_size ({}) to match target batch_size ({}).",
+        xs[0],
+        ts.first().copied().unwrap_or(1)
+    );
     match xs.len() {
         1 | 2 => aten::nll_loss(x, target, weight, red, ignore),
         4 => aten::nll_loss2d(x, target, weight, red, ignore),
         _ => {
             let (n, c) = (xs[0], xs[1]);
-            if ts[1..] != xs[2..] {
-                return Err(Error::shape(format!(
-                    "Expected target size {:?}, got {ts:?}",
-                    [&xs[..1], &xs[2..]].concat()
-                )));
-            }
+            ensure_shape!(
+                ts[1..] == xs[2..],
+                "Expected target size {:?}, got {ts:?}",
+                [&xs[..1], &xs[2..]].concat()
+            );
             let inner: i64 = xs[2..].iter().product();
             let x = aten::reshape(x, &[n, c, 1, inner])?;
             let flat = aten::reshape(target, &[n, 1, inner])?;
@@ -399,11 +382,10 @@ pub(crate) fn cross_entropy_loss(
                 target.dtype()
             ))));
         }
-        if ignore >= 0 {
-            return Err(Error::runtime(
-                "ignore_index is not supported for floating point target",
-            ));
-        }
+        ensure!(
+            ignore < 0,
+            "ignore_index is not supported for floating point target"
+        );
         return with_probabilities(x, target, weight, red, smoothing, dim);
     }
     let scores = aten::log_softmax_int(x, dim, Some(x.dtype()))?;

@@ -1,20 +1,19 @@
 //! Whether tensors are equal, or close; distances.
 
 use super::common::check_devices;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::Tensor;
 use straightline_catalog::{DType, Scalar};
 
 /// Whether sizes and all elements are equal; NaN equals nothing. Reads data.
 pub(crate) fn equal(a: &Tensor, b: &Tensor) -> Result<bool> {
-    if a.device() != b.device() {
-        return Err(Error::device(format!(
-            "Cannot compare two tensors on different devices. Got: {} and {}",
-            a.device(),
-            b.device()
-        )));
-    }
+    ensure_device!(
+        a.device() == b.device(),
+        "Cannot compare two tensors on different devices. Got: {} and {}",
+        a.device(),
+        b.device()
+    );
     if a.sizes() != b.sizes() {
         return Ok(false);
     }
@@ -29,21 +28,19 @@ pub(crate) fn isclose(
     atol: f64,
     equal_nan: bool,
 ) -> Result<Tensor> {
-    if a.dtype() != b.dtype() {
-        return Err(Error::dtype(format!(
-            "{} did not match {}",
-            a.dtype().torch_name(),
-            b.dtype().torch_name()
-        )));
-    }
+    ensure_dtype!(
+        a.dtype() == b.dtype(),
+        "{} did not match {}",
+        a.dtype().torch_name(),
+        b.dtype().torch_name()
+    );
     for (name, value) in [("rtol", rtol), ("atol", atol)] {
         // NaN is refused too
         let fits = value >= 0.0;
-        if !fits {
-            return Err(Error::runtime(format!(
-                "{name} must be greater than or equal to zero, but got {value}"
-            )));
-        }
+        ensure!(
+            fits,
+            "{name} must be greater than or equal to zero, but got {value}"
+        );
     }
     check_devices(&[a, b])?;
     let mut close = aten::eq_tensor(a, b)?;

@@ -24,17 +24,15 @@ fn reinterpret(t: &Tensor, dtype: DType, sizes: Dims, strides: Dims, offset: i64
 }
 
 pub(crate) fn view_as_real(t: &Tensor) -> Result<Tensor> {
-    if !t.dtype().is_complex() {
-        return Err(Error::runtime(
-            "view_as_real is only supported for complex tensors",
-        ));
-    }
-    if t.is_conj() {
-        return Err(Error::runtime(
-            "view_as_real doesn't work on unresolved conjugated tensors.  To resolve the conjugate tensor so you can view \
-             it as real, use self.resolve_conj(); however, be warned that the resulting tensor will NOT alias the original.",
-        ));
-    }
+    ensure!(
+        t.dtype().is_complex(),
+        "view_as_real is only supported for complex tensors"
+    );
+    ensure!(
+        !t.is_conj(),
+        "view_as_real doesn't work on unresolved conjugated tensors.  To resolve the conjugate tensor so you can view \
+             it as real, use self.resolve_conj(); however, be warned that the resulting tensor will NOT alias the original."
+    );
     let mut sizes = Dims::from_slice(t.sizes());
     let mut strides: Dims = t.strides().iter().map(|s| s * 2).collect();
     sizes.push(2);
@@ -44,12 +42,11 @@ pub(crate) fn view_as_real(t: &Tensor) -> Result<Tensor> {
 }
 
 pub(crate) fn view_as_complex(t: &Tensor) -> Result<Tensor> {
-    if !matches!(t.dtype(), DType::F32 | DType::F64) {
-        return Err(Error::runtime(format!(
-            "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: {}",
-            t.dtype().torch_name()
-        )));
-    }
+    ensure!(
+        matches!(t.dtype(), DType::F32 | DType::F64),
+        "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: {}",
+        t.dtype().torch_name()
+    );
     let (Some((&two, sizes)), Some((&last, strides))) =
         (t.sizes().split_last(), t.strides().split_last())
     else {
@@ -105,11 +102,10 @@ pub(crate) fn real(t: &Tensor) -> Result<Tensor> {
 }
 
 pub(crate) fn imag(t: &Tensor) -> Result<Tensor> {
-    if !t.dtype().is_complex() {
-        return Err(Error::type_error(
-            "imag is not implemented for tensors with non-complex dtypes.",
-        ));
-    }
+    ensure_type!(
+        t.dtype().is_complex(),
+        "imag is not implemented for tensors with non-complex dtypes."
+    );
     if t.is_conj() {
         return aten::_neg_view(&part(&aten::_conj(t)?, 1)?);
     }
@@ -195,21 +191,19 @@ pub(crate) fn conjugate_(t: &Tensor) -> Result<()> {
 
 fn check_parts(name: &str, a: &Tensor, b: &Tensor) -> Result<()> {
     let known = |t: &Tensor| matches!(t.dtype(), DType::F32 | DType::F64);
-    if !known(a) || !known(b) {
-        return Err(Error::runtime(format!(
-            "Expected both inputs to be Half, Float or Double tensors but got {} and {}; there is no complex dtype of \
+    ensure!(
+        known(a) && known(b),
+        "Expected both inputs to be Half, Float or Double tensors but got {} and {}; there is no complex dtype of \
              halves here ({name})",
-            a.dtype().torch_name(),
-            b.dtype().torch_name()
-        )));
-    }
-    if a.dtype() != b.dtype() {
-        return Err(Error::runtime(format!(
-            "Expected object of scalar type {} but got scalar type {} for second argument",
-            a.dtype().torch_name(),
-            b.dtype().torch_name()
-        )));
-    }
+        a.dtype().torch_name(),
+        b.dtype().torch_name()
+    );
+    ensure!(
+        a.dtype() == b.dtype(),
+        "Expected object of scalar type {} but got scalar type {} for second argument",
+        a.dtype().torch_name(),
+        b.dtype().torch_name()
+    );
     check_devices(&[a, b])
 }
 
@@ -261,30 +255,27 @@ pub(crate) fn polar(abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
 }
 
 fn check_dot(a: &Tensor, b: &Tensor) -> Result<()> {
-    if a.dim() != 1 || b.dim() != 1 {
-        return Err(Error::runtime(format!(
-            "1D tensors expected, but got {}D and {}D tensors",
-            a.dim(),
-            b.dim()
-        )));
-    }
-    if a.dtype() != b.dtype() {
-        return Err(Error::runtime(format!(
-            "dot : expected both vectors to have same dtype, but found {} and {}",
-            a.dtype().torch_name(),
-            b.dtype().torch_name()
-        )));
-    }
-    if a.numel() != b.numel() {
-        return Err(Error::runtime(format!(
-            "inconsistent tensor size, expected tensor [{}] and src [{}] to have the same number of elements, but got {} \
+    ensure!(
+        a.dim() == 1 && b.dim() == 1,
+        "1D tensors expected, but got {}D and {}D tensors",
+        a.dim(),
+        b.dim()
+    );
+    ensure!(
+        a.dtype() == b.dtype(),
+        "dot : expected both vectors to have same dtype, but found {} and {}",
+        a.dtype().torch_name(),
+        b.dtype().torch_name()
+    );
+    ensure!(
+        a.numel() == b.numel(),
+        "inconsistent tensor size, expected tensor [{}] and src [{}] to have the same number of elements, but got {} \
              and {} elements respectively",
-            a.numel(),
-            b.numel(),
-            a.numel(),
-            b.numel()
-        )));
-    }
+        a.numel(),
+        b.numel(),
+        a.numel(),
+        b.numel()
+    );
     check_devices(&[a, b])
 }
 

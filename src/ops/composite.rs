@@ -92,13 +92,12 @@ fn parts(op: OperatorHandle, args: &[Value]) -> Result<Option<Value>> {
                 return Ok(None);
             };
             check_can_cast(result.dtype(), of.dtype())?;
-            if result.sizes() != of.sizes() {
-                return Err(Error::shape(format!(
-                    "output with shape {:?} doesn't match the broadcast shape {:?}",
-                    of.sizes(),
-                    result.sizes()
-                )));
-            }
+            ensure_shape!(
+                result.sizes() == of.sizes(),
+                "output with shape {:?} doesn't match the broadcast shape {:?}",
+                of.sizes(),
+                result.sizes()
+            );
             aten::copy_(of, result, false)?
         }
         _ if overload.starts_with("Scalar") => {

@@ -170,13 +170,12 @@ fn slow(
     padding: &[i64],
 ) -> Result<Tensor> {
     let rank = kernel.len();
-    if x.dim() != rank + 2 {
-        return Err(Error::runtime(format!(
-            "Expected {}D input tensor, but got: {:?}",
-            rank + 2,
-            x.sizes()
-        )));
-    }
+    ensure!(
+        x.dim() == rank + 2,
+        "Expected {}D input tensor, but got: {:?}",
+        rank + 2,
+        x.sizes()
+    );
     let w = unflattened(w, kernel)?;
     let (ones, zeros) = (Dims::from_elem(1, rank), Dims::from_elem(0, rank));
     convolution(x, &w, bias, stride, padding, &ones, false, &zeros, 1)
@@ -193,12 +192,11 @@ pub(super) fn unflattened(w: &Tensor, kernel: &[i64]) -> Result<Tensor> {
         sizes.extend_from_slice(kernel);
         return super::view::reshape(w, &sizes);
     }
-    if w.dim() != kernel.len() + 2 || w.sizes()[2..] != *kernel {
-        return Err(Error::shape(format!(
-            "a weight of sizes {:?} does not have the kernel size {kernel:?}",
-            w.sizes()
-        )));
-    }
+    ensure_shape!(
+        w.dim() == kernel.len() + 2 && w.sizes()[2..] == *kernel,
+        "a weight of sizes {:?} does not have the kernel size {kernel:?}",
+        w.sizes()
+    );
     Ok(w.clone())
 }
 
@@ -267,14 +265,13 @@ fn batched(
     if x.dim() == rank + 2 {
         return f(x);
     }
-    if x.dim() != rank + 1 {
-        return Err(Error::runtime(format!(
-            "Expected {}D (unbatched) or {}D (batched) input to {name}, but got input of size: {:?}",
-            rank + 1,
-            rank + 2,
-            x.sizes()
-        )));
-    }
+    ensure!(
+        x.dim() == rank + 1,
+        "Expected {}D (unbatched) or {}D (batched) input to {name}, but got input of size: {:?}",
+        rank + 1,
+        rank + 2,
+        x.sizes()
+    );
     aten::squeeze_dim(&f(&aten::unsqueeze(x, 0)?)?, 0)
 }
 
@@ -306,13 +303,12 @@ fn complex(
     bias: Option<&Tensor>,
     real: impl Fn(&Tensor, &Tensor, Option<&Tensor>) -> Result<Tensor>,
 ) -> Result<Tensor> {
-    if w.dtype() != x.dtype() {
-        return Err(Error::runtime(format!(
-            "Input type ({}) and weight type ({}) should be the same",
-            x.dtype().torch_name(),
-            w.dtype().torch_name()
-        )));
-    }
+    ensure!(
+        w.dtype() == x.dtype(),
+        "Input type ({}) and weight type ({}) should be the same",
+        x.dtype().torch_name(),
+        w.dtype().torch_name()
+    );
     check_bias(x, bias)?;
     let ((xr, xi), (wr, wi)) = (parts(x)?, parts(w)?);
     let sum = |a: &Tensor, b: &Tensor| aten::add_tensor(a, b, Scalar::Int(1));
@@ -424,22 +420,20 @@ fn same(
 ) -> Result<Tensor> {
     let zeros = [0i64];
     let c = Convolution::new(w, stride, &zeros, dilation, false, &zeros, groups)?;
-    if x.dim() != w.dim() {
-        return Err(Error::runtime(format!(
-            "Expected {}-dimensional input for {}-dimensional weight{:?}, but got {}-dimensional input \
+    ensure!(
+        x.dim() == w.dim(),
+        "Expected {}-dimensional input for {}-dimensional weight{:?}, but got {}-dimensional input \
              of size {:?} instead",
-            w.dim(),
-            w.dim(),
-            w.sizes(),
-            x.dim(),
-            x.sizes()
-        )));
-    }
-    if c.stride.iter().any(|s| *s != 1) {
-        return Err(Error::runtime(
-            "padding='same' is not supported for strided convolutions",
-        ));
-    }
+        w.dim(),
+        w.dim(),
+        w.sizes(),
+        x.dim(),
+        x.sizes()
+    );
+    ensure!(
+        c.stride.iter().all(|s| *s == 1),
+        "padding='same' is not supported for strided convolutions"
+    );
     c.check_numbers()?;
     let totals: Dims = (c.dilation.iter().zip(&w.sizes()[2..]))
         .map(|(d, k)| d.saturating_mul((*k - 1).max(0)))

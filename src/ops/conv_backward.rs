@@ -87,33 +87,29 @@ pub(crate) fn convolution_backward(
 }
 
 fn check_gradient(grad: &Tensor, x: &Tensor, w: &Tensor, sizes: &[i64]) -> Result<()> {
-    if grad.dim() != x.dim() {
-        return Err(Error::runtime(format!(
-            "Expected input and grad_output to have the same number of dimensions, but got: {} and {}",
-            x.dim(),
-            grad.dim()
-        )));
-    }
-    if grad.sizes() != sizes {
-        return Err(Error::shape(format!(
-            "the convolution's result has sizes {sizes:?}, but grad_output has {:?}",
-            grad.sizes()
-        )));
-    }
-    if grad.dtype() != x.dtype() || w.dtype() != x.dtype() {
-        return Err(Error::dtype(format!(
-            "expected one dtype, got {} for grad_output, {} for input and {} for weight",
-            grad.dtype(),
-            x.dtype(),
-            w.dtype()
-        )));
-    }
-    if !x.dtype().is_floating() {
-        return Err(Error::not_implemented(format!(
-            "\"convolution_backward\" not implemented for '{}'",
-            x.dtype().torch_name()
-        )));
-    }
+    ensure!(
+        grad.dim() == x.dim(),
+        "Expected input and grad_output to have the same number of dimensions, but got: {} and {}",
+        x.dim(),
+        grad.dim()
+    );
+    ensure_shape!(
+        grad.sizes() == sizes,
+        "the convolution's result has sizes {sizes:?}, but grad_output has {:?}",
+        grad.sizes()
+    );
+    ensure_dtype!(
+        grad.dtype() == x.dtype() && w.dtype() == x.dtype(),
+        "expected one dtype, got {} for grad_output, {} for input and {} for weight",
+        grad.dtype(),
+        x.dtype(),
+        w.dtype()
+    );
+    ensure_not_implemented!(
+        x.dtype().is_floating(),
+        "\"convolution_backward\" not implemented for '{}'",
+        x.dtype().torch_name()
+    );
     Ok(())
 }
 

@@ -42,20 +42,16 @@ impl Convolution {
         output_padding: &[i64],
         groups: i64,
     ) -> Result<Convolution> {
-        if weight.dim() < 3 {
-            return Err(Error::runtime(
-                "weight should have at least three dimensions",
-            ));
-        }
-        if weight.dim() > 5 {
-            return Err(Error::not_implemented(format!(
-                "convolutions have at most three spatial dimensions, the weight has sizes {:?}",
-                weight.sizes()
-            )));
-        }
-        if groups <= 0 {
-            return Err(Error::runtime("non-positive groups is not supported"));
-        }
+        ensure!(
+            weight.dim() >= 3,
+            "weight should have at least three dimensions"
+        );
+        ensure_not_implemented!(
+            weight.dim() <= 5,
+            "convolutions have at most three spatial dimensions, the weight has sizes {:?}",
+            weight.sizes()
+        );
+        ensure!(groups > 0, "non-positive groups is not supported");
         let rank = weight.dim() - 2;
         Ok(Convolution {
             stride: per_dimension(stride, "stride", rank)?,
@@ -78,9 +74,7 @@ impl Convolution {
             (stride.iter().any(|s| *s <= 0), "non-positive stride"),
             (dilation.iter().any(|d| *d <= 0), "non-positive dilation"),
         ] {
-            if bad {
-                return Err(Error::runtime(format!("{what} is not supported")));
-            }
+            ensure!(!bad, "{what} is not supported");
         }
         Ok(())
     }
@@ -89,38 +83,35 @@ impl Convolution {
     pub(super) fn sizes(&self, x: &Tensor, w: &Tensor, bias: Option<&[i64]>) -> Result<Dims> {
         self.check_numbers()?;
         let (xs, ws, groups) = (x.sizes(), w.sizes(), self.groups);
-        if x.dim() != w.dim() {
-            return Err(Error::runtime(format!(
-                "Expected {}-dimensional input for {}-dimensional weight {ws:?}, but got \
+        ensure!(
+            x.dim() == w.dim(),
+            "Expected {}-dimensional input for {}-dimensional weight {ws:?}, but got \
                  {}-dimensional input of size {xs:?} instead",
-                w.dim(),
-                w.dim(),
-                x.dim()
-            )));
-        }
-        if ws[0] < groups || ws[0] % groups != 0 {
-            return Err(Error::shape(format!(
-                "Given groups={groups}, expected weight to be at least {groups} at dimension 0 and \
+            w.dim(),
+            w.dim(),
+            x.dim()
+        );
+        ensure_shape!(
+            ws[0] >= groups && ws[0] % groups == 0,
+            "Given groups={groups}, expected weight to be at least {groups} at dimension 0 and \
                  divisible by it, but got weight of size {ws:?} instead"
-            )));
-        }
+        );
         let (want, channels) = if self.transposed {
             (ws[0], ws[1] * groups)
         } else {
             (ws[1] * groups, ws[0])
         };
-        if xs[1] != want {
-            return Err(Error::shape(format!(
-                "Given {}groups={groups}, weight of size {ws:?}, expected input{xs:?} to have {want} \
+        ensure_shape!(
+            xs[1] == want,
+            "Given {}groups={groups}, weight of size {ws:?}, expected input{xs:?} to have {want} \
                  channels, but got {} channels instead",
-                if self.transposed {
-                    "transposed=1, "
-                } else {
-                    ""
-                },
-                xs[1]
-            )));
-        }
+            if self.transposed {
+                "transposed=1, "
+            } else {
+                ""
+            },
+            xs[1]
+        );
         if let Some(bias) = bias
             && bias != [channels]
         {
@@ -132,11 +123,10 @@ impl Convolution {
         let mut sizes = Dims::from_slice(&[xs[0], if xs[1] == 0 { 0 } else { channels }]);
         for i in 0..w.dim() - 2 {
             let (size, k) = (xs[i + 2], ws[i + 2]);
-            if k <= 0 {
-                return Err(Error::shape(format!(
-                    "the kernel must have elements, but the weight has sizes {ws:?}"
-                )));
-            }
+            ensure_shape!(
+                k > 0,
+                "the kernel must have elements, but the weight has sizes {ws:?}"
+            );
             let (s, p, d) = (self.stride[i], self.padding[i], self.dilation[i]);
             sizes.push(self.extent(size, k, i).ok_or_else(|| {
                 Error::shape(format!(
@@ -160,20 +150,18 @@ impl Convolution {
                     self.output_padding[i]
                 )));
             }
-            if sizes[i + 2] < 1 && xs[0] * xs[1] != 0 {
-                return Err(Error::shape(format!(
-                    "Given input size per channel: {:?}. Calculated output size {} of dimension {} is too small",
-                    &xs[2..],
-                    sizes[i + 2],
-                    i + 2
-                )));
-            }
+            ensure_shape!(
+                sizes[i + 2] >= 1 || xs[0] * xs[1] == 0,
+                "Given input size per channel: {:?}. Calculated output size {} of dimension {} is too small",
+                &xs[2..],
+                sizes[i + 2],
+                i + 2
+            );
         }
-        if x.numel() == 0 && xs[0] != 0 && xs[1] != 0 {
-            return Err(Error::shape(format!(
-                "Only zero batch or zero channel inputs are supported, but got input shape: {xs:?}"
-            )));
-        }
+        ensure_shape!(
+            x.numel() != 0 || xs[0] == 0 || xs[1] == 0,
+            "Only zero batch or zero channel inputs are supported, but got input shape: {xs:?}"
+        );
         for size in &mut sizes {
             *size = (*size).max(0);
         }
@@ -270,43 +258,39 @@ impl Convolution {
     pub(super) fn check_dtypes(&self, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Result<()> {
         let dtype = x.dtype();
         check_devices(&[x, w])?;
-        if dtype == DType::Bool {
-            return Err(Error::not_implemented(
-                "\"convolution\" not implemented for 'bool'",
-            ));
-        }
-        if w.dtype() != dtype {
-            return Err(Error::runtime(format!(
-                "Input type ({}) and weight type ({}) should be the same",
-                dtype.torch_name(),
-                w.dtype().torch_name()
-            )));
-        }
+        ensure_not_implemented!(
+            dtype != DType::Bool,
+            "\"convolution\" not implemented for 'bool'"
+        );
+        ensure!(
+            w.dtype() == dtype,
+            "Input type ({}) and weight type ({}) should be the same",
+            dtype.torch_name(),
+            w.dtype().torch_name()
+        );
         if let Some(b) = bias {
             check_devices(&[x, b])?;
             // PyTorch's integer kernels convert the bias, the others do not
-            if b.dtype() != dtype && (dtype.is_floating() || self.transposed) {
-                return Err(Error::runtime(format!(
-                    "Input type ({}) and bias type ({}) should be the same",
-                    dtype.torch_name(),
-                    b.dtype().torch_name()
-                )));
-            }
+            ensure!(
+                b.dtype() == dtype || !dtype.is_floating() && !self.transposed,
+                "Input type ({}) and bias type ({}) should be the same",
+                dtype.torch_name(),
+                b.dtype().torch_name()
+            );
         }
         if x.numel() == 0 || dtype.is_floating() || dtype == DType::I64 {
             return Ok(());
         }
-        if dtype == DType::Bool || self.transposed || self.dilation.iter().any(|d| *d != 1) {
-            return Err(Error::not_implemented(format!(
-                "\"{}\" not implemented for '{}'",
-                if self.transposed {
-                    "slow_conv_transpose"
-                } else {
-                    "slow_conv"
-                },
-                dtype.torch_name()
-            )));
-        }
+        ensure_not_implemented!(
+            dtype != DType::Bool && !self.transposed && self.dilation.iter().all(|d| *d == 1),
+            "\"{}\" not implemented for '{}'",
+            if self.transposed {
+                "slow_conv_transpose"
+            } else {
+                "slow_conv"
+            },
+            dtype.torch_name()
+        );
         if dtype.is_complex() {
             // made of real ones above this operator: `conv1d`, `conv2d` ...
             return Err(KernelError::UnsupportedDType {

@@ -51,11 +51,10 @@ pub(crate) fn format_strides(t: &Tensor, format: Option<MemoryFormat>) -> Result
 }
 
 fn channels_last(sizes: &[i64], rank: usize) -> Result<Dims> {
-    if sizes.len() != rank {
-        return Err(Error::shape(format!(
-            "required rank {rank} tensor to use this channels-last format, got sizes {sizes:?}"
-        )));
-    }
+    ensure_shape!(
+        sizes.len() == rank,
+        "required rank {rank} tensor to use this channels-last format, got sizes {sizes:?}"
+    );
     let mut out = Dims::from_elem(0, rank);
     let mut next = 1;
     let order = std::iter::once(1).chain((2..rank).rev()).chain([0]);
@@ -81,11 +80,10 @@ pub(crate) fn clone(t: &Tensor, format: Option<MemoryFormat>) -> Result<Tensor> 
 }
 
 pub(crate) fn contiguous(t: &Tensor, format: MemoryFormat) -> Result<Tensor> {
-    if format == MemoryFormat::Preserve {
-        return Err(Error::runtime(
-            "preserve memory format is unsupported by the contiguous operator",
-        ));
-    }
+    ensure!(
+        format != MemoryFormat::Preserve,
+        "preserve memory format is unsupported by the contiguous operator"
+    );
     if t.strides() == format_strides(t, Some(format))?.as_slice()
         || (format == MemoryFormat::Contiguous && t.is_contiguous())
         || (format != MemoryFormat::Contiguous
@@ -110,13 +108,12 @@ pub(crate) fn copy_(dst: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Te
         return Ok(dst.clone());
     }
     let fits = layout::broadcast(dst.sizes(), src.sizes()).is_some_and(|s| s[..] == *dst.sizes());
-    if !fits {
-        return Err(Error::shape(format!(
-            "the source of sizes {:?} does not broadcast to the destination's {:?}",
-            src.sizes(),
-            dst.sizes()
-        )));
-    }
+    ensure_shape!(
+        fits,
+        "the source of sizes {:?} does not broadcast to the destination's {:?}",
+        src.sizes(),
+        dst.sizes()
+    );
     if let Some(t) = [dst, src]
         .into_iter()
         .find(|t| t.kind_without_memory().is_some())
@@ -132,11 +129,10 @@ pub(crate) fn copy_(dst: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Te
         aten::_copy_from(src, dst, non_blocking)?;
         return Ok(dst.clone());
     }
-    if src.device().is_meta() && !dst.device().is_meta() {
-        return Err(Error::not_implemented(
-            "Cannot copy out of meta tensor; no data!",
-        ));
-    }
+    ensure_not_implemented!(
+        !src.device().is_meta() || dst.device().is_meta(),
+        "Cannot copy out of meta tensor; no data!"
+    );
     if dst.device().is_meta() {
         access::check_no_internal_overlap(dst)?;
     } else {
@@ -252,12 +248,11 @@ pub(crate) fn to_dtype_layout(
 }
 
 pub(crate) fn item(t: &Tensor) -> Result<Scalar> {
-    if t.numel() != 1 {
-        return Err(Error::runtime(format!(
-            "a Tensor with {} elements cannot be converted to Scalar",
-            t.numel()
-        )));
-    }
+    ensure!(
+        t.numel() == 1,
+        "a Tensor with {} elements cannot be converted to Scalar",
+        t.numel()
+    );
     aten::_local_scalar_dense(t)
 }
 
@@ -315,16 +310,15 @@ pub(crate) fn fill(t: &Tensor, value: Scalar) -> Result<Tensor> {
 
 /// `tril` and `triu`: the elements on one side of a diagonal, zero elsewhere.
 fn triangle(t: &Tensor, diagonal: i64, which: Triangle) -> Result<Tensor> {
-    if t.dim() < 2 {
-        return Err(Error::shape(format!(
-            "{} expects a tensor with at least 2 dimensions, got sizes {:?}",
-            match which {
-                Triangle::Lower => "tril",
-                Triangle::Upper => "triu",
-            },
-            t.sizes()
-        )));
-    }
+    ensure_shape!(
+        t.dim() >= 2,
+        "{} expects a tensor with at least 2 dimensions, got sizes {:?}",
+        match which {
+            Triangle::Lower => "tril",
+            Triangle::Upper => "triu",
+        },
+        t.sizes()
+    );
     let mut out = Tensor::allocate_contiguous(t.dtype(), t.device(), t.sizes())?;
     launch::run(&mut out, t, |out, t| {
         Ok(kernels::triangle(which, out, t, diagonal)?)

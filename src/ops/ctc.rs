@@ -26,18 +26,19 @@ pub(crate) fn forward(
             log_probs.dim()
         ));
     };
-    if log_probs.numel() == 0 {
-        return Err(Error::runtime("log_probs tensor must not be empty"));
-    }
-    if !(0..classes).contains(&blank) {
-        return Err(Error::runtime("blank must be in label range"));
-    }
-    if input_lengths.len() as i64 != batch {
-        return Err(Error::runtime("input_lengths must be of size batch_size"));
-    }
-    if target_lengths.len() as i64 != batch {
-        return Err(Error::runtime("target_lengths must be of size batch_size"));
-    }
+    ensure!(log_probs.numel() != 0, "log_probs tensor must not be empty");
+    ensure!(
+        (0..classes).contains(&blank),
+        "blank must be in label range"
+    );
+    ensure!(
+        input_lengths.len() as i64 == batch,
+        "input_lengths must be of size batch_size"
+    );
+    ensure!(
+        target_lengths.len() as i64 == batch,
+        "target_lengths must be of size batch_size"
+    );
     if !matches!(log_probs.dtype(), DType::F32 | DType::F64) {
         return Err(unsupported("ctc_loss_cpu", log_probs.dtype()));
     }
@@ -122,9 +123,7 @@ pub(crate) fn forward(
 
 /// Lengths out of tensors of integers.
 fn lengths(t: &Tensor, name: &str) -> Result<Vec<i64>> {
-    if !t.dtype().is_integral() {
-        return Err(Error::runtime(format!("{name} must be integral")));
-    }
+    ensure!(t.dtype().is_integral(), "{name} must be integral");
     needs_data("_ctc_loss", t)?;
     copy::to_dtype(t, DType::I64)?.to_vec::<i64>()
 }

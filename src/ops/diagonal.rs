@@ -20,11 +20,10 @@ pub(crate) fn diag(t: &Tensor, diagonal: i64) -> Result<Tensor> {
 /// Zeros with the last dimension of a tensor on a diagonal.
 pub(crate) fn diag_embed(t: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
     let (a, b) = (wrap_dim(dim1, t.dim() + 1)?, wrap_dim(dim2, t.dim() + 1)?);
-    if a == b {
-        return Err(Error::runtime(format!(
-            "diagonal dimensions cannot be identical {dim1}, {dim2}"
-        )));
-    }
+    ensure!(
+        a != b,
+        "diagonal dimensions cannot be identical {dim1}, {dim2}"
+    );
     let Some((&last, rest)) = t.sizes().split_last() else {
         return Err(Error::index(
             "Dimension specified as -1 but tensor has no dimensions",
@@ -46,30 +45,25 @@ pub(crate) fn diagonal_copy(t: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Re
 }
 
 pub(crate) fn trace(t: &Tensor) -> Result<Tensor> {
-    if t.dim() != 2 {
-        return Err(Error::runtime(format!(
-            "trace: expected a matrix, but got tensor with dim {}",
-            t.dim()
-        )));
-    }
-    if t.dtype() == DType::Bool {
-        return Err(Error::not_implemented(
-            "\"trace\" not implemented for 'Bool'",
-        ));
-    }
+    ensure!(
+        t.dim() == 2,
+        "trace: expected a matrix, but got tensor with dim {}",
+        t.dim()
+    );
+    ensure_not_implemented!(
+        t.dtype() != DType::Bool,
+        "\"trace\" not implemented for 'Bool'"
+    );
     aten::sum(&aten::diagonal(t, 0, 0, 1)?, None)
 }
 
 pub(crate) fn trace_backward(grad: &Tensor, sizes: &[i64]) -> Result<Tensor> {
-    if sizes.len() != 2 {
-        return Err(Error::runtime("expected matrix input"));
-    }
-    if grad.dim() != 0 {
-        return Err(Error::runtime(format!(
-            "trace_backward: expected a gradient of 0 dimensions, but got {}",
-            grad.dim()
-        )));
-    }
+    ensure!(sizes.len() == 2, "expected matrix input");
+    ensure!(
+        grad.dim() == 0,
+        "trace_backward: expected a gradient of 0 dimensions, but got {}",
+        grad.dim()
+    );
     let out = aten::zeros(sizes, Some(grad.dtype()), None, Some(grad.device()), None)?;
     let on = aten::diagonal(&out, 0, 0, 1)?;
     aten::copy_(&on, grad, false)?;

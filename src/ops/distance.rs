@@ -12,34 +12,31 @@ use straightline_runtime::cpu::kernels::distance as kernels;
 const ONE: Scalar = Scalar::Int(1);
 
 fn same_dtype(a: &Tensor, b: &Tensor) -> Result<()> {
-    if a.dtype() != b.dtype() {
-        return Err(Error::dtype(format!(
-            "expected scalar type {} but found {}",
-            a.dtype(),
-            b.dtype()
-        )));
-    }
+    ensure_dtype!(
+        a.dtype() == b.dtype(),
+        "expected scalar type {} but found {}",
+        a.dtype(),
+        b.dtype()
+    );
     Ok(())
 }
 
 /// Vectors of one length, in the rows of matrices.
 fn check_columns(a: &Tensor, b: &Tensor) -> Result<()> {
     for (name, t) in [("X1", a), ("X2", b)] {
-        if t.dim() < 2 {
-            return Err(Error::runtime(format!(
-                "cdist only supports at least 2D tensors, {name} got: {}D",
-                t.dim()
-            )));
-        }
+        ensure!(
+            t.dim() >= 2,
+            "cdist only supports at least 2D tensors, {name} got: {}D",
+            t.dim()
+        );
     }
     let last = |t: &Tensor| t.sizes()[t.dim() - 1];
-    if last(a) != last(b) {
-        return Err(Error::runtime(format!(
-            "X1 and X2 must have the same number of columns. X1: {} X2: {}",
-            last(a),
-            last(b)
-        )));
-    }
+    ensure!(
+        last(a) == last(b),
+        "X1 and X2 must have the same number of columns. X1: {} X2: {}",
+        last(a),
+        last(b)
+    );
     Ok(())
 }
 
@@ -53,12 +50,11 @@ fn check_order(p: f64) -> Result<()> {
 fn check_cdist(a: &Tensor, b: &Tensor, p: f64, mode: Option<i64>) -> Result<()> {
     check_columns(a, b)?;
     for (name, t) in [("X1", a), ("X2", b)] {
-        if !t.dtype().is_floating() {
-            return Err(Error::dtype(format!(
-                "cdist only supports floating-point dtypes, {name} got: {}",
-                t.dtype()
-            )));
-        }
+        ensure_dtype!(
+            t.dtype().is_floating(),
+            "cdist only supports floating-point dtypes, {name} got: {}",
+            t.dtype()
+        );
     }
     check_order(p)?;
     if let Some(mode) = mode
@@ -203,9 +199,10 @@ fn rows_of(x: &Tensor) -> (i64, i64) {
 }
 
 pub(crate) fn pdist_forward(x: &Tensor, p: f64) -> Result<Tensor> {
-    if !x.is_contiguous() {
-        return Err(Error::runtime("_pdist_forward requires contiguous input"));
-    }
+    ensure!(
+        x.is_contiguous(),
+        "_pdist_forward requires contiguous input"
+    );
     let (n, width) = rows_of(x);
     let pairs = if n <= 1 { 0 } else { n * (n - 1) / 2 };
     // what has no pairs comes to no kernel
@@ -237,13 +234,12 @@ pub(crate) fn pdist_backward(
     same_dtype(x, grad)?;
     same_dtype(x, distances)?;
     let (n, width) = rows_of(x);
-    if grad.numel() != n * (n - 1) / 2 || distances.numel() != grad.numel() {
-        return Err(Error::shape(format!(
-            "pdist_backward: {} gradients and {} distances for {n} rows",
-            grad.numel(),
-            distances.numel()
-        )));
-    }
+    ensure_shape!(
+        grad.numel() == n * (n - 1) / 2 && distances.numel() == grad.numel(),
+        "pdist_backward: {} gradients and {} distances for {n} rows",
+        grad.numel(),
+        distances.numel()
+    );
     let mut out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
     if out.numel() > 0 {
         let (x, grad, distances) = (dense(x)?, dense(grad)?, dense(distances)?);
@@ -275,15 +271,15 @@ pub(crate) fn cdist(a: &Tensor, b: &Tensor, p: f64, mode: Option<i64>) -> Result
 }
 
 pub(crate) fn pdist(x: &Tensor, p: f64) -> Result<Tensor> {
-    if x.dim() != 2 {
-        return Err(Error::runtime(format!(
-            "pdist only supports 2D tensors, got: {}D",
-            x.dim()
-        )));
-    }
-    if !x.dtype().is_floating() {
-        return Err(Error::dtype("pdist only supports floating-point dtypes"));
-    }
+    ensure!(
+        x.dim() == 2,
+        "pdist only supports 2D tensors, got: {}D",
+        x.dim()
+    );
+    ensure_dtype!(
+        x.dtype().is_floating(),
+        "pdist only supports floating-point dtypes"
+    );
     check_pdist(p)?;
     aten::_pdist_forward(
         &aten::contiguous(x, straightline_catalog::MemoryFormat::Contiguous)?,
@@ -293,12 +289,11 @@ pub(crate) fn pdist(x: &Tensor, p: f64) -> Result<Tensor> {
 
 /// Distances by one matrix product: `|x|^2 - 2 x y + |y|^2`.
 pub(crate) fn euclidean_dist(a: &Tensor, b: &Tensor) -> Result<Tensor> {
-    if !a.dtype().is_floating() {
-        return Err(Error::dtype(format!(
-            "result type Float can't be cast to the desired output type {}",
-            a.dtype()
-        )));
-    }
+    ensure_dtype!(
+        a.dtype().is_floating(),
+        "result type Float can't be cast to the desired output type {}",
+        a.dtype()
+    );
     let norm =
         |t: &Tensor| aten::sum_dim_int_list(&aten::mul_tensor(t, t)?, Some(&[-1]), true, None);
     let ones = |t: &Tensor| aten::ones_like(t, None, None, None, None, None);
@@ -330,11 +325,10 @@ pub(crate) fn cosine_similarity(a: &Tensor, b: &Tensor, dim: i64, eps: f64) -> R
         )));
     }
     let dtype = super::common::promote(&[a, b])?;
-    if !dtype.is_floating() {
-        return Err(Error::dtype(format!(
-            "expected common dtype to be floating point, yet common dtype is {dtype}"
-        )));
-    }
+    ensure_dtype!(
+        dtype.is_floating(),
+        "expected common dtype to be floating point, yet common dtype is {dtype}"
+    );
     let sizes = super::common::broadcast(&[a, b])?;
     let unit = |t: &Tensor| -> Result<Tensor> {
         let t = aten::to_dtype(t, dtype, false, false, None)?;

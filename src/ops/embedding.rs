@@ -45,12 +45,11 @@ pub(crate) fn embedding_dense_backward(
         other => other.opmath(),
     };
     let n = indices.numel();
-    if n.checked_mul(width) != Some(grad.numel()) {
-        return Err(Error::runtime(format!(
-            "embedding_dense_backward: {n} indices and a gradient of sizes {:?}",
-            grad.sizes()
-        )));
-    }
+    ensure!(
+        n.checked_mul(width) == Some(grad.numel()),
+        "embedding_dense_backward: {n} indices and a gradient of sizes {:?}",
+        grad.sizes()
+    );
     let mut out = Tensor::allocate_contiguous(wide, grad.device(), &sizes)?;
     if out.storage().has_data() {
         copy::zero_(&out)?;
@@ -73,11 +72,10 @@ pub(crate) fn embedding_dense_backward(
 }
 
 fn no_sparse(sparse: bool) -> Result<()> {
-    if sparse {
-        return Err(Error::not_implemented(
-            "embedding: sparse gradients are not supported; use sparse=False",
-        ));
-    }
+    ensure_not_implemented!(
+        !sparse,
+        "embedding: sparse gradients are not supported; use sparse=False"
+    );
     Ok(())
 }
 
@@ -150,47 +148,41 @@ fn bags_of(
         (indices, 1, "indices"),
         (offsets, 1, "offsets"),
     ] {
-        if t.dim() != rank {
-            return Err(Error::runtime(format!(
-                "embedding_bag: {name} has to be a {rank}D Tensor, but got Tensor of dimension {}",
-                t.dim()
-            )));
-        }
+        ensure!(
+            t.dim() == rank,
+            "embedding_bag: {name} has to be a {rank}D Tensor, but got Tensor of dimension {}",
+            t.dim()
+        );
     }
     check_index(indices, "indices")?;
     check_index(offsets, "offsets")?;
-    if !weight.dtype().is_floating() {
-        return Err(Error::dtype(format!(
-            "Expected tensor for argument 'weight' to have one of the following scalar types: Half, BFloat16, Float, Double; but got {}",
-            weight.dtype().torch_name()
-        )));
-    }
+    ensure_dtype!(
+        weight.dtype().is_floating(),
+        "Expected tensor for argument 'weight' to have one of the following scalar types: Half, BFloat16, Float, Double; but got {}",
+        weight.dtype().torch_name()
+    );
     if let Some(s) = per_sample {
-        if mode != Mode::Sum {
-            return Err(Error::runtime(
-                "embedding_bag: per_sample_weights only supported with mode='sum'",
-            ));
-        }
-        if s.dtype() != weight.dtype() {
-            return Err(Error::dtype(format!(
-                "expected weight ({}) and per_sample_weights ({}) to have the same scalar type",
-                weight.dtype().torch_name(),
-                s.dtype().torch_name()
-            )));
-        }
-        if s.dim() != 1 || s.numel() != indices.numel() {
-            return Err(Error::runtime(format!(
-                "embedding_bag: per_sample_weights must be a vector as long as indices, got {:?} and {:?}",
-                s.sizes(),
-                indices.sizes()
-            )));
-        }
+        ensure!(
+            mode == Mode::Sum,
+            "embedding_bag: per_sample_weights only supported with mode='sum'"
+        );
+        ensure_dtype!(
+            s.dtype() == weight.dtype(),
+            "expected weight ({}) and per_sample_weights ({}) to have the same scalar type",
+            weight.dtype().torch_name(),
+            s.dtype().torch_name()
+        );
+        ensure!(
+            s.dim() == 1 && s.numel() == indices.numel(),
+            "embedding_bag: per_sample_weights must be a vector as long as indices, got {:?} and {:?}",
+            s.sizes(),
+            indices.sizes()
+        );
     }
-    if include_last_offset && offsets.numel() < 1 {
-        return Err(Error::runtime(
-            "include_last_offset: number of offset should be at least 1",
-        ));
-    }
+    ensure!(
+        !include_last_offset || offsets.numel() >= 1,
+        "include_last_offset: number of offset should be at least 1"
+    );
     let (indices, offsets) = same_dtype(indices, offsets)?;
     let bags = offsets.numel() - i64::from(include_last_offset);
     let (n, width) = (indices.numel(), weight.sizes()[1]);
@@ -226,11 +218,10 @@ fn bags_of(
             "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {first}"
         )));
     }
-    if starts.windows(2).any(|w| w[0] > w[1]) || starts.last().is_some_and(|l| *l > n) {
-        return Err(Error::runtime(format!(
-            "offsets must not decrease, and offsets[-1] can not be greater than input's length({n})"
-        )));
-    }
+    ensure!(
+        starts.windows(2).all(|w| w[0] <= w[1]) && starts.last().is_none_or(|l| *l <= n),
+        "offsets must not decrease, and offsets[-1] can not be greater than input's length({n})"
+    );
     let wide = weight.dtype().opmath();
     let rows = numbers(&indices)?;
     let factors = per_sample
@@ -382,13 +373,12 @@ pub(crate) fn embedding_bag_dense_backward(
     padding_idx: i64,
 ) -> Result<Tensor> {
     let mode = mode_of(mode)?;
-    if !grad.dtype().is_floating() || grad.dim() != 2 {
-        return Err(Error::runtime(format!(
-            "embedding_bag: the gradient must be a matrix of floats, got {} {:?}",
-            grad.dtype().torch_name(),
-            grad.sizes()
-        )));
-    }
+    ensure!(
+        grad.dtype().is_floating() && grad.dim() == 2,
+        "embedding_bag: the gradient must be a matrix of floats, got {} {:?}",
+        grad.dtype().torch_name(),
+        grad.sizes()
+    );
     let sizes = [num_weights, grad.sizes()[1]];
     super::common::check_sizes(&sizes)?;
     let wide = grad.dtype().opmath();

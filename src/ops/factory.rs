@@ -38,11 +38,10 @@ pub(crate) fn empty(
 ) -> Result<Tensor> {
     check_sizes(size)?;
     let dtype = dtype.unwrap_or_else(default_dtype);
-    if format == Some(MemoryFormat::Preserve) {
-        return Err(Error::runtime(
-            "empty(): memory_format=preserve_format is for the *_like functions only",
-        ));
-    }
+    ensure!(
+        format != Some(MemoryFormat::Preserve),
+        "empty(): memory_format=preserve_format is for the *_like functions only"
+    );
     let shape = Tensor::allocate_contiguous(dtype, Device::META, size)?;
     let strides = copy::format_strides(&shape, format)?;
     Tensor::allocate(
@@ -62,11 +61,10 @@ pub(crate) fn empty_strided(
     _pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     check_sizes(size)?;
-    if size.len() != stride.len() || stride.iter().any(|s| *s < 0) {
-        return Err(Error::runtime(format!(
-            "empty_strided: strides {stride:?} must be non-negative and as many as sizes {size:?}"
-        )));
-    }
+    ensure!(
+        size.len() == stride.len() && stride.iter().all(|s| *s >= 0),
+        "empty_strided: strides {stride:?} must be non-negative and as many as sizes {size:?}"
+    );
     Tensor::allocate(
         dtype.unwrap_or_else(default_dtype),
         device_or_cpu(device),
@@ -258,18 +256,16 @@ pub(crate) fn arange_start_step(
     _pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     let dtype = arange_dtype(&[start, end, step], dtype).unwrap_or_else(default_dtype);
-    if dtype == DType::Bool {
-        return Err(Error::not_implemented(
-            "\"arange_cpu\" not implemented for 'Bool'",
-        ));
-    }
+    ensure_not_implemented!(
+        dtype != DType::Bool,
+        "\"arange_cpu\" not implemented for 'Bool'"
+    );
     let (s, e, d) = (start.as_f64(), end.as_f64(), step.as_f64());
-    if d == 0.0 {
-        return Err(Error::runtime("step must be nonzero"));
-    }
-    if !s.is_finite() || !e.is_finite() || d.is_nan() {
-        return Err(Error::runtime(format!("unsupported range: {s} -> {e}")));
-    }
+    ensure!(d != 0.0, "step must be nonzero");
+    ensure!(
+        s.is_finite() && e.is_finite() && !d.is_nan(),
+        "unsupported range: {s} -> {e}"
+    );
     if (d > 0.0 && e < s) || (d < 0.0 && e > s) {
         return Err(Error::runtime(
             "upper bound and lower bound inconsistent with step sign",

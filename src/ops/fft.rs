@@ -19,9 +19,7 @@ fn axes(x: &Tensor, dims: &[i64]) -> Result<Axes> {
     let mut out = Axes::new();
     for &d in dims {
         let d = wrap_dim(d, x.dim())?;
-        if x.dim() == 0 || out.contains(&d) {
-            return Err(Error::runtime("FFT dims must be unique"));
-        }
+        ensure!(x.dim() != 0 && !out.contains(&d), "FFT dims must be unique");
         out.push(d);
     }
     Ok(out)
@@ -85,12 +83,11 @@ fn spans(x: &Tensor, axes: &[usize]) -> i64 {
 }
 
 pub(crate) fn c2c(x: &Tensor, dims: &[i64], mode: i64, forward: bool) -> Result<Tensor> {
-    if !x.dtype().is_complex() {
-        return Err(Error::dtype(format!(
-            "_fft_c2c: expected a complex tensor, got {}",
-            x.dtype().torch_name()
-        )));
-    }
+    ensure_dtype!(
+        x.dtype().is_complex(),
+        "_fft_c2c: expected a complex tensor, got {}",
+        x.dtype().torch_name()
+    );
     if x.numel() == 0 && !dims.is_empty() {
         wrapped(x, dims)?;
         return Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes());
@@ -115,12 +112,11 @@ pub(crate) fn c2c(x: &Tensor, dims: &[i64], mode: i64, forward: bool) -> Result<
 }
 
 pub(crate) fn r2c(x: &Tensor, dims: &[i64], mode: i64, onesided: bool) -> Result<Tensor> {
-    if !matches!(x.dtype(), DType::F32 | DType::F64) {
-        return Err(Error::type_error(format!(
-            "_fft_r2c: expected a float or double tensor, got {}",
-            x.dtype().torch_name()
-        )));
-    }
+    ensure_type!(
+        matches!(x.dtype(), DType::F32 | DType::F64),
+        "_fft_r2c: expected a float or double tensor, got {}",
+        x.dtype().torch_name()
+    );
     let axes = axes(x, dims)?;
     let Some((&last, others)) = axes.split_last() else {
         return Err(Error::runtime("_fft_r2c: no dimension to transform"));
@@ -139,34 +135,31 @@ pub(crate) fn r2c(x: &Tensor, dims: &[i64], mode: i64, onesided: bool) -> Result
 }
 
 pub(crate) fn c2r(x: &Tensor, dims: &[i64], mode: i64, last_dim_size: i64) -> Result<Tensor> {
-    if !x.dtype().is_complex() {
-        return Err(Error::dtype(format!(
-            "_fft_c2r: expected a complex tensor, got {}",
-            x.dtype().torch_name()
-        )));
-    }
+    ensure_dtype!(
+        x.dtype().is_complex(),
+        "_fft_c2r: expected a complex tensor, got {}",
+        x.dtype().torch_name()
+    );
     let all = wrapped(x, dims)?;
     let Some((&last, others)) = all.split_last() else {
         return Err(Error::runtime("_fft_c2r: no dimension to transform"));
     };
-    if x.dim() == 0 {
-        return Err(Error::runtime(
-            "_fft_c2r: a number has no dimension to transform",
-        ));
-    }
+    ensure!(
+        x.dim() != 0,
+        "_fft_c2r: a number has no dimension to transform"
+    );
     let mut sizes = Dims::from_slice(x.sizes());
     sizes[last] = last_dim_size;
     // of nothing, nothing: a signal is not made of no frequencies
     if last_dim_size >= 0 && x.numel() == 0 && layout::numel(&sizes) == 0 {
         return Tensor::allocate_contiguous(x.dtype().to_real(), x.device(), &sizes);
     }
-    if last_dim_size < 1 || x.sizes()[last] != last_dim_size / 2 + 1 {
-        return Err(Error::runtime(format!(
-            "_fft_c2r: a signal of {last_dim_size} elements has {} frequencies, not {}",
-            last_dim_size / 2 + 1,
-            x.sizes()[last]
-        )));
-    }
+    ensure!(
+        last_dim_size >= 1 && x.sizes()[last] == last_dim_size / 2 + 1,
+        "_fft_c2r: a signal of {last_dim_size} elements has {} frequencies, not {}",
+        last_dim_size / 2 + 1,
+        x.sizes()[last]
+    );
     let numel = others.iter().map(|&d| x.sizes()[d]).product::<i64>() * last_dim_size;
     let others: SmallVec<[i64; 4]> = others.iter().map(|d| *d as i64).collect();
     let x = &if others.is_empty() {
@@ -195,12 +188,7 @@ fn mode(norm: Option<&str>, forward: bool) -> Result<i64> {
 /// In a dtype that can be transformed.
 fn promoted(x: &Tensor, complex: bool) -> Result<Tensor> {
     let d = x.dtype();
-    if d.is_half() {
-        return Err(Error::dtype(format!(
-            "Unsupported dtype {}",
-            d.torch_name()
-        )));
-    }
+    ensure_dtype!(!d.is_half(), "Unsupported dtype {}", d.torch_name());
     let float = super::common::float_of(d);
     let dtype = if complex { float.to_complex() } else { float };
     aten::to_dtype(x, dtype, false, false, None)
@@ -209,16 +197,11 @@ fn promoted(x: &Tensor, complex: bool) -> Result<Tensor> {
 /// The first `n` elements of a dimension, zeros where there are fewer.
 fn resized(x: &Tensor, dim: i64, n: i64) -> Result<Tensor> {
     let at = wrap_dim(dim, x.dim())?;
-    if x.dim() == 0 {
-        return Err(Error::index(
-            "Dimension specified as -1 but tensor has no dimensions",
-        ));
-    }
-    if n < 1 {
-        return Err(Error::runtime(format!(
-            "Invalid number of data points ({n}) specified"
-        )));
-    }
+    ensure_index!(
+        x.dim() != 0,
+        "Dimension specified as -1 but tensor has no dimensions"
+    );
+    ensure!(n >= 1, "Invalid number of data points ({n}) specified");
     let have = x.sizes()[at];
     if n <= have {
         return if n == have {
@@ -250,12 +233,11 @@ fn one(x: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>, forward: bool) 
 }
 
 fn half(x: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>, forward: bool) -> Result<Tensor> {
-    if x.dtype().is_complex() {
-        return Err(Error::runtime(format!(
-            "expects a real input tensor, but got {}",
-            x.dtype().torch_name()
-        )));
-    }
+    ensure!(
+        !x.dtype().is_complex(),
+        "expects a real input tensor, but got {}",
+        x.dtype().torch_name()
+    );
     let x = promoted(x, false)?;
     let n = n.map_or_else(|| size_at(&x, dim), Ok)?;
     let y = aten::_fft_r2c(&resized(&x, dim, n)?, &[dim], mode(norm, forward)?, true)?;
@@ -265,11 +247,7 @@ fn half(x: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>, forward: bool)
 fn real(x: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>, forward: bool) -> Result<Tensor> {
     let x = promoted(x, true)?;
     let n = n.map_or_else(|| size_at(&x, dim).map(|n| 2 * (n - 1)), Ok)?;
-    if n < 1 {
-        return Err(Error::runtime(format!(
-            "Invalid number of data points ({n}) specified"
-        )));
-    }
+    ensure!(n >= 1, "Invalid number of data points ({n}) specified");
     let x = resized(&x, dim, n / 2 + 1)?;
     let x = if forward { aten::conj(&x)? } else { x };
     aten::_fft_c2r(&x, &[dim], mode(norm, forward)?, n)
@@ -338,13 +316,15 @@ pub(crate) fn rfftn(
     dim: Option<&[i64]>,
     norm: Option<&str>,
 ) -> Result<Tensor> {
-    if x.dtype().is_complex() {
-        return Err(Error::runtime("rfftn expects a real-valued input tensor"));
-    }
+    ensure!(
+        !x.dtype().is_complex(),
+        "rfftn expects a real-valued input tensor"
+    );
     let along = along(x, s, dim)?;
-    if along.0.is_empty() {
-        return Err(Error::runtime("rfftn must transform at least one axis"));
-    }
+    ensure!(
+        !along.0.is_empty(),
+        "rfftn must transform at least one axis"
+    );
     let x = resized_all(&promoted(x, false)?, &along)?;
     aten::_fft_r2c(&x, &along.0, mode(norm, true)?, true)
 }
@@ -362,11 +342,7 @@ pub(crate) fn irfftn(
     // -1 stands for the default here as well
     let given = s.and_then(|s| s.last().copied()).filter(|n| *n != -1);
     let n = given.unwrap_or(2 * (x.sizes()[last as usize] - 1));
-    if n < 1 {
-        return Err(Error::runtime(format!(
-            "Invalid number of data points ({n}) specified"
-        )));
-    }
+    ensure!(n >= 1, "Invalid number of data points ({n}) specified");
     if let Some(end) = sizes.as_mut().and_then(|s| s.last_mut()) {
         *end = n / 2 + 1;
     }

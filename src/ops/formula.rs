@@ -249,13 +249,12 @@ impl<'a> Call<'a> {
         let mut tensors = self.tensors();
         tensors.push(out);
         let sizes = broadcast(&tensors)?;
-        if sizes.as_slice() != out.sizes() {
-            return Err(Error::shape(format!(
-                "output with shape {:?} doesn't match the broadcast shape {:?}",
-                out.sizes(),
-                sizes.as_slice()
-            )));
-        }
+        ensure_shape!(
+            sizes.as_slice() == out.sizes(),
+            "output with shape {:?} doesn't match the broadcast shape {:?}",
+            out.sizes(),
+            sizes.as_slice()
+        );
         Ok(())
     }
 }

@@ -55,11 +55,10 @@ pub(crate) fn threshold_backward(g: &Tensor, x: &Tensor, threshold: Scalar) -> R
 }
 
 fn celu_alpha(alpha: Scalar) -> Result<[(&'static str, Attribute); 1]> {
-    if alpha.as_f64() == 0.0 {
-        return Err(Error::runtime(
-            "ZeroDivisionError: alpha cannot be 0 for CELU",
-        ));
-    }
+    ensure!(
+        alpha.as_f64() != 0.0,
+        "ZeroDivisionError: alpha cannot be 0 for CELU"
+    );
     Ok([("alpha", alpha.into())])
 }
 
@@ -221,13 +220,12 @@ pub(crate) fn gelu_backward(g: &Tensor, x: &Tensor, approximate: &str) -> Result
 }
 
 fn same_dtype(name: &str, a: &Tensor, b: &Tensor) -> Result<DType> {
-    if a.dtype() != b.dtype() {
-        return Err(Error::dtype(format!(
-            "{name}: type promoting not supported, got {} and {}",
-            a.dtype().torch_name(),
-            b.dtype().torch_name()
-        )));
-    }
+    ensure_dtype!(
+        a.dtype() == b.dtype(),
+        "{name}: type promoting not supported, got {} and {}",
+        a.dtype().torch_name(),
+        b.dtype().torch_name()
+    );
     floats(name, &[a])
 }
 
@@ -237,23 +235,19 @@ pub(crate) fn prelu(x: &Tensor, weight: &Tensor) -> Result<Tensor> {
     }
     let n = weight.numel();
     if n != 1 {
-        if x.dim() == 0 {
-            return Err(Error::shape("prelu: Not allow zero-dim input tensor."));
-        }
+        ensure_shape!(x.dim() != 0, "prelu: Not allow zero-dim input tensor.");
         let channels = if x.dim() > 1 { x.sizes()[1] } else { 1 };
-        if channels != n {
-            return Err(Error::shape(format!(
-                "Mismatch of parameter numbers and input channel size. Found parameter numbers = {n}, and \
+        ensure_shape!(
+            channels == n,
+            "Mismatch of parameter numbers and input channel size. Found parameter numbers = {n}, and \
                  channel size = {channels}."
-            )));
-        }
+        );
     }
-    if weight.dim() > 1 {
-        return Err(Error::shape(format!(
-            "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {}",
-            weight.dim()
-        )));
-    }
+    ensure_shape!(
+        weight.dim() <= 1,
+        "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {}",
+        weight.dim()
+    );
     if weight.dim() == x.dim() {
         return aten::_prelu_kernel(x, weight);
     }
@@ -285,16 +279,13 @@ pub(crate) fn prelu_kernel_backward(
 
 /// The two halves of a tensor along a dimension.
 fn halves(x: &Tensor, dim: i64) -> Result<(Tensor, Tensor, usize)> {
-    if x.dim() == 0 {
-        return Err(Error::shape("glu does not support 0-dimensional tensors"));
-    }
+    ensure_shape!(x.dim() != 0, "glu does not support 0-dimensional tensors");
     let d = wrap_dim(dim, x.dim())?;
     let n = x.sizes()[d];
-    if n % 2 != 0 {
-        return Err(Error::shape(format!(
-            "Halving dimension must be even, but dimension {d} is size {n}"
-        )));
-    }
+    ensure_shape!(
+        n % 2 == 0,
+        "Halving dimension must be even, but dimension {d} is size {n}"
+    );
     let (first, second) = halves_of(x, d);
     Ok((first, second, d))
 }

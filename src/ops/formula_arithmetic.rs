@@ -189,11 +189,10 @@ pub(crate) fn clamp_tensor_(
     let mut operands = vec![(0, x)];
     operands.extend(min.map(|t| (1, t)));
     operands.extend(max.map(|t| (2, t)));
-    if operands.len() == 1 {
-        return Err(Error::runtime(
-            "torch.clamp: At least one of 'min' or 'max' must not be None",
-        ));
-    }
+    ensure!(
+        operands.len() != 1,
+        "torch.clamp: At least one of 'min' or 'max' must not be None"
+    );
     let tensors: Vec<&Tensor> = operands.iter().map(|(_, t)| *t).collect();
     // with one bound PyTorch takes the greater or the lesser of two truth values
     if let [_, bound] = tensors[..]

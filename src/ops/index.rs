@@ -28,11 +28,10 @@ pub(crate) fn embedding(
 ) -> Result<Tensor> {
     let sizes = meta::embedded(weight.sizes(), indices.sizes())?;
     check_index_dtype(indices, "embedding")?;
-    if weight.sizes()[0] == 0 && indices.numel() > 0 {
-        return Err(Error::runtime(
-            "index_select(): self indexing axis dim should be positive",
-        ));
-    }
+    ensure!(
+        weight.sizes()[0] != 0 || indices.numel() <= 0,
+        "index_select(): self indexing axis dim should be positive"
+    );
     let mut out = Tensor::allocate_contiguous(weight.dtype(), weight.device(), &sizes)?;
     if out.storage().has_data() {
         let indices = copy::to_contiguous(indices)?;
@@ -49,28 +48,25 @@ pub(crate) fn embedding(
 pub(crate) fn index_select(x: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
     let (d, sizes) = meta::selected(x.sizes(), dim, index.numel())?;
     check_index_dtype(index, "index_select()")?;
-    if index.dim() > 1 {
-        return Err(Error::index(format!(
-            "index_select(): Index is supposed to be a vector, but got dim: {} with type: {}",
-            index.dim(),
-            index.dtype()
-        )));
-    }
-    if x.dim() == 0 && index.numel() != 1 {
-        return Err(Error::index(
-            "index_select(): Index to scalar can have only 1 value",
-        ));
-    }
+    ensure_index!(
+        index.dim() <= 1,
+        "index_select(): Index is supposed to be a vector, but got dim: {} with type: {}",
+        index.dim(),
+        index.dtype()
+    );
+    ensure_index!(
+        x.dim() != 0 || index.numel() == 1,
+        "index_select(): Index to scalar can have only 1 value"
+    );
     let out = Tensor::allocate_contiguous(x.dtype(), x.device(), &sizes)?;
     if out.storage().has_data() && out.numel() == 0 {
         // nothing to copy, but a bad index is still one
         let size = x.sizes().get(d).copied().unwrap_or(1);
         let indices = copy::to_dtype(index, DType::I64)?.to_vec::<i64>()?;
-        if size == 0 && !indices.is_empty() {
-            return Err(Error::runtime(
-                "index_select(): self indexing axis dim should be positive",
-            ));
-        }
+        ensure!(
+            size != 0 || indices.is_empty(),
+            "index_select(): self indexing axis dim should be positive"
+        );
         if let Some(bad) = indices.iter().find(|i| **i < 0 || **i >= size) {
             let class = if x.dim() > 1 {
                 Error::runtime
@@ -139,11 +135,10 @@ pub(crate) fn gather(x: &Tensor, dim: i64, index: &Tensor, _sparse: bool) -> Res
             "gather(): Expected dtype int32/int64 for index".to_string(),
         ));
     }
-    if index.dim().max(1) != x.dim().max(1) {
-        return Err(Error::runtime(
-            "Index tensor must have the same number of dimensions as input tensor",
-        ));
-    }
+    ensure!(
+        index.dim().max(1) == x.dim().max(1),
+        "Index tensor must have the same number of dimensions as input tensor"
+    );
     if let Some(i) =
         (0..index.dim().min(x.dim())).find(|i| *i != d && index.sizes()[*i] > x.sizes()[*i])
     {

@@ -97,43 +97,38 @@ fn check_slices(
     let d = wrap_dim(dim, x.dim())?;
     check_vector(index, name)?;
     check_int_or_long(index, name)?;
-    if x.dtype() != source.dtype() {
-        return Err(Error::dtype(format!(
-            "{name}(): self ({}) and source ({}) must have the same scalar type",
-            x.dtype().torch_name(),
-            source.dtype().torch_name()
-        )));
-    }
+    ensure_dtype!(
+        x.dtype() == source.dtype(),
+        "{name}(): self ({}) and source ({}) must have the same scalar type",
+        x.dtype().torch_name(),
+        source.dtype().torch_name()
+    );
     let along = source.sizes().get(d).copied();
-    if source.dim() > 0 && along.is_none() {
-        return Err(Error::runtime(format!(
-            "{name}(): Indexing dim {d} is out of bounds of the source tensor with dim {}",
-            source.dim()
-        )));
-    }
-    if index.numel() != along.unwrap_or(1) {
-        return Err(Error::runtime(format!(
-            "{name}(): Number of indices ({}) should be equal to source.size(dim): ({}), for dim: {d}",
-            index.numel(),
-            along.unwrap_or(1)
-        )));
-    }
+    ensure!(
+        source.dim() == 0 || along.is_some(),
+        "{name}(): Indexing dim {d} is out of bounds of the source tensor with dim {}",
+        source.dim()
+    );
+    ensure!(
+        index.numel() == along.unwrap_or(1),
+        "{name}(): Number of indices ({}) should be equal to source.size(dim): ({}), for dim: {d}",
+        index.numel(),
+        along.unwrap_or(1)
+    );
     let others = |t: &Tensor| -> Dims {
         (0..t.dim())
             .filter(|i| *i != d)
             .map(|i| t.sizes()[i])
             .collect()
     };
-    if (x.dim() == 0 && source.numel() != 1)
-        || (x.dim() > 0 && source.dim() > 0 && others(x) != others(source))
-        || (source.dim() == 0 && x.numel() != x.sizes().get(d).copied().unwrap_or(1))
-    {
-        return Err(Error::runtime(format!(
-            "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = {:?} source.shape = {:?}",
-            x.sizes(),
-            source.sizes()
-        )));
-    }
+    ensure!(
+        (x.dim() != 0 || source.numel() == 1)
+            && (x.dim() == 0 || source.dim() == 0 || others(x) == others(source))
+            && (source.dim() != 0 || x.numel() == x.sizes().get(d).copied().unwrap_or(1)),
+        "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = {:?} source.shape = {:?}",
+        x.sizes(),
+        source.sizes()
+    );
     Ok(d)
 }
 
@@ -145,16 +140,14 @@ pub(crate) fn index_add_(
     alpha: Scalar,
 ) -> Result<Tensor> {
     let d = check_slices(x, dim, index, source, "index_add")?;
-    if !x.dtype().is_floating() && matches!(alpha, Scalar::Float(_)) {
-        return Err(Error::runtime(
-            "For integral input tensors, argument alpha must not be a floating point number.",
-        ));
-    }
-    if x.dtype() != DType::Bool && matches!(alpha, Scalar::Bool(_)) {
-        return Err(Error::runtime(
-            "Boolean alpha only supported for Boolean results.",
-        ));
-    }
+    ensure!(
+        x.dtype().is_floating() || !matches!(alpha, Scalar::Float(_)),
+        "For integral input tensors, argument alpha must not be a floating point number."
+    );
+    ensure!(
+        x.dtype() == DType::Bool || !matches!(alpha, Scalar::Bool(_)),
+        "Boolean alpha only supported for Boolean results."
+    );
     let one = matches!(alpha, Scalar::Int(1)) || (x.dtype() == DType::Bool && alpha.as_bool());
     let scaled = if one {
         source.clone()
@@ -181,52 +174,46 @@ pub(crate) fn index_add(
 
 pub(crate) fn index_copy_(x: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
     let d = wrap_dim(dim, x.dim())?;
-    if index.dim() >= 2 {
-        return Err(Error::index(format!(
-            "index_copy_(): Index should have dimension 1 or 0 (got {})",
-            index.dim()
-        )));
-    }
+    ensure_index!(
+        index.dim() < 2,
+        "index_copy_(): Index should have dimension 1 or 0 (got {})",
+        index.dim()
+    );
     check_long(index, "index_copy_")?;
-    if x.dtype() != source.dtype() {
-        return Err(Error::dtype(format!(
-            "index_copy_(): self and source expected to have the same dtype, but got (self) {} and (source) {}",
-            x.dtype().torch_name(),
-            source.dtype().torch_name()
-        )));
-    }
+    ensure_dtype!(
+        x.dtype() == source.dtype(),
+        "index_copy_(): self and source expected to have the same dtype, but got (self) {} and (source) {}",
+        x.dtype().torch_name(),
+        source.dtype().torch_name()
+    );
     let n = index.numel();
-    if source.dim() == 0 && n != 1 {
-        return Err(Error::index(format!(
-            "index_copy_(): When source is scalar, index should have one element (got {n})"
-        )));
-    }
-    if source.dim() != x.dim() && source.dim() != 0 && x.dim() != 0 {
-        return Err(Error::index(format!(
-            "index_copy_(): When source and destination are not scalars, their dimensionality must match. Source dimensionality ({}), destination dimensionality ({})",
-            source.dim(),
-            x.dim()
-        )));
-    }
+    ensure_index!(
+        source.dim() != 0 || n == 1,
+        "index_copy_(): When source is scalar, index should have one element (got {n})"
+    );
+    ensure_index!(
+        source.dim() == x.dim() || source.dim() == 0 || x.dim() == 0,
+        "index_copy_(): When source and destination are not scalars, their dimensionality must match. Source dimensionality ({}), destination dimensionality ({})",
+        source.dim(),
+        x.dim()
+    );
     let others = |t: &Tensor| -> Dims {
         (0..t.dim())
             .filter(|i| *i != d)
             .map(|i| t.sizes()[i])
             .collect()
     };
-    if others(x) != others(source) {
-        return Err(Error::runtime(format!(
-            "index_copy_(): Source/destination tensor must have same slice shapes. Destination slice shape: {:?} at dimension {d} and source slice shape: {:?} at dimension 0.",
-            others(x).as_slice(),
-            others(source).as_slice()
-        )));
-    }
-    if source.dim() > 0 && n != source.sizes().get(d).copied().unwrap_or(1) {
-        return Err(Error::index(format!(
-            "index_copy_(): Number of indices ({n}) should be equal to source.size(dim) ({})",
-            source.sizes().get(d).copied().unwrap_or(1)
-        )));
-    }
+    ensure!(
+        others(x) == others(source),
+        "index_copy_(): Source/destination tensor must have same slice shapes. Destination slice shape: {:?} at dimension {d} and source slice shape: {:?} at dimension 0.",
+        others(x).as_slice(),
+        others(source).as_slice()
+    );
+    ensure_index!(
+        source.dim() == 0 || n == source.sizes().get(d).copied().unwrap_or(1),
+        "index_copy_(): Number of indices ({n}) should be equal to source.size(dim) ({})",
+        source.sizes().get(d).copied().unwrap_or(1)
+    );
     access::check_no_internal_overlap(x)?;
     access::check_apart(x, [index, source])?;
     put_slices(ScatterOp::Replace, x, d, index, source, false)?;
@@ -243,23 +230,20 @@ pub(crate) fn index_fill_tensor_(
     index: &Tensor,
     value: &Tensor,
 ) -> Result<Tensor> {
-    if value.dim() != 0 {
-        return Err(Error::runtime(format!(
-            "index_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
-            value.dim()
-        )));
-    }
-    if index.dtype() != DType::I64 {
-        return Err(Error::index(
-            "index_fill_(): Expected dtype int64 for index.",
-        ));
-    }
+    ensure!(
+        value.dim() == 0,
+        "index_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
+        value.dim()
+    );
+    ensure_index!(
+        index.dtype() == DType::I64,
+        "index_fill_(): Expected dtype int64 for index."
+    );
     let d = wrap_dim(dim, x.dim())?;
-    if index.dim() > 1 {
-        return Err(Error::runtime(
-            "index_fill_(): Index has to be a vector/scalar",
-        ));
-    }
+    ensure!(
+        index.dim() <= 1,
+        "index_fill_(): Index has to be a vector/scalar"
+    );
     access::check_apart(x, [index])?;
     let value = copy::to_dtype(value, x.dtype())?;
     put_slices(ScatterOp::Replace, x, d, index, &value, true)?;
@@ -307,11 +291,10 @@ pub(crate) fn index_reduce_(
     reduce: &str,
     include_self: bool,
 ) -> Result<Tensor> {
-    if reduce == "sum" {
-        return Err(Error::runtime(
-            "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got sum.",
-        ));
-    }
+    ensure!(
+        reduce != "sum",
+        "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got sum."
+    );
     let d = check_slices(x, dim, index, source, "index_reduce")?;
     let reduction = Reduction::new(reduce, x.dtype())?;
     if index.numel() == 0 {
@@ -321,12 +304,11 @@ pub(crate) fn index_reduce_(
     access::check_apart(x, [index, source])?;
     let (index, source) = (&apart(x, index)?, &apart(x, source)?);
     if !include_self {
-        if x.dtype().is_complex() {
-            return Err(Error::not_implemented(format!(
-                "\"index_reduce_func_exclude_input_init\" not implemented for {}; fill the indexed slices with index_fill_ and pass include_self=True",
-                x.dtype().torch_name()
-            )));
-        }
+        ensure_not_implemented!(
+            !x.dtype().is_complex(),
+            "\"index_reduce_func_exclude_input_init\" not implemented for {}; fill the indexed slices with index_fill_ and pass include_self=True",
+            x.dtype().torch_name()
+        );
         index_fill_along(x, d, index, reduction.start)?;
     }
     put_slices(reduction.op, x, d, index, source, false)?;
@@ -359,11 +341,10 @@ pub(crate) fn index_reduce(
 
 /// Offsets in elements of places of the flat tensor, for each element of `index`, row-major.
 fn flat_offsets(x: &Tensor, index: &Tensor, name: &str) -> Result<Vec<i64>> {
-    if x.numel() == 0 && index.numel() != 0 {
-        return Err(Error::index(format!(
-            "{name}(): tried to {name} elements of an empty tensor"
-        )));
-    }
+    ensure_index!(
+        x.numel() != 0 || index.numel() == 0,
+        "{name}(): tried to {name} elements of an empty tensor"
+    );
     let places = index.to_vec::<i64>()?;
     let n = x.numel();
     places
@@ -374,11 +355,10 @@ fn flat_offsets(x: &Tensor, index: &Tensor, name: &str) -> Result<Vec<i64>> {
             } else {
                 place
             };
-            if rest < 0 || rest >= n {
-                return Err(Error::index(format!(
-                    "out of range: tried to access index {place} on a tensor of {n} elements."
-                )));
-            }
+            ensure_index!(
+                rest >= 0 && rest < n,
+                "out of range: tried to access index {place} on a tensor of {n} elements."
+            );
             let mut offset = 0;
             for (size, stride) in x.sizes().iter().zip(x.strides()).rev() {
                 offset += rest % size * stride;
@@ -392,9 +372,10 @@ fn flat_offsets(x: &Tensor, index: &Tensor, name: &str) -> Result<Vec<i64>> {
 pub(crate) fn take(x: &Tensor, index: &Tensor) -> Result<Tensor> {
     check_long(index, "take")?;
     let mut out = Tensor::allocate_contiguous(x.dtype(), x.device(), index.sizes())?;
-    if x.numel() == 0 && index.numel() != 0 {
-        return Err(Error::index("take(): tried to take from an empty tensor"));
-    }
+    ensure_index!(
+        x.numel() != 0 || index.numel() == 0,
+        "take(): tried to take from an empty tensor"
+    );
     if out.storage().has_data() && out.numel() > 0 {
         let offsets = flat_offsets(x, index, "take")?;
         let offsets = Tensor::from_slice(&offsets, out.sizes())?;
@@ -413,23 +394,22 @@ pub(crate) fn put_(
     accumulate: bool,
 ) -> Result<Tensor> {
     check_long(index, "put_")?;
-    if x.dtype() != source.dtype() {
-        return Err(Error::dtype(format!(
-            "put_(): self and source expected to have the same dtype, but got self.dtype = {} and source.dtype = {}",
-            x.dtype().torch_name(),
-            source.dtype().torch_name()
-        )));
-    }
-    if index.numel() != source.numel() {
-        return Err(Error::runtime(format!(
-            "put_(): Expected source and index to have the same number of elements, but got source.numel() = {}, index.numel() = {}",
-            source.numel(),
-            index.numel()
-        )));
-    }
-    if x.numel() == 0 && index.numel() != 0 {
-        return Err(Error::index("put_(): Expected self to be non-empty"));
-    }
+    ensure_dtype!(
+        x.dtype() == source.dtype(),
+        "put_(): self and source expected to have the same dtype, but got self.dtype = {} and source.dtype = {}",
+        x.dtype().torch_name(),
+        source.dtype().torch_name()
+    );
+    ensure!(
+        index.numel() == source.numel(),
+        "put_(): Expected source and index to have the same number of elements, but got source.numel() = {}, index.numel() = {}",
+        source.numel(),
+        index.numel()
+    );
+    ensure_index!(
+        x.numel() != 0 || index.numel() == 0,
+        "put_(): Expected self to be non-empty"
+    );
     access::check_no_internal_overlap(x)?;
     access::check_apart(x, [index, source])?;
     if x.storage().has_data() && index.numel() > 0 {
@@ -471,23 +451,21 @@ pub(crate) fn put(x: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool)
 /// `gather` with the sizes outside the dimension broadcast.
 pub(crate) fn take_along_dim(x: &Tensor, indices: &Tensor, dim: Option<i64>) -> Result<Tensor> {
     use crate::ops::aten;
-    if indices.dtype() != DType::I64 {
-        return Err(Error::dtype(format!(
-            "torch.take_along_dim(): dtype of indices should be Long but got {}",
-            indices.dtype().torch_name()
-        )));
-    }
+    ensure_dtype!(
+        indices.dtype() == DType::I64,
+        "torch.take_along_dim(): dtype of indices should be Long but got {}",
+        indices.dtype().torch_name()
+    );
     let Some(dim) = dim else {
         let (flat, places) = (aten::view(x, &[-1])?, aten::view(indices, &[-1])?);
         return aten::gather(&flat, 0, &places, false);
     };
-    if x.dim() != indices.dim() {
-        return Err(Error::runtime(format!(
-            "torch.take_along_dim(): input and indices should have the same number of dimensions, but got {} dimensions for input, and {} dimensions for indices",
-            x.dim(),
-            indices.dim()
-        )));
-    }
+    ensure!(
+        x.dim() == indices.dim(),
+        "torch.take_along_dim(): input and indices should have the same number of dimensions, but got {} dimensions for input, and {} dimensions for indices",
+        x.dim(),
+        indices.dim()
+    );
     let d = wrap_dim(dim, x.dim())?;
     let spread = |t: &Tensor, other: &Tensor| -> Result<Dims> {
         let mut sizes = Dims::from_slice(other.sizes());

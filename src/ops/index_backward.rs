@@ -74,11 +74,10 @@ pub(crate) fn gather_backward(
     index: &Tensor,
     sparse: bool,
 ) -> Result<Tensor> {
-    if sparse {
-        return Err(Error::not_implemented(
-            "gather_backward: sparse gradients are not supported; use sparse_grad=False",
-        ));
-    }
+    ensure_not_implemented!(
+        !sparse,
+        "gather_backward: sparse gradients are not supported; use sparse_grad=False"
+    );
     aten::scatter_add(&zeros(grad, x.sizes())?, dim, index, grad)
 }
 
@@ -107,16 +106,14 @@ pub(crate) fn no_class(index: i64) -> Error {
 
 /// 1 where the class is the element's, 0 elsewhere.
 pub(crate) fn one_hot(x: &Tensor, num_classes: i64) -> Result<Tensor> {
-    if x.dtype() != DType::I64 {
-        return Err(Error::dtype(
-            "one_hot is only applicable to index tensor of type LongTensor.",
-        ));
-    }
-    if x.numel() == 0 && num_classes <= 0 {
-        return Err(Error::runtime(
-            "Can not infer total number of classes from empty tensor.",
-        ));
-    }
+    ensure_dtype!(
+        x.dtype() == DType::I64,
+        "one_hot is only applicable to index tensor of type LongTensor."
+    );
+    ensure!(
+        x.numel() != 0 || num_classes > 0,
+        "Can not infer total number of classes from empty tensor."
+    );
     let mut classes = num_classes;
     // what is read of tensors with data is read here; a captured function must say how many classes
     // there are

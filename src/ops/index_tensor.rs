@@ -34,13 +34,12 @@ fn check_masks(x: &Tensor, indices: &[Option<Tensor>]) -> Result<()> {
             .sizes()
             .get(at..at + mask.dim())
             .ok_or_else(|| too_many(x, indices))?;
-        if covered != mask.sizes() {
-            return Err(Error::index(format!(
-                "The shape of the mask {:?} at index {i} does not match the shape of the indexed tensor {:?} at index {at}",
-                mask.sizes(),
-                x.sizes()
-            )));
-        }
+        ensure_index!(
+            covered == mask.sizes(),
+            "The shape of the mask {:?} at index {i} does not match the shape of the indexed tensor {:?} at index {at}",
+            mask.sizes(),
+            x.sizes()
+        );
         at += mask.dim();
     }
     Ok(())
@@ -48,9 +47,7 @@ fn check_masks(x: &Tensor, indices: &[Option<Tensor>]) -> Result<()> {
 
 /// One index for each dimension, masks taken apart.
 fn per_dimension(x: &Tensor, indices: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
-    if indices.is_empty() {
-        return Err(Error::index("at least one index must be provided"));
-    }
+    ensure_index!(!indices.is_empty(), "at least one index must be provided");
     check_masks(x, indices)?;
     let mut out: Vec<Option<Tensor>> = Vec::new();
     for index in indices {
@@ -59,11 +56,10 @@ fn per_dimension(x: &Tensor, indices: &[Option<Tensor>]) -> Result<Vec<Option<Te
             continue;
         };
         if !is_mask(index) {
-            if !matches!(index.dtype(), DType::I64 | DType::I32) {
-                return Err(Error::index(
-                    "tensors used as indices must be long, int, byte or bool tensors",
-                ));
-            }
+            ensure_index!(
+                matches!(index.dtype(), DType::I64 | DType::I32),
+                "tensors used as indices must be long, int, byte or bool tensors"
+            );
             out.push(Some(index.clone()));
             continue;
         }
@@ -154,11 +150,10 @@ impl Indexed {
                     view_strides(&places, &index_strides, &places).unwrap_or(index_strides);
                 let index =
                     index.with_geometry(places.clone(), index_strides, index.storage_offset());
-                if x.sizes()[d] == 0 && index.numel() != 0 && layout::numel(&sizes) != 0 {
-                    return Err(Error::index(
-                        "index is out of bounds for dimension with size 0",
-                    ));
-                }
+                ensure_index!(
+                    x.sizes()[d] != 0 || index.numel() == 0 || layout::numel(&sizes) == 0,
+                    "index is out of bounds for dimension with size 0"
+                );
                 dims.push((index, x.sizes()[d], x.strides()[d]));
             }
         }
@@ -254,13 +249,12 @@ pub(crate) fn index_put_(
     values: &Tensor,
     accumulate: bool,
 ) -> Result<Tensor> {
-    if x.dtype() != values.dtype() {
-        return Err(Error::dtype(format!(
-            "Index put requires the source and destination dtypes match, got {} for the destination and {} for the source.",
-            x.dtype().torch_name(),
-            values.dtype().torch_name()
-        )));
-    }
+    ensure_dtype!(
+        x.dtype() == values.dtype(),
+        "Index put requires the source and destination dtypes match, got {} for the destination and {} for the source.",
+        x.dtype().torch_name(),
+        values.dtype().torch_name()
+    );
     if indices.len() > x.dim() {
         return Err(too_many(x, indices));
     }
@@ -272,13 +266,12 @@ pub(crate) fn index_put_(
     let indexed = Indexed::new(x, indices)?;
     let fits = layout::broadcast(values.sizes(), &indexed.sizes)
         .is_some_and(|sizes| sizes == indexed.sizes);
-    if !fits {
-        return Err(Error::shape(format!(
-            "shape mismatch: value tensor of shape {:?} cannot be broadcast to indexing result of shape {:?}",
-            values.sizes(),
-            indexed.sizes.as_slice()
-        )));
-    }
+    ensure_shape!(
+        fits,
+        "shape mismatch: value tensor of shape {:?} cannot be broadcast to indexing result of shape {:?}",
+        values.sizes(),
+        indexed.sizes.as_slice()
+    );
     if x.storage().has_data() && layout::numel(&indexed.sizes) > 0 {
         let offsets = indexed.offsets()?;
         let values = match values.shares_storage_with(x) {

@@ -77,18 +77,16 @@ pub(crate) fn huber_loss(
 pub(crate) fn soft_margin_loss(x: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
     // PyTorch computes in a tensor of the input's shape and dtype
     let sizes = broadcast(&[x, target])?;
-    if sizes.as_slice() != x.sizes() {
-        return Err(Error::shape(format!(
-            "output with shape {:?} doesn't match the broadcast shape {:?}",
-            x.sizes(),
-            sizes.as_slice()
-        )));
-    }
-    if x.dtype() == DType::Bool {
-        return Err(Error::not_implemented(
-            "Negation, the `-` operator, on a bool tensor is not supported.",
-        ));
-    }
+    ensure_shape!(
+        sizes.as_slice() == x.sizes(),
+        "output with shape {:?} doesn't match the broadcast shape {:?}",
+        x.sizes(),
+        sizes.as_slice()
+    );
+    ensure_not_implemented!(
+        x.dtype() != DType::Bool,
+        "Negation, the `-` operator, on a bool tensor is not supported."
+    );
     if promote(&[x, target])?.is_complex() {
         check_can_cast(target.dtype(), x.dtype())?;
         return reduced(complex_functions::soft_margin(x, target)?, reduction);
@@ -104,13 +102,12 @@ pub(crate) fn soft_margin_loss(x: &Tensor, target: &Tensor, reduction: i64) -> R
 fn check_alike(name: &str, x: &Tensor, others: &[&Tensor]) -> Result<DType> {
     let dtype = floats(name, &[x])?;
     for t in others {
-        if t.dtype() != dtype {
-            return Err(Error::dtype(format!(
-                "{name}: found dtype {} but expected {}",
-                t.dtype().torch_name(),
-                dtype.torch_name()
-            )));
-        }
+        ensure_dtype!(
+            t.dtype() == dtype,
+            "{name}: found dtype {} but expected {}",
+            t.dtype().torch_name(),
+            dtype.torch_name()
+        );
     }
     Ok(dtype)
 }
@@ -138,13 +135,12 @@ pub(crate) fn binary_cross_entropy(
     reduction: i64,
 ) -> Result<Tensor> {
     let name = "binary_cross_entropy";
-    if target.dtype() != x.dtype() {
-        return Err(Error::dtype(format!(
-            "Found dtype {} but expected {}",
-            target.dtype().torch_name(),
-            x.dtype().torch_name()
-        )));
-    }
+    ensure_dtype!(
+        target.dtype() == x.dtype(),
+        "Found dtype {} but expected {}",
+        target.dtype().torch_name(),
+        x.dtype().torch_name()
+    );
     let dtype = check_alike(name, x, &[target])?;
     check_probabilities(x)?;
     if let Some(w) = weight {
@@ -176,13 +172,12 @@ pub(crate) fn binary_cross_entropy_backward(
     reduction: i64,
 ) -> Result<Tensor> {
     let name = "binary_cross_entropy_backward";
-    if target.dtype() != x.dtype() {
-        return Err(Error::dtype(format!(
-            "Found dtype {} but expected {}",
-            x.dtype().torch_name(),
-            target.dtype().torch_name()
-        )));
-    }
+    ensure_dtype!(
+        target.dtype() == x.dtype(),
+        "Found dtype {} but expected {}",
+        x.dtype().torch_name(),
+        target.dtype().torch_name()
+    );
     let dtype = check_alike(name, x, &[g, target])?;
     let mut operands = vec![(0, g), (1, x), (2, target)];
     operands.extend(weight.map(|w| (3, w)));
@@ -269,11 +264,10 @@ pub(crate) fn soft_margin_loss_backward(
     target: &Tensor,
     reduction: i64,
 ) -> Result<Tensor> {
-    if target.dtype() == DType::Bool {
-        return Err(Error::not_implemented(
-            "Negation, the `-` operator, on a bool tensor is not supported.",
-        ));
-    }
+    ensure_not_implemented!(
+        target.dtype() != DType::Bool,
+        "Negation, the `-` operator, on a bool tensor is not supported."
+    );
     if promote(&[x, target])?.is_complex() {
         let share = match reduction {
             MEAN => 1.0 / x.numel() as f64,
@@ -340,9 +334,10 @@ pub(crate) fn kl_div(
     log_target: bool,
 ) -> Result<Tensor> {
     for t in [x, target] {
-        if !t.dtype().is_floating() {
-            return Err(Error::runtime("kl_div: Integral inputs not supported."));
-        }
+        ensure!(
+            t.dtype().is_floating(),
+            "kl_div: Integral inputs not supported."
+        );
     }
     let loss = if log_target {
         aten::mul_tensor(&aten::exp(target)?, &aten::sub_tensor(target, x, one())?)?
@@ -430,19 +425,17 @@ pub(crate) fn cosine_embedding_loss(
     reduction: i64,
 ) -> Result<Tensor> {
     let rank = target.dim();
-    if rank > 1 {
-        return Err(Error::shape(
-            "0D or 1D target tensor expected, multi-target not supported",
-        ));
-    }
-    if a.dim() != rank + 1 || b.dim() != rank + 1 {
-        return Err(Error::shape(format!(
-            "{rank}D target tensor expects {}D input tensors, but found inputs with sizes {:?} and {:?}.",
-            rank + 1,
-            a.sizes(),
-            b.sizes()
-        )));
-    }
+    ensure_shape!(
+        rank <= 1,
+        "0D or 1D target tensor expected, multi-target not supported"
+    );
+    ensure_shape!(
+        a.dim() == rank + 1 && b.dim() == rank + 1,
+        "{rank}D target tensor expects {}D input tensors, but found inputs with sizes {:?} and {:?}.",
+        rank + 1,
+        a.sizes(),
+        b.sizes()
+    );
     let last = [rank as i64];
     let along = |x: &Tensor, y: &Tensor| {
         aten::sum_dim_int_list(&aten::mul_tensor(x, y)?, Some(&last), false, None)
@@ -502,12 +495,11 @@ pub(crate) fn triplet_margin_loss(
     reduction: i64,
 ) -> Result<Tensor> {
     let (a, b, c) = (anchor.dim(), positive.dim(), negative.dim());
-    if a != b || b != c {
-        return Err(Error::shape(format!(
-            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, \
+    ensure_shape!(
+        a == b && b == c,
+        "The anchor, positive, and negative tensors are expected to have the same number of dimensions, \
              but got: anchor {a}D, positive {b}D, and negative {c}D inputs"
-        )));
-    }
+    );
     let near = distance(anchor, positive, p, eps)?;
     let mut far = distance(anchor, negative, p, eps)?;
     if swap {

@@ -20,23 +20,21 @@ fn out_of_range(e: KernelError) -> Error {
 }
 
 fn same_dtype(x: &Tensor, other: &Tensor) -> Result<()> {
-    if x.dtype() != other.dtype() {
-        return Err(Error::dtype(format!(
-            "expected scalar type {} but found {}",
-            x.dtype(),
-            other.dtype()
-        )));
-    }
+    ensure_dtype!(
+        x.dtype() == other.dtype(),
+        "expected scalar type {} but found {}",
+        x.dtype(),
+        other.dtype()
+    );
     Ok(())
 }
 
 fn is_long(target: &Tensor) -> Result<()> {
-    if target.dtype() != DType::I64 {
-        return Err(Error::dtype(format!(
-            "expected scalar type Long but found {}",
-            target.dtype()
-        )));
-    }
+    ensure_dtype!(
+        target.dtype() == DType::I64,
+        "expected scalar type Long but found {}",
+        target.dtype()
+    );
     Ok(())
 }
 
@@ -56,31 +54,29 @@ fn check_margin(
     weight: Option<&Tensor>,
 ) -> Result<(i64, i64)> {
     let xs = x.sizes();
-    if xs.len() > 2 || xs.last() == Some(&0) {
-        return Err(Error::runtime(format!(
-            "Expected non-empty vector or matrix with optional 0-dim batch size, but got: {xs:?}"
-        )));
-    }
+    ensure!(
+        xs.len() <= 2 && xs.last() != Some(&0),
+        "Expected non-empty vector or matrix with optional 0-dim batch size, but got: {xs:?}"
+    );
     let (n, c) = frames(x);
-    if target.dim() > 1 || target.numel() != n {
-        return Err(Error::runtime(format!(
-            "multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch size). Expected target size [{n}], but got {:?}. Input has shape {xs:?}.",
-            target.sizes()
-        )));
-    }
+    ensure!(
+        target.dim() <= 1 && target.numel() == n,
+        "multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch size). Expected target size [{n}], but got {:?}. Input has shape {xs:?}.",
+        target.sizes()
+    );
     if let Some(w) = weight {
-        if w.dim() > 1 || w.numel() != c {
-            return Err(Error::runtime(format!(
-                "multi_margin_loss: weight tensor should be 1-D tensor with size equal to the number of classes: {c}, but got {:?}",
-                w.sizes()
-            )));
-        }
+        ensure!(
+            w.dim() <= 1 && w.numel() == c,
+            "multi_margin_loss: weight tensor should be 1-D tensor with size equal to the number of classes: {c}, but got {:?}",
+            w.sizes()
+        );
         check_kernel("multi_margin_loss_cpu_kernel", x)?;
         same_dtype(x, w)?;
     }
-    if !matches!(p.as_f64(), 1.0 | 2.0) {
-        return Err(Error::runtime("only p == 1 and p == 2 supported"));
-    }
+    ensure!(
+        matches!(p.as_f64(), 1.0 | 2.0),
+        "only p == 1 and p == 2 supported"
+    );
     check_kernel("multi_margin_loss_cpu_kernel", x)?;
     is_long(target)?;
     Ok((n, c))
@@ -196,21 +192,19 @@ pub(crate) fn multi_margin_loss_backward(
 
 fn check_multilabel(x: &Tensor, target: &Tensor) -> Result<(i64, i64)> {
     let xs = x.sizes();
-    if xs.len() > 2 || xs.last() == Some(&0) {
-        return Err(Error::runtime(format!(
-            "Expected non-empty vector or matrix with optional 0-dim batch size, but got: {xs:?}"
-        )));
-    }
+    ensure!(
+        xs.len() <= 2 && xs.last() != Some(&0),
+        "Expected non-empty vector or matrix with optional 0-dim batch size, but got: {xs:?}"
+    );
     let fits = match xs {
         [_, _] => target.sizes() == xs,
         _ => target.dim() <= 1 && target.numel() == x.numel(),
     };
-    if !fits {
-        return Err(Error::runtime(format!(
-            "inconsistent target size: {:?} for input of size: {xs:?}",
-            target.sizes()
-        )));
-    }
+    ensure!(
+        fits,
+        "inconsistent target size: {:?} for input of size: {xs:?}",
+        target.sizes()
+    );
     check_kernel("multilabel_margin_loss_forward_out_frame", x)?;
     is_long(target)?;
     Ok(frames(x))
@@ -249,9 +243,7 @@ pub(crate) fn multilabel_margin_loss_forward(
                         out.slice::<T>()?,
                         marks.slice::<T>()?,
                     );
-                if target.iter().any(|t| *t < -1) {
-                    return Err(Error::runtime("argument #2 'target' is out of range"));
-                }
+                ensure!(target.iter().all(|t| *t >= -1), "argument #2 'target' is out of range");
                 let c = c as usize;
                 let mut sum = 0.0;
                 #[allow(clippy::needless_range_loop, reason = "rows of several buffers, and perhaps an element of out")]

@@ -55,11 +55,10 @@ pub(crate) fn nonzero_numpy(x: &Tensor) -> Result<Vec<Tensor>> {
 
 /// `nonzero` cut or filled up to a number of rows.
 pub(crate) fn nonzero_static(x: &Tensor, size: i64, fill: i64) -> Result<Tensor> {
-    if size < 0 {
-        return Err(Error::runtime(format!(
-            "nonzero_static: 'size' must be an non-negative integer, got {size}"
-        )));
-    }
+    ensure!(
+        size >= 0,
+        "nonzero_static: 'size' must be an non-negative integer, got {size}"
+    );
     let sizes = [size, x.dim() as i64];
     let out = Tensor::allocate_contiguous(DType::I64, x.device(), &sizes)?;
     if !out.storage().has_data() || !x.storage().has_data() {
@@ -116,13 +115,12 @@ pub(crate) fn masked_select_backward(
     input: &Tensor,
     mask: &Tensor,
 ) -> Result<Tensor> {
-    if grad.dtype() != input.dtype() {
-        return Err(Error::runtime(format!(
-            "masked_scatter: expected self and source to have same dtypes but got {} and {}",
-            input.dtype().torch_name(),
-            grad.dtype().torch_name()
-        )));
-    }
+    ensure!(
+        grad.dtype() == input.dtype(),
+        "masked_scatter: expected self and source to have same dtypes but got {} and {}",
+        input.dtype().torch_name(),
+        grad.dtype().torch_name()
+    );
     let sizes = broadcast(&[input, mask])?;
     let like = aten::expand(input, &sizes, false)?;
     let zeros = aten::zeros_like(&like, None, None, None, None, None)?;
@@ -132,23 +130,21 @@ pub(crate) fn masked_select_backward(
 
 /// `x` with the elements of `source`, in order, where the mask is true.
 pub(crate) fn masked_scatter(x: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
-    if x.dtype() != source.dtype() {
-        return Err(Error::runtime(format!(
-            "masked_scatter: expected self and source to have same dtypes but got {} and {}",
-            x.dtype().torch_name(),
-            source.dtype().torch_name()
-        )));
-    }
+    ensure!(
+        x.dtype() == source.dtype(),
+        "masked_scatter: expected self and source to have same dtypes but got {} and {}",
+        x.dtype().torch_name(),
+        source.dtype().torch_name()
+    );
     check_mask(mask, "masked_scatter_")?;
     let sizes = broadcast(&[x, mask])?;
     let out = copy::clone_contiguous(&expanded(x, &sizes))?;
     if out.storage().has_data() {
         let places = true_places(&expanded(mask, &sizes))?;
-        if places.len() as i64 > source.numel() {
-            return Err(Error::runtime(
-                "Number of elements of source < number of ones in mask",
-            ));
-        }
+        ensure!(
+            places.len() as i64 <= source.numel(),
+            "Number of elements of source < number of ones in mask"
+        );
         if !places.is_empty() {
             let values = flat(source)?;
             let values = super::view::slice(&values, 0, Some(0), Some(places.len() as i64), 1)?;
@@ -159,13 +155,12 @@ pub(crate) fn masked_scatter(x: &Tensor, mask: &Tensor, source: &Tensor) -> Resu
 }
 
 pub(crate) fn masked_scatter_(x: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
-    if broadcast(&[x, mask])?.as_slice() != x.sizes() {
-        return Err(Error::shape(format!(
-            "output with shape {:?} doesn't match the mask's {:?}",
-            x.sizes(),
-            mask.sizes()
-        )));
-    }
+    ensure_shape!(
+        broadcast(&[x, mask])?.as_slice() == x.sizes(),
+        "output with shape {:?} doesn't match the mask's {:?}",
+        x.sizes(),
+        mask.sizes()
+    );
     copy::copy_(x, &masked_scatter(x, mask, source)?, false)
 }
 
@@ -192,20 +187,18 @@ pub(crate) fn masked_scatter_backward(
 }
 
 pub(crate) fn masked_fill_tensor_(x: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
-    if value.dim() != 0 {
-        return Err(Error::shape(format!(
-            "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
-            value.dim()
-        )));
-    }
+    ensure_shape!(
+        value.dim() == 0,
+        "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
+        value.dim()
+    );
     check_mask(mask, "masked_fill")?;
-    if broadcast(&[x, mask])?.as_slice() != x.sizes() {
-        return Err(Error::shape(format!(
-            "output with shape {:?} doesn't match the broadcast shape of the mask's {:?}",
-            x.sizes(),
-            mask.sizes()
-        )));
-    }
+    ensure_shape!(
+        broadcast(&[x, mask])?.as_slice() == x.sizes(),
+        "output with shape {:?} doesn't match the broadcast shape of the mask's {:?}",
+        x.sizes(),
+        mask.sizes()
+    );
     if !x.storage().has_data() || !value.storage().has_data() {
         return Ok(x.clone());
     }

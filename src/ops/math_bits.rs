@@ -39,12 +39,11 @@ pub(crate) fn is_neg(t: &Tensor) -> Result<bool> {
 
 /// The conjugated tensor, without computing.
 pub(crate) fn conj_view(t: &Tensor) -> Result<Tensor> {
-    if !t.dtype().is_complex() {
-        return Err(Error::dtype(format!(
-            "_conj is for complex tensors, and this one is {}: `conj` gives a real tensor itself",
-            t.dtype()
-        )));
-    }
+    ensure_dtype!(
+        t.dtype().is_complex(),
+        "_conj is for complex tensors, and this one is {}: `conj` gives a real tensor itself",
+        t.dtype()
+    );
     let keys = t.key_set();
     Ok(t.with_keys(if t.is_conj() {
         keys.remove(DispatchKey::Conjugate)

@@ -21,29 +21,22 @@ impl From<MatmulError> for Error {
 
 fn check_dtypes(a: &Tensor, b: &Tensor) -> Result<()> {
     check_devices(&[a, b])?;
-    if a.dtype() != b.dtype() {
-        return Err(Error::dtype(format!(
-            "expected m1 and m2 to have the same dtype, but got: {} != {}",
-            a.dtype(),
-            b.dtype()
-        )));
-    }
+    ensure_dtype!(
+        a.dtype() == b.dtype(),
+        "expected m1 and m2 to have the same dtype, but got: {} != {}",
+        a.dtype(),
+        b.dtype()
+    );
     // without elements there is nothing to compute, which PyTorch does for truth values too
-    if a.dtype() == DType::Bool && a.numel() > 0 && b.numel() > 0 {
-        return Err(Error::not_implemented(
-            "matrix products are not implemented for bool tensors",
-        ));
-    }
+    ensure_not_implemented!(
+        a.dtype() != DType::Bool || a.numel() == 0 || b.numel() == 0,
+        "matrix products are not implemented for bool tensors"
+    );
     Ok(())
 }
 
 fn check_2d(t: &Tensor, name: &str) -> Result<()> {
-    if t.dim() != 2 {
-        return Err(Error::runtime(format!(
-            "{name} must be a matrix, got {:?}",
-            t.sizes()
-        )));
-    }
+    ensure!(t.dim() == 2, "{name} must be a matrix, got {:?}", t.sizes());
     Ok(())
 }
 
@@ -136,9 +129,14 @@ fn run_bmm(
 pub(crate) fn bmm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let (a, b) = (&*plain(a)?, &*plain(b)?);
     // by itself, before it is compared with the other dtype
-    if a.dtype() == DType::Bool && a.dim() == 3 && b.dim() == 3 && a.numel() > 0 && b.numel() > 0 {
-        return Err(Error::not_implemented("\"bmm\" not implemented for 'Bool'"));
-    }
+    ensure_not_implemented!(
+        a.dtype() != DType::Bool
+            || a.dim() != 3
+            || b.dim() != 3
+            || a.numel() <= 0
+            || b.numel() <= 0,
+        "\"bmm\" not implemented for 'Bool'"
+    );
     let sizes = batch_sizes(Op::bmm, a, b)?;
     let mut out = Tensor::allocate_contiguous(b.dtype(), a.device(), &sizes)?;
     if a.numel() == 0 || b.numel() == 0 {
@@ -156,14 +154,13 @@ pub(crate) fn baddbmm(
     alpha: Scalar,
 ) -> Result<Tensor> {
     let (addend, a, b) = (&*plain(addend)?, &*plain(a)?, &*plain(b)?);
-    if a.dim() == 3 && b.dim() < 3 {
-        return Err(Error::index(format!(
-            "Dimension out of range (expected to be in range of [{}, {}], but got {})",
-            -(b.dim().max(1) as i64),
-            b.dim().max(1) - 1,
-            b.dim().max(1)
-        )));
-    }
+    ensure_index!(
+        a.dim() != 3 || b.dim() >= 3,
+        "Dimension out of range (expected to be in range of [{}, {}], but got {})",
+        -(b.dim().max(1) as i64),
+        b.dim().max(1) - 1,
+        b.dim().max(1)
+    );
     let sizes = batch_sizes(Op::baddbmm, a, b)?;
     check_dtypes(a, addend)?;
     let nothing = (a.numel() == 0 || b.numel() == 0) && !beta.as_bool();
@@ -233,11 +230,10 @@ fn batched_matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 
 /// `x @ w.T + b`.
 pub(crate) fn linear(x: &Tensor, w: &Tensor, b: Option<&Tensor>) -> Result<Tensor> {
-    if x.dim() == 0 {
-        return Err(Error::runtime(
-            "both arguments to linear need to be at least 1D, but they are 0D and 2D",
-        ));
-    }
+    ensure!(
+        x.dim() != 0,
+        "both arguments to linear need to be at least 1D, but they are 0D and 2D"
+    );
     let wt = aten::t(w)?;
     match b {
         Some(b) if x.dim() == 2 => aten::addmm(b, x, &wt, Scalar::Int(1), Scalar::Int(1)),

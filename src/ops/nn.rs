@@ -13,12 +13,11 @@ use straightline_runtime::cpu::kernels::{self, RowMajor, RowStatistics};
 fn softmax_kernel(x: &Tensor, dim: i64, log: bool) -> Result<Tensor> {
     let d = wrap_dim(dim, x.dim())?;
     // PyTorch does not look at what has no elements
-    if !x.dtype().is_floating() && x.numel() > 0 {
-        return Err(Error::not_implemented(format!(
-            "softmax is not implemented for {}: pass dtype, or convert first",
-            x.dtype()
-        )));
-    }
+    ensure_not_implemented!(
+        x.dtype().is_floating() || x.numel() <= 0,
+        "softmax is not implemented for {}: pass dtype, or convert first",
+        x.dtype()
+    );
     let out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
     if out.storage().has_data() && x.numel() > 0 {
         // a number is a row of one: infinite, its share is not a number
@@ -39,11 +38,10 @@ pub(crate) fn log_softmax(x: &Tensor, dim: i64, half_to_float: bool) -> Result<T
 }
 
 fn check_half_to_float(half_to_float: bool) -> Result<()> {
-    if half_to_float {
-        return Err(Error::runtime(
-            "softmax with half to float conversion is not supported on CPU",
-        ));
-    }
+    ensure!(
+        !half_to_float,
+        "softmax with half to float conversion is not supported on CPU"
+    );
     Ok(())
 }
 
@@ -67,18 +65,16 @@ pub(super) fn check_normalized(
     shape: &[i64],
     named: &[(&str, Option<&Tensor>)],
 ) -> Result<usize> {
-    if shape.is_empty() {
-        return Err(Error::runtime(
-            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []",
-        ));
-    }
+    ensure!(
+        !shape.is_empty(),
+        "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []"
+    );
     let fits = x.dim() >= shape.len() && x.sizes()[x.dim() - shape.len()..] == *shape;
-    if !fits {
-        return Err(Error::shape(format!(
-            "Given normalized_shape={shape:?}, expected input with shape [*, {shape:?}], but got input of size {:?}",
-            x.sizes()
-        )));
-    }
+    ensure_shape!(
+        fits,
+        "Given normalized_shape={shape:?}, expected input with shape [*, {shape:?}], but got input of size {:?}",
+        x.sizes()
+    );
     for (name, t) in named {
         if let Some(t) = t
             && t.sizes() != shape
@@ -102,20 +98,18 @@ pub(crate) fn native_layer_norm(
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let axis = check_normalized(x, shape, &[("weight", weight), ("bias", bias)])?;
     for t in [weight, bias].into_iter().flatten() {
-        if t.dtype() != x.dtype() {
-            return Err(Error::dtype(format!(
-                "layer_norm: expected weight and bias of dtype {}, got {}",
-                x.dtype(),
-                t.dtype()
-            )));
-        }
+        ensure_dtype!(
+            t.dtype() == x.dtype(),
+            "layer_norm: expected weight and bias of dtype {}, got {}",
+            x.dtype(),
+            t.dtype()
+        );
     }
-    if !x.dtype().is_floating() {
-        return Err(Error::not_implemented(format!(
-            "layer_norm is not implemented for {} tensors",
-            x.dtype()
-        )));
-    }
+    ensure_not_implemented!(
+        x.dtype().is_floating(),
+        "layer_norm is not implemented for {} tensors",
+        x.dtype()
+    );
     let mut out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
     let mut stat_sizes = Dims::from_slice(&x.sizes()[..axis]);
     stat_sizes.extend(shape.iter().map(|_| 1));
@@ -177,27 +171,24 @@ pub(crate) fn rms_norm(
 
 fn check_backward(grad: &Tensor, out: &Tensor, dim: i64, input: DType) -> Result<()> {
     wrap_dim(dim, out.dim())?;
-    if grad.sizes() != out.sizes() {
-        return Err(Error::shape(format!(
-            "grad_output of sizes {:?} does not fit the output of sizes {:?}",
-            grad.sizes(),
-            out.sizes()
-        )));
-    }
-    if !grad.dtype().is_floating() && grad.numel() > 0 {
-        return Err(Error::not_implemented(format!(
-            "\"softmax_backward\" not implemented for '{}'",
-            grad.dtype()
-        )));
-    }
+    ensure_shape!(
+        grad.sizes() == out.sizes(),
+        "grad_output of sizes {:?} does not fit the output of sizes {:?}",
+        grad.sizes(),
+        out.sizes()
+    );
+    ensure_not_implemented!(
+        grad.dtype().is_floating() || grad.numel() <= 0,
+        "\"softmax_backward\" not implemented for '{}'",
+        grad.dtype()
+    );
     // the input's dtype only tells where PyTorch's GPU kernels widened halves
-    if grad.dtype() != out.dtype() || (grad.dtype() == DType::F32 && input == DType::F16) {
-        return Err(Error::dtype(format!(
-            "expected grad_output, output and input of one dtype, but got {}, {} and {input}",
-            grad.dtype(),
-            out.dtype()
-        )));
-    }
+    ensure_dtype!(
+        grad.dtype() == out.dtype() && (grad.dtype() != DType::F32 || input != DType::F16),
+        "expected grad_output, output and input of one dtype, but got {}, {} and {input}",
+        grad.dtype(),
+        out.dtype()
+    );
     Ok(())
 }
 

@@ -63,13 +63,12 @@ impl Arithmetic {
 }
 
 pub(super) fn check_channels(x: &Tensor) -> Result<i64> {
-    if x.dim() < 2 {
-        return Err(Error::index(format!(
-            "Dimension out of range (expected to be in range of [{}, {}], but got 1)",
-            -(x.dim().max(1) as i64),
-            x.dim().max(1) - 1
-        )));
-    }
+    ensure_index!(
+        x.dim() >= 2,
+        "Dimension out of range (expected to be in range of [{}, {}], but got 1)",
+        -(x.dim().max(1) as i64),
+        x.dim().max(1) - 1
+    );
     Ok(x.sizes()[1])
 }
 
@@ -109,17 +108,15 @@ fn normalize_batch(
     ] {
         check_count(t, name, channels)?;
     }
-    if !training && running.is_none() {
-        return Err(Error::value(
-            "running_mean must be defined in evaluation mode",
-        ));
-    }
-    if training && x.numel() == 0 {
-        return Err(Error::runtime(format!(
-            "input tensor must have at least one element, but got input_sizes = {:?}",
-            x.sizes()
-        )));
-    }
+    ensure_value!(
+        training || running.is_some(),
+        "running_mean must be defined in evaluation mode"
+    );
+    ensure!(
+        !training || x.numel() != 0,
+        "input tensor must have at least one element, but got input_sizes = {:?}",
+        x.sizes()
+    );
     let order = suggested(x);
     let mut out = Output::new(x, order, order)?;
     let saved = [if training { channels } else { 0 }];
@@ -210,11 +207,10 @@ pub(super) fn both<'a>(
     mean: Option<&'a Tensor>,
     var: Option<&'a Tensor>,
 ) -> Result<Option<(&'a Tensor, &'a Tensor)>> {
-    if mean.is_some() != var.is_some() {
-        return Err(Error::value(
-            "running_mean and running_var must either both be None or neither be None",
-        ));
-    }
+    ensure_value!(
+        mean.is_some() == var.is_some(),
+        "running_mean and running_var must either both be None or neither be None"
+    );
     Ok(mean.zip(var))
 }
 
@@ -426,16 +422,14 @@ pub(super) fn check_groups(
     (n, c, hw): (i64, i64, i64),
     group: i64,
 ) -> Result<()> {
-    if group <= 0 {
-        return Err(Error::runtime(format!(
-            "Expected num groups to be greater than 0, got {group}"
-        )));
-    }
-    if hw <= 0 || n < 0 || c < 0 {
-        return Err(Error::runtime(format!(
-            "Expected HxW to be greater than 0, got {hw} (N {n}, C {c})"
-        )));
-    }
+    ensure!(
+        group > 0,
+        "Expected num groups to be greater than 0, got {group}"
+    );
+    ensure!(
+        hw > 0 && n >= 0 && c >= 0,
+        "Expected HxW to be greater than 0, got {hw} (N {n}, C {c})"
+    );
     for (name, t) in parameters {
         if let Some(t) = t
             && t.sizes() != [c]
@@ -448,31 +442,28 @@ pub(super) fn check_groups(
             )));
         }
     }
-    if c % group != 0 {
-        return Err(Error::shape(format!(
-            "Expected number of channels in input to be divisible by num_groups, but got input of shape \
+    ensure_shape!(
+        c % group == 0,
+        "Expected number of channels in input to be divisible by num_groups, but got input of shape \
              {:?} and num_groups={group}",
-            x.sizes()
-        )));
-    }
-    if n.checked_mul(c).and_then(|nc| nc.checked_mul(hw)) != Some(x.numel()) {
-        return Err(Error::shape(format!(
-            "an input of sizes {:?} does not have N * C * HxW = {n} * {c} * {hw} elements",
-            x.sizes()
-        )));
-    }
+        x.sizes()
+    );
+    ensure_shape!(
+        n.checked_mul(c).and_then(|nc| nc.checked_mul(hw)) == Some(x.numel()),
+        "an input of sizes {:?} does not have N * C * HxW = {n} * {c} * {hw} elements",
+        x.sizes()
+    );
     Ok(())
 }
 
 /// The direction of a weight norm: rows of the first dimension, or columns of the last.
 pub(super) fn weight_channels(v: &Tensor, dim: i64) -> Result<Channels> {
     let rank = v.dim() as i64;
-    if rank == 0 || (dim != 0 && dim != rank - 1) {
-        return Err(Error::runtime(format!(
-            "a weight norm's kernel works along the first or the last dimension, not along {dim} of sizes {:?}",
-            v.sizes()
-        )));
-    }
+    ensure!(
+        rank != 0 && (dim == 0 || dim == rank - 1),
+        "a weight norm's kernel works along the first or the last dimension, not along {dim} of sizes {:?}",
+        v.sizes()
+    );
     let n = v.sizes()[dim as usize] as usize;
     let rest = v.numel() as usize / n.max(1);
     Ok(if dim == 0 {
@@ -494,13 +485,12 @@ pub(super) fn weight_channels(v: &Tensor, dim: i64) -> Result<Channels> {
 pub(crate) fn weight_norm_interface(v: &Tensor, g: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
     check_float(v, "weight_norm_kernel")?;
     let s = weight_channels(v, dim)?;
-    if g.dtype() != v.dtype() {
-        return Err(Error::dtype(format!(
-            "expected scalar type {} but found {}",
-            v.dtype().torch_name(),
-            g.dtype().torch_name()
-        )));
-    }
+    ensure_dtype!(
+        g.dtype() == v.dtype(),
+        "expected scalar type {} but found {}",
+        v.dtype().torch_name(),
+        g.dtype().torch_name()
+    );
     check_count(Some(g), "g", s.channels as i64)?;
     let mut out = Output::new(v, Order::Contiguous, Order::Contiguous)?;
     let mut norms = Vec::new();

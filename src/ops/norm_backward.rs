@@ -20,15 +20,14 @@ fn masks(mask: &[bool]) -> Result<[bool; 3]> {
 }
 
 fn check_gradient(grad: &Tensor, x: &Tensor) -> Result<()> {
-    if grad.sizes() != x.sizes() || grad.dtype() != x.dtype() {
-        return Err(Error::shape(format!(
-            "the gradient of a result of {}{:?} cannot be {}{:?}",
-            x.dtype(),
-            x.sizes(),
-            grad.dtype(),
-            grad.sizes()
-        )));
-    }
+    ensure_shape!(
+        grad.sizes() == x.sizes() && grad.dtype() == x.dtype(),
+        "the gradient of a result of {}{:?} cannot be {}{:?}",
+        x.dtype(),
+        x.sizes(),
+        grad.dtype(),
+        grad.sizes()
+    );
     Ok(())
 }
 
@@ -122,9 +121,10 @@ pub(crate) fn native_group_norm_backward(
     mask: &[bool],
 ) -> Result<Gradients> {
     let [want_x, want_w, want_b] = masks(mask)?;
-    if grad.dtype() != x.dtype() {
-        return Err(Error::dtype("Expected scalar types of X and dY are same."));
-    }
+    ensure_dtype!(
+        grad.dtype() == x.dtype(),
+        "Expected scalar types of X and dY are same."
+    );
     if x.numel() > 0 {
         check_float(x, "GroupNormBackwardKernelImpl")?;
     }
@@ -202,11 +202,10 @@ pub(crate) fn native_layer_norm_backward(
     let rows = layout::numel(&x.sizes()[..axis]);
     check_count(Some(mean), "the mean", rows)?;
     check_count(Some(rstd), "rstd", rows)?;
-    if (want_w && weight.is_none()) || (want_b && bias.is_none()) {
-        return Err(Error::runtime(
-            "the gradient of a weight or bias that is not there was asked for",
-        ));
-    }
+    ensure!(
+        (!want_w || weight.is_some()) && (!want_b || bias.is_some()),
+        "the gradient of a weight or bias that is not there was asked for"
+    );
     let wide = x.dtype().opmath();
     let vector = |like: Option<&Tensor>, want: bool| -> Result<Option<(Tensor, Tensor)>> {
         let Some(like) = like.filter(|_| want) else {
@@ -270,21 +269,18 @@ pub(crate) fn weight_norm_interface_backward(
 ) -> Result<(Tensor, Tensor)> {
     check_float(v, "weight_norm_backward_kernel")?;
     for (name, t) in [("saved_v", v), ("saved_g", g), ("saved_norms", norms)] {
-        if !t.is_contiguous() {
-            return Err(Error::runtime(format!("{name} must be contiguous")));
-        }
+        ensure!(t.is_contiguous(), "{name} must be contiguous");
     }
     let s: Channels = weight_channels(v, dim)?;
     check_gradient(grad, v)?;
-    if g.dtype() != v.dtype() || norms.dtype() != v.dtype().opmath() {
-        return Err(Error::dtype(format!(
-            "expected g of {} and norms of {}, found {} and {}",
-            v.dtype().torch_name(),
-            v.dtype().opmath().torch_name(),
-            g.dtype().torch_name(),
-            norms.dtype().torch_name()
-        )));
-    }
+    ensure_dtype!(
+        g.dtype() == v.dtype() && norms.dtype() == v.dtype().opmath(),
+        "expected g of {} and norms of {}, found {} and {}",
+        v.dtype().torch_name(),
+        v.dtype().opmath().torch_name(),
+        g.dtype().torch_name(),
+        norms.dtype().torch_name()
+    );
     check_count(Some(g), "g", s.channels as i64)?;
     check_count(Some(norms), "the norms", s.channels as i64)?;
     let mut out = Output::new(v, Order::Contiguous, Order::Contiguous)?;

@@ -3,7 +3,7 @@
 use super::channels::{Order, suggested};
 use super::norm::{Three, both, check_channels, check_count, check_groups};
 use super::norm_memory::check_float;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::Tensor;
 use crate::tensor::watcher::share_memory;
@@ -96,11 +96,10 @@ pub(crate) fn _batch_norm_impl_index(
         return Ok((out, none()?, none()?, reserve, 0));
     }
     let channels = check_channels(x)?;
-    if !training && (running_mean.is_none() || running_var.is_none()) {
-        return Err(Error::runtime(
-            "running_mean must be defined in evaluation mode",
-        ));
-    }
+    ensure!(
+        training || running_mean.is_some() && running_var.is_some(),
+        "running_mean must be defined in evaluation mode"
+    );
     for (t, name) in [
         (running_mean, "running_mean"),
         (running_var, "running_var"),
@@ -161,11 +160,10 @@ pub(crate) fn instance_norm(
     eps: f64,
     cudnn_enabled: bool,
 ) -> Result<Tensor> {
-    if !use_input_stats && (running_mean.is_none() || running_var.is_none()) {
-        return Err(Error::runtime(
-            "Expected running_mean and running_var to be defined when use_input_stats is false",
-        ));
-    }
+    ensure!(
+        use_input_stats || running_mean.is_some() && running_var.is_some(),
+        "Expected running_mean and running_var to be defined when use_input_stats is false"
+    );
     let _whole = super::norm::hold_batch(
         [Some(x), weight, bias],
         [running_mean, running_var],
@@ -175,11 +173,10 @@ pub(crate) fn instance_norm(
     let b = x.sizes()[0];
     let repeated = |t: Option<&Tensor>| -> Result<Option<Tensor>> {
         let Some(t) = t else { return Ok(None) };
-        if t.dim() > 1 {
-            return Err(Error::runtime(
-                "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor",
-            ));
-        }
+        ensure!(
+            t.dim() <= 1,
+            "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
+        );
         let n = t.numel();
         let t = aten::expand(
             &aten::unsqueeze(&aten::reshape(t, &[n])?, 0)?,
@@ -239,12 +236,11 @@ pub(crate) fn fused_rms_norm(
     if !x.dtype().is_complex() {
         check_float(x, "rms_norm")?;
     }
-    if shape.is_empty() || shape.len() > x.dim() {
-        return Err(Error::shape(format!(
-            "normalized_shape={shape:?} does not fit an input of sizes {:?}",
-            x.sizes()
-        )));
-    }
+    ensure_shape!(
+        !shape.is_empty() && shape.len() <= x.dim(),
+        "normalized_shape={shape:?} does not fit an input of sizes {:?}",
+        x.sizes()
+    );
     let dims: Vec<i64> = ((x.dim() - shape.len()) as i64..x.dim() as i64).collect();
     let wide = x.dtype().opmath();
     let eps = eps.unwrap_or(match wide.to_real() {

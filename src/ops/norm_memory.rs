@@ -27,11 +27,10 @@ pub(super) fn parameter_dtype(x: &Tensor, parameters: &[Option<&Tensor>]) -> Res
         return Ok(x.dtype());
     };
     let reduced = matches!(x.dtype(), DType::F16 | DType::BF16);
-    if first != x.dtype() && !reduced {
-        return Err(Error::dtype(
-            "mixed dtype (CPU): all inputs must share same datatype.",
-        ));
-    }
+    ensure_dtype!(
+        first == x.dtype() || reduced,
+        "mixed dtype (CPU): all inputs must share same datatype."
+    );
     let want = if first == x.dtype() {
         first
     } else {

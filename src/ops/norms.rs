@@ -12,20 +12,18 @@ fn cast(t: &Tensor, dtype: DType) -> Result<Tensor> {
 
 /// The dtype in which `x` is taken, checked; the norm of complex numbers has that of their parts.
 fn norm_dtype(x: &Tensor, dtype: Option<DType>) -> Result<DType> {
-    if !x.dtype().is_floating() && !x.dtype().is_complex() {
-        return Err(Error::not_implemented(format!(
-            "linalg.vector_norm: Expected a floating point or complex tensor as input. Got {}",
-            x.dtype()
-        )));
-    }
+    ensure_not_implemented!(
+        x.dtype().is_floating() || x.dtype().is_complex(),
+        "linalg.vector_norm: Expected a floating point or complex tensor as input. Got {}",
+        x.dtype()
+    );
     let Some(dtype) = dtype else {
         return Ok(x.dtype());
     };
-    if !dtype.is_floating() && !dtype.is_complex() {
-        return Err(Error::dtype(format!(
-            "linalg.vector_norm: dtype should be floating point or complex, but got {dtype}"
-        )));
-    }
+    ensure_dtype!(
+        dtype.is_floating() || dtype.is_complex(),
+        "linalg.vector_norm: dtype should be floating point or complex, but got {dtype}"
+    );
     if dtype.is_complex() != x.dtype().is_complex() {
         let (want, of) = match x.dtype().is_complex() {
             true => ("complex", "complex"),
@@ -35,12 +33,11 @@ fn norm_dtype(x: &Tensor, dtype: Option<DType>) -> Result<DType> {
             "linalg.vector_norm: dtype should be {want} for {of} inputs, but got {dtype}"
         )));
     }
-    if DType::promote(x.dtype(), dtype) != dtype {
-        return Err(Error::dtype(format!(
-            "linalg.vector_norm: the dtype of the input ({}) should be convertible without narrowing to the specified dtype ({dtype})",
-            x.dtype()
-        )));
-    }
+    ensure_dtype!(
+        DType::promote(x.dtype(), dtype) == dtype,
+        "linalg.vector_norm: the dtype of the input ({}) should be convertible without narrowing to the specified dtype ({dtype})",
+        x.dtype()
+    );
     Ok(dtype)
 }
 
@@ -105,11 +102,10 @@ pub(crate) fn vector_norm(
 }
 
 fn check_norm(dtype: DType) -> Result<()> {
-    if !dtype.is_floating() && !dtype.is_complex() {
-        return Err(Error::not_implemented(format!(
-            "norm(): input dtype should be either floating point or complex. Got {dtype} instead."
-        )));
-    }
+    ensure_not_implemented!(
+        dtype.is_floating() || dtype.is_complex(),
+        "norm(): input dtype should be either floating point or complex. Got {dtype} instead."
+    );
     Ok(())
 }
 
@@ -195,11 +191,10 @@ fn check_dims(x: &Tensor, ord: bool, dims: Option<&[i64]>) -> Result<()> {
 
 /// The two dimensions of a matrix norm.
 fn matrix_dims(x: &Tensor, dims: &[i64], dtype: Option<DType>) -> Result<(i64, i64)> {
-    if x.dim() < 2 {
-        return Err(Error::runtime(
-            "linalg.matrix_norm: The input tensor A must have at least 2 dimensions.",
-        ));
-    }
+    ensure!(
+        x.dim() >= 2,
+        "linalg.matrix_norm: The input tensor A must have at least 2 dimensions."
+    );
     let [a, b] = dims else {
         return Err(Error::runtime(format!(
             "linalg.matrix_norm: dim must be a 2-tuple. Got {dims:?}"
@@ -207,11 +202,10 @@ fn matrix_dims(x: &Tensor, dims: &[i64], dtype: Option<DType>) -> Result<(i64, i
     };
     norm_dtype(x, dtype)?;
     let (a, b) = (wrap_dim(*a, x.dim())? as i64, wrap_dim(*b, x.dim())? as i64);
-    if a == b {
-        return Err(Error::runtime(format!(
-            "linalg.matrix_norm: dims must be different. Got ({a}, {b})"
-        )));
-    }
+    ensure!(
+        a != b,
+        "linalg.matrix_norm: dims must be different. Got ({a}, {b})"
+    );
     Ok((a, b))
 }
 
@@ -319,27 +313,21 @@ fn keep(out: &Tensor, x: &Tensor, (a, b): (i64, i64), keepdim: bool) -> Result<T
 
 /// Slices along a dimension, those whose norm is above `maxnorm` made shorter.
 pub(crate) fn renorm(x: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Tensor> {
-    if p.is_complex() || maxnorm.is_complex() {
-        return Err(Error::runtime("renorm: p and maxnorm must be real-valued"));
-    }
+    ensure!(
+        !p.is_complex() && !maxnorm.is_complex(),
+        "renorm: p and maxnorm must be real-valued"
+    );
     // NaN is refused too
     let positive = p.as_f64() > 0.0;
-    if !positive {
-        return Err(Error::runtime("renorm: non-positive-norm not supported"));
-    }
+    ensure!(positive, "renorm: non-positive-norm not supported");
     let limit = maxnorm.as_f64();
     let fits = limit >= 0.0;
-    if !fits {
-        return Err(Error::runtime(format!(
-            "renorm: expected maxnorm to be >= 0 but got {limit}"
-        )));
-    }
-    if x.dim() < 2 {
-        return Err(Error::runtime(format!(
-            "renorm: input needs at least 2 dimensions, got {} dimensions",
-            x.dim()
-        )));
-    }
+    ensure!(fits, "renorm: expected maxnorm to be >= 0 but got {limit}");
+    ensure!(
+        x.dim() >= 2,
+        "renorm: input needs at least 2 dimensions, got {} dimensions",
+        x.dim()
+    );
     let dim = wrap_dim(dim, x.dim())?;
     let others: Vec<i64> = (0..x.dim())
         .filter(|d| *d != dim)

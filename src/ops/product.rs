@@ -13,11 +13,10 @@ use straightline_runtime::cpu::kernels::matmul::{self as kernels, Scale};
 const ONE: Scalar = Scalar::Int(1);
 
 fn no_bool(t: &Tensor, name: &str) -> Result<()> {
-    if t.dtype() == DType::Bool {
-        return Err(Error::not_implemented(format!(
-            "\"{name}\" not implemented for 'Bool'"
-        )));
-    }
+    ensure_not_implemented!(
+        t.dtype() != DType::Bool,
+        "\"{name}\" not implemented for 'Bool'"
+    );
     Ok(())
 }
 
@@ -39,30 +38,27 @@ fn matrix_vector(
     alpha: Scalar,
 ) -> Result<Tensor> {
     let rank = addend.map_or(1, |(t, _)| t.dim());
-    if m.dim() != 2 || v.dim() != 1 || rank > 1 {
-        return Err(Error::runtime(format!(
-            "vector + matrix @ vector expected, got {rank}, {}, {}",
-            m.dim(),
-            v.dim()
-        )));
-    }
+    ensure!(
+        m.dim() == 2 && v.dim() == 1 && rank <= 1,
+        "vector + matrix @ vector expected, got {rank}, {}, {}",
+        m.dim(),
+        v.dim()
+    );
     let rows = m.sizes()[0];
     let first = addend.map_or(rows, |(t, _)| t.numel());
-    if m.sizes()[1] != v.numel() || (first != rows && first != 1) {
-        return Err(Error::shape(format!(
-            "size mismatch, got input ({first}), mat ({rows}x{}), vec ({})",
-            m.sizes()[1],
-            v.numel()
-        )));
-    }
+    ensure_shape!(
+        m.sizes()[1] == v.numel() && (first == rows || first == 1),
+        "size mismatch, got input ({first}), mat ({rows}x{}), vec ({})",
+        m.sizes()[1],
+        v.numel()
+    );
     let dtype = addend.map_or(m.dtype(), |(t, _)| t.dtype());
-    if m.dtype() != v.dtype() || dtype != m.dtype() {
-        return Err(Error::dtype(format!(
-            "addmv input tensors must have the same dtype, but got {dtype}, {}, and {}",
-            m.dtype(),
-            v.dtype()
-        )));
-    }
+    ensure_dtype!(
+        m.dtype() == v.dtype() && dtype == m.dtype(),
+        "addmv input tensors must have the same dtype, but got {dtype}, {}, and {}",
+        m.dtype(),
+        v.dtype()
+    );
     super::common::check_devices(&[m, v])?;
     let mut out = Tensor::allocate_contiguous(dtype, m.device(), &[rows])?;
     // without elements there is nothing to compute, which PyTorch does for truth values too
@@ -116,13 +112,12 @@ pub(crate) fn addmv(
 
 /// Writes the result of an operator's functional form into its first operand.
 fn write_back(x: &Tensor, result: &Tensor) -> Result<Tensor> {
-    if x.sizes() != result.sizes() {
-        return Err(Error::shape(format!(
-            "output with shape {:?} doesn't match the broadcast shape {:?}",
-            x.sizes(),
-            result.sizes()
-        )));
-    }
+    ensure_shape!(
+        x.sizes() == result.sizes(),
+        "output with shape {:?} doesn't match the broadcast shape {:?}",
+        x.sizes(),
+        result.sizes()
+    );
     super::common::check_can_cast(result.dtype(), x.dtype())?;
     copy::copy_(x, result, false)
 }
@@ -176,12 +171,11 @@ pub(crate) fn addbmm_(
 
 pub(crate) fn outer(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     for (name, t) in [("self", a), ("vec2", b)] {
-        if t.dim() != 1 {
-            return Err(Error::runtime(format!(
-                "outer: Expected 1-D argument {name}, but got {}-D",
-                t.dim()
-            )));
-        }
+        ensure!(
+            t.dim() == 1,
+            "outer: Expected 1-D argument {name}, but got {}-D",
+            t.dim()
+        );
     }
     aten::mul_tensor(&aten::reshape(a, &[a.numel(), 1])?, b)
 }
@@ -194,25 +188,22 @@ pub(crate) fn addr(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    if a.dim() != 1 || b.dim() != 1 {
-        return Err(Error::runtime(format!(
-            "addr: Expected 1-D argument vec1 and vec2, but got {}-D and {}-D",
-            a.dim(),
-            b.dim()
-        )));
-    }
+    ensure!(
+        a.dim() == 1 && b.dim() == 1,
+        "addr: Expected 1-D argument vec1 and vec2, but got {}-D and {}-D",
+        a.dim(),
+        b.dim()
+    );
     let dtype = super::common::promote(&[x, a, b])?;
     for (name, s) in [("beta", beta), ("alpha", alpha)] {
-        if !dtype.is_floating() && !dtype.is_complex() && matches!(s, Scalar::Float(_)) {
-            return Err(Error::dtype(format!(
-                "For integral input tensors, argument {name} must not be a floating point number."
-            )));
-        }
-        if dtype != DType::Bool && matches!(s, Scalar::Bool(_)) {
-            return Err(Error::dtype(format!(
-                "Boolean {name} only supported for Boolean results."
-            )));
-        }
+        ensure_dtype!(
+            dtype.is_floating() || dtype.is_complex() || !matches!(s, Scalar::Float(_)),
+            "For integral input tensors, argument {name} must not be a floating point number."
+        );
+        ensure_dtype!(
+            dtype == DType::Bool || !matches!(s, Scalar::Bool(_)),
+            "Boolean {name} only supported for Boolean results."
+        );
     }
     let sizes = [a.numel(), b.numel()];
     for s in [beta, alpha] {
@@ -262,22 +253,25 @@ pub(crate) fn addbmm(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    if a.dim() != 3 || b.dim() != 3 {
-        return Err(Error::runtime("batch1 must be a 3D tensor, and batch2 too"));
-    }
+    ensure!(
+        a.dim() == 3 && b.dim() == 3,
+        "batch1 must be a 3D tensor, and batch2 too"
+    );
     let (s, t) = (a.sizes(), b.sizes());
-    if s[0] != t[0] {
-        return Err(Error::shape(format!(
-            "batch1 and batch2 must have same number of batches, got {} and {}",
-            s[0], t[0]
-        )));
-    }
-    if s[2] != t[1] {
-        return Err(Error::shape(format!(
-            "Incompatible matrix sizes for bmm ({}x{} and {}x{})",
-            s[1], s[2], t[1], t[2]
-        )));
-    }
+    ensure_shape!(
+        s[0] == t[0],
+        "batch1 and batch2 must have same number of batches, got {} and {}",
+        s[0],
+        t[0]
+    );
+    ensure_shape!(
+        s[2] == t[1],
+        "Incompatible matrix sizes for bmm ({}x{} and {}x{})",
+        s[1],
+        s[2],
+        t[1],
+        t[2]
+    );
     no_bool(a, "addmm_impl_cpu_")?;
     let steps = s[0] * s[2];
     let left = aten::reshape(&aten::permute(a, &[1, 0, 2])?, &[s[1], steps])?;
@@ -304,32 +298,28 @@ pub(crate) fn addmm_activation(
 
 /// Sums over pairs of dimensions.
 pub(crate) fn tensordot(a: &Tensor, b: &Tensor, of_a: &[i64], of_b: &[i64]) -> Result<Tensor> {
-    if of_a.len() != of_b.len() {
-        return Err(Error::runtime(
-            "both dimension lists should have same length",
-        ));
-    }
-    if a.dtype() != b.dtype() {
-        return Err(Error::dtype(format!(
-            "both inputs should have same dtype, but got {} and {}",
-            a.dtype(),
-            b.dtype()
-        )));
-    }
+    ensure!(
+        of_a.len() == of_b.len(),
+        "both dimension lists should have same length"
+    );
+    ensure_dtype!(
+        a.dtype() == b.dtype(),
+        "both inputs should have same dtype, but got {} and {}",
+        a.dtype(),
+        b.dtype()
+    );
     let wrap = |dims: &[i64], rank: usize| -> Result<Vec<usize>> {
         let mut out = Vec::new();
         for d in dims {
             let d = super::common::wrap_dim(*d, rank)?;
-            if rank == 0 {
-                return Err(Error::index(
-                    "tensordot: a tensor without dimensions has none to contract",
-                ));
-            }
-            if out.contains(&d) {
-                return Err(Error::runtime(format!(
-                    "dim {d} appears multiple times in the list of dims"
-                )));
-            }
+            ensure_index!(
+                rank != 0,
+                "tensordot: a tensor without dimensions has none to contract"
+            );
+            ensure!(
+                !out.contains(&d),
+                "dim {d} appears multiple times in the list of dims"
+            );
             out.push(d);
         }
         Ok(out)
@@ -438,43 +428,39 @@ pub(crate) fn bilinear(
     weight: &Tensor,
     bias: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if x1.dim() != x2.dim() {
-        return Err(Error::runtime(format!(
-            "bilinear(): input dimensions do not match: got {} and {}",
-            x1.dim(),
-            x2.dim()
-        )));
-    }
-    if x1.dim() == 0 || weight.dim() != 3 {
-        return Err(Error::runtime(format!(
-            "bilinear(): wants vectors and a weight of three dimensions, got {:?} and {:?}",
-            x1.sizes(),
-            weight.sizes()
-        )));
-    }
+    ensure!(
+        x1.dim() == x2.dim(),
+        "bilinear(): input dimensions do not match: got {} and {}",
+        x1.dim(),
+        x2.dim()
+    );
+    ensure!(
+        x1.dim() != 0 && weight.dim() == 3,
+        "bilinear(): wants vectors and a weight of three dimensions, got {:?} and {:?}",
+        x1.sizes(),
+        weight.sizes()
+    );
     same_dtypes(&[x1, x2, weight])?;
     if let Some(b) = bias {
         same_dtypes(&[x1, b])?;
     }
     let last = x1.dim() - 1;
     for d in 0..last {
-        if x1.sizes()[d] != x2.sizes()[d] {
-            return Err(Error::shape(format!(
-                "bilinear(): input batch dimensions do not match at dim {d}: got {} and {}",
-                x1.sizes()[d],
-                x2.sizes()[d]
-            )));
-        }
+        ensure_shape!(
+            x1.sizes()[d] == x2.sizes()[d],
+            "bilinear(): input batch dimensions do not match at dim {d}: got {} and {}",
+            x1.sizes()[d],
+            x2.sizes()[d]
+        );
     }
     let w = weight.sizes();
     for (x, d) in [(x1, 1), (x2, 2)] {
-        if x.sizes()[last] != w[d] {
-            return Err(Error::shape(format!(
-                "bilinear(): input{d} size does not match weight size: got {} but expected {}",
-                x.sizes()[last],
-                w[d]
-            )));
-        }
+        ensure_shape!(
+            x.sizes()[last] == w[d],
+            "bilinear(): input{d} size does not match weight size: got {} but expected {}",
+            x.sizes()[last],
+            w[d]
+        );
     }
     if let Some(b) = bias
         && b.sizes().first() != Some(&w[0])

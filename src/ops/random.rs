@@ -93,19 +93,17 @@ fn largest(dtype: DType) -> (f64, &'static str) {
 }
 
 fn check_bounds(t: &Tensor, from: f64, to: f64) -> Result<()> {
-    if !t.dtype().is_floating() && !t.dtype().is_complex() {
-        return Err(Error::not_implemented(format!(
-            "\"check_uniform_bounds\" not implemented for {}",
-            t.dtype().torch_name()
-        )));
-    }
+    ensure_not_implemented!(
+        t.dtype().is_floating() || t.dtype().is_complex(),
+        "\"check_uniform_bounds\" not implemented for {}",
+        t.dtype().torch_name()
+    );
     let (max, name) = largest(t.dtype());
     for (which, x) in [("from", from), ("to", to)] {
-        if !(-max..=max).contains(&x) {
-            return Err(Error::runtime(format!(
-                "{which} is out of bounds for {name}"
-            )));
-        }
+        ensure!(
+            (-max..=max).contains(&x),
+            "{which} is out of bounds for {name}"
+        );
     }
     if from > to {
         return Err(Error::runtime(format!(
@@ -224,27 +222,21 @@ pub(crate) fn exponential_(
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
     let positive = lambda > 0.0;
-    if !positive {
-        return Err(Error::runtime(format!(
-            "exponential_ expects lambda > 0.0, but found lambda={lambda}"
-        )));
-    }
+    ensure!(
+        positive,
+        "exponential_ expects lambda > 0.0, but found lambda={lambda}"
+    );
     check_continuous(t, "Exponential")?;
     draw(t, generator, Distribution::Exponential { lambda })
 }
 
 pub(crate) fn geometric_(t: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
     let fits = p > 0.0 && p < 1.0;
-    if !fits {
-        return Err(Error::runtime(format!(
-            "geometric_ expects p to be in (0, 1), but got p={p}"
-        )));
-    }
-    if t.dtype() == DType::Bool {
-        return Err(Error::not_implemented(
-            "\"geometric_cpu\" not implemented for 'Bool'",
-        ));
-    }
+    ensure!(fits, "geometric_ expects p to be in (0, 1), but got p={p}");
+    ensure_not_implemented!(
+        t.dtype() != DType::Bool,
+        "\"geometric_cpu\" not implemented for 'Bool'"
+    );
     draw(t, generator, Distribution::Geometric { p })
 }
 
@@ -255,11 +247,10 @@ pub(crate) fn log_normal_(
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
     let positive = std > 0.0;
-    if !positive {
-        return Err(Error::runtime(format!(
-            "log_normal_ expects std > 0.0, but found std={std}"
-        )));
-    }
+    ensure!(
+        positive,
+        "log_normal_ expects std > 0.0, but found std={std}"
+    );
     check_continuous(t, "Log normal")?;
     draw(t, generator, Distribution::LogNormal { mean, std })
 }
@@ -271,11 +262,10 @@ pub(crate) fn cauchy_(
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
     let positive = sigma > 0.0;
-    if !positive {
-        return Err(Error::runtime(format!(
-            "cauchy_ expects sigma > 0.0, but found sigma={sigma}"
-        )));
-    }
+    ensure!(
+        positive,
+        "cauchy_ expects sigma > 0.0, but found sigma={sigma}"
+    );
     check_continuous(t, "Cauchy")?;
     draw(t, generator, Distribution::Cauchy { median, sigma })
 }
@@ -362,9 +352,10 @@ pub(crate) fn bernoulli(p: &Tensor, generator: Option<&Generator>) -> Result<Ten
 fn check_std(std: &Tensor) -> Result<()> {
     if std.storage().has_data() && std.numel() > 0 {
         let wide = copy::to_dtype(std, DType::F64)?;
-        if wide.to_vec::<f64>()?.iter().any(|s| s.is_nan() || *s < 0.0) {
-            return Err(Error::runtime("normal expects all elements of std >= 0.0"));
-        }
+        ensure!(
+            !wide.to_vec::<f64>()?.iter().any(|s| s.is_nan() || *s < 0.0),
+            "normal expects all elements of std >= 0.0"
+        );
     }
     Ok(())
 }

@@ -33,34 +33,30 @@ pub(crate) fn check_sizes(
     samples: i64,
     replacement: bool,
 ) -> Result<(Dims, i64)> {
-    if !(1..=2).contains(&weights.dim()) {
-        return Err(Error::runtime("prob_dist must be 1 or 2 dim"));
-    }
-    if !weights.dtype().is_floating() {
-        return Err(Error::runtime(format!(
-            "multinomial only supports floating-point dtypes for input, got: {}",
-            weights.dtype().torch_name()
-        )));
-    }
-    if samples <= 0 {
-        return Err(Error::runtime("cannot sample n_sample <= 0 samples"));
-    }
+    ensure!(
+        (1..=2).contains(&weights.dim()),
+        "prob_dist must be 1 or 2 dim"
+    );
+    ensure!(
+        weights.dtype().is_floating(),
+        "multinomial only supports floating-point dtypes for input, got: {}",
+        weights.dtype().torch_name()
+    );
+    ensure!(samples > 0, "cannot sample n_sample <= 0 samples");
     let (lead, categories) = match *weights.sizes() {
         [n] => (None, n),
         [rows, n, ..] => (Some(rows), n),
         [] => (None, 0),
     };
-    if !replacement && samples > categories {
-        return Err(Error::runtime(
-            "cannot sample n_sample > prob_dist.size(-1) samples without replacement",
-        ));
-    }
-    if categories == 0 {
-        return Err(Error::runtime("multinomial: there are no categories"));
-    }
-    if categories > 1 << 24 {
-        return Err(Error::runtime("number of categories cannot exceed 2^24"));
-    }
+    ensure!(
+        replacement || samples <= categories,
+        "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
+    );
+    ensure!(categories != 0, "multinomial: there are no categories");
+    ensure!(
+        categories <= 1 << 24,
+        "number of categories cannot exceed 2^24"
+    );
     Ok((lead.into_iter().chain([samples]).collect(), categories))
 }
 

@@ -17,12 +17,11 @@ pub(crate) fn native_dropout(x: &Tensor, p: f64, train: Option<bool>) -> Result<
         let mask = aten::ones_like(x, bools, None, None, None, None)?;
         return Ok((aten::clone(x, None)?, mask));
     }
-    if !x.dtype().is_floating() {
-        return Err(Error::runtime(format!(
-            "result type float32 can't be cast to the desired output type {}",
-            x.dtype().torch_name()
-        )));
-    }
+    ensure!(
+        x.dtype().is_floating(),
+        "result type float32 can't be cast to the desired output type {}",
+        x.dtype().torch_name()
+    );
     let keep = 1.0 - p;
     let scale = if keep == 0.0 { 0.0 } else { 1.0 / keep };
     let mask = aten::empty_like(x, bools, None, None, None, None)?;
@@ -46,11 +45,10 @@ struct Kind {
 /// The factor and the summand that dropout applies; `None` where it leaves the tensor as it is,
 /// `Some((zeros, None))` where nothing is kept.
 fn terms(x: &Tensor, p: f64, train: bool, kind: Kind) -> Result<Option<(Tensor, Option<Tensor>)>> {
-    if !(0.0..=1.0).contains(&p) {
-        return Err(Error::runtime(format!(
-            "dropout probability has to be between 0 and 1, but got {p}"
-        )));
-    }
+    ensure!(
+        (0.0..=1.0).contains(&p),
+        "dropout probability has to be between 0 and 1, but got {p}"
+    );
     if p == 0.0 || !train || x.numel() == 0 {
         return Ok(None);
     }

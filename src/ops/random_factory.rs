@@ -1,6 +1,6 @@
 //! Factories of random tensors: an empty tensor and an operator that fills it.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::{Generator, Tensor};
 use straightline_catalog::{DType, Device, Layout, MemoryFormat, default_dtype};
@@ -112,8 +112,9 @@ alike! {
 }
 
 fn bound(high: &Tensor) -> Result<i64> {
-    if high.numel() != 1 || high.dim() != 0 {
-        return Err(Error::runtime("high must be a scalar tensor and on CPU"));
-    }
+    ensure!(
+        high.numel() == 1 && high.dim() == 0,
+        "high must be a scalar tensor and on CPU"
+    );
     Ok(aten::item(high)?.as_i64())
 }

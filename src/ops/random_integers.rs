@@ -121,12 +121,11 @@ fn range(from: i64, to: Option<i64>, dtype: DType) -> Result<Integers> {
         None => {
             let last = last_of(dtype);
             let (first, _) = inwards(from, i64::MAX, dtype);
-            if first > last {
-                return Err(Error::runtime(format!(
-                    "random_ expects 'from' casted to dtype to be less than or equal to 'to_inc' casted to dtype, \
+            ensure!(
+                first <= last,
+                "random_ expects 'from' casted to dtype to be less than or equal to 'to_inc' casted to dtype, \
                      but got from={first} > to_inc={last}"
-                )));
-            }
+            );
             check_bound("from", first, dtype)?;
             let count = (last.wrapping_sub(first) as u64).wrapping_add(1);
             Ok(Integers::range(first, count))
@@ -145,12 +144,11 @@ fn all(dtype: DType) -> Integers {
 }
 
 fn fill_integers(t: &Tensor, range: Integers, generator: Option<&Generator>) -> Result<Tensor> {
-    if t.dtype().is_complex() {
-        return Err(Error::not_implemented(format!(
-            "\"random_from_to_in_range\" not implemented for {}",
-            t.dtype().torch_name()
-        )));
-    }
+    ensure_not_implemented!(
+        !t.dtype().is_complex(),
+        "\"random_from_to_in_range\" not implemented for {}",
+        t.dtype().torch_name()
+    );
     fill_random(t, generator, |out, stream| {
         random::integers(out, stream, range);
         Ok(())
@@ -184,11 +182,10 @@ pub(crate) fn randperm_generator(
 ) -> Result<Tensor> {
     let dtype = dtype.unwrap_or(DType::I64);
     super::common::check_sizes(&[n])?;
-    if dtype == DType::Bool {
-        return Err(Error::not_implemented(
-            "\"randperm\" not implemented for 'Bool'",
-        ));
-    }
+    ensure_not_implemented!(
+        dtype != DType::Bool,
+        "\"randperm\" not implemented for 'Bool'"
+    );
     if !dtype.is_floating() && n > 0 && (n - 1) as f64 > bounds(dtype).1 {
         return Err(Error::runtime(format!(
             "value cannot be converted to type {} without overflow",

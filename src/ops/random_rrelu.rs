@@ -17,12 +17,11 @@ pub(crate) fn rrelu(
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
     for (name, bound) in [("lower", lower), ("upper", upper)] {
-        if !bound.as_f64().is_finite() {
-            return Err(Error::runtime(format!(
-                "rrelu: {name} bound must be finite, got {}",
-                bound.as_f64()
-            )));
-        }
+        ensure!(
+            bound.as_f64().is_finite(),
+            "rrelu: {name} bound must be finite, got {}",
+            bound.as_f64()
+        );
     }
     if lower.as_f64() > upper.as_f64() {
         return Err(Error::runtime(
@@ -58,20 +57,18 @@ fn check_training(x: &Tensor, noise: &Tensor, dtype: DType) -> Result<()> {
     if dtype == DType::F16 {
         return Err(not_for("rrelu_with_noise", dtype));
     }
-    if noise.dtype() != x.dtype() {
-        return Err(Error::dtype(format!(
-            "expected scalar type {} but found {}",
-            x.dtype().torch_name(),
-            noise.dtype().torch_name()
-        )));
-    }
-    if noise.sizes() != x.sizes() {
-        return Err(Error::shape(format!(
-            "noise tensor shape must match self tensor shape, got {:?} and {:?}",
-            noise.sizes(),
-            x.sizes()
-        )));
-    }
+    ensure_dtype!(
+        noise.dtype() == x.dtype(),
+        "expected scalar type {} but found {}",
+        x.dtype().torch_name(),
+        noise.dtype().torch_name()
+    );
+    ensure_shape!(
+        noise.sizes() == x.sizes(),
+        "noise tensor shape must match self tensor shape, got {:?} and {:?}",
+        noise.sizes(),
+        x.sizes()
+    );
     Ok(())
 }
 

@@ -90,42 +90,37 @@ fn check_cell(kind: Kind, x: &Tensor, h: &Tensor, w: &Weights<'_>) -> Result<()>
             n - 1
         )));
     }
-    if x.dim() != 2 || h.dim() != 2 || w.input.dim() != 2 || w.hidden.dim() != 2 {
-        return Err(Error::runtime(format!(
-            "a cell wants matrices, got an input of sizes {:?} and a hidden state of sizes {:?}",
-            x.sizes(),
-            h.sizes()
-        )));
-    }
-    if x.sizes()[1] != w.input.sizes()[1] {
-        return Err(Error::runtime(format!(
-            "input has inconsistent input_size: got {} expected {}",
-            x.sizes()[1],
-            w.input.sizes()[1]
-        )));
-    }
-    if x.sizes()[0] != h.sizes()[0] {
-        return Err(Error::runtime(format!(
-            "Input batch size {} doesn't match hidden0 batch size {}",
-            x.sizes()[0],
-            h.sizes()[0]
-        )));
-    }
-    if h.sizes()[1] != w.hidden.sizes()[1] {
-        return Err(Error::runtime(format!(
-            "hidden0 has inconsistent hidden_size: got {}, expected {}",
-            h.sizes()[1],
-            w.hidden.sizes()[1]
-        )));
-    }
-    if w.input.sizes()[0] % kind.gates() != 0 || w.input.sizes()[0] != w.hidden.sizes()[0] {
-        return Err(Error::shape(format!(
-            "weights of sizes {:?} and {:?} are not those of {} gates",
-            w.input.sizes(),
-            w.hidden.sizes(),
-            kind.gates()
-        )));
-    }
+    ensure!(
+        x.dim() == 2 && h.dim() == 2 && w.input.dim() == 2 && w.hidden.dim() == 2,
+        "a cell wants matrices, got an input of sizes {:?} and a hidden state of sizes {:?}",
+        x.sizes(),
+        h.sizes()
+    );
+    ensure!(
+        x.sizes()[1] == w.input.sizes()[1],
+        "input has inconsistent input_size: got {} expected {}",
+        x.sizes()[1],
+        w.input.sizes()[1]
+    );
+    ensure!(
+        x.sizes()[0] == h.sizes()[0],
+        "Input batch size {} doesn't match hidden0 batch size {}",
+        x.sizes()[0],
+        h.sizes()[0]
+    );
+    ensure!(
+        h.sizes()[1] == w.hidden.sizes()[1],
+        "hidden0 has inconsistent hidden_size: got {}, expected {}",
+        h.sizes()[1],
+        w.hidden.sizes()[1]
+    );
+    ensure_shape!(
+        w.input.sizes()[0] % kind.gates() == 0 && w.input.sizes()[0] == w.hidden.sizes()[0],
+        "weights of sizes {:?} and {:?} are not those of {} gates",
+        w.input.sizes(),
+        w.hidden.sizes(),
+        kind.gates()
+    );
     Ok(())
 }
 
@@ -209,46 +204,42 @@ fn run(
     c0: Option<&Tensor>,
     params: &[Tensor],
 ) -> Result<(Tensor, Tensor, Option<Tensor>)> {
-    if x.dim() != 3 || h0.dim() != 3 {
-        return Err(Error::runtime(format!(
-            "a recurrent layer wants an input and a hidden state of three dimensions, got {:?} and {:?}",
-            x.sizes(),
-            h0.sizes()
-        )));
-    }
+    ensure!(
+        x.dim() == 3 && h0.dim() == 3,
+        "a recurrent layer wants an input and a hidden state of three dimensions, got {:?} and {:?}",
+        x.sizes(),
+        h0.sizes()
+    );
     let directions = if s.bidirectional { 2 } else { 1 };
     let count = s.layers.saturating_mul(directions).max(0) as usize;
     let projected = c0.is_some_and(|c| c.sizes().last() != h0.sizes().last());
     let each = if s.has_biases { 4 } else { 2 } + usize::from(projected);
-    if s.layers < 1
-        || count.checked_mul(each) != Some(params.len())
-        || [Some(h0), c0]
-            .iter()
-            .flatten()
-            .any(|h| h.sizes().first() != Some(&(count as i64)))
-    {
-        return Err(Error::runtime(format!(
-            "a recurrent layer of {} layers in {directions} directions wants {} weights and {count} hidden states, got {} and states of sizes {:?}",
-            s.layers,
-            count.saturating_mul(each),
-            params.len(),
-            [Some(h0), c0]
+    ensure!(
+        s.layers >= 1
+            && count.checked_mul(each) == Some(params.len())
+            && ![Some(h0), c0]
                 .iter()
                 .flatten()
-                .map(|h| h.sizes())
-                .collect::<Vec<_>>()
-        )));
-    }
+                .any(|h| h.sizes().first() != Some(&(count as i64))),
+        "a recurrent layer of {} layers in {directions} directions wants {} weights and {count} hidden states, got {} and states of sizes {:?}",
+        s.layers,
+        count.saturating_mul(each),
+        params.len(),
+        [Some(h0), c0]
+            .iter()
+            .flatten()
+            .map(|h| h.sizes())
+            .collect::<Vec<_>>()
+    );
     let mut x = if s.batch_first {
         aten::transpose_int(x, 0, 1)?
     } else {
         x.clone()
     };
-    if x.sizes()[0] == 0 {
-        return Err(Error::runtime(
-            "Expected sequence length to be larger than 0 in RNN",
-        ));
-    }
+    ensure!(
+        x.sizes()[0] != 0,
+        "Expected sequence length to be larger than 0 in RNN"
+    );
     let (h0, c0) = (
         aten::unbind_int(h0, 0)?,
         c0.map(|c| aten::unbind_int(c, 0)).transpose()?,

@@ -48,24 +48,21 @@ impl Layer {
         bidirectional: bool,
         batch_first: bool,
     ) -> Result<Layer> {
-        if mode != LSTM || layers != 1 || bidirectional {
-            return Err(Error::not_implemented(format!(
-                "mkldnn_rnn_layer runs one layer of an LSTM (mode {LSTM}) in one direction, got mode {mode}, {layers} layers and bidirectional {bidirectional}"
-            )));
-        }
+        ensure_not_implemented!(
+            mode == LSTM && layers == 1 && !bidirectional,
+            "mkldnn_rnn_layer runs one layer of an LSTM (mode {LSTM}) in one direction, got mode {mode}, {layers} layers and bidirectional {bidirectional}"
+        );
         let dtype = x.dtype();
-        if !matches!(dtype, DType::F32 | DType::BF16) {
-            return Err(Error::dtype(format!(
-                "mkldnn_rnn_layer is not implemented for {}",
-                dtype.torch_name()
-            )));
-        }
-        if x.dim() != 3 {
-            return Err(Error::shape(format!(
-                "mkldnn_rnn_layer: expected an input of 3 dimensions, got sizes {:?}",
-                x.sizes()
-            )));
-        }
+        ensure_dtype!(
+            matches!(dtype, DType::F32 | DType::BF16),
+            "mkldnn_rnn_layer is not implemented for {}",
+            dtype.torch_name()
+        );
+        ensure_shape!(
+            x.dim() == 3,
+            "mkldnn_rnn_layer: expected an input of 3 dimensions, got sizes {:?}",
+            x.sizes()
+        );
         let batch = x.sizes()[usize::from(!batch_first)];
         let of_state = |t: &Tensor| {
             t.sizes().ends_with(&[batch, hidden]) && t.numel() == batch.saturating_mul(hidden)
@@ -73,24 +70,22 @@ impl Layer {
         let gates = hidden.saturating_mul(4);
         let width = x.sizes()[2];
         let [w_ih, w_hh, b_ih, b_hh] = weights;
-        if !of_state(h)
-            || !of_state(c)
-            || w_ih.sizes() != [gates, width]
-            || w_hh.sizes() != [gates, hidden]
-            || b_ih.sizes() != [gates]
-            || b_hh.sizes() != [gates]
-        {
-            return Err(Error::shape(format!(
-                "mkldnn_rnn_layer: weights {:?} and {:?}, biases {:?} and {:?} and states {:?} and {:?} do not belong to an input of sizes {:?} and {hidden} hidden units",
-                w_ih.sizes(),
-                w_hh.sizes(),
-                b_ih.sizes(),
-                b_hh.sizes(),
-                h.sizes(),
-                c.sizes(),
-                x.sizes()
-            )));
-        }
+        ensure_shape!(
+            of_state(h)
+                && of_state(c)
+                && w_ih.sizes() == [gates, width]
+                && w_hh.sizes() == [gates, hidden]
+                && b_ih.sizes() == [gates]
+                && b_hh.sizes() == [gates],
+            "mkldnn_rnn_layer: weights {:?} and {:?}, biases {:?} and {:?} and states {:?} and {:?} do not belong to an input of sizes {:?} and {hidden} hidden units",
+            w_ih.sizes(),
+            w_hh.sizes(),
+            b_ih.sizes(),
+            b_hh.sizes(),
+            h.sizes(),
+            c.sizes(),
+            x.sizes()
+        );
         let wide = dtype.opmath();
         let x = cast(x, wide)?;
         Ok(Layer {
@@ -193,11 +188,10 @@ pub(crate) fn layer(
         batch_first,
     )?;
     let order = l.order();
-    if order.is_empty() {
-        return Err(Error::runtime(
-            "Expected sequence length to be larger than 0 in RNN",
-        ));
-    }
+    ensure!(
+        !order.is_empty(),
+        "Expected sequence length to be larger than 0 in RNN"
+    );
     let steps = aten::unbind_int(&l.input_part()?, 0)?;
     let (mut h, mut c) = (l.h.clone(), l.c.clone());
     let mut out = vec![h.clone(); steps.len()];

@@ -89,13 +89,12 @@ pub(crate) fn mean_dim(
     dtype: Option<DType>,
 ) -> Result<Tensor> {
     let dtype = dtype.unwrap_or(x.dtype());
-    if !dtype.is_floating() && !dtype.is_complex() {
-        return Err(Error::not_implemented(format!(
-            "mean(): could not infer output dtype. Input dtype must be either a floating point or \
+    ensure_not_implemented!(
+        dtype.is_floating() || dtype.is_complex(),
+        "mean(): could not infer output dtype. Input dtype must be either a floating point or \
              complex dtype. Got: {}",
-            x.dtype().torch_name()
-        )));
-    }
+        x.dtype().torch_name()
+    );
     let dims = wrap_dims(dims, x.dim())?;
     let n: i64 = dims.iter().map(|d| x.sizes()[*d]).product();
     // half types: the sum keeps f32 precision until the division is done
@@ -112,12 +111,11 @@ pub(crate) fn mean(x: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
 
 /// A reduction of everything to the one element that nothing has.
 fn check_any(x: &Tensor, name: &str) -> Result<()> {
-    if x.numel() == 0 {
-        return Err(Error::runtime(format!(
-            "{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with \
+    ensure!(
+        x.numel() != 0,
+        "{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with \
              the 'dim' argument."
-        )));
-    }
+    );
     Ok(())
 }
 
@@ -213,9 +211,10 @@ pub(crate) fn nansum(
     dtype: Option<DType>,
 ) -> Result<Tensor> {
     use crate::ops::aten;
-    if x.dtype().is_complex() {
-        return Err(Error::runtime("nansum does not support complex inputs"));
-    }
+    ensure!(
+        !x.dtype().is_complex(),
+        "nansum does not support complex inputs"
+    );
     if !x.dtype().is_floating() {
         return aten::sum_dim_int_list(x, dims, keepdim, dtype);
     }
@@ -230,19 +229,17 @@ fn arg_reduce(
     keepdim: bool,
     name: &str,
 ) -> Result<Tensor> {
-    if x.dtype() == DType::Bool {
-        return Err(Error::not_implemented(format!(
-            "{name}(): does not support bool input"
-        )));
-    }
+    ensure_not_implemented!(
+        x.dtype() != DType::Bool,
+        "{name}(): does not support bool input"
+    );
     let Some(dim) = dim else {
         // over all elements in row-major order
-        if x.numel() == 0 {
-            return Err(Error::index(format!(
-                "{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify \
+        ensure_index!(
+            x.numel() != 0,
+            "{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify \
                  the reduction dim with the 'dim' argument."
-            )));
-        }
+        );
         let flat = copy::to_contiguous(x)?;
         let flat = flat.with_geometry(
             Dims::from_slice(&[x.numel()]),
@@ -286,11 +283,10 @@ pub(crate) fn argmin(x: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tens
 /// Values and positions of the extremes along a dimension.
 fn extreme(max: bool, x: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let name = if max { "max" } else { "min" };
-    if x.dtype().is_complex() {
-        return Err(Error::type_error(format!(
-            "{name}(): does not support complex input"
-        )));
-    }
+    ensure_type!(
+        !x.dtype().is_complex(),
+        "{name}(): does not support complex input"
+    );
     // bool has positions here, though argmax refuses it
     let comparable = match x.dtype() {
         DType::Bool => copy::to_dtype(x, DType::U8)?,
@@ -349,11 +345,10 @@ fn variance(
         };
         return super::pointwise::add(&of(0)?, &of(1)?, Scalar::Int(1));
     }
-    if !x.dtype().is_floating() {
-        return Err(Error::not_implemented(
-            "std and var only support floating point and complex dtypes",
-        ));
-    }
+    ensure_not_implemented!(
+        x.dtype().is_floating(),
+        "std and var only support floating point and complex dtypes"
+    );
     let dims = wrap_dims(dims, x.dim())?;
     let correction = correction.map_or(1.0, Scalar::as_f64);
     let n: i64 = dims.iter().map(|d| x.sizes()[*d]).product();

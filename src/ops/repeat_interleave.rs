@@ -10,31 +10,29 @@ use straightline_catalog::{DType, Dims, layout};
 
 /// `repeats[i]` times `i`, for each place `i`.
 pub(crate) fn repeat_interleave(repeats: &Tensor, output_size: Option<i64>) -> Result<Tensor> {
-    if !repeats.dtype().is_integral() {
-        return Err(Error::not_implemented(format!(
-            "\"repeat_interleave\" not implemented for {}",
-            repeats.dtype().torch_name()
-        )));
-    }
-    if repeats.dim() != 1 {
-        return Err(Error::runtime(
-            "repeat_interleave only accept 1D vector as repeat",
-        ));
-    }
+    ensure_not_implemented!(
+        repeats.dtype().is_integral(),
+        "\"repeat_interleave\" not implemented for {}",
+        repeats.dtype().torch_name()
+    );
+    ensure!(
+        repeats.dim() == 1,
+        "repeat_interleave only accept 1D vector as repeat"
+    );
     if let (Some(n), false) = (output_size, repeats.storage().has_data()) {
         return Tensor::allocate_contiguous(repeats.dtype(), repeats.device(), &[n]);
     }
     needs_data("repeat_interleave", repeats)?;
     let counts = copy::to_dtype(repeats, DType::I64)?.to_vec::<i64>()?;
-    if counts.iter().any(|c| *c < 0) {
-        return Err(Error::runtime("repeats can not be negative"));
-    }
+    ensure!(
+        counts.iter().all(|c| *c >= 0),
+        "repeats can not be negative"
+    );
     let total = (counts.iter()).fold(0i64, |n, c| n.saturating_add(*c));
-    if output_size.is_some_and(|n| n != total) {
-        return Err(Error::runtime(
-            "allocated size does not match required size",
-        ));
-    }
+    ensure!(
+        output_size.is_none_or(|n| n == total),
+        "allocated size does not match required size"
+    );
     // refuses what memory has no room for
     drop(Tensor::allocate_contiguous(
         DType::I64,
@@ -63,12 +61,11 @@ pub(crate) fn repeat_interleave_self_tensor(
     let repeats = if repeats.dim() == 0 || (repeats.dim() == 1 && repeats.sizes()[0] == 1) {
         aten::expand(&aten::reshape(repeats, &[1])?, &[size], false)?
     } else if repeats.dim() == 1 {
-        if repeats.sizes()[0] != size {
-            return Err(Error::runtime(format!(
-                "repeats must have the same size as input along dim, but got repeats.size(0) = {} and input.size({d}) = {size}",
-                repeats.sizes()[0]
-            )));
-        }
+        ensure!(
+            repeats.sizes()[0] == size,
+            "repeats must have the same size as input along dim, but got repeats.size(0) = {} and input.size({d}) = {size}",
+            repeats.sizes()[0]
+        );
         repeats.clone()
     } else {
         return Err(Error::runtime("repeats must be 0-dim or 1-dim tensor"));
@@ -96,9 +93,7 @@ pub(crate) fn repeat_interleave_self_int(
         None => (aten::reshape(x, &[-1])?, 0),
     };
     let d = wrap_dim(dim, x.dim())?;
-    if repeats < 0 {
-        return Err(Error::runtime("Repeats must be non-negative"));
-    }
+    ensure!(repeats >= 0, "Repeats must be non-negative");
     if let Some(n) = output_size
         && repeats.checked_mul(x.sizes()[d]) != Some(n)
     {

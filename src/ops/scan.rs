@@ -24,11 +24,10 @@ fn cumulative(op: ReduceOp, x: &Tensor, dim: i64, dtype: DType, name: &str) -> R
     if x.dim() == 0 {
         return copy::clone_contiguous(&copy::to_dtype(x, dtype)?);
     }
-    if dtype == DType::Bool && x.numel() > 0 {
-        return Err(Error::not_implemented(format!(
-            "\"{name}\" not implemented for 'Bool'"
-        )));
-    }
+    ensure_not_implemented!(
+        dtype != DType::Bool || x.numel() <= 0,
+        "\"{name}\" not implemented for 'Bool'"
+    );
     let mut out = Tensor::allocate_contiguous(dtype, x.device(), x.sizes())?;
     if out.storage().has_data() && out.numel() > 0 {
         let x = copy::to_dtype(x, dtype)?;
@@ -46,13 +45,12 @@ fn cumulative_(
     dtype: Option<DType>,
     name: &str,
 ) -> Result<Tensor> {
-    if dtype.is_some_and(|d| d != x.dtype()) {
-        return Err(Error::runtime(format!(
-            "Bad in-place call: input tensor dtype {} and output tensor dtype {} should match",
-            x.dtype(),
-            sum_dtype(x, dtype)
-        )));
-    }
+    ensure!(
+        dtype.is_none_or(|d| d == x.dtype()),
+        "Bad in-place call: input tensor dtype {} and output tensor dtype {} should match",
+        x.dtype(),
+        sum_dtype(x, dtype)
+    );
     copy::copy_(x, &cumulative(op, x, dim, x.dtype(), name)?, false)
 }
 
@@ -104,12 +102,11 @@ pub(crate) fn logcumsumexp(x: &Tensor, dim: i64) -> Result<Tensor> {
     if x.dtype().is_complex() {
         return super::complex_functions::logcumsumexp(x, dim);
     }
-    if !x.dtype().is_floating() {
-        return Err(Error::not_implemented(format!(
-            "\"logcumsumexp\" not implemented for {}",
-            x.dtype().torch_name()
-        )));
-    }
+    ensure_not_implemented!(
+        x.dtype().is_floating(),
+        "\"logcumsumexp\" not implemented for {}",
+        x.dtype().torch_name()
+    );
     let wide = x.dtype().opmath();
     let mut out = Tensor::allocate_contiguous(wide, x.device(), x.sizes())?;
     launch::run(&mut out, &copy::to_dtype(x, wide)?, |out, x| {
@@ -192,16 +189,11 @@ pub(crate) fn diff(
     prepend: Option<&Tensor>,
     append: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if x.dim() < 1 {
-        return Err(Error::runtime(
-            "diff expects input to be at least one-dimensional",
-        ));
-    }
-    if n < 0 {
-        return Err(Error::runtime(format!(
-            "order must be non-negative but got {n}"
-        )));
-    }
+    ensure!(
+        x.dim() >= 1,
+        "diff expects input to be at least one-dimensional"
+    );
+    ensure!(n >= 0, "order must be non-negative but got {n}");
     // no difference, whatever the dimension
     if n == 0 {
         return aten::clone(x, None);

@@ -24,22 +24,19 @@ fn check(x: &Tensor, dim: i64, index: &Tensor, src: Option<&Tensor>, name: &str)
         return Ok(d);
     }
     access::check_apart(x, [index].into_iter().chain(src))?;
-    if !matches!(index.dtype(), DType::I64 | DType::I32) {
-        return Err(Error::dtype(format!(
-            "{name}(): Expected dtype int32/int64 for index"
-        )));
-    }
-    if src.is_some_and(|s| s.dtype() != x.dtype()) {
-        return Err(Error::dtype(format!(
-            "{name}(): Expected self.dtype to be equal to src.dtype"
-        )));
-    }
+    ensure_dtype!(
+        matches!(index.dtype(), DType::I64 | DType::I32),
+        "{name}(): Expected dtype int32/int64 for index"
+    );
+    ensure_dtype!(
+        src.is_none_or(|s| s.dtype() == x.dtype()),
+        "{name}(): Expected self.dtype to be equal to src.dtype"
+    );
     let rank = x.dim().max(1);
-    if index.dim().max(1) != rank {
-        return Err(Error::runtime(
-            "Index tensor must have the same number of dimensions as self tensor",
-        ));
-    }
+    ensure!(
+        index.dim().max(1) == rank,
+        "Index tensor must have the same number of dimensions as self tensor"
+    );
     // `scatter_reduce` looks at the ranks before, the others at each dimension
     let lacking = |s: &&Tensor| name != "scatter_reduce" && rank > 1 && s.dim() < rank;
     if let Some(s) = src.filter(lacking) {
@@ -49,11 +46,10 @@ fn check(x: &Tensor, dim: i64, index: &Tensor, src: Option<&Tensor>, name: &str)
             n - 1
         )));
     }
-    if src.is_some_and(|s| s.dim().max(1) != rank) {
-        return Err(Error::runtime(
-            "Index tensor must have the same number of dimensions as src tensor",
-        ));
-    }
+    ensure!(
+        src.is_none_or(|s| s.dim().max(1) == rank),
+        "Index tensor must have the same number of dimensions as src tensor"
+    );
     let size = |t: &Tensor, i: usize| t.sizes().get(i).copied().unwrap_or(1);
     for i in 0..rank {
         let n = size(index, i);
@@ -212,12 +208,11 @@ pub(super) struct Reduction {
 impl Reduction {
     pub(super) fn new(name: &str, dtype: DType) -> Result<Reduction> {
         // complex numbers have no order
-        if dtype.is_complex() && matches!(name, "amax" | "amin") {
-            return Err(Error::not_implemented(format!(
-                "\"scatter_gather_tensor_cpu_reduce_{name}\" not implemented for {}",
-                dtype.torch_name()
-            )));
-        }
+        ensure_not_implemented!(
+            !dtype.is_complex() || !matches!(name, "amax" | "amin"),
+            "\"scatter_gather_tensor_cpu_reduce_{name}\" not implemented for {}",
+            dtype.torch_name()
+        );
         let lowest = |sign: f64| match dtype {
             DType::Bool => Scalar::Bool(sign > 0.0),
             _ if dtype.is_floating() => Scalar::Float(sign * f64::INFINITY),
@@ -245,11 +240,10 @@ impl Reduction {
                 )));
             }
         };
-        if mean && dtype == DType::Bool {
-            return Err(Error::not_implemented(
-                "the mean of truth values is not implemented for 'Bool'",
-            ));
-        }
+        ensure_not_implemented!(
+            !mean || dtype != DType::Bool,
+            "the mean of truth values is not implemented for 'Bool'"
+        );
         Ok(Reduction { op, start, mean })
     }
 }

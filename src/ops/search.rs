@@ -23,52 +23,45 @@ fn check_search(
     sorter: Option<&Tensor>,
 ) -> Result<()> {
     if let Some(side) = side {
-        if side != "left" && side != "right" {
-            return Err(Error::runtime(format!(
-                "torch.searchsorted(): side can only be 'left' or 'right' but got {side}"
-            )));
-        }
-        if right && side == "left" {
-            return Err(Error::runtime(
-                "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True",
-            ));
-        }
+        ensure!(
+            side == "left" || side == "right",
+            "torch.searchsorted(): side can only be 'left' or 'right' but got {side}"
+        );
+        ensure!(
+            !right || side != "left",
+            "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True"
+        );
     }
     if let Some(sorter) = sorter {
-        if sorter.sizes() != sequence.sizes() {
-            return Err(Error::runtime(format!(
-                "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor {:?} and sorter tensor {:?}",
-                sequence.sizes(),
-                sorter.sizes()
-            )));
-        }
-        if sorter.dtype() != DType::I64 {
-            return Err(Error::runtime(format!(
-                "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype {}",
-                sorter.dtype()
-            )));
-        }
+        ensure!(
+            sorter.sizes() == sequence.sizes(),
+            "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor {:?} and sorter tensor {:?}",
+            sequence.sizes(),
+            sorter.sizes()
+        );
+        ensure!(
+            sorter.dtype() == DType::I64,
+            "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype {}",
+            sorter.dtype()
+        );
     }
-    if sequence.dim() == 0 {
-        return Err(Error::runtime(
-            "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension",
-        ));
-    }
-    if values.dim() == 0 && sequence.dim() != 1 {
-        return Err(Error::runtime(format!(
-            "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but we got boundaries tensor dim({})",
-            sequence.dim()
-        )));
-    }
+    ensure!(
+        sequence.dim() != 0,
+        "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension"
+    );
+    ensure!(
+        values.dim() != 0 || sequence.dim() == 1,
+        "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but we got boundaries tensor dim({})",
+        sequence.dim()
+    );
     if sequence.dim() != 1 {
         let n = sequence.dim() - 1;
-        if values.dim() != sequence.dim() || values.sizes()[..n] != sequence.sizes()[..n] {
-            return Err(Error::runtime(format!(
-                "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value tensor must match, but we got boundaries tensor {:?} and input value tensor {:?}",
-                sequence.sizes(),
-                values.sizes()
-            )));
-        }
+        ensure!(
+            values.dim() == sequence.dim() && values.sizes()[..n] == sequence.sizes()[..n],
+            "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value tensor must match, but we got boundaries tensor {:?} and input value tensor {:?}",
+            sequence.sizes(),
+            values.sizes()
+        );
     }
     let last = sequence.sizes().last().copied().unwrap_or(0);
     if out_int32 && last >= i64::from(i32::MAX) {
@@ -90,11 +83,10 @@ pub(crate) fn searchsorted(
 ) -> Result<Tensor> {
     check_search(sequence, values, out_int32, right, side, sorter)?;
     let common = promote(&[sequence, values])?;
-    if common == DType::Bool && values.numel() > 0 {
-        return Err(Error::not_implemented(
-            "\"searchsorted\" not implemented for 'Bool'",
-        ));
-    }
+    ensure_not_implemented!(
+        common != DType::Bool || values.numel() <= 0,
+        "\"searchsorted\" not implemented for 'Bool'"
+    );
     let dtype = if out_int32 { DType::I32 } else { DType::I64 };
     let mut out = Tensor::allocate_contiguous(DType::I64, values.device(), values.sizes())?;
     if out.storage().has_data() && values.numel() > 0 {
@@ -143,12 +135,11 @@ pub(crate) fn bucketize(
     out_int32: bool,
     right: bool,
 ) -> Result<Tensor> {
-    if boundaries.dim() != 1 {
-        return Err(Error::runtime(format!(
-            "boundaries tensor must be 1 dimension, but got dim({})",
-            boundaries.dim()
-        )));
-    }
+    ensure!(
+        boundaries.dim() == 1,
+        "boundaries tensor must be 1 dimension, but got dim({})",
+        boundaries.dim()
+    );
     searchsorted(boundaries, x, out_int32, right, None, None)
 }
 
@@ -167,11 +158,10 @@ pub(crate) fn isin(
     _assume_unique: bool,
     invert: bool,
 ) -> Result<Tensor> {
-    if elements.dtype() == DType::Bool || tests.dtype() == DType::Bool {
-        return Err(Error::not_implemented(
-            "Unsupported input type encountered for isin(): Bool",
-        ));
-    }
+    ensure_not_implemented!(
+        elements.dtype() != DType::Bool && tests.dtype() != DType::Bool,
+        "Unsupported input type encountered for isin(): Bool"
+    );
     let dtype = promote(&[elements, tests])?;
     let mut out = Tensor::allocate_contiguous(DType::Bool, elements.device(), elements.sizes())?;
     if out.storage().has_data() {
@@ -259,19 +249,17 @@ fn unique_slices(x: &Tensor, dim: i64, consecutive: bool) -> Result<(Tensor, Ten
     let zeros = x.sizes().iter().filter(|s| **s == 0).count();
     let rows = x.sizes().get(d).copied().unwrap_or(1);
     if rows == 0 {
-        if zeros != 1 {
-            return Err(Error::runtime(
-                "Number of zero sized dimensions is more than one, so unique cannot be applied ",
-            ));
-        }
+        ensure!(
+            zeros == 1,
+            "Number of zero sized dimensions is more than one, so unique cannot be applied "
+        );
         let out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
         return Ok((out, nothing()?, nothing()?));
     }
-    if zeros != 0 {
-        return Err(Error::runtime(
-            "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied",
-        ));
-    }
+    ensure!(
+        zeros == 0,
+        "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
+    );
     let front = if x.dim() == 0 {
         x.clone()
     } else {
@@ -356,17 +344,12 @@ pub(crate) fn unique_consecutive(
 }
 
 pub(crate) fn bincount(x: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
-    if minlength < 0 {
-        return Err(Error::runtime(format!(
-            "minlength should be >= 0, got {minlength}"
-        )));
-    }
-    if !x.dtype().is_integral() {
-        return Err(Error::not_implemented(format!(
-            "\"bincount\" not implemented for {}",
-            x.dtype().torch_name()
-        )));
-    }
+    ensure!(minlength >= 0, "minlength should be >= 0, got {minlength}");
+    ensure_not_implemented!(
+        x.dtype().is_integral(),
+        "\"bincount\" not implemented for {}",
+        x.dtype().torch_name()
+    );
     let bad = || Error::runtime("bincount only supports 1-d non-negative integral inputs.");
     if x.dim() != 1 {
         return Err(bad());
@@ -417,17 +400,12 @@ pub(crate) fn bincount(x: &Tensor, weights: Option<&Tensor>, minlength: i64) -> 
 }
 
 pub(crate) fn histc(x: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
-    if !x.dtype().is_floating() {
-        return Err(Error::not_implemented(format!(
-            "\"histc\" not implemented for {}",
-            x.dtype().torch_name()
-        )));
-    }
-    if bins <= 0 {
-        return Err(Error::runtime(format!(
-            "torch.histc(): bins must be > 0, but got {bins}"
-        )));
-    }
+    ensure_not_implemented!(
+        x.dtype().is_floating(),
+        "\"histc\" not implemented for {}",
+        x.dtype().torch_name()
+    );
+    ensure!(bins > 0, "torch.histc(): bins must be > 0, but got {bins}");
     let out = Tensor::allocate_contiguous(DType::F64, x.device(), &[bins])?;
     if !out.storage().has_data() {
         return Tensor::allocate_contiguous(x.dtype(), x.device(), &[bins]);
@@ -452,11 +430,10 @@ pub(crate) fn histc(x: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<T
         low -= 1.0;
         high += 1.0;
     }
-    if !(low.is_finite() && high.is_finite()) {
-        return Err(Error::runtime(format!(
-            "histc: range of [{low}, {high}] is not finite"
-        )));
-    }
+    ensure!(
+        low.is_finite() && high.is_finite(),
+        "histc: range of [{low}, {high}] is not finite"
+    );
     if low > high {
         return Err(Error::runtime("histc: max must be larger than min"));
     }
@@ -485,20 +462,18 @@ pub(crate) fn histc(x: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<T
 }
 
 pub(crate) fn aminmax(x: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    if x.dtype().is_complex() {
-        return Err(Error::type_error(format!(
-            "aminmax not implemented for {}",
-            x.dtype().torch_name()
-        )));
-    }
+    ensure_type!(
+        !x.dtype().is_complex(),
+        "aminmax not implemented for {}",
+        x.dtype().torch_name()
+    );
     let dims: Vec<i64> = match dim {
         Some(dim) => {
             let d = wrap_dim(dim, x.dim())?;
-            if x.sizes().get(d) == Some(&0) {
-                return Err(Error::index(format!(
-                    "aminmax(): Expected reduction dim {d} to have non-zero size."
-                )));
-            }
+            ensure_index!(
+                x.sizes().get(d) != Some(&0),
+                "aminmax(): Expected reduction dim {d} to have non-zero size."
+            );
             vec![dim]
         }
         None if x.numel() == 0 => {

@@ -53,11 +53,7 @@ pub(crate) fn atleast_3d_sequence(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
 // ---- stacking ---------------------------------------------------------------------------------
 
 fn check_some(tensors: &[Tensor], op: &str) -> Result<()> {
-    if tensors.is_empty() {
-        return Err(Error::runtime(format!(
-            "{op} expects a non-empty TensorList"
-        )));
-    }
+    ensure!(!tensors.is_empty(), "{op} expects a non-empty TensorList");
     Ok(())
 }
 
@@ -171,22 +167,19 @@ pub(crate) fn tile(t: &Tensor, dims: &[i64]) -> Result<Tensor> {
 pub(crate) fn meshgrid(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
     check_some(tensors, "meshgrid")?;
     for t in tensors {
-        if t.dim() > 1 {
-            return Err(Error::runtime(format!(
-                "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got sizes {:?}",
-                t.sizes()
-            )));
-        }
-        if t.dtype() != tensors[0].dtype() {
-            return Err(Error::runtime(
-                "meshgrid expects all tensors to have the same dtype",
-            ));
-        }
-        if t.device() != tensors[0].device() {
-            return Err(Error::runtime(
-                "meshgrid expects all tensors to have the same device",
-            ));
-        }
+        ensure!(
+            t.dim() <= 1,
+            "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got sizes {:?}",
+            t.sizes()
+        );
+        ensure!(
+            t.dtype() == tensors[0].dtype(),
+            "meshgrid expects all tensors to have the same dtype"
+        );
+        ensure!(
+            t.device() == tensors[0].device(),
+            "meshgrid expects all tensors to have the same device"
+        );
     }
     let shape: Dims = tensors.iter().map(Tensor::numel).collect();
     tensors
@@ -275,15 +268,12 @@ pub(crate) fn numpy_t(t: &Tensor) -> Result<Tensor> {
 }
 
 pub(crate) fn unflatten(t: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
-    if t.dim() == 0 {
-        return Err(Error::runtime(
-            "unflatten got an unexpected error:\nDimension specified as 0 but tensor has no dimensions",
-        ));
-    }
+    ensure!(
+        t.dim() != 0,
+        "unflatten got an unexpected error:\nDimension specified as 0 but tensor has no dimensions"
+    );
     let d = wrap_dim(dim, t.dim())?;
-    if sizes.is_empty() {
-        return Err(Error::runtime("unflatten: sizes must be non-empty"));
-    }
+    ensure!(!sizes.is_empty(), "unflatten: sizes must be non-empty");
     let size = t.sizes()[d];
     let inferred = infer_sizes(sizes, size).map_err(|_| {
         Error::runtime(format!(
@@ -306,16 +296,14 @@ pub(crate) fn unsafe_split_with_sizes(t: &Tensor, sizes: &[i64], dim: i64) -> Re
 }
 
 pub(crate) fn unsafe_chunk(t: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
-    if t.dim() == 0 {
-        return Err(Error::runtime(
-            "chunk expects at least a 1-dimensional tensor",
-        ));
-    }
-    if chunks <= 0 {
-        return Err(Error::runtime(format!(
-            "chunk expects `chunks` to be greater than 0, got: {chunks}"
-        )));
-    }
+    ensure!(
+        t.dim() != 0,
+        "chunk expects at least a 1-dimensional tensor"
+    );
+    ensure!(
+        chunks > 0,
+        "chunk expects `chunks` to be greater than 0, got: {chunks}"
+    );
     let n = t.sizes()[wrap_dim(dim, t.dim())?];
     let size = (n as u64).div_ceil(chunks as u64) as i64;
     if size == 0 {
@@ -339,16 +327,12 @@ pub(crate) fn flip(t: &Tensor, dims: &[i64]) -> Result<Tensor> {
 }
 
 pub(crate) fn fliplr(t: &Tensor) -> Result<Tensor> {
-    if t.dim() < 2 {
-        return Err(Error::runtime("Input must be >= 2-d."));
-    }
+    ensure!(t.dim() >= 2, "Input must be >= 2-d.");
     aten::flip(t, &[1])
 }
 
 pub(crate) fn flipud(t: &Tensor) -> Result<Tensor> {
-    if t.dim() < 1 {
-        return Err(Error::runtime("Input must be >= 1-d."));
-    }
+    ensure!(t.dim() >= 1, "Input must be >= 1-d.");
     aten::flip(t, &[0])
 }
 
@@ -359,17 +343,15 @@ pub(crate) fn rot90(t: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
             dims.len()
         )));
     };
-    if t.dim() < 2 {
-        return Err(Error::runtime(format!(
-            "expected total dims >= 2, but got total dims = {}",
-            t.dim()
-        )));
-    }
-    if wrap_dim(a, t.dim())? == wrap_dim(b, t.dim())? {
-        return Err(Error::runtime(format!(
-            "expected rotation dims to be different, but got dim0 = {a} and dim1 = {b}"
-        )));
-    }
+    ensure!(
+        t.dim() >= 2,
+        "expected total dims >= 2, but got total dims = {}",
+        t.dim()
+    );
+    ensure!(
+        wrap_dim(a, t.dim())? != wrap_dim(b, t.dim())?,
+        "expected rotation dims to be different, but got dim0 = {a} and dim1 = {b}"
+    );
     match k.rem_euclid(4) {
         1 => aten::transpose_int(&aten::flip(t, &[b])?, a, b),
         2 => aten::flip(t, dims),
@@ -379,21 +361,18 @@ pub(crate) fn rot90(t: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
 }
 
 pub(crate) fn roll(t: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
-    if shifts.is_empty() {
-        return Err(Error::runtime("`shifts` required"));
-    }
+    ensure!(!shifts.is_empty(), "`shifts` required");
     if let ([shift], []) = (shifts, dims) {
         let flat = aten::clone(t, Some(MemoryFormat::Contiguous))?;
         let flat = aten::view(&flat, &[t.numel()])?;
         return aten::view(&roll_one(&flat, *shift, 0)?, t.sizes());
     }
-    if shifts.len() != dims.len() {
-        return Err(Error::runtime(format!(
-            "shifts and dimensions must align. shifts: {}, dims:{}",
-            shifts.len(),
-            dims.len()
-        )));
-    }
+    ensure!(
+        shifts.len() == dims.len(),
+        "shifts and dimensions must align. shifts: {}, dims:{}",
+        shifts.len(),
+        dims.len()
+    );
     let mut out = t.clone();
     for (shift, dim) in shifts.iter().zip(dims) {
         out = roll_one(&out, *shift, *dim)?;
@@ -405,11 +384,10 @@ fn roll_one(t: &Tensor, shift: i64, dim: i64) -> Result<Tensor> {
     if t.numel() == 0 {
         return aten::clone(t, Some(MemoryFormat::Preserve));
     }
-    if t.dim() == 0 {
-        return Err(Error::index(
-            "Dimension specified as 0 but tensor has no dimensions",
-        ));
-    }
+    ensure_index!(
+        t.dim() != 0,
+        "Dimension specified as 0 but tensor has no dimensions"
+    );
     let d = wrap_dim(dim, t.dim())?;
     let n = t.sizes()[d];
     let start = n.wrapping_sub(shift % n).rem_euclid(n);

@@ -17,27 +17,23 @@ pub(crate) fn empty_permuted(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if size.len() != order.len() {
-        return Err(Error::runtime(format!(
-            "Number of dimensions in size does not match the length of the physical_layout; i.e. \
+    ensure!(
+        size.len() == order.len(),
+        "Number of dimensions in size does not match the length of the physical_layout; i.e. \
              len(size) = {} is not equal to len(physical_layout) = {}",
-            size.len(),
-            order.len()
-        )));
-    }
+        size.len(),
+        order.len()
+    );
     check_sizes(size)?;
     let mut strides = Dims::from_elem(-1, size.len());
     let mut next = 1;
     for (i, &d) in order.iter().enumerate().rev() {
-        if d < 0 || d as usize >= size.len() {
-            return Err(Error::runtime(format!(
-                "Dimension out of range (expected to be between 0 and {}, but got {d} at index {i})",
-                size.len() as i64 - 1
-            )));
-        }
-        if strides[d as usize] >= 0 {
-            return Err(Error::runtime("Duplicate dim not allowed"));
-        }
+        ensure!(
+            d >= 0 && (d as usize) < size.len(),
+            "Dimension out of range (expected to be between 0 and {}, but got {d} at index {i})",
+            size.len() as i64 - 1
+        );
+        ensure!(strides[d as usize] < 0, "Duplicate dim not allowed");
         strides[d as usize] = next;
         next *= size[d as usize].max(1);
     }
@@ -53,11 +49,10 @@ pub(crate) fn eye_m(
     _pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     for (name, size) in [("n", n), ("m", m)] {
-        if size < 0 {
-            return Err(Error::runtime(format!(
-                "{name} must be greater or equal to 0, got {size}"
-            )));
-        }
+        ensure!(
+            size >= 0,
+            "{name} must be greater or equal to 0, got {size}"
+        );
     }
     check_sizes(&[n, m])?;
     let dtype = dtype.unwrap_or_else(default_dtype);
@@ -184,15 +179,12 @@ fn spaced(start: Scalar, end: Scalar, steps: i64, dtype: DType) -> impl Iterator
 }
 
 fn check_steps(steps: i64, dtype: DType, op: &str) -> Result<()> {
-    if steps < 0 {
-        return Err(Error::runtime("number of steps must be non-negative"));
-    }
+    ensure!(steps >= 0, "number of steps must be non-negative");
     // one number is filled in, and none is none
-    if dtype == DType::Bool && steps > 1 {
-        return Err(Error::not_implemented(format!(
-            "\"{op}_cpu\" not implemented for 'Bool'"
-        )));
-    }
+    ensure_not_implemented!(
+        dtype != DType::Bool || steps <= 1,
+        "\"{op}_cpu\" not implemented for 'Bool'"
+    );
     Ok(())
 }
 

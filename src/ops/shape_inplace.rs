@@ -38,9 +38,10 @@ fn check_plain(t: &Tensor) -> Result<()> {
 pub(crate) fn resize_(t: &Tensor, size: &[i64], format: Option<MemoryFormat>) -> Result<Tensor> {
     check_sizes(size)?;
     check_plain(t)?;
-    if format == Some(MemoryFormat::Preserve) {
-        return Err(Error::runtime("Unsupported memory format Preserve"));
-    }
+    ensure!(
+        format != Some(MemoryFormat::Preserve),
+        "Unsupported memory format Preserve"
+    );
     if t.sizes() != size {
         let strides = layout::contiguous_strides(size);
         t.set_geometry(size, &strides, t.storage_offset())?;
@@ -74,12 +75,11 @@ pub(crate) fn resize_as_(
 }
 
 pub(crate) fn t_(t: &Tensor) -> Result<Tensor> {
-    if t.dim() > 2 {
-        return Err(Error::runtime(format!(
-            "t_() expects a tensor with <= 2 dimensions, but self is {}D",
-            t.dim()
-        )));
-    }
+    ensure!(
+        t.dim() <= 2,
+        "t_() expects a tensor with <= 2 dimensions, but self is {}D",
+        t.dim()
+    );
     adopt(t, &view::t(t)?)
 }
 
@@ -123,20 +123,18 @@ pub(crate) fn detach_(t: &Tensor) -> Result<Tensor> {
 pub(crate) fn set_source_tensor_(t: &Tensor, source: &Tensor) -> Result<Tensor> {
     check_plain(t)?;
     check_plain(source)?;
-    if t.dtype() != source.dtype() {
-        return Err(Error::dtype(format!(
-            "Could not set tensor of type {} to a tensor of type {}",
-            source.dtype().torch_name(),
-            t.dtype().torch_name()
-        )));
-    }
-    if t.device() != source.device() {
-        return Err(Error::device(format!(
-            "Could not set tensor of device {} to a tensor of device {}",
-            source.device(),
-            t.device()
-        )));
-    }
+    ensure_dtype!(
+        t.dtype() == source.dtype(),
+        "Could not set tensor of type {} to a tensor of type {}",
+        source.dtype().torch_name(),
+        t.dtype().torch_name()
+    );
+    ensure_device!(
+        t.device() == source.device(),
+        "Could not set tensor of device {} to a tensor of device {}",
+        source.device(),
+        t.device()
+    );
     if !t.same_handle(source) {
         t.replace_geometry(
             source.storage().clone(),

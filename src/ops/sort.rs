@@ -2,7 +2,7 @@
 
 use super::common::wrap_dim;
 use super::copy;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::Tensor;
 use crate::tensor::launch;
@@ -15,20 +15,18 @@ fn size_along(x: &Tensor, dim: usize) -> i64 {
 }
 
 fn no_bool(x: &Tensor, name: &str) -> Result<()> {
-    if x.dtype() == DType::Bool {
-        return Err(Error::not_implemented(format!(
-            "{name} does not support bool dtypes on CPU"
-        )));
-    }
+    ensure_not_implemented!(
+        x.dtype() != DType::Bool,
+        "{name} does not support bool dtypes on CPU"
+    );
     Ok(())
 }
 
 fn no_complex(x: &Tensor, name: &str) -> Result<()> {
-    if x.dtype().is_complex() {
-        return Err(Error::type_error(format!(
-            "{name} does not support complex dtypes on CPU"
-        )));
-    }
+    ensure_type!(
+        !x.dtype().is_complex(),
+        "{name} does not support complex dtypes on CPU"
+    );
     Ok(())
 }
 
@@ -83,12 +81,11 @@ pub(crate) fn topk(
 ) -> Result<(Tensor, Tensor)> {
     no_complex(x, "topk")?;
     let dim = wrap_dim(dim, x.dim())?;
-    if k < 0 || k > size_along(x, dim) {
-        return Err(Error::runtime(format!(
-            "selected index k out of range: {k} of {} elements",
-            size_along(x, dim)
-        )));
-    }
+    ensure!(
+        k >= 0 && k <= size_along(x, dim),
+        "selected index k out of range: {k} of {} elements",
+        size_along(x, dim)
+    );
     no_bool(x, "topk")?;
     let mut sizes = Dims::from_slice(x.sizes());
     if let Some(size) = sizes.get_mut(dim) {
@@ -111,11 +108,10 @@ fn select(
     keepdim: bool,
     name: &str,
 ) -> Result<(Tensor, Tensor)> {
-    if x.dim() > 0 && x.sizes()[dim] == 0 {
-        return Err(Error::index(format!(
-            "{name}(): Expected reduction dim {dim} to have non-zero size."
-        )));
-    }
+    ensure_index!(
+        x.dim() == 0 || x.sizes()[dim] != 0,
+        "{name}(): Expected reduction dim {dim} to have non-zero size."
+    );
     let mut kept = Dims::from_slice(x.sizes());
     if let Some(size) = kept.get_mut(dim) {
         *size = 1;
@@ -149,12 +145,11 @@ pub(crate) fn kthvalue(x: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(T
     if x.dim() > 0 {
         no_bool(x, "kthvalue")?;
     }
-    if k < 1 || k > size_along(x, dim) {
-        return Err(Error::runtime(format!(
-            "kthvalue(): selected number k out of range for dimension {dim}: {k} of {} elements",
-            size_along(x, dim)
-        )));
-    }
+    ensure!(
+        k >= 1 && k <= size_along(x, dim),
+        "kthvalue(): selected number k out of range for dimension {dim}: {k} of {} elements",
+        size_along(x, dim)
+    );
     select(Selection::Kth(k as usize - 1), x, dim, keepdim, "kthvalue")
 }
 

@@ -65,13 +65,12 @@ pub(super) fn in_place(
     let _whole = access::in_place(x, operands)?;
     let result = &result()?;
     check_can_cast(result.dtype(), x.dtype())?;
-    if result.sizes() != x.sizes() {
-        return Err(Error::shape(format!(
-            "output with shape {:?} doesn't match the broadcast shape {:?}",
-            x.sizes(),
-            result.sizes()
-        )));
-    }
+    ensure_shape!(
+        result.sizes() == x.sizes(),
+        "output with shape {:?} doesn't match the broadcast shape {:?}",
+        x.sizes(),
+        result.sizes()
+    );
     copy::copy_(x, result, false)
 }
 
@@ -179,11 +178,7 @@ pub(crate) fn logit_(x: &Tensor, eps: Option<f64>) -> Result<Tensor> {
 }
 
 pub(crate) fn polygamma(n: i64, x: &Tensor) -> Result<Tensor> {
-    if n < 0 {
-        return Err(Error::runtime(
-            "polygamma(n, x) does not support negative n.",
-        ));
-    }
+    ensure!(n >= 0, "polygamma(n, x) does not support negative n.");
     match float_of(x.dtype()) {
         DType::F64 => unary(x, &|x| math::polygamma(n, x)),
         _ => unary(x, &|x| math::polygamma_of_single(n, x)),
@@ -201,11 +196,10 @@ pub(crate) fn polygamma_(x: &Tensor, n: i64) -> Result<Tensor> {
 
 /// A fraction of size `1/2 .. 1` and a power of 2 for each element.
 pub(crate) fn frexp(x: &Tensor) -> Result<(Tensor, Tensor)> {
-    if !x.dtype().is_floating() {
-        return Err(Error::runtime(
-            "torch.frexp() only supports floating-point dtypes",
-        ));
-    }
+    ensure!(
+        x.dtype().is_floating(),
+        "torch.frexp() only supports floating-point dtypes"
+    );
     let sizes = || Dims::from_slice(x.sizes());
     let mut mantissa = pointwise::result(sizes(), x.dtype(), &[x])?;
     let mut exponent = pointwise::result(sizes(), DType::I32, &[x])?;
@@ -372,11 +366,10 @@ pub(crate) fn special_round(x: &Tensor, decimals: i64) -> Result<Tensor> {
 
 /// The logarithm of the multivariate gamma function of dimension `p`.
 pub(crate) fn mvlgamma(x: &Tensor, p: i64) -> Result<Tensor> {
-    if x.dtype() == DType::Bool {
-        return Err(Error::runtime(
-            "The input tensor may not be a boolean tensor.",
-        ));
-    }
+    ensure!(
+        x.dtype() != DType::Bool,
+        "The input tensor may not be a boolean tensor."
+    );
     if p < 1 {
         return Err(Error::runtime("p has to be greater than or equal to 1"));
     }

@@ -3,7 +3,7 @@
 use super::common::promote;
 use super::pointwise;
 use super::special::{in_place, unsupported, zip, zip_with};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::tensor::Tensor;
 use straightline_catalog::DType;
 use straightline_runtime::cpu::kernels::special as kernels;
@@ -55,11 +55,10 @@ pub(crate) fn fmin(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 }
 
 pub(crate) fn heaviside(x: &Tensor, at_zero: &Tensor) -> Result<Tensor> {
-    if x.dtype() != at_zero.dtype() {
-        return Err(Error::runtime(
-            "heaviside is not yet implemented for tensors with different dtypes.",
-        ));
-    }
+    ensure!(
+        x.dtype() == at_zero.dtype(),
+        "heaviside is not yet implemented for tensors with different dtypes."
+    );
     if x.dtype().is_floating() {
         return zip(x, at_zero, x.dtype(), &math::heaviside);
     }

@@ -44,18 +44,16 @@ pub(crate) fn transform_bias_rescale_qkv(
             )));
         }
     };
-    if heads <= 0 || width % heads != 0 {
-        return Err(Error::runtime(format!(
-            "a width of {width} is no multiple of {heads} heads"
-        )));
-    }
-    if !qkv.dtype().is_floating() || qkv.dtype() != bias.dtype() {
-        return Err(Error::dtype(format!(
-            "\"transform_bias_rescale_qkv\" is for floating-point tensors of one dtype, got {} and {}",
-            qkv.dtype().torch_name(),
-            bias.dtype().torch_name()
-        )));
-    }
+    ensure!(
+        heads > 0 && width % heads == 0,
+        "a width of {width} is no multiple of {heads} heads"
+    );
+    ensure_dtype!(
+        qkv.dtype().is_floating() && qkv.dtype() == bias.dtype(),
+        "\"transform_bias_rescale_qkv\" is for floating-point tensors of one dtype, got {} and {}",
+        qkv.dtype().torch_name(),
+        bias.dtype().torch_name()
+    );
     let per_head = width / heads;
     let all = aten::view(
         &aten::contiguous(&aten::add_tensor(qkv, bias, ONE)?, MemoryFormat::Contiguous)?,
@@ -84,32 +82,28 @@ pub(crate) fn multi_head_attention(
     mask_kind: Option<i64>,
 ) -> Result<(Option<Tensor>, Option<Tensor>)> {
     for (name, t) in [("query", q), ("key", k), ("value", v)] {
-        if t.dim() != 3 {
-            return Err(Error::runtime(format!(
-                "expected 3-D `{name}`, got {}-D tensor",
-                t.dim()
-            )));
-        }
+        ensure!(
+            t.dim() == 3,
+            "expected 3-D `{name}`, got {}-D tensor",
+            t.dim()
+        );
     }
-    if q.sizes() != k.sizes() || q.sizes() != v.sizes() {
-        return Err(Error::runtime(
-            "expected `query`/`key`/`value` shapes to match",
-        ));
-    }
+    ensure!(
+        q.sizes() == k.sizes() && q.sizes() == v.sizes(),
+        "expected `query`/`key`/`value` shapes to match"
+    );
     let [batch, length, last] = [q.sizes()[0], q.sizes()[1], q.sizes()[2]];
-    if last != width || heads <= 0 || width % heads != 0 {
-        return Err(Error::runtime(format!(
-            "passed-in embed_dim {width} didn't match last dim of query {last}, or is no multiple of {heads} heads"
-        )));
-    }
-    if qkv_weight.sizes() != [3 * width, width] || qkv_bias.sizes() != [3 * width] {
-        return Err(Error::runtime(format!(
-            "expected `qkv_weight` and `qkv_bias` of {} rows of {width}, got {:?} and {:?}",
-            3 * width,
-            qkv_weight.sizes(),
-            qkv_bias.sizes()
-        )));
-    }
+    ensure!(
+        last == width && heads > 0 && width % heads == 0,
+        "passed-in embed_dim {width} didn't match last dim of query {last}, or is no multiple of {heads} heads"
+    );
+    ensure!(
+        qkv_weight.sizes() == [3 * width, width] && qkv_bias.sizes() == [3 * width],
+        "expected `qkv_weight` and `qkv_bias` of {} rows of {width}, got {:?} and {:?}",
+        3 * width,
+        qkv_weight.sizes(),
+        qkv_bias.sizes()
+    );
     let (ws, bs) = (aten::chunk(qkv_weight, 3, 0)?, aten::chunk(qkv_bias, 3, 0)?);
     let per_head = width / heads;
     let split = |x: &Tensor, i: usize| -> Result<Tensor> {

@@ -283,13 +283,12 @@ fn functional_arguments(
 
 /// Whether an `out` can have the result.
 fn check_out(out: &Tensor, result: &Tensor, rules: OutRules) -> Result<()> {
-    if out.device() != result.device() {
-        return Err(Error::device(format!(
-            "Expected out tensor to be on {}, but found it on {}",
-            result.device(),
-            out.device()
-        )));
-    }
+    ensure_device!(
+        out.device() == result.device(),
+        "Expected out tensor to be on {}, but found it on {}",
+        result.device(),
+        out.device()
+    );
     match rules.dtype {
         OutDtype::Castable => check_can_cast(result.dtype(), out.dtype())?,
         OutDtype::Joined => {
@@ -358,13 +357,12 @@ fn resize_output(out: &Tensor, result: &Tensor, strides: OutStrides, way: Way) -
 /// Writes a result into the tensor that it was computed in place of.
 fn write_self(to: &Tensor, result: &Tensor, way: Way) -> Result<()> {
     check_can_cast(result.dtype(), to.dtype())?;
-    if to.sizes() != result.sizes() {
-        return Err(Error::shape(format!(
-            "output with shape {:?} doesn't match the broadcast shape {:?}",
-            to.sizes(),
-            result.sizes()
-        )));
-    }
+    ensure_shape!(
+        to.sizes() == result.sizes(),
+        "output with shape {:?} doesn't match the broadcast shape {:?}",
+        to.sizes(),
+        result.sizes()
+    );
     match way {
         Way::Direct => copy::copy_(to, result, false)?,
         Way::Composed => aten::copy_(to, result, false)?,

@@ -33,11 +33,10 @@ pub(crate) fn reshape_own(t: &Tensor, size: &[i64]) -> Result<Tensor> {
 
 pub(crate) fn flatten(t: &Tensor, start: i64, end: i64) -> Result<Tensor> {
     let (s, e) = (wrap_dim(start, t.dim())?, wrap_dim(end, t.dim())?);
-    if s > e {
-        return Err(Error::runtime(
-            "flatten() has invalid args: start_dim cannot come after end_dim",
-        ));
-    }
+    ensure!(
+        s <= e,
+        "flatten() has invalid args: start_dim cannot come after end_dim"
+    );
     if t.dim() == 0 {
         return crate::ops::aten::reshape(t, &[1]);
     }
@@ -81,28 +80,23 @@ pub(crate) fn slice(
 }
 
 pub(crate) fn narrow(t: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
-    if t.dim() == 0 {
-        return Err(Error::runtime(
-            "narrow() cannot be applied to a 0-dim tensor.",
-        ));
-    }
-    if length < 0 {
-        return Err(Error::runtime("narrow(): length must be non-negative."));
-    }
+    ensure!(
+        t.dim() != 0,
+        "narrow() cannot be applied to a 0-dim tensor."
+    );
+    ensure!(length >= 0, "narrow(): length must be non-negative.");
     let d = wrap_dim(dim, t.dim())?;
     let n = t.sizes()[d];
-    if start < -n || start > n {
-        return Err(Error::index(format!(
-            "start out of range (expected to be in range of [{}, {n}], but got {start})",
-            -n
-        )));
-    }
+    ensure_index!(
+        start >= -n && start <= n,
+        "start out of range (expected to be in range of [{}, {n}], but got {start})",
+        -n
+    );
     let start = if start < 0 { start + n } else { start };
-    if length > n - start {
-        return Err(Error::runtime(format!(
-            "start ({start}) + length ({length}) exceeds dimension size ({n})."
-        )));
-    }
+    ensure!(
+        length <= n - start,
+        "start ({start}) + length ({length}) exceeds dimension size ({n})."
+    );
     crate::ops::aten::slice_tensor(t, d as i64, Some(start), Some(start + length), 1)
 }
 
@@ -141,35 +135,28 @@ pub(crate) fn as_strided(
     stride: &[i64],
     offset: Option<i64>,
 ) -> Result<Tensor> {
-    if size.len() != stride.len() {
-        return Err(Error::runtime(format!(
-            "mismatch in length of strides and shape: {} and {}",
-            stride.len(),
-            size.len()
-        )));
-    }
+    ensure!(
+        size.len() == stride.len(),
+        "mismatch in length of strides and shape: {} and {}",
+        stride.len(),
+        size.len()
+    );
     super::common::check_sizes(size)?;
-    if stride.iter().any(|s| *s < 0) {
-        return Err(Error::runtime(
-            "as_strided: Negative strides are not supported at the moment",
-        ));
-    }
+    ensure!(
+        stride.iter().all(|s| *s >= 0),
+        "as_strided: Negative strides are not supported at the moment"
+    );
     let offset = offset.unwrap_or(t.storage_offset());
-    if offset < 0 {
-        return Err(Error::runtime(format!(
-            "as_strided: negative storage_offset {offset}"
-        )));
-    }
+    ensure!(offset >= 0, "as_strided: negative storage_offset {offset}");
     let need = layout::storage_bytes(t.dtype().size(), size, stride, offset);
     let fits = need <= t.storage().bytes();
-    if !fits {
-        return Err(Error::runtime(format!(
-            "setStorage: sizes {size:?}, strides {stride:?}, storage offset {offset}, and itemsize \
+    ensure!(
+        fits,
+        "setStorage: sizes {size:?}, strides {stride:?}, storage offset {offset}, and itemsize \
              {} are out of bounds for storage of size {}",
-            t.dtype().size(),
-            t.storage().bytes()
-        )));
-    }
+        t.dtype().size(),
+        t.storage().bytes()
+    );
     Ok(t.with_geometry(Dims::from_slice(size), Dims::from_slice(stride), offset))
 }
 
@@ -191,12 +178,11 @@ pub(crate) fn split_sizes(t: &Tensor, sizes: &[i64], dim: i64) -> Result<Vec<Ten
         .get(d)
         .ok_or_else(|| Error::runtime("split expects at least a 1-dimensional tensor"))?;
     let total = sizes.iter().try_fold(0i64, |sum, s| sum.checked_add(*s));
-    if sizes.iter().any(|s| *s < 0) || total != Some(n) {
-        return Err(Error::runtime(format!(
-            "split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at \
+    ensure!(
+        sizes.iter().all(|s| *s >= 0) && total == Some(n),
+        "split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at \
              dimension {d}), but got split_sizes={sizes:?}"
-        )));
-    }
+    );
     let mut at = 0;
     sizes
         .iter()
@@ -214,11 +200,10 @@ pub(crate) fn split(t: &Tensor, size: i64, dim: i64) -> Result<Vec<Tensor>> {
         .sizes()
         .get(d)
         .ok_or_else(|| Error::runtime("split expects at least a 1-dimensional tensor"))?;
-    if size < 0 || (size == 0 && n != 0) {
-        return Err(Error::runtime(format!(
-            "split expects split_size be non-negative, but got split_size={size}"
-        )));
-    }
+    ensure!(
+        size >= 0 && (size != 0 || n == 0),
+        "split expects split_size be non-negative, but got split_size={size}"
+    );
     if size == 0 {
         return Ok(vec![crate::ops::aten::alias(t)?]);
     }
@@ -228,23 +213,19 @@ pub(crate) fn split(t: &Tensor, size: i64, dim: i64) -> Result<Vec<Tensor>> {
 /// The sizes of this many chunks of an empty dimension.
 pub(crate) fn empty_chunks(chunks: i64) -> Result<Vec<i64>> {
     // each one becomes a tensor
-    if chunks > 1 << 24 {
-        return Err(Error::runtime(format!("{chunks} chunks are too many")));
-    }
+    ensure!(chunks <= 1 << 24, "{chunks} chunks are too many");
     Ok(vec![0; chunks as usize])
 }
 
 pub(crate) fn chunk(t: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
-    if t.dim() == 0 {
-        return Err(Error::runtime(
-            "chunk expects at least a 1-dimensional tensor",
-        ));
-    }
-    if chunks <= 0 {
-        return Err(Error::runtime(format!(
-            "chunk expects `chunks` to be greater than 0, got: {chunks}"
-        )));
-    }
+    ensure!(
+        t.dim() != 0,
+        "chunk expects at least a 1-dimensional tensor"
+    );
+    ensure!(
+        chunks > 0,
+        "chunk expects `chunks` to be greater than 0, got: {chunks}"
+    );
     let d = wrap_dim(dim, t.dim())?;
     let n = t.sizes()[d];
     let size = (n as u64).div_ceil(chunks as u64) as i64;

@@ -32,12 +32,11 @@ impl Tensor {
     /// Refuses complex tensors.
     #[inline]
     pub(crate) fn check_real(&self) -> Result<()> {
-        if self.dtype().is_complex() {
-            return Err(Error::not_implemented(format!(
-                "not implemented for {}",
-                self.dtype().torch_name()
-            )));
-        }
+        ensure_not_implemented!(
+            !self.dtype().is_complex(),
+            "not implemented for {}",
+            self.dtype().torch_name()
+        );
         Ok(())
     }
 
@@ -274,12 +273,11 @@ pub(crate) fn distinct(t: &Tensor) -> Tensor {
 
 /// A written tensor must have each element at an address of its own.
 pub(crate) fn check_no_internal_overlap(out: &Tensor) -> Result<()> {
-    if layout::repeats(out.sizes(), out.strides()) {
-        return Err(Error::runtime(
-            "unsupported operation: more than one element of the written-to tensor refers to a \
-             single memory location. Please copy the tensor (`copied()`) before performing the operation.",
-        ));
-    }
+    ensure!(
+        !layout::repeats(out.sizes(), out.strides()),
+        "unsupported operation: more than one element of the written-to tensor refers to a \
+             single memory location. Please copy the tensor (`copied()`) before performing the operation."
+    );
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use super::watcher::{self, Line};
 use super::{Element, Ints, Tensor, access};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use num_complex::Complex;
 use straightline_catalog::{DType, Device, Scalar, layout};
 
@@ -33,18 +33,16 @@ impl Tensor {
             let sizes = straightline_catalog::view::infer_sizes(sizes, data.len() as i64)?;
             return Tensor::from_elements(data, &sizes);
         }
-        if sizes.iter().any(|s| *s < 0) {
-            return Err(Error::shape(format!(
-                "sizes {sizes:?} must not be negative"
-            )));
-        }
-        if layout::numel(sizes) != data.len() as i64 {
-            return Err(Error::shape(format!(
-                "sizes {sizes:?} hold {} elements, and {} were given",
-                layout::numel(sizes),
-                data.len()
-            )));
-        }
+        ensure_shape!(
+            sizes.iter().all(|s| *s >= 0),
+            "sizes {sizes:?} must not be negative"
+        );
+        ensure_shape!(
+            layout::numel(sizes) == data.len() as i64,
+            "sizes {sizes:?} hold {} elements, and {} were given",
+            layout::numel(sizes),
+            data.len()
+        );
         let t = Tensor::allocate_contiguous(T::DTYPE, Device::CPU, sizes)?;
         // SAFETY: the storage is fresh, ours alone and data.len() elements long; T is the
         // element type, so its size and alignment (64) suit.
@@ -143,13 +141,12 @@ impl Tensor {
 
     fn read_elements<T: Element>(&self, what: &str, at: Line) -> Result<Vec<T>> {
         watcher::check_read(self, what, Some(at))?;
-        if T::DTYPE != self.dtype() {
-            return Err(Error::dtype(format!(
-                "the tensor's elements are {}, not {}: convert with `to_dtype` first",
-                self.dtype(),
-                T::DTYPE
-            )));
-        }
+        ensure_dtype!(
+            T::DTYPE == self.dtype(),
+            "the tensor's elements are {}, not {}: convert with `to_dtype` first",
+            self.dtype(),
+            T::DTYPE
+        );
         if !self.device().is_cpu() && !self.device().is_meta() {
             let on_cpu = self.to_device(Device::CPU)?;
             return on_cpu.read_elements(what, at);
@@ -187,12 +184,11 @@ impl Tensor {
     #[track_caller]
     pub(crate) fn read_item(&self) -> Result<Scalar> {
         let at = std::panic::Location::caller();
-        if self.numel() != 1 {
-            return Err(Error::runtime(format!(
-                "a Tensor with {} elements cannot be converted to Scalar",
-                self.numel()
-            )));
-        }
+        ensure!(
+            self.numel() == 1,
+            "a Tensor with {} elements cannot be converted to Scalar",
+            self.numel()
+        );
         macro_rules! get {
             ($t:ty, $wrap:expr) => {
                 self.read_elements::<$t>("item()", at).map(|v| $wrap(v[0]))

@@ -145,12 +145,11 @@ impl Generator {
     #[track_caller]
     pub fn set_state(&self, state: &Tensor) -> Result<()> {
         captured("set_state() of a generator")?;
-        if state.dtype() != DType::U8 {
-            return Err(Error::dtype(format!(
-                "a generator's state is a tensor of bytes, not of {}",
-                state.dtype().torch_name()
-            )));
-        }
+        ensure_dtype!(
+            state.dtype() == DType::U8,
+            "a generator's state is a tensor of bytes, not of {}",
+            state.dtype().torch_name()
+        );
         let bytes = state.to_vec::<u8>()?;
         let outcome = self.lock().set_state(&bytes);
         outcome.map_err(|e| Error::runtime(e.to_string()))

@@ -569,14 +569,13 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
             guard
         }
     };
-    if inner.len() != form.results.len() {
-        return Err(Error::compile(format!(
-            "`{}` returned {} values, expected {}",
-            form.op.name(),
-            inner.len(),
-            form.results.len()
-        )));
-    }
+    ensure_compile!(
+        inner.len() == form.results.len(),
+        "`{}` returned {} values, expected {}",
+        form.op.name(),
+        inner.len(),
+        form.results.len()
+    );
     for (i, (target, new)) in form.results.iter().zip(inner).enumerate() {
         let result = match target {
             Target::Written(at) => {

@@ -9,7 +9,7 @@ use super::leaves::Leaf;
 use super::storage::Layout;
 use super::wrapper::{bits, wrapper_of};
 use crate::dispatch::{DispatchKey, DispatchKeySet};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::modes::tracer;
 use crate::ops::aten;
 use crate::tensor::storage::Storage;
@@ -104,11 +104,10 @@ fn write(to: &Storage, value: &Tensor, layout: &Layout) -> Result<()> {
 /// Other threads have used that memory, or it does not reach that far.
 pub(crate) fn settle_in(t: &Tensor, real: &Tensor) -> Result<()> {
     let (layout, keys) = (Layout::of(t), keys(t));
-    if layout.bytes().end > real.storage().bytes() as i64 {
-        return Err(Error::runtime(
-            "the function made it larger than the memory that it lies in",
-        ));
-    }
+    ensure!(
+        layout.bytes().end <= real.storage().bytes() as i64,
+        "the function made it larger than the memory that it lies in"
+    );
     let storage = real.storage().clone();
     t.replace_geometry(storage, &layout.sizes, &layout.strides, layout.offset)?;
     t.settle(keys);

@@ -217,13 +217,12 @@ pub(super) fn replace(t: &Tensor, new: Tensor) -> Result<()> {
     let w = wrapper_of(t)
         .ok_or_else(|| Error::compile("a write to a tensor that is not functional"))?;
     let new = in_dtype(new, t.dtype())?;
-    if new.sizes() != t.sizes() {
-        return Err(Error::shape(format!(
-            "output with shape {:?} doesn't match the broadcast shape {:?}",
-            t.sizes(),
-            new.sizes()
-        )));
-    }
+    ensure_shape!(
+        new.sizes() == t.sizes(),
+        "output with shape {:?} doesn't match the broadcast shape {:?}",
+        t.sizes(),
+        new.sizes()
+    );
     w.storage.commit_update(Update {
         new,
         chain: w.chain.clone(),

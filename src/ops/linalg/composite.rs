@@ -174,18 +174,16 @@ pub(crate) fn pinv(
     rtol: Option<&Tensor>,
     hermitian: bool,
 ) -> Result<Tensor> {
-    if a.dim() < 2 {
-        return Err(Error::runtime(format!(
-            "linalg.pinv(): expected a tensor with 2 or more dimensions of floating types, but got a tensor with {} dimensions",
-            a.dim()
-        )));
-    }
-    if !matches!(a.dtype(), DType::F32 | DType::F64) && !a.dtype().is_complex() {
-        return Err(Error::runtime(format!(
-            "linalg.pinv(): expected a tensor with 2 or more dimensions of float, double, cfloat or cdouble types, but got {}",
-            a.dtype().torch_name()
-        )));
-    }
+    ensure!(
+        a.dim() >= 2,
+        "linalg.pinv(): expected a tensor with 2 or more dimensions of floating types, but got a tensor with {} dimensions",
+        a.dim()
+    );
+    ensure!(
+        matches!(a.dtype(), DType::F32 | DType::F64) || a.dtype().is_complex(),
+        "linalg.pinv(): expected a tensor with 2 or more dimensions of float, double, cfloat or cdouble types, but got {}",
+        a.dtype().torch_name()
+    );
     let (atol, rtol) = tolerances(a, atol, rtol, "torch.linalg.pinv")?;
     let diagonal = |v: &Tensor, s: &Tensor, u: &Tensor| {
         let scaled = aten::mul_tensor(v, &aten::unsqueeze(s, -2)?)?;
@@ -240,11 +238,10 @@ pub(crate) fn matrix_rank(
     rtol: Option<&Tensor>,
     hermitian: bool,
 ) -> Result<Tensor> {
-    if a.dim() < 2 {
-        return Err(Error::runtime(
-            "torch.linalg.matrix_rank: The input tensor input must have at least 2 dimensions.",
-        ));
-    }
+    ensure!(
+        a.dim() >= 2,
+        "torch.linalg.matrix_rank: The input tensor input must have at least 2 dimensions."
+    );
     let (atol, rtol) = tolerances(a, atol, rtol, "torch.linalg.matrix_rank")?;
     if a.numel() == 0 {
         let sizes = &a.sizes()[..a.dim() - 2];
@@ -293,11 +290,10 @@ pub(crate) fn linalg_matrix_power(a: &Tensor, n: i64) -> Result<Tensor> {
             "linalg.matrix_power: The input tensor A must have at least 2 dimensions.",
         ));
     };
-    if rows != cols {
-        return Err(Error::runtime(format!(
-            "linalg.matrix_power: A must be batches of square matrices, but they are {rows} by {cols} matrices"
-        )));
-    }
+    ensure!(
+        rows == cols,
+        "linalg.matrix_power: A must be batches of square matrices, but they are {rows} by {cols} matrices"
+    );
     if n == 0 {
         let eye = aten::eye(*rows, Some(a.dtype()), None, Some(a.device()), None)?;
         let sizes = [lead, &[*rows, *rows]].concat();
@@ -344,12 +340,11 @@ pub(crate) fn linalg_diagonal(a: &Tensor, offset: i64, dim1: i64, dim2: i64) -> 
 
 /// Inner products along a dimension, of the conjugate of the first.
 pub(crate) fn vecdot(x: &Tensor, y: &Tensor, dim: i64) -> Result<Tensor> {
-    if !(x.dtype().is_floating() || x.dtype().is_complex()) {
-        return Err(Error::not_implemented(format!(
-            "linalg.vecdot: Expected a floating point or complex tensor as input. Got {}",
-            x.dtype().torch_name()
-        )));
-    }
+    ensure_not_implemented!(
+        x.dtype().is_floating() || x.dtype().is_complex(),
+        "linalg.vecdot: Expected a floating point or complex tensor as input. Got {}",
+        x.dtype().torch_name()
+    );
     let product = aten::mul_tensor(&aten::conj(x)?, y)?;
     aten::sum_dim_int_list(&product, Some(&[dim]), false, None)
 }
@@ -358,41 +353,37 @@ pub(crate) fn vecdot(x: &Tensor, y: &Tensor, dim: i64) -> Result<Tensor> {
 /// last may be vectors.
 pub(crate) fn multi_dot(tensors: &[Tensor]) -> Result<Tensor> {
     let n = tensors.len();
-    if n < 2 {
-        return Err(Error::runtime(format!(
-            "multi_dot(): expected at least 2 tensors but got {n}"
-        )));
-    }
+    ensure!(
+        n >= 2,
+        "multi_dot(): expected at least 2 tensors but got {n}"
+    );
     let (row, column) = (tensors[0].dim() == 1, tensors[n - 1].dim() == 1);
     let mut all = Vec::with_capacity(n);
     for (i, t) in tensors.iter().enumerate() {
         let vector = t.dim() == 1 && (i == 0 || i == n - 1);
-        if t.dim() != 2 && !vector {
-            return Err(Error::runtime(format!(
-                "multi_dot(): tensor {i} must be 2D{} but got {}D",
-                if i == 0 || i == n - 1 { " or 1D" } else { "" },
-                t.dim()
-            )));
-        }
-        if t.dtype() != tensors[0].dtype() {
-            return Err(Error::dtype(format!(
-                "multi_dot(): all tensors must have be the same dtype but tensor 0 is {} and tensor {i} {}",
-                tensors[0].dtype().torch_name(),
-                t.dtype().torch_name()
-            )));
-        }
+        ensure!(
+            t.dim() == 2 || vector,
+            "multi_dot(): tensor {i} must be 2D{} but got {}D",
+            if i == 0 || i == n - 1 { " or 1D" } else { "" },
+            t.dim()
+        );
+        ensure_dtype!(
+            t.dtype() == tensors[0].dtype(),
+            "multi_dot(): all tensors must have be the same dtype but tensor 0 is {} and tensor {i} {}",
+            tensors[0].dtype().torch_name(),
+            t.dtype().torch_name()
+        );
         all.push(match vector {
             true => aten::unsqueeze(t, if i == 0 { 0 } else { -1 })?,
             false => t.clone(),
         });
-        if i > 0 && all[i - 1].sizes()[1] != all[i].sizes()[0] {
-            return Err(Error::shape(format!(
-                "multi_dot(): tensors {} and {i} with shapes {:?} and {:?} cannot be multiplied",
-                i - 1,
-                tensors[i - 1].sizes(),
-                t.sizes()
-            )));
-        }
+        ensure_shape!(
+            i == 0 || all[i - 1].sizes()[1] == all[i].sizes()[0],
+            "multi_dot(): tensors {} and {i} with shapes {:?} and {:?} cannot be multiplied",
+            i - 1,
+            tensors[i - 1].sizes(),
+            t.sizes()
+        );
     }
     let mut out = chain(&all, &order(&all), 0, n - 1)?;
     if row {
@@ -437,12 +428,11 @@ fn chain(all: &[Tensor], splits: &[Vec<usize>], i: usize, j: usize) -> Result<Te
 
 pub(crate) fn chain_matmul(matrices: &[Tensor]) -> Result<Tensor> {
     for t in matrices {
-        if t.dim() != 2 {
-            return Err(Error::runtime(format!(
-                "Tensor of dimension {} is not a matrix",
-                t.dim()
-            )));
-        }
+        ensure!(
+            t.dim() == 2,
+            "Tensor of dimension {} is not a matrix",
+            t.dim()
+        );
     }
     match matrices {
         [] => Err(Error::runtime(
@@ -455,27 +445,24 @@ pub(crate) fn chain_matmul(matrices: &[Tensor]) -> Result<Tensor> {
 
 /// The product of vectors of three elements that is normal to both.
 pub(crate) fn linalg_cross(a: &Tensor, b: &Tensor, dim: i64) -> Result<Tensor> {
-    if a.dim() != b.dim() {
-        return Err(Error::runtime(
-            "linalg.cross: inputs must have the same number of dimensions.",
-        ));
-    }
+    ensure!(
+        a.dim() == b.dim(),
+        "linalg.cross: inputs must have the same number of dimensions."
+    );
     let d = wrap_dim(dim, a.dim())?;
     let size = |t: &Tensor| t.sizes().get(d).copied().unwrap_or(1);
-    if size(a) != 3 || size(b) != 3 {
-        return Err(Error::runtime(format!(
-            "linalg.cross: inputs dimension {dim} must have length 3. Got {} and {}",
-            size(a),
-            size(b)
-        )));
-    }
-    if a.dtype() != b.dtype() {
-        return Err(Error::dtype(format!(
-            "Expected all tensors to have the same dtype, but got {} and {}",
-            a.dtype().torch_name(),
-            b.dtype().torch_name()
-        )));
-    }
+    ensure!(
+        size(a) == 3 && size(b) == 3,
+        "linalg.cross: inputs dimension {dim} must have length 3. Got {} and {}",
+        size(a),
+        size(b)
+    );
+    ensure_dtype!(
+        a.dtype() == b.dtype(),
+        "Expected all tensors to have the same dtype, but got {} and {}",
+        a.dtype().torch_name(),
+        b.dtype().torch_name()
+    );
     let turned = |t: &Tensor, by: i64| aten::roll(t, &[by], &[d as i64]);
     let there = aten::mul_tensor(&turned(a, -1)?, &turned(b, -2)?)?;
     let back = aten::mul_tensor(&turned(a, -2)?, &turned(b, -1)?)?;

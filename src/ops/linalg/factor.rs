@@ -16,11 +16,7 @@ use straightline_catalog::{DType, Scalar};
 use straightline_runtime::cpu::kernels::linalg::{self as kernels, Field, Form};
 
 fn at_least_two(t: &Tensor, what: &str) -> Result<()> {
-    if t.dim() < 2 {
-        return Err(Error::runtime(format!(
-            "{what} must have at least 2 dimensions."
-        )));
-    }
+    ensure!(t.dim() >= 2, "{what} must have at least 2 dimensions.");
     Ok(())
 }
 
@@ -201,54 +197,48 @@ pub(crate) fn cholesky_inverse(l: &Tensor, upper: bool) -> Result<Tensor> {
 }
 
 fn square_of(name: &str, what: &str, a: &Tensor) -> Result<usize> {
-    if a.dim() < 2 {
-        return Err(Error::runtime(format!(
-            "{name}: The input tensor {what} must have at least 2 dimensions."
-        )));
-    }
+    ensure!(
+        a.dim() >= 2,
+        "{name}: The input tensor {what} must have at least 2 dimensions."
+    );
     let (m, n) = shape(a);
-    if m != n {
-        return Err(Error::runtime(format!(
-            "{name}: {what} must be batches of square matrices, but they are {m} by {n} matrices"
-        )));
-    }
+    ensure!(
+        m == n,
+        "{name}: {what} must be batches of square matrices, but they are {m} by {n} matrices"
+    );
     Ok(n)
 }
 
 /// `a` and `b` of an old equation `a x = b`, expanded to one batch.
 fn check_old_equation(a: &Tensor, b: &Tensor, name: &str) -> Result<(Tensor, Tensor)> {
     check_devices(&[a, b])?;
-    if a.dtype() != b.dtype() {
-        return Err(Error::dtype(format!(
-            "Expected b and A to have the same dtype, but found b of type {} and A of type {} instead.",
-            b.dtype().torch_name(),
-            a.dtype().torch_name()
-        )));
-    }
+    ensure_dtype!(
+        a.dtype() == b.dtype(),
+        "Expected b and A to have the same dtype, but found b of type {} and A of type {} instead.",
+        b.dtype().torch_name(),
+        a.dtype().torch_name()
+    );
     let ((m, n), (rows, _)) = (shape(a), shape(b));
-    if m != n {
-        return Err(Error::runtime(format!(
-            "A must be batches of square matrices, but they are {m} by {n} matrices"
-        )));
-    }
-    if n != rows {
-        return Err(Error::runtime(format!(
-            "Incompatible matrix sizes for {name}: each A matrix is {n} by {n} but each b matrix is {rows} by {}",
-            shape(b).1
-        )));
-    }
+    ensure!(
+        m == n,
+        "A must be batches of square matrices, but they are {m} by {n} matrices"
+    );
+    ensure!(
+        n == rows,
+        "Incompatible matrix sizes for {name}: each A matrix is {n} by {n} but each b matrix is {rows} by {}",
+        shape(b).1
+    );
     broadcast_batches(a, b, name)
 }
 
 /// Solves with a matrix that is given by its Cholesky factor.
 pub(crate) fn cholesky_solve(b: &Tensor, factor: &Tensor, upper: bool) -> Result<Tensor> {
     for (t, name) in [(b, "b"), (factor, "u")] {
-        if t.dim() < 2 {
-            return Err(Error::runtime(format!(
-                "{name} should have at least 2 dimensions, but has {} dimensions instead",
-                t.dim()
-            )));
-        }
+        ensure!(
+            t.dim() >= 2,
+            "{name} should have at least 2 dimensions, but has {} dimensions instead",
+            t.dim()
+        );
     }
     let (l, b) = check_old_equation(factor, b, "cholesky_solve")?;
     check_field("cholesky_solve_cpu", &b)?;
@@ -272,12 +262,11 @@ pub(crate) fn triangular_solve(
     unit: bool,
 ) -> Result<(Tensor, Tensor)> {
     for (t, name) in [(b, "b"), (a, "A")] {
-        if t.dim() < 2 {
-            return Err(Error::runtime(format!(
-                "torch.triangular_solve: Expected {name} to have at least 2 dimensions, but it has {} dimensions instead",
-                t.dim()
-            )));
-        }
+        ensure!(
+            t.dim() >= 2,
+            "torch.triangular_solve: Expected {name} to have at least 2 dimensions, but it has {} dimensions instead",
+            t.dim()
+        );
     }
     let (a, b) = check_old_equation(a, b, "triangular_solve")?;
     check_field("triangular_solve_cpu", &b)?;
@@ -421,28 +410,25 @@ pub(crate) fn lu_unpack(
     data: bool,
     rows: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    if lu.dim() < 2 {
-        return Err(Error::runtime(
-            "torch.lu_unpack: Expected tensor with 2 or more dimensions.",
-        ));
-    }
-    if rows && pivots.dtype() != DType::I32 {
-        return Err(Error::runtime(
-            "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.\n\
-             Note: this function is intended to be used with the output produced by torch.linalg.lu_factor",
-        ));
-    }
+    ensure!(
+        lu.dim() >= 2,
+        "torch.lu_unpack: Expected tensor with 2 or more dimensions."
+    );
+    ensure!(
+        !rows || pivots.dtype() == DType::I32,
+        "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.\n\
+             Note: this function is intended to be used with the output produced by torch.linalg.lu_factor"
+    );
     let wanted = [
         batch(lu),
         &[lu.sizes()[lu.dim() - 2].min(lu.sizes()[lu.dim() - 1])],
     ]
     .concat();
-    if rows && pivots.sizes() != wanted {
-        return Err(Error::runtime(format!(
-            "torch.lu_unpack: Expected LU_pivots to have shape {wanted:?} but got {:?} instead.",
-            pivots.sizes()
-        )));
-    }
+    ensure!(
+        !rows || pivots.sizes() == wanted,
+        "torch.lu_unpack: Expected LU_pivots to have shape {wanted:?} but got {:?} instead.",
+        pivots.sizes()
+    );
     let none = || Tensor::allocate_contiguous(lu.dtype(), lu.device(), &[0]);
     let p = if rows {
         permutations(lu, pivots)?

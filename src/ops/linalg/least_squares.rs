@@ -84,11 +84,10 @@ pub(crate) fn lstsq(
             );
         }
     };
-    if check_field("linalg_lstsq_cpu", a).is_err() {
-        return Err(Error::runtime(
-            "This function doesn't handle types other than float and double",
-        ));
-    }
+    ensure!(
+        check_field("linalg_lstsq_cpu", a).is_ok(),
+        "This function doesn't handle types other than float and double"
+    );
     if gives.residuals && gives.rank && m > n {
         needs_data("linalg_lstsq", a)?;
     }

@@ -21,17 +21,15 @@ use straightline_runtime::cpu::kernels::real::Real;
 /// have. As in PyTorch, matrices without elements come to no kernel, and so may be of half
 /// precision.
 pub(super) fn check_matrix(a: &Tensor, name: &str, what: &str) -> Result<()> {
-    if a.dim() < 2 {
-        return Err(Error::runtime(format!(
-            "{name}: The input tensor {what} must have at least 2 dimensions."
-        )));
-    }
-    if !(a.dtype().is_floating() || a.dtype().is_complex()) {
-        return Err(Error::not_implemented(format!(
-            "{name}: Expected a floating point or complex tensor as input. Got {}",
-            a.dtype().torch_name()
-        )));
-    }
+    ensure!(
+        a.dim() >= 2,
+        "{name}: The input tensor {what} must have at least 2 dimensions."
+    );
+    ensure_not_implemented!(
+        a.dtype().is_floating() || a.dtype().is_complex(),
+        "{name}: Expected a floating point or complex tensor as input. Got {}",
+        a.dtype().torch_name()
+    );
     check_elements(name, a)
 }
 
@@ -45,12 +43,11 @@ fn check_elements(name: &str, a: &Tensor) -> Result<()> {
 
 /// Refuses half precision, elements or none.
 fn check_precision(name: &str, a: &Tensor) -> Result<()> {
-    if matches!(a.dtype(), DType::F16 | DType::BF16) {
-        return Err(Error::not_implemented(format!(
-            "{name}: Low precision dtypes not supported. Got {}",
-            a.dtype().torch_name()
-        )));
-    }
+    ensure_not_implemented!(
+        !matches!(a.dtype(), DType::F16 | DType::BF16),
+        "{name}: Low precision dtypes not supported. Got {}",
+        a.dtype().torch_name()
+    );
     Ok(())
 }
 
@@ -68,11 +65,10 @@ pub(super) fn shape(a: &Tensor) -> (usize, usize) {
 pub(super) fn check_square(a: &Tensor, name: &str) -> Result<usize> {
     check_matrix(a, name, "A")?;
     let (m, n) = shape(a);
-    if m != n {
-        return Err(Error::runtime(format!(
-            "{name}: A must be batches of square matrices, but they are {m} by {n} matrices"
-        )));
-    }
+    ensure!(
+        m == n,
+        "{name}: A must be batches of square matrices, but they are {m} by {n} matrices"
+    );
     Ok(n)
 }
 
@@ -211,18 +207,16 @@ pub(crate) fn lu_factor_ex(
     pivot: bool,
     check: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    if a.dim() < 2 {
-        return Err(Error::runtime(format!(
-            "torch.lu_factor: Expected tensor with 2 or more dimensions. Got size: {:?} instead",
-            a.sizes()
-        )));
-    }
+    ensure!(
+        a.dim() >= 2,
+        "torch.lu_factor: Expected tensor with 2 or more dimensions. Got size: {:?} instead",
+        a.sizes()
+    );
     check_elements("lu_cpu", a)?;
-    if !pivot && a.numel() > 0 {
-        return Err(Error::runtime(
-            "linalg.lu_factor: LU without pivoting is not implemented on the CPU",
-        ));
-    }
+    ensure!(
+        pivot || a.numel() <= 0,
+        "linalg.lu_factor: LU without pivoting is not implemented on the CPU"
+    );
     let (m, n) = shape(a);
     let memory = columns(a)?;
     let (pivots, info) = factor(a, &memory, m, n)?;
@@ -269,13 +263,12 @@ pub(super) fn check_equation(
             if left { "AX = B" } else { "XA = B" }
         )));
     }
-    if a.dtype() != b.dtype() {
-        return Err(Error::dtype(format!(
-            "{name}: Expected A and B to have the same dtype, but found A of type {} and B of type {} instead",
-            a.dtype(),
-            b.dtype()
-        )));
-    }
+    ensure_dtype!(
+        a.dtype() == b.dtype(),
+        "{name}: Expected A and B to have the same dtype, but found A of type {} and B of type {} instead",
+        a.dtype(),
+        b.dtype()
+    );
     broadcast_batches(a, b, name)
 }
 
@@ -329,19 +322,17 @@ pub(crate) fn lu_solve(
     left: bool,
     adjoint: bool,
 ) -> Result<Tensor> {
-    if pivots.dtype() != DType::I32 {
-        return Err(Error::dtype(format!(
-            "linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32. Got {}",
-            pivots.dtype()
-        )));
-    }
-    if pivots.dim() + 1 != lu.dim() || pivots.sizes() != &lu.sizes()[..pivots.dim()] {
-        return Err(Error::shape(format!(
-            "linalg.lu_solve: Number of pivots per batch should be same as the dimension of the matrix, got {:?} for {:?}",
-            pivots.sizes(),
-            lu.sizes()
-        )));
-    }
+    ensure_dtype!(
+        pivots.dtype() == DType::I32,
+        "linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32. Got {}",
+        pivots.dtype()
+    );
+    ensure_shape!(
+        pivots.dim() + 1 == lu.dim() && pivots.sizes() == &lu.sizes()[..pivots.dim()],
+        "linalg.lu_solve: Number of pivots per batch should be same as the dimension of the matrix, got {:?} for {:?}",
+        pivots.sizes(),
+        lu.sizes()
+    );
     let (a, b) = check_equation(lu, b, left, "linalg.lu_solve")?;
     let n = shape(&a).0;
     let (rows, cols) = shape(&b);
@@ -355,11 +346,10 @@ pub(crate) fn lu_solve(
     };
     if computes(&a, &x) {
         let (m, p, y) = (memory, pivots, x.clone());
-        if p.to_vec::<i32>()?.iter().any(|i| *i < 1 || *i > n as i32) {
-            return Err(Error::runtime(
-                "linalg.lu_solve: pivots must be between 1 and the number of rows",
-            ));
-        }
+        ensure!(
+            !p.to_vec::<i32>()?.iter().any(|i| *i < 1 || *i > n as i32),
+            "linalg.lu_solve: pivots must be between 1 and the number of rows"
+        );
         each_matrix!(a.dtype(), "lu_solve", T, (y: T, rows * cols; m: T, n * n; p: i32, n), {
             // from the right it is the transposed equation that the rows solve, and what is adjoint
             // in it, conjugated
@@ -414,11 +404,10 @@ pub(crate) fn solve_ex(
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
     check_square(a, "linalg.solve")?;
     let vector = b.dim() == 1 || (a.dim() == b.dim() + 1 && a.sizes()[..b.dim()] == *b.sizes());
-    if vector && !left {
-        return Err(Error::runtime(
-            "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. In this case linalg.solve is equivalent to B / A.squeeze(-1)",
-        ));
-    }
+    ensure!(
+        !vector || left,
+        "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. In this case linalg.solve is equivalent to B / A.squeeze(-1)"
+    );
     let b = if vector {
         view::unsqueeze(b, -1)?
     } else {

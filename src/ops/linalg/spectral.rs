@@ -18,17 +18,15 @@ use straightline_catalog::{DType, Scalar};
 use straightline_runtime::cpu::kernels::linalg::{self as kernels, Field, Part};
 
 fn check_square(a: &Tensor, name: &str) -> Result<usize> {
-    if a.dim() < 2 {
-        return Err(Error::runtime(format!(
-            "{name}: The input tensor A must have at least 2 dimensions."
-        )));
-    }
+    ensure!(
+        a.dim() >= 2,
+        "{name}: The input tensor A must have at least 2 dimensions."
+    );
     let (m, n) = shape(a);
-    if m != n {
-        return Err(Error::runtime(format!(
-            "{name}: A must be batches of square matrices, but they are {m} by {n} matrices"
-        )));
-    }
+    ensure!(
+        m == n,
+        "{name}: A must be batches of square matrices, but they are {m} by {n} matrices"
+    );
     Ok(n)
 }
 
@@ -133,12 +131,11 @@ pub(crate) fn eigh(a: &Tensor, uplo: &str, vectors: bool) -> Result<(Tensor, Ten
 /// Eigenvalues and (where `vectors`) vectors of general matrices, complex.
 fn general(a: &Tensor, vectors: bool) -> Result<(Tensor, Tensor)> {
     let n = check_square(a, "linalg.eig")?;
-    if !(a.dtype().is_floating() || a.dtype().is_complex()) {
-        return Err(Error::runtime(format!(
-            "Unknown Complex ScalarType for {}",
-            a.dtype().torch_name()
-        )));
-    }
+    ensure!(
+        a.dtype().is_floating() || a.dtype().is_complex(),
+        "Unknown Complex ScalarType for {}",
+        a.dtype().torch_name()
+    );
     check_field("linalg_eig_out_cpu", a)?;
     let values = fresh(a, DType::C128, &[n])?;
     let memory = fresh(a, DType::C128, &[n, if vectors { n } else { 0 }])?;
@@ -222,11 +219,10 @@ pub(crate) fn svd(
     driver: Option<&str>,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     check_matrix(a, "linalg.svd", "A")?;
-    if driver.is_some() {
-        return Err(Error::runtime(
-            "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.",
-        ));
-    }
+    ensure!(
+        driver.is_none(),
+        "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
+    );
     let (m, n) = shape(a);
     let k = m.min(n);
     let (rows, tall) = (m.max(n), m >= n);
@@ -249,11 +245,7 @@ pub(crate) fn svd(
         with_field!(a.dtype(), "linalg_svd_cpu", T => {
             type R = <T as Field>::Part;
             let (mut x, mut s, mut u, mut v) = (x.elements_mut::<T>()?, s.elements_mut::<R>()?, u.elements_mut::<T>()?, v.elements_mut::<T>()?);
-            if x.iter().any(|x| !Field::is_finite(*x)) {
-                return Err(Error::linalg(
-                    "linalg.svd: The algorithm failed to converge because the input matrix contained non-finite values.",
-                ));
-            }
+            ensure_linalg!(!x.iter().any(|x| !Field::is_finite(*x)), "linalg.svd: The algorithm failed to converge because the input matrix contained non-finite values.");
             for b in 0..batches {
                 let x = &mut x[b * rows * k..(b + 1) * rows * k];
                 let s = &mut s[b * k..(b + 1) * k];
@@ -293,12 +285,11 @@ pub(crate) fn svd(
 /// The exponential of square matrices.
 pub(crate) fn matrix_exp(a: &Tensor) -> Result<Tensor> {
     let n = check_square(a, "linalg.matrix_exp")?;
-    if !(a.dtype().is_floating() || a.dtype().is_complex()) {
-        return Err(Error::not_implemented(format!(
-            "linalg.matrix_exp: Expected a floating point or complex tensor as input. Got {}",
-            a.dtype().torch_name()
-        )));
-    }
+    ensure_not_implemented!(
+        a.dtype().is_floating() || a.dtype().is_complex(),
+        "linalg.matrix_exp: Expected a floating point or complex tensor as input. Got {}",
+        a.dtype().torch_name()
+    );
     // the transposed matrix has the transposed exponential: rows serve as well as columns
     let memory = wide(a)?;
     if memory.storage().has_data() && n > 0 {
@@ -353,11 +344,10 @@ fn add_outer<T: Field<Part = f64>>(
 pub(crate) fn polar(a: &Tensor) -> Result<(Tensor, Tensor)> {
     check_matrix(a, "linalg.polar", "A")?;
     let (m, n) = shape(a);
-    if m < n {
-        return Err(Error::runtime(format!(
-            "linalg.polar: input must have at least as many rows as columns, but got {m} by {n} matrices"
-        )));
-    }
+    ensure!(
+        m >= n,
+        "linalg.polar: input must have at least as many rows as columns, but got {m} by {n} matrices"
+    );
     let (u, s, vh) = svd(a, false, true, None)?;
     let dtype = double(a.dtype());
     let (out, h) = (zeros(a, dtype, &[m, n])?, zeros(a, dtype, &[n, n])?);

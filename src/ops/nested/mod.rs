@@ -117,13 +117,12 @@ pub(crate) fn from_list(
     let first = list.first();
     for (i, t) in list.iter().enumerate() {
         let rank = list[0].dim();
-        if t.dim() != rank {
-            return Err(Error::runtime(format!(
-                "All Tensors given to nested_tensor must have the same dimension. Found dimension {} for Tensor at index \
+        ensure!(
+            t.dim() == rank,
+            "All Tensors given to nested_tensor must have the same dimension. Found dimension {} for Tensor at index \
                  {i} and dimension {rank} for Tensor at index 0.",
-                t.dim()
-            )));
-        }
+            t.dim()
+        );
         if t.kind_without_memory().is_some() {
             return Err(t.no_memory_error("_nested_tensor_from_tensor_list"));
         }
@@ -147,17 +146,15 @@ pub(crate) fn to_padded(t: &Tensor, padding: f64, output_size: Option<&[i64]>) -
     let mut least = vec![parts.len() as i64];
     least.extend(largest(parts));
     let sizes = output_size.unwrap_or(&least);
-    if sizes.len() != least.len() {
-        return Err(Error::runtime(format!(
-            "Length of output_size does not match NestedTensor dims. Broadcasting is not supported. Got {sizes:?} for {} dimensions",
-            least.len()
-        )));
-    }
-    if sizes.iter().zip(&least).any(|(s, l)| s < l) {
-        return Err(Error::runtime(
-            "Value in output_size is less than NestedTensor padded size. Truncation is not supported.",
-        ));
-    }
+    ensure!(
+        sizes.len() == least.len(),
+        "Length of output_size does not match NestedTensor dims. Broadcasting is not supported. Got {sizes:?} for {} dimensions",
+        least.len()
+    );
+    ensure!(
+        sizes.iter().zip(&least).all(|(s, l)| s >= l),
+        "Value in output_size is less than NestedTensor padded size. Truncation is not supported."
+    );
     let out = Tensor::allocate_contiguous(t.dtype(), t.device(), sizes)?;
     copy::fill_(&out, padding.into())?;
     for (i, part) in parts.iter().enumerate() {
@@ -215,11 +212,10 @@ pub(crate) fn values(t: &Tensor) -> Result<Tensor> {
 
 pub(crate) fn unbind(t: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
     let dim = common::wrap_dim(dim, t.dim())?;
-    if dim != 0 {
-        return Err(Error::runtime(format!(
-            "NestedTensor can only be unbound along dimension 0 got dimension {dim} instead."
-        )));
-    }
+    ensure!(
+        dim == 0,
+        "NestedTensor can only be unbound along dimension 0 got dimension {dim} instead."
+    );
     Ok(components(t)?.to_vec())
 }
 

@@ -26,17 +26,15 @@ fn binary(
     match (a.is_nested(), b.is_nested()) {
         (true, true) => {
             let (ca, cb) = (components(a)?, components(b)?);
-            if ca.len() != cb.len() || a.dim() != b.dim() {
-                return Err(Error::runtime(format!(
-                    "{name} does not support broadcasting when given a NestedTensor"
-                )));
-            }
+            ensure!(
+                ca.len() == cb.len() && a.dim() == b.dim(),
+                "{name} does not support broadcasting when given a NestedTensor"
+            );
             let fits = |(x, y): (&Tensor, &Tensor)| x.sizes() == y.sizes();
-            if !ca.iter().zip(cb).all(fits) {
-                return Err(Error::runtime(format!(
-                    "{name} does not support broadcasting when given a NestedTensor: the components' sizes differ"
-                )));
-            }
+            ensure!(
+                ca.iter().zip(cb).all(fits),
+                "{name} does not support broadcasting when given a NestedTensor: the components' sizes differ"
+            );
             let made: Vec<Tensor> = ca
                 .iter()
                 .zip(cb)

@@ -7,27 +7,24 @@ use crate::ops::{matmul as plain, nn, view};
 use crate::tensor::Tensor;
 
 pub(crate) fn linear(x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-    if !x.is_nested() || w.is_nested() || bias.is_some_and(Tensor::is_nested) {
-        return Err(Error::runtime(
-            "linear takes a nested input with a dense weight and bias",
-        ));
-    }
-    if w.dim() != 2 {
-        return Err(Error::runtime(format!(
-            "linear: the weight must be a matrix, got {:?}",
-            w.sizes()
-        )));
-    }
+    ensure!(
+        x.is_nested() && !w.is_nested() && !bias.is_some_and(Tensor::is_nested),
+        "linear takes a nested input with a dense weight and bias"
+    );
+    ensure!(
+        w.dim() == 2,
+        "linear: the weight must be a matrix, got {:?}",
+        w.sizes()
+    );
     let wt = view::t(w)?;
     map(x, |p| {
         let last = p.sizes().last().copied().unwrap_or(1);
-        if last != w.sizes()[1] || p.dim() != 2 {
-            return Err(Error::shape(format!(
-                "Shape mismatch for NestedTensor Linear: Expected input's (a nested tensor) 'last_dim' to equal \
+        ensure_shape!(
+            last == w.sizes()[1] && p.dim() == 2,
+            "Shape mismatch for NestedTensor Linear: Expected input's (a nested tensor) 'last_dim' to equal \
                  'weight.size(1), but got: last_dim = {last}, and weight.size(1) = {}; components are matrices",
-                w.sizes()[1]
-            )));
-        }
+            w.sizes()[1]
+        );
         match bias {
             Some(b) => plain::addmm(b, p, &wt, 1.into(), 1.into()),
             None => plain::mm(p, &wt),
@@ -51,13 +48,12 @@ pub(crate) fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
         }
     }
     let (ca, cb) = (components(a)?, components(b)?);
-    if ca.len() != cb.len() {
-        return Err(Error::shape(format!(
-            "matmul: the batches have {} and {} components",
-            ca.len(),
-            cb.len()
-        )));
-    }
+    ensure_shape!(
+        ca.len() == cb.len(),
+        "matmul: the batches have {} and {} components",
+        ca.len(),
+        cb.len()
+    );
     let product = |(x, y): (&Tensor, &Tensor)| match (x.dim(), y.dim()) {
         (2, 2) => plain::mm(x, y),
         (3, 3) => plain::bmm(x, y),

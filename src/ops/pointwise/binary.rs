@@ -127,13 +127,12 @@ pub(super) fn binary_inplace(op: BinaryOp, a: &Tensor, b: &Tensor, dtype: DType)
 
 pub(crate) fn check_inplace_shape(a: &Tensor, b: &Tensor) -> Result<()> {
     let sizes = broadcast(&[a, b])?;
-    if sizes.as_slice() != a.sizes() {
-        return Err(Error::shape(format!(
-            "output with shape {:?} doesn't match the broadcast shape {:?}",
-            a.sizes(),
-            sizes.as_slice()
-        )));
-    }
+    ensure_shape!(
+        sizes.as_slice() == a.sizes(),
+        "output with shape {:?} doesn't match the broadcast shape {:?}",
+        a.sizes(),
+        sizes.as_slice()
+    );
     Ok(())
 }
 
@@ -158,21 +157,18 @@ fn is_one(s: Scalar) -> bool {
 }
 
 fn check_alpha(dtype: DType, alpha: Scalar) -> Result<()> {
-    if alpha.is_complex() && !dtype.is_complex() {
-        return Err(Error::dtype(
-            "For non-complex input tensors, argument alpha must not be a complex number.",
-        ));
-    }
-    if matches!(alpha, Scalar::Float(_)) && !dtype.is_floating() && !dtype.is_complex() {
-        return Err(Error::dtype(
-            "For integral input tensors, argument alpha must not be a floating point number.",
-        ));
-    }
-    if matches!(alpha, Scalar::Bool(_)) && dtype != DType::Bool {
-        return Err(Error::dtype(
-            "Boolean alpha only supported for Boolean results.",
-        ));
-    }
+    ensure_dtype!(
+        !alpha.is_complex() || dtype.is_complex(),
+        "For non-complex input tensors, argument alpha must not be a complex number."
+    );
+    ensure_dtype!(
+        !matches!(alpha, Scalar::Float(_)) || dtype.is_floating() || dtype.is_complex(),
+        "For integral input tensors, argument alpha must not be a floating point number."
+    );
+    ensure_dtype!(
+        !matches!(alpha, Scalar::Bool(_)) || dtype == DType::Bool,
+        "Boolean alpha only supported for Boolean results."
+    );
     check_fits(alpha, dtype)
 }
 
@@ -252,16 +248,14 @@ pub(crate) fn add_scalar_(a: &Tensor, b: Scalar, alpha: Scalar) -> Result<Tensor
 }
 
 fn check_sub(a: DType, b: DType) -> Result<()> {
-    if a == DType::Bool && b == DType::Bool {
-        return Err(Error::not_implemented(
-            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead.",
-        ));
-    }
-    if a == DType::Bool || b == DType::Bool {
-        return Err(Error::not_implemented(
-            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.",
-        ));
-    }
+    ensure_not_implemented!(
+        a != DType::Bool || b != DType::Bool,
+        "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead."
+    );
+    ensure_not_implemented!(
+        a != DType::Bool && b != DType::Bool,
+        "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
+    );
     Ok(())
 }
 
@@ -340,20 +334,18 @@ fn to_float(d: DType, _: &str) -> Result<DType> {
 }
 
 pub(super) fn numbers(d: DType, name: &str) -> Result<DType> {
-    if d == DType::Bool {
-        return Err(Error::not_implemented(format!(
-            "`{name}` is not implemented for bool tensors"
-        )));
-    }
+    ensure_not_implemented!(
+        d != DType::Bool,
+        "`{name}` is not implemented for bool tensors"
+    );
     Ok(d)
 }
 
 fn integers(d: DType, name: &str) -> Result<DType> {
-    if d.is_floating() || d.is_complex() {
-        return Err(Error::not_implemented(format!(
-            "`{name}` is for integer and bool tensors, not {d}"
-        )));
-    }
+    ensure_not_implemented!(
+        !d.is_floating() && !d.is_complex(),
+        "`{name}` is for integer and bool tensors, not {d}"
+    );
     Ok(d)
 }
 
@@ -378,11 +370,10 @@ pub(crate) fn atan2_(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 /// The dtype that the operands promote to, of operators that order them.
 pub(crate) fn ordered(a: &Tensor, b: &Tensor, name: &str) -> Result<DType> {
     let dtype = promote(&[a, b])?;
-    if dtype.is_complex() {
-        return Err(Error::type_error(format!(
-            "{name} not implemented for complex tensors."
-        )));
-    }
+    ensure_type!(
+        !dtype.is_complex(),
+        "{name} not implemented for complex tensors."
+    );
     Ok(dtype)
 }
 

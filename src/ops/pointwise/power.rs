@@ -3,7 +3,7 @@
 use super::binary::{binary, binary_inplace, scalar_inplace, scaled, unary_scalar};
 use super::result;
 use super::unary::unary;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ops::common::{check_can_cast, check_fits, promote, promote_scalar, restrided};
 use crate::ops::copy;
 use crate::ops::formula::{Call, numbers};
@@ -12,16 +12,14 @@ use straightline_catalog::{DType, Dims, Op, Scalar, layout};
 use straightline_passes::schedule::loops::{BinaryOp, UnaryOp};
 
 fn check_pow(dtype: DType, negative_exponent: bool) -> Result<DType> {
-    if dtype == DType::Bool {
-        return Err(Error::not_implemented(
-            "`pow` is not implemented for bool tensors",
-        ));
-    }
-    if !dtype.is_floating() && !dtype.is_complex() && negative_exponent {
-        return Err(Error::runtime(
-            "Integers to negative integer powers are not allowed.",
-        ));
-    }
+    ensure_not_implemented!(
+        dtype != DType::Bool,
+        "`pow` is not implemented for bool tensors"
+    );
+    ensure!(
+        dtype.is_floating() || dtype.is_complex() || !negative_exponent,
+        "Integers to negative integer powers are not allowed."
+    );
     Ok(dtype)
 }
 
@@ -172,11 +170,10 @@ fn numbers_or_complex(name: &str, tensors: &[&Tensor]) -> Result<DType> {
 
 fn quotient(name: &str, tensors: &[&Tensor]) -> Result<DType> {
     let dtype = promote(tensors)?;
-    if !dtype.is_floating() && !dtype.is_complex() {
-        return Err(Error::dtype(format!(
-            "Integer division with {name} is no longer supported, and in a future release {name} will \
+    ensure_dtype!(
+        dtype.is_floating() || dtype.is_complex(),
+        "Integer division with {name} is no longer supported, and in a future release {name} will \
              perform a true division of tensor1 and tensor2"
-        )));
-    }
+    );
     Ok(dtype)
 }

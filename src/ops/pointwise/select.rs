@@ -58,12 +58,11 @@ comparisons!(eq eq_scalar Eq, ne ne_scalar Ne, lt lt_scalar Lt, le le_scalar Le,
     ge ge_scalar Ge);
 
 pub(crate) fn where_self(cond: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor> {
-    if cond.dtype() != DType::Bool && cond.dtype() != DType::U8 {
-        return Err(Error::dtype(format!(
-            "where expected condition to be a boolean tensor, but got a tensor with dtype {}",
-            cond.dtype().torch_name()
-        )));
-    }
+    ensure_dtype!(
+        cond.dtype() == DType::Bool || cond.dtype() == DType::U8,
+        "where expected condition to be a boolean tensor, but got a tensor with dtype {}",
+        cond.dtype().torch_name()
+    );
     check_devices(&[cond, a, b])?;
     let dtype = promote(&[a, b])?;
     let sizes = broadcast(&[cond, a, b])?;
@@ -99,12 +98,11 @@ pub(crate) fn where_scalar_other(cond: &Tensor, a: &Tensor, b: Scalar) -> Result
 }
 
 pub(crate) fn masked_fill(x: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
-    if mask.dtype() != DType::Bool {
-        return Err(Error::dtype(format!(
-            "masked_fill only supports boolean masks, but got dtype {}",
-            mask.dtype().torch_name()
-        )));
-    }
+    ensure_dtype!(
+        mask.dtype() == DType::Bool,
+        "masked_fill only supports boolean masks, but got dtype {}",
+        mask.dtype().torch_name()
+    );
     check_fits(value, x.dtype())?;
     let sizes = broadcast(&[x, mask])?;
     let mut out = Tensor::allocate_contiguous(x.dtype(), x.device(), &sizes)?;
@@ -135,12 +133,11 @@ pub(crate) fn masked_fill_(x: &Tensor, mask: &Tensor, value: Scalar) -> Result<T
 }
 
 pub(crate) fn masked_fill_tensor(x: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
-    if value.dim() != 0 {
-        return Err(Error::shape(format!(
-            "masked_fill only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
-            value.dim()
-        )));
-    }
+    ensure_shape!(
+        value.dim() == 0,
+        "masked_fill only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
+        value.dim()
+    );
     let _given = (value.dtype() != x.dtype())
         .then(|| access::read(&[x, mask, value]))
         .transpose()?;
@@ -153,11 +150,10 @@ pub(crate) fn masked_fill_tensor(x: &Tensor, mask: &Tensor, value: &Tensor) -> R
 }
 
 fn clamp_dtype(x: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<DType> {
-    if min.is_none() && max.is_none() {
-        return Err(Error::runtime(
-            "torch.clamp: At least one of 'min' or 'max' must not be None",
-        ));
-    }
+    ensure!(
+        min.is_some() || max.is_some(),
+        "torch.clamp: At least one of 'min' or 'max' must not be None"
+    );
     let mut dtype = x.dtype();
     for s in [min, max].into_iter().flatten() {
         dtype = DType::promote(dtype, promote_scalar(x, s));
@@ -211,11 +207,10 @@ pub(crate) fn clamp_tensor(
     max: Option<&Tensor>,
 ) -> Result<Tensor> {
     let operands: Vec<&Tensor> = [Some(x), min, max].into_iter().flatten().collect();
-    if operands.len() == 1 {
-        return Err(Error::runtime(
-            "torch.clamp: At least one of 'min' or 'max' must not be None",
-        ));
-    }
+    ensure!(
+        operands.len() != 1,
+        "torch.clamp: At least one of 'min' or 'max' must not be None"
+    );
     let dtype = promote(&operands)?;
     // of one bound only, a maximum or a minimum, which truth values have
     if operands.len() == 3 {

@@ -80,21 +80,19 @@ pub(crate) fn abs(x: &Tensor) -> Result<Tensor> {
 }
 
 pub(crate) fn abs_(x: &Tensor) -> Result<Tensor> {
-    if x.dtype().is_complex() {
-        return Err(Error::dtype(
-            "In-place abs is not supported for complex tensors.",
-        ));
-    }
+    ensure_dtype!(
+        !x.dtype().is_complex(),
+        "In-place abs is not supported for complex tensors."
+    );
     check_bool(x, "abs")?;
     unary_inplace(UnaryOp::Abs, x, x.dtype())
 }
 
 fn check_bool(x: &Tensor, name: &str) -> Result<()> {
-    if x.dtype() == DType::Bool {
-        return Err(Error::not_implemented(format!(
-            "`{name}` on a bool tensor is not supported: use `logical_not`, or convert first"
-        )));
-    }
+    ensure_not_implemented!(
+        x.dtype() != DType::Bool,
+        "`{name}` on a bool tensor is not supported: use `logical_not`, or convert first"
+    );
     Ok(())
 }
 

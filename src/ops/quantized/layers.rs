@@ -37,18 +37,16 @@ impl ScriptClass for PackedLinear {
 
 pub(super) fn prepack(w: &Tensor, bias: Option<&Tensor>) -> Result<Arc<PackedLinear>> {
     let q = quantized(w)?;
-    if w.dim() != 2 {
-        return Err(Error::runtime(format!(
-            "The weight tensor for quantized::linear_prepack should be 2-dimensional, got {:?}",
-            w.sizes()
-        )));
-    }
-    if w.dtype() != DType::QInt8 {
-        return Err(Error::dtype(format!(
-            "quantized::linear_prepack: the weight should be qint8, got {}",
-            w.dtype().torch_name()
-        )));
-    }
+    ensure!(
+        w.dim() == 2,
+        "The weight tensor for quantized::linear_prepack should be 2-dimensional, got {:?}",
+        w.sizes()
+    );
+    ensure_dtype!(
+        w.dtype() == DType::QInt8,
+        "quantized::linear_prepack: the weight should be qint8, got {}",
+        w.dtype().torch_name()
+    );
     let (n, k) = (w.sizes()[0] as usize, w.sizes()[1] as usize);
     let of_rows: Vec<Affine> = match &q.quantizer {
         Quantizer::PerTensor { scale, zero_point } => vec![affine(*scale, *zero_point); n],
@@ -93,12 +91,11 @@ fn result_sizes(name: &str, x: &Tensor, w: &PackedWeights) -> Result<Dims> {
             "The dimension (rank) of the input to {name} should be larger than 0. Got: 0"
         )));
     };
-    if *last != w.inputs() as i64 {
-        return Err(Error::shape(format!(
-            "{name}: the input's last dimension is {last}, and the weights take {}",
-            w.inputs()
-        )));
-    }
+    ensure_shape!(
+        *last == w.inputs() as i64,
+        "{name}: the input's last dimension is {last}, and the weights take {}",
+        w.inputs()
+    );
     let mut sizes = Dims::from_slice(lead);
     sizes.push(w.outputs() as i64);
     Ok(sizes)
@@ -107,12 +104,11 @@ fn result_sizes(name: &str, x: &Tensor, w: &PackedWeights) -> Result<Dims> {
 fn run(x: &Tensor, w: &PackedLinear, scale: f64, zero_point: i64, relu: bool) -> Result<Tensor> {
     let Inner { weights, bias, .. } = &*w.0;
     let q = quantized(x)?;
-    if x.dtype() != DType::QUInt8 {
-        return Err(Error::dtype(format!(
-            "quantized::linear: Expected input data type quint8 but got {}",
-            x.dtype().torch_name()
-        )));
-    }
+    ensure_dtype!(
+        x.dtype() == DType::QUInt8,
+        "quantized::linear: Expected input data type quint8 but got {}",
+        x.dtype().torch_name()
+    );
     let (of_x, zero_x) = per_tensor(q)?;
     let sizes = result_sizes("quantized::linear", x, weights)?;
     let mut out = Tensor::allocate_contiguous(DType::U8, x.device(), &sizes)?;
@@ -172,12 +168,11 @@ fn choose(min: f32, max: f32, steps: i32) -> Affine {
 
 pub(super) fn linear_dynamic(x: &Tensor, w: &PackedLinear, reduce_range: bool) -> Result<Tensor> {
     let Inner { weights, bias, .. } = &*w.0;
-    if x.dtype() != DType::F32 {
-        return Err(Error::dtype(format!(
-            "quantized::linear_dynamic: Expected input data type float32 but got {}",
-            x.dtype().torch_name()
-        )));
-    }
+    ensure_dtype!(
+        x.dtype() == DType::F32,
+        "quantized::linear_dynamic: Expected input data type float32 but got {}",
+        x.dtype().torch_name()
+    );
     let sizes = result_sizes("quantized::linear_dynamic", x, weights)?;
     let x = dense(x)?;
     let mut out = Tensor::allocate_contiguous(DType::F32, x.device(), &sizes)?;

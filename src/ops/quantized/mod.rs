@@ -181,12 +181,11 @@ fn check_zero_point(dtype: DType, zero_point: i64, what: &str) -> Result<()> {
 
 /// A plain `f32` CPU tensor, row-major.
 fn as_float(t: &Tensor) -> Result<Tensor> {
-    if t.dtype() != DType::F32 {
-        return Err(Error::dtype(format!(
-            "Quantize only works on Float Tensor, got {}: convert with `to_dtype` first",
-            t.dtype().torch_name()
-        )));
-    }
+    ensure_dtype!(
+        t.dtype() == DType::F32,
+        "Quantize only works on Float Tensor, got {}: convert with `to_dtype` first",
+        t.dtype().torch_name()
+    );
     dense(t)
 }
 
@@ -287,25 +286,22 @@ fn per_channel(
     dtype: DType,
 ) -> Result<Quantizer> {
     let rank = t.dim() as i64;
-    if axis < 0 || axis >= rank {
-        return Err(Error::runtime(format!(
-            "Channel axis out of range in per channel affine quantization: axis {axis}, {rank} dimensions"
-        )));
-    }
+    ensure!(
+        axis >= 0 && axis < rank,
+        "Channel axis out of range in per channel affine quantization: axis {axis}, {rank} dimensions"
+    );
     let n = t.sizes()[axis as usize];
     for (name, v) in [("scale", scales), ("zero_point", zero_points)] {
-        if v.dim() != 1 || v.numel() != n {
-            return Err(Error::runtime(format!(
-                "number of elements in {name}s must match the channel's: got sizes {:?} for a channel of size {n}",
-                v.sizes()
-            )));
-        }
+        ensure!(
+            v.dim() == 1 && v.numel() == n,
+            "number of elements in {name}s must match the channel's: got sizes {:?} for a channel of size {n}",
+            v.sizes()
+        );
     }
-    if zero_points.dtype().is_floating() {
-        return Err(Error::not_implemented(
-            "quantize_per_channel: zero points that are floating-point numbers are not there; give integers",
-        ));
-    }
+    ensure_not_implemented!(
+        !zero_points.dtype().is_floating(),
+        "quantize_per_channel: zero points that are floating-point numbers are not there; give integers"
+    );
     let zero_points = copy::clone_contiguous(&copy::to_dtype(zero_points, DType::I64)?)?;
     for z in zero_points.to_vec::<i64>()? {
         check_zero_point(dtype, z, "quantize_tensor_per_channel_affine")?;

@@ -10,13 +10,12 @@ use straightline_runtime::cpu::kernels::quantized::{self as kernels, Quantum};
 
 /// What of two quantized tensors an arithmetic operator takes.
 fn check_pair(name: &str, a: &Tensor, b: &Tensor) -> Result<()> {
-    if a.dtype() != b.dtype() {
-        return Err(Error::dtype(format!(
-            "{name} operands should have same data type, but got {} and {}",
-            a.dtype().torch_name(),
-            b.dtype().torch_name()
-        )));
-    }
+    ensure_dtype!(
+        a.dtype() == b.dtype(),
+        "{name} operands should have same data type, but got {} and {}",
+        a.dtype().torch_name(),
+        b.dtype().torch_name()
+    );
     for t in [a, b] {
         if let Quantizer::PerChannel { .. } = quantized(t)?.quantizer {
             return Err(Error::runtime(format!(
@@ -98,9 +97,10 @@ pub(crate) fn relu(t: &Tensor) -> Result<Tensor> {
 }
 
 pub(crate) fn clamp(t: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
-    if min.is_none() && max.is_none() {
-        return Err(Error::runtime("Both min and max cannot be None!"));
-    }
+    ensure!(
+        min.is_some() || max.is_some(),
+        "Both min and max cannot be None!"
+    );
     cut(t, min.map(Scalar::as_f64), max.map(Scalar::as_f64))
 }
 

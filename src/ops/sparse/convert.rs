@@ -59,11 +59,10 @@ fn by_layout(
     to_coo: impl FnOnce() -> Result<Tensor>,
     to_csr: impl FnOnce() -> Result<Tensor>,
 ) -> Result<Tensor> {
-    if blocksize.is_some() {
-        return Err(Error::not_implemented(
-            "to_sparse: block layouts are not there, so it takes no blocksize; torch.sparse_coo and torch.sparse_csr are",
-        ));
-    }
+    ensure_not_implemented!(
+        blocksize.is_none(),
+        "to_sparse: block layouts are not there, so it takes no blocksize; torch.sparse_coo and torch.sparse_csr are"
+    );
     match layout.unwrap_or(Layout::Sparse) {
         Layout::Sparse => to_coo(),
         Layout::SparseCsr => to_csr(),
@@ -89,16 +88,14 @@ pub(crate) fn dense_to_sparse(
 
 pub(crate) fn dense_to_sparse_dim(t: &Tensor, sparse_dim: i64) -> Result<Tensor> {
     let rank = t.dim() as i64;
-    if sparse_dim < 0 || sparse_dim > rank {
-        return Err(Error::runtime(format!(
-            "dense_to_sparse: sparse_dim argument must be in [0,{rank}] range, but {sparse_dim} is given"
-        )));
-    }
-    if sparse_dim == 0 && rank > 0 {
-        return Err(Error::runtime(
-            "dense_to_sparse: sparse_dim argument must be in >0 when self.dim()>0",
-        ));
-    }
+    ensure!(
+        sparse_dim >= 0 && sparse_dim <= rank,
+        "dense_to_sparse: sparse_dim argument must be in [0,{rank}] range, but {sparse_dim} is given"
+    );
+    ensure!(
+        sparse_dim != 0 || rank <= 0,
+        "dense_to_sparse: sparse_dim argument must be in >0 when self.dim()>0"
+    );
     let t = copy::to_contiguous(t)?;
     let (outer, inner) = t.sizes().split_at(sparse_dim as usize);
     let blocks: i64 = outer.iter().product();
@@ -174,11 +171,10 @@ pub(crate) fn csr_to_sparse(
 }
 
 pub(crate) fn csr_to_sparse_dim(t: &Tensor, sparse_dim: i64) -> Result<Tensor> {
-    if sparse_dim != 2 {
-        return Err(Error::runtime(format!(
-            "sparse_csr to sparse_coo: sparse_dim must be 2, but {sparse_dim} is given"
-        )));
-    }
+    ensure!(
+        sparse_dim == 2,
+        "sparse_csr to sparse_coo: sparse_dim must be 2, but {sparse_dim} is given"
+    );
     csr_to_coo(t)
 }
 
@@ -301,12 +297,11 @@ pub(crate) fn csr_clone(t: &Tensor, format: Option<MemoryFormat>) -> Result<Tens
 
 /// What `_to_copy` asks for beside the dtype.
 fn check_copy(t: &Tensor, layout: Option<Layout>, device: Option<Device>) -> Result<()> {
-    if layout.is_some_and(|l| l != t.layout()) {
-        return Err(Error::runtime(format!(
-            "a copy does not change the layout from {}: use `to_dense`, `to_sparse` or `to_sparse_csr`",
-            t.layout()
-        )));
-    }
+    ensure!(
+        layout.is_none_or(|l| l == t.layout()),
+        "a copy does not change the layout from {}: use `to_dense`, `to_sparse` or `to_sparse_csr`",
+        t.layout()
+    );
     match device {
         Some(d) if d != t.device() => Err(Error::not_implemented(format!(
             "sparse tensors are on the CPU, and do not move to {d}"

@@ -93,32 +93,28 @@ fn in_order(indices: &[i64], sizes: &[i64], nnz: usize) -> bool {
 /// Checks that indices, values and sizes fit together, as `torch.sparse_coo_tensor(..,
 /// check_invariants=True)`.
 fn check(indices: &Tensor, values: &Tensor, sizes: &[i64]) -> Result<()> {
-    if indices.dim() != 2 {
-        return Err(Error::runtime(format!(
-            "indices must be sparse_dim x nnz, but got: {:?}",
-            indices.sizes()
-        )));
-    }
-    if values.dim() == 0 {
-        return Err(Error::runtime(
-            "values must have a dimension of nnz elements, but got a 0-dim tensor",
-        ));
-    }
+    ensure!(
+        indices.dim() == 2,
+        "indices must be sparse_dim x nnz, but got: {:?}",
+        indices.sizes()
+    );
+    ensure!(
+        values.dim() != 0,
+        "values must have a dimension of nnz elements, but got a 0-dim tensor"
+    );
     check_sizes(sizes)?;
     let (sparse_dim, nnz) = (indices.sizes()[0] as usize, indices.sizes()[1]);
     let dense_dim = values.dim() - 1;
-    if sizes.len() != sparse_dim + dense_dim {
-        return Err(Error::runtime(format!(
-            "'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {}, sparse_dim = {sparse_dim}, dense_dim = {dense_dim}",
-            sizes.len()
-        )));
-    }
-    if values.sizes()[0] != nnz {
-        return Err(Error::shape(format!(
-            "indices and values must have same nnz, but got nnz from indices: {nnz}, nnz from values: {}",
-            values.sizes()[0]
-        )));
-    }
+    ensure!(
+        sizes.len() == sparse_dim + dense_dim,
+        "'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {}, sparse_dim = {sparse_dim}, dense_dim = {dense_dim}",
+        sizes.len()
+    );
+    ensure_shape!(
+        values.sizes()[0] == nnz,
+        "indices and values must have same nnz, but got nnz from indices: {nnz}, nnz from values: {}",
+        values.sizes()[0]
+    );
     if values.sizes()[1..] != sizes[sparse_dim..] {
         let mut expected = vec![nnz];
         expected.extend(&sizes[sparse_dim..]);
@@ -127,29 +123,23 @@ fn check(indices: &Tensor, values: &Tensor, sizes: &[i64]) -> Result<()> {
             values.sizes()
         )));
     }
-    if indices.device() != values.device() {
-        return Err(Error::device(format!(
-            "device of indices ({}) must match device of values ({})",
-            indices.device(),
-            values.device()
-        )));
-    }
+    ensure_device!(
+        indices.device() == values.device(),
+        "device of indices ({}) must match device of values ({})",
+        indices.device(),
+        values.device()
+    );
     if !indices.storage().has_data() {
         return Ok(());
     }
     with_indices(indices, |data| {
         for (d, size) in sizes[..sparse_dim].iter().enumerate() {
             for i in &data[d * nnz as usize..(d + 1) * nnz as usize] {
-                if *i < 0 {
-                    return Err(Error::index(format!(
-                        "found negative index {i} for dim {d}"
-                    )));
-                }
-                if i >= size {
-                    return Err(Error::index(format!(
-                        "size is inconsistent with indices: for dim {d}, size is {size} but found index {i}"
-                    )));
-                }
+                ensure_index!(*i >= 0, "found negative index {i} for dim {d}");
+                ensure_index!(
+                    i < size,
+                    "size is inconsistent with indices: for dim {d}, size is {size} but found index {i}"
+                );
             }
         }
         Ok(())
@@ -188,12 +178,11 @@ pub(crate) fn coo_from_indices(
     pin_memory: Option<bool>,
     coalesced: Option<bool>,
 ) -> Result<Tensor> {
-    if indices.dim() != 2 {
-        return Err(Error::runtime(format!(
-            "indices must be sparse_dim x nnz, but got: {:?}",
-            indices.sizes()
-        )));
-    }
+    ensure!(
+        indices.dim() == 2,
+        "indices must be sparse_dim x nnz, but got: {:?}",
+        indices.sizes()
+    );
     let indices = as_indices(indices, "indices")?;
     let nnz = indices.sizes()[1] as usize;
     // the smallest size that holds them
@@ -292,12 +281,11 @@ pub(crate) fn coo_with_dims(
     _pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     let dims = sparse_dim.checked_add(dense_dim);
-    if sparse_dim < 0 || dense_dim < 0 || dims != i64::try_from(sizes.len()).ok() {
-        return Err(Error::runtime(format!(
-            "number of dimensions must be sparse_dim ({sparse_dim}) + dense_dim ({dense_dim}), but got {}",
-            sizes.len()
-        )));
-    }
+    ensure!(
+        sparse_dim >= 0 && dense_dim >= 0 && dims == i64::try_from(sizes.len()).ok(),
+        "number of dimensions must be sparse_dim ({sparse_dim}) + dense_dim ({dense_dim}), but got {}",
+        sizes.len()
+    );
     nothing(sparse_dim, sizes, dtype, device)
 }
 

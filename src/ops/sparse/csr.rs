@@ -58,30 +58,27 @@ pub(super) fn build_csr(
 
 /// As `torch.sparse_csr_tensor(.., check_invariants=True)`.
 fn check(crow: &Tensor, col: &Tensor, values: &Tensor, sizes: &[i64]) -> Result<()> {
-    if sizes.len() != 2 || crow.dim() != 1 || col.dim() != 1 || values.dim() != 1 {
-        return Err(Error::not_implemented(format!(
-            "compressed rows are for matrices of single elements: sizes {sizes:?}, crow_indices {:?}, col_indices {:?} and \
+    ensure_not_implemented!(
+        sizes.len() == 2 && crow.dim() == 1 && col.dim() == 1 && values.dim() == 1,
+        "compressed rows are for matrices of single elements: sizes {sizes:?}, crow_indices {:?}, col_indices {:?} and \
              values {:?} are a batch or have dense dimensions. Use the coordinate form (`to_sparse`) for those",
-            crow.sizes(),
-            col.sizes(),
-            values.sizes()
-        )));
-    }
+        crow.sizes(),
+        col.sizes(),
+        values.sizes()
+    );
     check_sizes(sizes)?;
     let (rows, nnz) = (sizes[0], values.sizes()[0]);
-    if crow.sizes()[0] != rows + 1 {
-        return Err(Error::shape(format!(
-            "crow_indices.shape[-1] must be equal to the number of rows + 1 (={}), but got {}",
-            rows + 1,
-            crow.sizes()[0]
-        )));
-    }
-    if col.sizes()[0] != nnz {
-        return Err(Error::shape(format!(
-            "col_indices.shape[-1] must be equal to nnz (={nnz}) as defined by values.shape[0], but got {}",
-            col.sizes()[0]
-        )));
-    }
+    ensure_shape!(
+        crow.sizes()[0] == rows + 1,
+        "crow_indices.shape[-1] must be equal to the number of rows + 1 (={}), but got {}",
+        rows + 1,
+        crow.sizes()[0]
+    );
+    ensure_shape!(
+        col.sizes()[0] == nnz,
+        "col_indices.shape[-1] must be equal to nnz (={nnz}) as defined by values.shape[0], but got {}",
+        col.sizes()[0]
+    );
     let not = |law: &str| Err(Error::runtime(format!("`{law}` is not satisfied.")));
     with_indices(crow, |crow| {
         with_indices(col, |col| {
@@ -140,13 +137,12 @@ pub(crate) fn csr_from_parts_size(
     _pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     check_layout(layout)?;
-    if crow.dtype() != col.dtype() {
-        return Err(Error::dtype(format!(
-            "crow_indices and col_indices must have the same dtype, but got {} and {}, respectively",
-            crow.dtype().torch_name(),
-            col.dtype().torch_name()
-        )));
-    }
+    ensure_dtype!(
+        crow.dtype() == col.dtype(),
+        "crow_indices and col_indices must have the same dtype, but got {} and {}, respectively",
+        crow.dtype().torch_name(),
+        col.dtype().torch_name()
+    );
     let (crow, col) = (
         as_indices(crow, "crow_indices")?,
         as_indices(col, "col_indices")?,
@@ -154,13 +150,12 @@ pub(crate) fn csr_from_parts_size(
     let dtype = dtype.unwrap_or(values.dtype());
     let device = device.unwrap_or(values.device());
     let values = aten::to_device(values, device, dtype, false, false, None)?;
-    if !device.is_cpu() || !crow.device().is_cpu() || !col.device().is_cpu() {
-        return Err(Error::device(format!(
-            "compressed rows are for the CPU: the parts are on {}, {} and {device}",
-            crow.device(),
-            col.device()
-        )));
-    }
+    ensure_device!(
+        device.is_cpu() && crow.device().is_cpu() && col.device().is_cpu(),
+        "compressed rows are for the CPU: the parts are on {}, {} and {device}",
+        crow.device(),
+        col.device()
+    );
     check(&crow, &col, &values, sizes)?;
     build_csr(crow, col, values, sizes)
 }

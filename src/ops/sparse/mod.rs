@@ -55,12 +55,11 @@ pub(crate) fn stored_values(t: &Tensor) -> Option<&Tensor> {
 
 /// A plain tensor as a vector of row-major `i64`.
 pub(super) fn as_indices(t: &Tensor, name: &str) -> Result<Tensor> {
-    if !t.dtype().is_integral() {
-        return Err(Error::dtype(format!(
-            "{name} must be an int64 tensor, but got {}",
-            t.dtype().torch_name()
-        )));
-    }
+    ensure_dtype!(
+        t.dtype().is_integral(),
+        "{name} must be an int64 tensor, but got {}",
+        t.dtype().torch_name()
+    );
     copy::to_contiguous(&copy::to_dtype(t, DType::I64)?)
 }
 

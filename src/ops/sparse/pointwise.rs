@@ -43,12 +43,11 @@ fn add_coo(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let (a, b) = (cast(a, dtype)?, cast(b, dtype)?);
     let (ca, cb) = (coo(&a)?, coo(&b)?);
     let dims = ca.sparse_dim();
-    if dims != cb.sparse_dim() {
-        return Err(Error::shape(format!(
-            "add: expected 'self' and 'other' to have same number of sparse dimensions, but {dims} != {}",
-            cb.sparse_dim()
-        )));
-    }
+    ensure_shape!(
+        dims == cb.sparse_dim(),
+        "add: expected 'self' and 'other' to have same number of sparse dimensions, but {dims} != {}",
+        cb.sparse_dim()
+    );
     let (la, lb) = (linear_of(&a, ca)?, linear_of(&b, cb)?);
     let (mut i, mut j) = (0, 0);
     let (mut merged, mut at_a, mut at_b) = (Vec::new(), Vec::new(), Vec::new());
@@ -88,14 +87,13 @@ fn add_coo(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {
 
 /// `dense + alpha * sparse`.
 fn add_to_dense(dense: &Tensor, s: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    if dense.sizes() != s.sizes() {
-        return Err(Error::shape(format!(
-            "add: expected 'self' and 'other' to have same size, but self has size {:?} while other has size {:?} \
+    ensure_shape!(
+        dense.sizes() == s.sizes(),
+        "add: expected 'self' and 'other' to have same size, but self has size {:?} while other has size {:?} \
              (FYI: dense-sparse addition does not currently support broadcasting)",
-            dense.sizes(),
-            s.sizes()
-        )));
-    }
+        dense.sizes(),
+        s.sizes()
+    );
     let dtype = promote(&[dense, s])?;
     let out = Tensor::allocate_contiguous(dtype, dense.device(), dense.sizes())?;
     copy::copy_(&out, dense, false)?;
@@ -129,13 +127,12 @@ pub(crate) fn sub(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {
 /// The elements of a dense tensor at the coordinates of a sparse one that it broadcasts to.
 fn dense_at(dense: &Tensor, s: &Tensor) -> Result<Tensor> {
     let fits = layout::broadcast(dense.sizes(), s.sizes()).is_some_and(|b| b[..] == *s.sizes());
-    if !fits {
-        return Err(Error::shape(format!(
-            "mul: a dense operand of sizes {:?} does not broadcast to the sparse operand's {:?}; `to_dense` the sparse one first",
-            dense.sizes(),
-            s.sizes()
-        )));
-    }
+    ensure_shape!(
+        fits,
+        "mul: a dense operand of sizes {:?} does not broadcast to the sparse operand's {:?}; `to_dense` the sparse one first",
+        dense.sizes(),
+        s.sizes()
+    );
     let c = coo(s)?;
     let full = copy::to_contiguous(&view::expand(dense, s.sizes(), true)?)?;
     let (outer, inner) = s.sizes().split_at(c.sparse_dim());
@@ -149,13 +146,12 @@ fn mul_coo(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     check_same_sizes("mul", a, b)?;
     let (a, b) = (coalesce_coo(a)?, coalesce_coo(b)?);
     let (ca, cb) = (coo(&a)?, coo(&b)?);
-    if ca.sparse_dim() != cb.sparse_dim() {
-        return Err(Error::shape(format!(
-            "mul: expected 'self' and 'other' to have same number of sparse dimensions, but {} != {}",
-            ca.sparse_dim(),
-            cb.sparse_dim()
-        )));
-    }
+    ensure_shape!(
+        ca.sparse_dim() == cb.sparse_dim(),
+        "mul: expected 'self' and 'other' to have same number of sparse dimensions, but {} != {}",
+        ca.sparse_dim(),
+        cb.sparse_dim()
+    );
     let (la, lb) = (linear_of(&a, ca)?, linear_of(&b, cb)?);
     let (mut at_a, mut at_b, mut both) = (Vec::new(), Vec::new(), Vec::new());
     let mut j = 0;
@@ -193,12 +189,11 @@ fn scaled(s: &Tensor, by: &Tensor) -> Result<Tensor> {
 }
 
 pub(crate) fn div(a: &Tensor, b: &Tensor) -> Result<Tensor> {
-    if !a.is_sparse() || b.is_sparse() || b.dim() != 0 {
-        return Err(Error::runtime(format!(
-            "Sparse division requires a scalar or zero-dim dense tensor divisor (got shape {:?} for divisor)",
-            b.sizes()
-        )));
-    }
+    ensure!(
+        a.is_sparse() && !b.is_sparse() && b.dim() == 0,
+        "Sparse division requires a scalar or zero-dim dense tensor divisor (got shape {:?} for divisor)",
+        b.sizes()
+    );
     let a = coalesce_coo(a)?;
     with_values(&a, pointwise::div(&coo(&a)?.values, b)?)
 }

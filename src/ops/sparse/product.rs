@@ -15,34 +15,26 @@ use straightline_runtime::cpu::kernels::sparse::{self, Rows};
 
 fn check_product(a: &Tensor, b: &Tensor) -> Result<()> {
     for (name, t) in [("self", a), ("mat2", b)] {
-        if t.dim() != 2 {
-            return Err(Error::runtime(format!(
-                "{name} must be a matrix, got {:?}",
-                t.sizes()
-            )));
-        }
-        if t.is_sparse() && coo(t)?.sparse_dim() != 2 {
-            return Err(Error::runtime(format!(
-                "{name} has dense dimensions, and a matrix product wants two sparse ones"
-            )));
-        }
+        ensure!(t.dim() == 2, "{name} must be a matrix, got {:?}", t.sizes());
+        ensure!(
+            !t.is_sparse() || coo(t)?.sparse_dim() == 2,
+            "{name} has dense dimensions, and a matrix product wants two sparse ones"
+        );
     }
-    if a.sizes()[1] != b.sizes()[0] {
-        return Err(Error::shape(format!(
-            "mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})",
-            a.sizes()[0],
-            a.sizes()[1],
-            b.sizes()[0],
-            b.sizes()[1]
-        )));
-    }
-    if a.dtype() != b.dtype() {
-        return Err(Error::dtype(format!(
-            "expected m1 and m2 to have the same dtype, but got: {} != {}",
-            a.dtype(),
-            b.dtype()
-        )));
-    }
+    ensure_shape!(
+        a.sizes()[1] == b.sizes()[0],
+        "mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})",
+        a.sizes()[0],
+        a.sizes()[1],
+        b.sizes()[0],
+        b.sizes()[1]
+    );
+    ensure_dtype!(
+        a.dtype() == b.dtype(),
+        "expected m1 and m2 to have the same dtype, but got: {} != {}",
+        a.dtype(),
+        b.dtype()
+    );
     Ok(())
 }
 
@@ -149,18 +141,16 @@ pub(crate) fn addmm(
     alpha: Scalar,
 ) -> Result<Tensor> {
     check_product(a, b)?;
-    if is_any_sparse(addend) || !is_any_sparse(a) || is_any_sparse(b) {
-        return Err(Error::not_implemented(
-            "addmm with a sparse operand takes (dense, sparse, dense); use `mm` and `add` for other combinations",
-        ));
-    }
-    if addend.dtype() != a.dtype() {
-        return Err(Error::dtype(format!(
-            "expected the addend and m1 to have the same dtype, but got: {} != {}",
-            addend.dtype(),
-            a.dtype()
-        )));
-    }
+    ensure_not_implemented!(
+        !is_any_sparse(addend) && is_any_sparse(a) && !is_any_sparse(b),
+        "addmm with a sparse operand takes (dense, sparse, dense); use `mm` and `add` for other combinations"
+    );
+    ensure_dtype!(
+        addend.dtype() == a.dtype(),
+        "expected the addend and m1 to have the same dtype, but got: {} != {}",
+        addend.dtype(),
+        a.dtype()
+    );
     let sizes = [a.sizes()[0], b.sizes()[1]];
     let addend = view::expand(addend, &sizes, true)?;
     // a factor of 0 drops the addend, NaN and all
@@ -233,13 +223,12 @@ pub(crate) fn sum_dim(
 
 fn t(x: &Tensor) -> Result<Tensor> {
     let c = coo(x)?;
-    if c.sparse_dim() > 2 || x.dim() > 2 {
-        return Err(Error::runtime(format!(
-            "t() expects a tensor with <= 2 sparse and 0 dense dimensions, but got {} sparse, {} dense dimensions",
-            c.sparse_dim(),
-            x.dim() - c.sparse_dim()
-        )));
-    }
+    ensure!(
+        c.sparse_dim() <= 2 && x.dim() <= 2,
+        "t() expects a tensor with <= 2 sparse and 0 dense dimensions, but got {} sparse, {} dense dimensions",
+        c.sparse_dim(),
+        x.dim() - c.sparse_dim()
+    );
     if x.dim() < 2 {
         Ok(x.clone())
     } else {

@@ -2,7 +2,7 @@
 
 use super::coo::{Coo, build, coo};
 use super::{coalesce_coo, indices_tensor, with_indices};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ops::common::wrap_dim;
 use crate::ops::{aten, view};
 use crate::tensor::Tensor;
@@ -19,19 +19,17 @@ fn changed(c: &Coo, rows: usize, f: impl FnOnce(&[i64], usize) -> Vec<i64>) -> R
 /// `select.int`: what lies at one position of a dimension. Of the only sparse dimension it is a
 /// plain tensor.
 pub(super) fn select(x: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
-    if x.dim() == 0 {
-        return Err(Error::index(
-            "select() cannot be applied to a 0-dim tensor.",
-        ));
-    }
+    ensure_index!(
+        x.dim() != 0,
+        "select() cannot be applied to a 0-dim tensor."
+    );
     let d = wrap_dim(dim, x.dim())?;
     let n = x.sizes()[d];
-    if index < -n || index >= n {
-        return Err(Error::index(format!(
-            "select(): index {index} out of range for tensor of size {:?} at dimension {d}",
-            x.sizes()
-        )));
-    }
+    ensure_index!(
+        index >= -n && index < n,
+        "select(): index {index} out of range for tensor of size {:?} at dimension {d}",
+        x.sizes()
+    );
     let at = if index < 0 { index + n } else { index };
     let mut sizes = x.sizes().to_vec();
     sizes.remove(d);
