@@ -685,7 +685,7 @@ impl ViewMap {
     /// # Errors
     ///
     /// No strides give the elements these sizes; a copy is needed.
-    #[inline]
+    #[inline(always)]
     pub fn strides(
         &self,
         sizes: &[i64],

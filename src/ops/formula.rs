@@ -15,7 +15,9 @@ use crate::tensor::launch;
 use crate::tensor::launch::Outputs;
 use crate::tensor::{Tensor, access};
 use smallvec::SmallVec;
-use straightline_catalog::{DType, Dims, Op, Scalar, layout};
+use std::cell::RefCell;
+use std::rc::Rc;
+use straightline_catalog::{DType, Dims, Op, OpInfo, Scalar, layout};
 use straightline_passes::formula::{
     self, Attribute, Domain, Eager, Fits, Formula, Program, Recorder, Val, record,
 };
@@ -155,19 +157,42 @@ impl<'a> Call<'a> {
         self.operands.iter().map(|(_, t)| *t).collect()
     }
 
-    fn program(&self) -> Result<Program> {
+    /// The operator's formula for these operands.
+    fn formula(&self) -> Result<Rc<kernels::Formula>> {
+        let place = std::ptr::from_ref(self.op.info()).addr() / size_of::<OpInfo>();
+        let slot = (place + self.dtype as usize) % KEPT;
+        let known = FORMULAS.with_borrow(|kept| {
+            let kept = kept[slot].as_ref()?;
+            kept.is_of(self).then(|| kept.formula.clone())
+        });
+        if let Some(formula) = known {
+            return Ok(formula);
+        }
         let record = formula::of(self.op).map(|f| f.record);
-        self.recorded(record.ok_or_else(|| not_for(self.op.base(), self.dtype))?)
+        let program = self.recorded(record.ok_or_else(|| not_for(self.op.base(), self.dtype))?)?;
+        let formula = Rc::new(kernels::Formula::new(program));
+        let kept = Kept {
+            op: self.op,
+            dtype: self.dtype,
+            operands: self.operand_dtypes(),
+            attributes: self.attributes.into(),
+            formula: formula.clone(),
+        };
+        FORMULAS.with_borrow_mut(|all| all[slot] = Some(kept));
+        Ok(formula)
+    }
+
+    fn operand_dtypes(&self) -> SmallVec<[(usize, DType); 4]> {
+        (self.operands.iter())
+            .map(|(at, t)| (*at, t.dtype()))
+            .collect()
     }
 
     fn recorded(
         &self,
         formula: impl FnOnce(&mut Recorder) -> Option<SmallVec<[Val; 2]>>,
     ) -> Result<Program> {
-        let operands: SmallVec<[(usize, DType); 4]> = (self.operands.iter())
-            .map(|(at, t)| (*at, t.dtype()))
-            .collect();
-        record(self.dtype, &operands, self.attributes, formula)
+        record(self.dtype, &self.operand_dtypes(), self.attributes, formula)
             .ok_or_else(|| not_for(self.op.base(), self.dtype))
     }
 
@@ -181,13 +206,13 @@ impl<'a> Call<'a> {
     pub(crate) fn run_laid_out(&self, order: &[&Tensor]) -> Result<Tensor> {
         check_devices(order)?;
         let mut out = result(broadcast(order)?, self.dtype, order)?;
-        launch(&self.program()?, [&mut out], &self.tensors())?;
+        launch(&*self.formula()?, [&mut out], &self.tensors())?;
         Ok(out)
     }
 
     /// The result in a fresh tensor that the operands broadcast to.
     pub(crate) fn run_into(&self, mut out: Tensor) -> Result<Tensor> {
-        self.write([&mut out], &self.program()?)?;
+        self.write([&mut out], &*self.formula()?)?;
         Ok(out)
     }
 
@@ -197,7 +222,11 @@ impl<'a> Call<'a> {
         let sizes = broadcast(order)?;
         let mut first = result(sizes.clone(), self.dtype, order)?;
         let mut second = result(sizes, self.dtype, order)?;
-        launch(&self.program()?, [&mut first, &mut second], &self.tensors())?;
+        launch(
+            &*self.formula()?,
+            [&mut first, &mut second],
+            &self.tensors(),
+        )?;
         Ok((first, second))
     }
 
@@ -209,13 +238,17 @@ impl<'a> Call<'a> {
         formula: impl FnOnce(&mut Recorder) -> Option<[Val; N]>,
     ) -> Result<()> {
         let program = self.recorded(|b| formula(b).map(|y| y.into_iter().collect()))?;
-        self.write(outs, &program)
+        self.write(outs, &kernels::Formula::new(program))
     }
 
-    fn write<const N: usize>(&self, outs: [&mut Tensor; N], program: &Program) -> Result<()> {
+    fn write<const N: usize>(
+        &self,
+        outs: [&mut Tensor; N],
+        formula: &kernels::Formula,
+    ) -> Result<()> {
         check_devices(&self.tensors())?;
         self.check_shape(outs[0])?;
-        launch(program, outs, &self.tensors())
+        launch(formula, outs, &self.tensors())
     }
 
     /// The form in place: the result goes to the first operand.
@@ -228,7 +261,7 @@ impl<'a> Call<'a> {
             let _whole = access::in_place(x, &self.tensors())?;
             return copy::copy_(x, &self.run()?, false);
         }
-        let program = self.program()?;
+        let formula = self.formula()?;
         if !x.storage().has_data() {
             return Ok(x.clone());
         }
@@ -241,7 +274,7 @@ impl<'a> Call<'a> {
             operands.push(access::detach_overlap(x, t)?);
         }
         let inputs: SmallVec<[&Tensor; 4]> = operands.iter().collect();
-        launch(&program, [launch::Written(x)], &inputs)?;
+        launch(&formula, [launch::Written(x)], &inputs)?;
         Ok(x.clone())
     }
 
@@ -259,19 +292,103 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Runs a program on inputs that broadcast to its outputs.
-fn launch<const N: usize, O>(program: &Program, outs: [O; N], inputs: &[&Tensor]) -> Result<()>
+/// Runs a formula on inputs that broadcast to its outputs.
+fn launch<const N: usize, O>(
+    formula: &kernels::Formula,
+    outs: [O; N],
+    inputs: &[&Tensor],
+) -> Result<()>
 where
     O: for<'g> Outputs<Views<'g> = Out<'g>>,
 {
     launch::run(outs, inputs, |outs, inputs| {
         let sizes = outs[0].sizes();
+        if inputs.iter().all(|i| i.sizes() == sizes) {
+            return Ok(formula.run(&outs, &inputs)?);
+        }
         let strides: SmallVec<[Dims; 6]> = (inputs.iter())
             .map(|i| layout::broadcast_strides(i.sizes(), i.strides(), sizes))
             .collect();
         let views: SmallVec<[In<'_>; 6]> = (inputs.iter().zip(&strides))
             .map(|(i, strides)| i.broadcast(sizes, strides))
             .collect::<std::result::Result<_, _>>()?;
-        Ok(kernels::formula(program, &outs, &views)?)
+        Ok(formula.run(&outs, &views)?)
     })
+}
+
+/// How many formulas a thread keeps.
+const KEPT: usize = 64;
+
+/// A formula with what it was recorded for.
+struct Kept {
+    op: Op,
+    dtype: DType,
+    operands: SmallVec<[(usize, DType); 4]>,
+    attributes: SmallVec<[(&'static str, Attribute); 2]>,
+    formula: Rc<kernels::Formula>,
+}
+
+thread_local! {
+    /// The formulas that this thread has run last: to record and to plan one takes longer than to
+    /// run it on a few elements.
+    static FORMULAS: RefCell<[Option<Kept>; KEPT]> = const { RefCell::new([const { None }; KEPT]) };
+}
+
+impl Kept {
+    fn is_of(&self, call: &Call<'_>) -> bool {
+        let operands = call.operands.iter().map(|(at, t)| (*at, t.dtype()));
+        self.op == call.op
+            && self.dtype == call.dtype
+            && operands.eq(self.operands.iter().copied())
+            && self.attributes.len() == call.attributes.len()
+            && (self.attributes.iter().zip(call.attributes)).all(|(a, b)| same(*a, *b))
+    }
+}
+
+/// Whether two attributes are the same, bit by bit: -0 is not 0.
+fn same(a: (&str, Attribute), b: (&str, Attribute)) -> bool {
+    use Attribute::Number;
+    let equal = match (a.1, b.1) {
+        (Number(Scalar::Float(x)), Number(Scalar::Float(y))) => x.to_bits() == y.to_bits(),
+        (Number(Scalar::Complex(re, im)), Number(Scalar::Complex(r, i))) => {
+            [re, im].map(f64::to_bits) == [r, i].map(f64::to_bits)
+        }
+        (x, y) => x == y,
+    };
+    a.0 == b.0 && equal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_told_apart_by_their_bits() {
+        let of = |x: Scalar| ("value", Attribute::Number(x));
+        assert!(same(of(0.5.into()), of(0.5.into())));
+        assert!(same(of(f64::NAN.into()), of(f64::NAN.into())));
+        assert!(!same(of(0.0.into()), of((-0.0).into())));
+        assert!(!same(of(0.into()), of(0.0.into())));
+        assert!(!same(of(0.0.into()), of(Scalar::Complex(0.0, 0.0))));
+        assert!(!same(of(1.into()), of(true.into())));
+    }
+
+    #[test]
+    fn a_formula_that_is_kept_is_that_of_its_numbers() {
+        let x = Tensor::from_slice(&[-1f32, 2.0], &[2]).unwrap();
+        let leaky = |slope: f64| {
+            let y = crate::ops::aten::leaky_relu(&x, slope.into()).unwrap();
+            y.to_vec::<f32>().unwrap()
+        };
+        assert_eq!(leaky(0.5), [-0.5, 2.0]);
+        assert_eq!(leaky(0.25), [-0.25, 2.0]);
+        let wide = Tensor::from_slice(&[-1f32, 2.0, -2.0, 4.0], &[2, 2]).unwrap();
+        let turned = crate::ops::aten::t(&wide).unwrap();
+        let first = crate::ops::aten::select_int(&turned, 1, 0).unwrap();
+        let y = crate::ops::aten::leaky_relu(&first, 0.25.into()).unwrap();
+        assert_eq!(y.to_vec::<f32>().unwrap(), [-0.25, 2.0]);
+        let every = crate::ops::aten::select_int(&wide, 1, 0).unwrap();
+        let y = crate::ops::aten::leaky_relu(&every, 0.25.into()).unwrap();
+        assert_eq!(y.to_vec::<f32>().unwrap(), [-0.25, -0.5]);
+    }
 }

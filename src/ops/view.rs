@@ -6,7 +6,8 @@ use crate::tensor::Tensor;
 use straightline_catalog::view::{self, ViewMap, infer_sizes, view_strides};
 use straightline_catalog::{Dims, MemoryFormat, layout};
 
-/// The tensor through a view.
+/// The tensor through a view. In line, where which view it is is known.
+#[inline(always)]
 fn through(t: &Tensor, map: &ViewMap) -> Result<Tensor> {
     let (sizes, strides, offset) = map.strides(t.sizes(), t.strides(), t.storage_offset())?;
     Ok(t.with_geometry(sizes, strides, offset))

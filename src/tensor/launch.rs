@@ -130,15 +130,8 @@ impl<I: Inputs, const N: usize> Inputs for [I; N] {
 
     #[inline]
     unsafe fn views<'g>(&self, written: &[&Tensor]) -> Result<Self::Views<'g>> {
-        let mut views: SmallVec<[I::Views<'g>; N]> = SmallVec::new();
-        for input in self {
-            // SAFETY: as promised by the caller.
-            views.push(unsafe { input.views(written)? });
-        }
-        match views.into_inner() {
-            Ok(views) => Ok(views),
-            Err(_) => unreachable!("as many views as inputs"),
-        }
+        // SAFETY: as promised by the caller.
+        all(self.each_ref().map(|i| unsafe { i.views(written) }))
     }
 }
 
@@ -169,6 +162,18 @@ impl<A: Inputs, B: Inputs> Inputs for (A, B) {
         // SAFETY: as promised by the caller.
         unsafe { Ok((self.0.views(written)?, self.1.views(written)?)) }
     }
+}
+
+/// The values, if all are there.
+#[inline]
+fn all<T, const N: usize>(values: [Result<T>; N]) -> Result<[T; N]> {
+    if values.iter().all(Result::is_ok) {
+        return Ok(values.map(|v| v.unwrap_or_else(|_| unreachable!("each is there"))));
+    }
+    Err(values
+        .into_iter()
+        .find_map(Result::err)
+        .expect("one is not there"))
 }
 
 /// # Safety
@@ -255,15 +260,8 @@ impl<O: Outputs, const N: usize> Outputs for [O; N] {
     }
 
     unsafe fn views<'g>(&self) -> Result<Self::Views<'g>> {
-        let mut views: SmallVec<[O::Views<'g>; N]> = SmallVec::new();
-        for output in self {
-            // SAFETY: as promised by the caller.
-            views.push(unsafe { output.views()? });
-        }
-        match views.into_inner() {
-            Ok(views) => Ok(views),
-            Err(_) => unreachable!("as many views as outputs"),
-        }
+        // SAFETY: as promised by the caller.
+        all(self.each_ref().map(|o| unsafe { o.views() }))
     }
 }
 

@@ -13,7 +13,9 @@ use super::pointwise::{binary_row, select_row, unary_row};
 use super::tile::{Form, TILE, load, store};
 use super::{KernelError, Strided, copy, float};
 use smallvec::SmallVec;
+use std::cell::RefCell;
 use std::mem::MaybeUninit;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use straightline_passes::formula::{Op, Program, Val};
 use straightline_passes::ir::DType;
@@ -71,6 +73,8 @@ struct Plan {
     spread: SmallVec<[(usize, usize, usize); 4]>,
     slots: usize,
     cost: usize,
+    /// The bytes of the widest value.
+    widest: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -355,13 +359,76 @@ unsafe fn round(dtype: DType, at: *mut u8, n: usize) {
     }
 }
 
-/// The outputs and inputs of a program over elements of one shape: `outs[i] =
-/// program.outputs[i](inputs)`.
-///
-/// Half types compute widened and are rounded after each operation in their own dtype; integer
-/// division by zero is [`KernelError::DivisionByZero`], and the outputs are then written in part.
-/// An input may lie on the output where there is one output.
-pub fn formula(program: &Program, outs: &[Out<'_>], inputs: &[In<'_>]) -> Result<(), KernelError> {
+/// The innermost step of each operand in bytes, outputs first.
+type Steps = SmallVec<[isize; 8]>;
+
+/// A program to run, with the plan that it was last run by: for operands that lie in the same way,
+/// nothing is worked out anew.
+pub struct Formula {
+    program: Program,
+    plan: RefCell<Option<(Steps, Rc<Plan>)>>,
+}
+
+impl Formula {
+    /// A program that has not been run yet.
+    pub fn new(program: Program) -> Formula {
+        Formula {
+            program,
+            plan: RefCell::new(None),
+        }
+    }
+
+    /// The outputs and inputs of the program over elements of one shape: `outs[i] =
+    /// program.outputs[i](inputs)`.
+    ///
+    /// Half types compute widened and are rounded after each operation in their own dtype. An
+    /// input may lie on the output where there is one output.
+    ///
+    /// # Errors
+    /// [`KernelError::DivisionByZero`] of integers, after which the outputs are written in part;
+    /// operands that the program was not recorded for.
+    pub fn run(&self, outs: &[Out<'_>], inputs: &[In<'_>]) -> Result<(), KernelError> {
+        formula(self, outs, inputs)
+    }
+
+    /// The plan for operands with these dtypes, which follow from the program, and steps.
+    fn plan(
+        &self,
+        outputs: usize,
+        dtypes: &[DType],
+        steps: &[isize],
+    ) -> Result<Rc<Plan>, KernelError> {
+        let mut last = self.plan.borrow_mut();
+        if let Some((known, plan)) = &*last
+            && known[..] == *steps
+        {
+            return Ok(plan.clone());
+        }
+        let body = &self.program.body;
+        let complex = dtypes.iter().copied().chain(body.iter().map(|i| i.dtype));
+        if let Some(dtype) = complex.into_iter().find(|d| d.is_complex()) {
+            return Err(KernelError::unsupported("a formula", dtype));
+        }
+        let mut plan = Planner {
+            program: &self.program,
+            dtypes,
+            steps,
+            outputs,
+            plan: Plan::default(),
+            places: SmallVec::from_elem(None, body.len()),
+            last_use: SmallVec::from_elem(0, body.len()),
+            free: SmallVec::new(),
+        }
+        .run()?;
+        plan.widest = body.iter().map(|i| width(i.dtype)).max().unwrap_or(8);
+        let plan = Rc::new(plan);
+        *last = Some((steps.into(), plan.clone()));
+        Ok(plan)
+    }
+}
+
+fn formula(formula: &Formula, outs: &[Out<'_>], inputs: &[In<'_>]) -> Result<(), KernelError> {
+    let program = &formula.program;
     if outs.len() != 1 {
         apart("formula", inputs)?;
     }
@@ -388,7 +455,7 @@ pub fn formula(program: &Program, outs: &[Out<'_>], inputs: &[In<'_>]) -> Result
                 $($n => {
                     let operands: &[Strided<'_>; $n] = all[..].try_into().expect("its length");
                     // SAFETY: as promised by the caller.
-                    unsafe { run::<$n>(program, outs.len(), operands) }
+                    unsafe { run::<$n>(formula, outs.len(), operands) }
                 })*
                 n => Err(KernelError::unsupported(
                     format_args!("a formula of {n} operands"),
@@ -402,35 +469,20 @@ pub fn formula(program: &Program, outs: &[Out<'_>], inputs: &[In<'_>]) -> Result
 
 /// # Safety
 ///
-/// As for [`formula`].
+/// As [`formula`] has checked.
 unsafe fn run<const N: usize>(
-    program: &Program,
+    formula: &Formula,
     outputs: usize,
     operands: &[Strided<'_>; N],
 ) -> Result<(), KernelError> {
-    let complex = (operands.iter().map(|o| o.dtype)).chain(program.body.iter().map(|i| i.dtype));
-    if let Some(dtype) = complex.into_iter().find(|d| d.is_complex()) {
-        return Err(KernelError::unsupported("a formula", dtype));
-    }
     if operands[0].numel() == 0 {
         return Ok(());
     }
     let nest = Nest::new(operands);
     let steps = nest.inner().strides;
     let dtypes: [DType; N] = std::array::from_fn(|k| operands[k].dtype);
-    let plan = Planner {
-        program,
-        dtypes: &dtypes,
-        steps: &steps,
-        outputs,
-        plan: Plan::default(),
-        places: SmallVec::from_elem(None, program.body.len()),
-        last_use: SmallVec::from_elem(0, program.body.len()),
-        free: SmallVec::new(),
-    }
-    .run()?;
-    let widest = program.body.iter().map(|i| width(i.dtype)).max();
-    let widest = widest.unwrap_or(8);
+    let plan = formula.plan(outputs, &dtypes, &steps)?;
+    let (plan, widest) = (&*plan, plan.widest);
     let fits = ROOM / (widest * plan.slots.max(1));
     let tile = (fits / 64 * 64).clamp(64, LONGEST);
     // a program of hundreds of live values has no place here
@@ -441,7 +493,7 @@ unsafe fn run<const N: usize>(
     let grain = super::nest::GRAIN / plan.cost.max(1);
     let body = |ptrs: [*mut u8; N], n: usize| {
         // SAFETY: a row of the operands, as promised by the caller.
-        let sound = unsafe { row(&plan, &dtypes, &steps, tile, tile * widest, ptrs, n) };
+        let sound = unsafe { row(plan, &dtypes, &steps, tile, tile * widest, ptrs, n) };
         if !sound {
             fault.store(true, Relaxed);
         }

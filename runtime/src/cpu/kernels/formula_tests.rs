@@ -20,7 +20,7 @@ unsafe fn run(
             false => (outs, inputs.map(|i| In::upon(*i)).collect()),
         }
     };
-    super::formula(program, &outs, &inputs)
+    super::Formula::new(program.clone()).run(&outs, &inputs)
 }
 
 fn strided<'a, T>(

@@ -69,7 +69,7 @@ pub use combine::ScatterOp;
 pub use copy::{copy, fill};
 pub use extreme::{arg_reduce, extreme_with_index};
 pub use flip::flip;
-pub use formula::formula;
+pub use formula::Formula;
 pub use index::{Triangle, arange, gather, index_select, scatter, triangle};
 pub use operand::{Element, In, Number, Out, Places};
 pub use place::{IndexedDim, offsets, put_at, take_at};
