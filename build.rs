@@ -2,6 +2,8 @@
 //! operator, and the table that registers them all; and the methods of `Tensor` that entries ask
 //! for.
 
+#[path = "build/composite.rs"]
+mod composite;
 #[path = "build/docs.rs"]
 mod docs;
 #[path = "build/kernels.rs"]

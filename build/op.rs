@@ -1,5 +1,6 @@
 //! What is written for an operator: its wrapper, its registration, its types.
 
+use crate::composite;
 use crate::docs::comment;
 use crate::kernels::{autograd_keys, kernel_path, kernels};
 use std::fmt::Write as _;
@@ -115,7 +116,6 @@ const READ_IN_STEPS: &[&str] = &[
     "shape_composite::roll",
     "shape_composite::rot90",
     "shape_composite::vstack",
-    "shape_stat::",
     "sort::",
     "spatial::",
     "special::",
@@ -140,25 +140,14 @@ pub(crate) struct Declared<'a> {
     pub(crate) params: Vec<Param>,
     pub(crate) returns: String,
     pub(crate) kernels: Vec<(String, String)>,
+    /// The kernel made of the entry's definition, if it has one.
+    composed: Option<String>,
 }
 
 impl<'a> Declared<'a> {
     pub(crate) fn new(entry: &'a Entry) -> Result<Declared<'a>, String> {
         let schema = entry.op.schema();
-        let mut function = snake(schema.name.base());
-        if !schema.name.overload.is_empty() {
-            if !function.ends_with('_') {
-                function.push('_');
-            }
-            function += &snake(&schema.name.overload);
-            // `__lshift__` ends in underscores and writes nothing
-            if schema.name.base().ends_with('_') && schema.is_inplace() {
-                function.push('_');
-            }
-        }
-        if function == "where" || function == "move" {
-            function.push('_');
-        }
+        let function = function_name(schema);
         let params = schema
             .args
             .iter()
@@ -206,14 +195,18 @@ impl<'a> Declared<'a> {
         for key in autograd_keys(&kernels, schema) {
             kernels.push((key.to_string(), "fallthrough".to_string()));
         }
-        Ok(Declared {
+        let mut declared = Declared {
             entry,
             schema,
             function,
             params,
             returns,
             kernels,
-        })
+            composed: None,
+        };
+        let composed = (entry.op.composite()).map(|c| composite::kernel(&declared, c));
+        declared.composed = composed.transpose()?;
+        Ok(declared)
     }
 
     pub(crate) fn handle(&self) -> String {
@@ -350,6 +343,16 @@ impl<'a> Declared<'a> {
     fn kernel(&self, key: &str, path: &str) -> String {
         match (path, key) {
             ("fallthrough" | "below_autograd", _) => kernel_path(path),
+            // an entry without a definition does not compile
+            ("composite", key) => {
+                let composed = self.composed.as_deref().unwrap_or("no_definition");
+                match key {
+                    "Functionalize" => {
+                        format!("crate::modes::functionalize::composite({composed})")
+                    }
+                    _ => composed.to_string(),
+                }
+            }
             ("elementary" | "elementary_", _) => self.elementary(path),
             (path, "CPU" | "Meta") if path.starts_with("formula") => self.local(path),
             ("on_parts", key) => self.on_parts(key),
@@ -386,10 +389,14 @@ impl<'a> Declared<'a> {
             path,
             "fallthrough" | "below_autograd" | "composed_out" | "variant"
         );
+        let steps = self.entry.op.composite().is_some_and(composite::has_steps);
+        if path == "composite" && !steps {
+            return false;
+        }
         let by_itself = HOLD_BY_THEMSELVES.iter().any(|f| path.starts_with(f));
         let views = self.schema.args.iter().any(|a| a.alias.is_some());
         match self.written() {
-            0 => !views && reads_in_steps(key, path),
+            0 => !views && (path == "composite" && runs(key) || reads_in_steps(key, path)),
             _ => runs(key) && !made && !by_itself,
         }
     }
@@ -571,6 +578,25 @@ impl Table {
         );
         rows
     }
+}
+
+/// The wrapper's name: the base name and the overload in snake case.
+pub(crate) fn function_name(schema: &FunctionSchema) -> String {
+    let mut function = snake(schema.name.base());
+    if !schema.name.overload.is_empty() {
+        if !function.ends_with('_') {
+            function.push('_');
+        }
+        function += &snake(&schema.name.overload);
+        // `__lshift__` ends in underscores and writes nothing
+        if schema.name.base().ends_with('_') && schema.is_inplace() {
+            function.push('_');
+        }
+    }
+    if function == "where" || function == "move" {
+        function.push('_');
+    }
+    function
 }
 
 /// `dim_IntList` to `dim_int_list`.

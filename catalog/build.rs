@@ -5,6 +5,8 @@
 #[path = "src/rules.rs"]
 mod rules;
 
+#[path = "build/composite.rs"]
+mod composite;
 #[path = "build/entry.rs"]
 mod entry;
 
@@ -39,14 +41,14 @@ fn main() -> ExitCode {
 }
 
 /// An operator that an entry declares.
-struct Declared<'a> {
+pub(crate) struct Declared<'a> {
     placed: &'a Placed,
-    schema: FunctionSchema,
+    pub(crate) schema: FunctionSchema,
 }
 
 /// The name of an operator's variant of `Op`: as PyTorch writes it in C++, base and overload with
 /// an underscore between, and the namespace before it where that is not `aten`.
-fn variant(name: &str) -> String {
+pub(crate) fn variant(name: &str) -> String {
     let name = name.strip_prefix("aten::").unwrap_or(name);
     let name = name.replace("::", "_").replace('.', "_");
     match name.as_str() {
@@ -182,6 +184,7 @@ fn infos(
         out,
         "/// By name.\npub(crate) static INFOS: [OpInfo; {count}] = ["
     );
+    let mut composites = Vec::new();
     for (i, (name, d)) in declared.iter().enumerate() {
         let e = &d.placed.entry;
         let at = |e: String| format!("{}:{}: {e}", d.placed.file, d.placed.line);
@@ -207,9 +210,17 @@ fn infos(
         let facts: Vec<String> = facts.iter().map(|(f, v)| format!("{f}: {v}")).collect();
         let _ = writeln!(
             out,
-            "    OpInfo {{ name: {name:?}, schema: Schema::Text({:?}, {i}), tags: &{:?}, facts: Facts {{ {} }} }},",
+            "    OpInfo {{ name: {name:?}, schema: Schema::Text({:?}, {i}), tags: &{:?}, composite: {}, facts: Facts {{ {} }} }},",
             e.schema(),
             e.tags,
+            match &e.composite {
+                Some(text) => {
+                    let parsed = composite::composite(text, &d.schema, declared).map_err(at)?;
+                    composites.push(format!("Op::{}", variant(name)));
+                    format!("Some({parsed})")
+                }
+                None => "None".to_string(),
+            },
             facts.join(", "),
         );
     }
@@ -219,8 +230,9 @@ fn infos(
         .collect();
     let _ = writeln!(
         out,
-        "];\n\nstatic OPS: [Op; {count}] = [{}];\n",
-        ops.join(", ")
+        "];\n\nstatic OPS: [Op; {count}] = [{}];\n\nstatic COMPOSITES: &[Op] = &[{}];\n",
+        ops.join(", "),
+        composites.join(", ")
     );
     Ok(())
 }

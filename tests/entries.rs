@@ -6,6 +6,8 @@
     reason = "the build script's own files, of which this uses a part"
 )]
 
+#[path = "../build/composite.rs"]
+mod composite;
 #[path = "../build/docs.rs"]
 mod docs;
 #[path = "../build/kernels.rs"]

@@ -15,6 +15,7 @@ pub(crate) struct Entry {
     pub(crate) func: String,
     #[serde(default)]
     pub(crate) dispatch: BTreeMap<String, String>,
+    pub(crate) composite: Option<String>,
     #[serde(default)]
     pub(crate) structured: Vec<String>,
     out_dtype: Option<String>,
@@ -185,6 +186,17 @@ fn in_place(kernel: &str) -> String {
     format!("{name}_{of}")
 }
 
+/// The definition of the form in place: `abs_(self)` of `abs(self)`.
+fn composite_in_place(definition: &str) -> Result<String, String> {
+    let (name, args) = definition.split_at(definition.find('(').unwrap_or(definition.len()));
+    let plain = !definition.trim_end().contains('\n') && args.trim_end().ends_with(')');
+    if !plain || !args.starts_with("(self") {
+        return Err(format!("no form in place follows from `{definition}`"));
+    }
+    let (base, overload) = split(name);
+    Ok(format!("{base}_{overload}{args}"))
+}
+
 /// The wrapper's name: the base name and the overload in snake case.
 fn function(name: &str) -> String {
     name.replace('.', "_").to_lowercase()
@@ -212,9 +224,16 @@ impl Entry {
                         return Err("a form in place needs `(Tensor self` and one result".into());
                     };
                     let dispatch = self.dispatch.iter();
+                    let composite = self.composite.as_deref().map(composite_in_place);
                     Entry {
+                        composite: composite.transpose()?,
                         func: format!("{base}_{overload}(Tensor(a!) self{args}(a!)"),
-                        dispatch: dispatch.map(|(k, v)| (k.clone(), in_place(v))).collect(),
+                        dispatch: dispatch
+                            .map(|(k, v)| match v.as_str() {
+                                "composite" => (k.clone(), v.clone()),
+                                v => (k.clone(), in_place(v)),
+                            })
+                            .collect(),
                         tags: tags("inplace"),
                         tolerance: self.tolerance.clone(),
                         ..Entry::default()
@@ -285,6 +304,10 @@ pub(crate) fn read(folder: &str) -> Result<Vec<Placed>, String> {
         let entries: Vec<Entry> =
             yaml_serde::from_str(&text).map_err(|e| format!("{file}: {e}"))?;
         for mut entry in entries {
+            if entry.composite.is_some() && entry.dispatch.is_empty() {
+                let implicit = "CompositeImplicitAutograd".to_string();
+                entry.dispatch.insert(implicit, "composite".to_string());
+            }
             let line = (text.lines())
                 .position(|l| l.strip_prefix("- func: ") == Some(entry.func.as_str()))
                 .map_or(0, |i| i + 1);

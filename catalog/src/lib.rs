@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod arguments;
+pub mod composite;
 pub mod entry;
 pub mod meta;
 pub mod op;

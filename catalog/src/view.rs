@@ -148,9 +148,10 @@ pub enum Inverse {
 #[inline]
 pub fn wrap_dim(dim: i64, rank: usize) -> Result<usize, MetaError> {
     let n = rank.max(1) as i64;
-    match (-n..n).contains(&dim) {
-        true => Ok(dim.rem_euclid(n) as usize),
-        false => Err(MetaError::Dim { dim, rank }),
+    match dim {
+        0.. if dim < n => Ok(dim as usize),
+        ..0 if dim >= -n => Ok((dim + n) as usize),
+        _ => Err(MetaError::Dim { dim, rank }),
     }
 }
 

@@ -78,10 +78,6 @@ pub(crate) fn view_dtype(t: &Tensor, dtype: DType) -> Result<Tensor> {
     ))
 }
 
-pub(crate) fn view_as(t: &Tensor, other: &Tensor) -> Result<Tensor> {
-    aten::view(t, other.sizes())
-}
-
 pub(crate) fn movedim(t: &Tensor, source: &[i64], destination: &[i64]) -> Result<Tensor> {
     ensure!(
         source.len() == destination.len(),

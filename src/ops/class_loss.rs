@@ -286,26 +286,6 @@ pub(crate) fn nll_loss2d_backward(
 
 // ---- composites: through the dispatcher --------------------------------------------------------
 
-pub(crate) fn nll_loss(
-    x: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    red: i64,
-    ignore: i64,
-) -> Result<Tensor> {
-    Ok(aten::nll_loss_forward(x, target, weight, red, ignore)?.0)
-}
-
-pub(crate) fn nll_loss2d(
-    x: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    red: i64,
-    ignore: i64,
-) -> Result<Tensor> {
-    Ok(aten::nll_loss2d_forward(x, target, weight, red, ignore)?.0)
-}
-
 /// Any number of dimensions, the classes in the second.
 pub(crate) fn nll_loss_nd(
     x: &Tensor,

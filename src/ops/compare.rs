@@ -83,8 +83,3 @@ pub(crate) fn allclose(
     let close = aten::isclose(a, b, rtol, atol, equal_nan)?;
     Ok(aten::item(&aten::all(&close)?)?.as_bool())
 }
-
-/// The norm of the difference.
-pub(crate) fn dist(a: &Tensor, b: &Tensor, p: Scalar) -> Result<Tensor> {
-    aten::norm_scalar(&aten::sub_tensor(a, b, Scalar::Int(1))?, p)
-}

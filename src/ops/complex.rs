@@ -135,14 +135,6 @@ pub(crate) fn isfinite(t: &Tensor) -> Result<Tensor> {
     aten::mul_tensor(&number, &bounded)
 }
 
-pub(crate) fn absolute(t: &Tensor) -> Result<Tensor> {
-    aten::abs(t)
-}
-
-pub(crate) fn absolute_(t: &Tensor) -> Result<Tensor> {
-    aten::abs_(t)
-}
-
 /// A function of each element, in a dtype of its own.
 fn apply(f: Function, t: &Tensor, dtype: DType) -> Result<Tensor> {
     let strides = result_strides(t.sizes(), &[t]);

@@ -211,28 +211,6 @@ pub(crate) fn slow_conv_forward(
     slow(x, w, kernel, bias, stride, padding)
 }
 
-pub(crate) fn thnn_conv2d(
-    x: &Tensor,
-    w: &Tensor,
-    kernel: &[i64],
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &[i64],
-) -> Result<Tensor> {
-    aten::_slow_conv2d_forward(x, w, kernel, bias, stride, padding)
-}
-
-pub(crate) fn slow_conv3d(
-    x: &Tensor,
-    w: &Tensor,
-    kernel: &[i64],
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &[i64],
-) -> Result<Tensor> {
-    aten::slow_conv3d_forward(x, w, kernel, bias, stride, padding)
-}
-
 pub(crate) fn mkldnn_convolution(
     x: &Tensor,
     w: &Tensor,

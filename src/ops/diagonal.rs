@@ -5,7 +5,7 @@ use super::copy;
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::{Tensor, access};
-use straightline_catalog::{DType, Dims, MemoryFormat, Scalar, layout};
+use straightline_catalog::{DType, Dims, Scalar, layout};
 
 pub(crate) fn diag(t: &Tensor, diagonal: i64) -> Result<Tensor> {
     match t.dim() {
@@ -37,11 +37,6 @@ pub(crate) fn diag_embed(t: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Resul
     let on = aten::diagonal(&out, offset, a as i64, b as i64)?;
     aten::copy_(&on, t, false)?;
     Ok(out)
-}
-
-pub(crate) fn diagonal_copy(t: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
-    let view = aten::diagonal(t, offset, dim1, dim2)?;
-    aten::clone(&view, Some(MemoryFormat::Contiguous))
 }
 
 pub(crate) fn trace(t: &Tensor) -> Result<Tensor> {

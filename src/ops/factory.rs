@@ -103,17 +103,6 @@ pub(crate) fn full(
     aten::fill_scalar_(&t, value)
 }
 
-pub(crate) fn zeros(
-    size: &[i64],
-    dtype: Option<DType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let t = aten::empty_memory_format(size, dtype, layout, device, pin_memory, None)?;
-    aten::zero_(&t)
-}
-
 pub(crate) fn ones(
     size: &[i64],
     dtype: Option<DType>,
@@ -168,18 +157,6 @@ pub(crate) fn full_like(
 ) -> Result<Tensor> {
     let out = aten::empty_like(t, dtype, layout, device, pin_memory, format)?;
     aten::fill_scalar_(&out, value)
-}
-
-pub(crate) fn zeros_like(
-    t: &Tensor,
-    dtype: Option<DType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    let out = aten::empty_like(t, dtype, layout, device, pin_memory, format)?;
-    aten::zero_(&out)
 }
 
 pub(crate) fn ones_like(

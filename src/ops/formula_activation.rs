@@ -80,14 +80,6 @@ pub(crate) fn softshrink(x: &Tensor, lambd: Scalar) -> Result<Tensor> {
     formula::run(Op::softshrink, &[(0, x)], &[("lambd", lambd.into())])
 }
 
-pub(crate) fn selu(x: &Tensor) -> Result<Tensor> {
-    aten::elu(x, f::SELU_ALPHA.into(), f::SELU_SCALE.into(), 1.0.into())
-}
-
-pub(crate) fn selu_(x: &Tensor) -> Result<Tensor> {
-    aten::elu_(x, f::SELU_ALPHA.into(), f::SELU_SCALE.into(), 1.0.into())
-}
-
 /// The bound of an integer tensor is an integer, as in PyTorch: of `u8` one that is negative is
 /// within its bounds then.
 fn bound(x: &Tensor, of: Scalar) -> Scalar {
@@ -111,18 +103,6 @@ pub(crate) fn hardtanh(x: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<T
 
 pub(crate) fn hardtanh_(x: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<Tensor> {
     formula::run_(Op::hardtanh, &[(0, x)], &bounds(x, min_val, max_val))
-}
-
-pub(crate) fn relu6(x: &Tensor) -> Result<Tensor> {
-    aten::hardtanh(x, 0.into(), 6.into())
-}
-
-pub(crate) fn relu6_(x: &Tensor) -> Result<Tensor> {
-    aten::hardtanh_(x, 0.into(), 6.into())
-}
-
-pub(crate) fn log_sigmoid(x: &Tensor) -> Result<Tensor> {
-    Ok(aten::log_sigmoid_forward(x)?.0)
 }
 
 pub(crate) fn log_sigmoid_forward(x: &Tensor) -> Result<(Tensor, Tensor)> {

@@ -319,8 +319,3 @@ pub(crate) fn multilabel_margin_loss_backward(
     )?;
     Ok(out)
 }
-
-/// The loss alone.
-pub(crate) fn multilabel_margin_loss(x: &Tensor, target: &Tensor, red: i64) -> Result<Tensor> {
-    Ok(crate::ops::aten::multilabel_margin_loss_forward(x, target, red)?.0)
-}

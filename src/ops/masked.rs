@@ -40,10 +40,6 @@ pub(crate) fn nonzero(x: &Tensor) -> Result<Tensor> {
     coordinates(&true_places(x)?, x.sizes())
 }
 
-pub(crate) fn argwhere(x: &Tensor) -> Result<Tensor> {
-    aten::nonzero(x)
-}
-
 pub(crate) fn nonzero_numpy(x: &Tensor) -> Result<Vec<Tensor>> {
     let x = if x.dim() == 0 {
         aten::unsqueeze(x, 0)?

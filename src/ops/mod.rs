@@ -47,7 +47,7 @@
 //! | `spatial/` | pooling, padding, resampling, grid sampling |
 //! | `nested/` | batches of tensors of different sizes |
 //! | `quantized/` | tensors of small integers with a scale, and the operators of `quantized::` |
-//! | `shape_composite`, `diagonal`, `shape_stat`, `shape_factory` | `repeat`, `roll`; `diag_embed`, `kron`; `std_mean`; `linspace`, `new_full` |
+//! | `shape_composite`, `diagonal`, `shape_factory` | `repeat`, `roll`; `diag_embed`, `kron`; `linspace`, `new_full` |
 //! | `random`, `random_dropout`, `random_factory` | distributions, `multinomial`; dropout; `randint` |
 //! | `polynomials` | orthogonal polynomials |
 //! | `special`, `special_integer` | `lgamma`, `i0`, `zeta`, `frexp`; `gcd`, shifts |
@@ -126,7 +126,6 @@ pub(crate) mod search;
 pub(crate) mod shape_composite;
 pub(crate) mod shape_factory;
 pub(crate) mod shape_inplace;
-pub(crate) mod shape_stat;
 pub(crate) mod sort;
 pub(crate) mod sparse;
 pub(crate) mod spatial;

@@ -147,17 +147,6 @@ pub(crate) fn native_layer_norm(
     Ok((out, mean, rstd))
 }
 
-pub(crate) fn layer_norm(
-    x: &Tensor,
-    shape: &[i64],
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    eps: f64,
-    _cudnn_enable: bool,
-) -> Result<Tensor> {
-    Ok(aten::native_layer_norm(x, shape, weight, bias, eps)?.0)
-}
-
 /// `x * rsqrt(mean(x^2) + eps) * weight`.
 pub(crate) fn rms_norm(
     x: &Tensor,

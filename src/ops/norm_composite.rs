@@ -121,32 +121,6 @@ pub(crate) fn _batch_norm_impl_index(
     Ok((out, mean, invstd, reserve, 0))
 }
 
-#[allow(clippy::too_many_arguments)] // the schema's own
-pub(crate) fn batch_norm(
-    x: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    running_mean: Option<&Tensor>,
-    running_var: Option<&Tensor>,
-    training: bool,
-    momentum: f64,
-    eps: f64,
-    cudnn_enabled: bool,
-) -> Result<Tensor> {
-    Ok(aten::_batch_norm_impl_index(
-        x,
-        weight,
-        bias,
-        running_mean,
-        running_var,
-        training,
-        momentum,
-        eps,
-        cudnn_enabled,
-    )?
-    .0)
-}
-
 /// A batch norm in which each image has channels of its own.
 #[allow(clippy::too_many_arguments)] // the schema's own
 pub(crate) fn instance_norm(

@@ -31,10 +31,6 @@ pub(crate) fn native_dropout(x: &Tensor, p: f64, train: Option<bool>) -> Result<
     Ok((aten::mul_scalar_(&out, Scalar::Float(scale))?, mask))
 }
 
-pub(crate) fn native_dropout_backward(grad: &Tensor, mask: &Tensor, scale: f64) -> Result<Tensor> {
-    aten::mul_scalar(&aten::mul_tensor(grad, mask)?, Scalar::Float(scale))
-}
-
 /// What of dropout is for whole features, and what keeps mean and variance of a SELU's result.
 #[derive(Clone, Copy)]
 struct Kind {

@@ -368,19 +368,6 @@ fn variance(
     super::pointwise::div_scalar(&total, Scalar::Float(divisor))
 }
 
-pub(crate) fn var(x: &Tensor, unbiased: bool) -> Result<Tensor> {
-    crate::ops::aten::var_correction(x, None, Some(Scalar::Int(i64::from(unbiased))), false)
-}
-
-pub(crate) fn var_dim(
-    x: &Tensor,
-    dims: Option<&[i64]>,
-    unbiased: bool,
-    keepdim: bool,
-) -> Result<Tensor> {
-    crate::ops::aten::var_correction(x, dims, Some(Scalar::Int(i64::from(unbiased))), keepdim)
-}
-
 /// The square root of the variance, rounded once: of halves the variance is often out of range
 /// where its root is not.
 pub(crate) fn std_correction(
@@ -425,4 +412,36 @@ pub(crate) fn logsumexp(x: &Tensor, dims: &[i64], keepdim: bool) -> Result<Tenso
         aten::squeeze_dims(&top, dims)?
     };
     aten::add_tensor(&s, &top, Scalar::Int(1))
+}
+
+/// The standard deviation and the mean.
+pub(crate) fn std_mean_correction(
+    x: &Tensor,
+    dims: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<(Tensor, Tensor)> {
+    check_real_or_complex(x, "std_mean")?;
+    let std = crate::ops::aten::std_correction(x, dims, correction, keepdim)?;
+    Ok((std, crate::ops::aten::mean_dim(x, dims, keepdim, None)?))
+}
+
+/// The variance and the mean.
+pub(crate) fn var_mean_correction(
+    x: &Tensor,
+    dims: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<(Tensor, Tensor)> {
+    check_real_or_complex(x, "var_mean")?;
+    let var = crate::ops::aten::var_correction(x, dims, correction, keepdim)?;
+    Ok((var, crate::ops::aten::mean_dim(x, dims, keepdim, None)?))
+}
+
+fn check_real_or_complex(x: &Tensor, op: &str) -> Result<()> {
+    ensure_not_implemented!(
+        x.dtype().is_floating() || x.dtype().is_complex(),
+        "{op} only support floating point and complex dtypes"
+    );
+    Ok(())
 }

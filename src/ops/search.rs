@@ -3,7 +3,6 @@
 use super::common::{check_room, needs_data, promote, wrap_dim};
 use super::copy;
 use crate::error::{Error, Result};
-use crate::ops::aten;
 use crate::tensor::Tensor;
 use crate::tensor::launch;
 use straightline_catalog::{DType, Dims, Scalar};
@@ -487,12 +486,4 @@ pub(crate) fn aminmax(x: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Te
         super::reduce::amin(x, &dims, keepdim)?,
         super::reduce::amax(x, &dims, keepdim)?,
     ))
-}
-
-pub(crate) fn min_other(x: &Tensor, other: &Tensor) -> Result<Tensor> {
-    aten::minimum(x, other)
-}
-
-pub(crate) fn max_other(x: &Tensor, other: &Tensor) -> Result<Tensor> {
-    aten::maximum(x, other)
 }

@@ -69,10 +69,6 @@ pub(crate) fn vstack(tensors: &[Tensor]) -> Result<Tensor> {
     aten::cat(&aten::atleast_2d_sequence(tensors)?, 0)
 }
 
-pub(crate) fn row_stack(tensors: &[Tensor]) -> Result<Tensor> {
-    aten::vstack(tensors)
-}
-
 pub(crate) fn dstack(tensors: &[Tensor]) -> Result<Tensor> {
     check_some(tensors, "dstack")?;
     aten::cat(&aten::atleast_3d_sequence(tensors)?, 2)
@@ -90,19 +86,7 @@ pub(crate) fn column_stack(tensors: &[Tensor]) -> Result<Tensor> {
     aten::hstack(&columns)
 }
 
-pub(crate) fn concat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-    aten::cat(tensors, dim)
-}
-
-pub(crate) fn concatenate(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-    aten::cat(tensors, dim)
-}
-
 // ---- broadcasting and repeating ---------------------------------------------------------------
-
-pub(crate) fn broadcast_to(t: &Tensor, size: &[i64]) -> Result<Tensor> {
-    aten::expand(t, size, false)
-}
 
 pub(crate) fn broadcast_tensors(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
     if tensors.is_empty() {
@@ -215,14 +199,6 @@ pub(crate) fn meshgrid_indexing(tensors: &[Tensor], indexing: &str) -> Result<Ve
 }
 
 // ---- order of dimensions ----------------------------------------------------------------------
-
-pub(crate) fn swapaxes(t: &Tensor, a: i64, b: i64) -> Result<Tensor> {
-    aten::transpose_int(t, a, b)
-}
-
-pub(crate) fn swapdims(t: &Tensor, a: i64, b: i64) -> Result<Tensor> {
-    aten::transpose_int(t, a, b)
-}
 
 fn matrices(t: &Tensor, what: &str) -> Result<Option<Tensor>> {
     match t.dim() {
@@ -422,10 +398,6 @@ pub(crate) fn lift(t: &Tensor) -> Result<Tensor> {
     Ok(t.clone())
 }
 
-pub(crate) fn lift_fresh_copy(t: &Tensor) -> Result<Tensor> {
-    aten::clone(t, Some(MemoryFormat::Preserve))
-}
-
 pub(crate) fn result_type_scalar(t: &Tensor, s: Scalar) -> Result<DType> {
     Ok(super::common::promote_scalar(t, s))
 }
@@ -444,11 +416,6 @@ pub(crate) fn count_nonzero(t: &Tensor, dim: Option<i64>) -> Result<Tensor> {
         Some(d) => aten::count_nonzero_dim_int_list(t, &[d]),
         None => aten::count_nonzero_dim_int_list(t, &[]),
     }
-}
-
-pub(crate) fn count_nonzero_dims(t: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    let set = aten::ne_scalar(t, Scalar::Int(0))?;
-    aten::sum_dim_int_list(&set, Some(dims), false, Some(DType::I64))
 }
 
 pub(crate) fn assert_tensor_metadata(

@@ -87,10 +87,6 @@ pub(crate) fn transpose_(t: &Tensor, a: i64, b: i64) -> Result<Tensor> {
     adopt(t, &view::transpose(t, a, b)?)
 }
 
-pub(crate) fn swap_(t: &Tensor, a: i64, b: i64) -> Result<Tensor> {
-    super::aten::transpose_(t, a, b)
-}
-
 pub(crate) fn squeeze_(t: &Tensor) -> Result<Tensor> {
     adopt(t, &view::squeeze(t)?)
 }

@@ -3,7 +3,6 @@
 use super::common::wrap_dim;
 use super::copy;
 use crate::error::Result;
-use crate::ops::aten;
 use crate::tensor::Tensor;
 use crate::tensor::launch;
 use straightline_catalog::{DType, Dims, Scalar, layout};
@@ -53,23 +52,6 @@ pub(crate) fn sort_stable(
 
 pub(crate) fn sort(x: &Tensor, dim: i64, descending: bool) -> Result<(Tensor, Tensor)> {
     sort_stable(x, Some(false), dim, descending)
-}
-
-pub(crate) fn argsort(x: &Tensor, dim: i64, descending: bool) -> Result<Tensor> {
-    Ok(aten::sort(x, dim, descending)?.1)
-}
-
-pub(crate) fn argsort_stable(
-    x: &Tensor,
-    stable: bool,
-    dim: i64,
-    descending: bool,
-) -> Result<Tensor> {
-    Ok(aten::sort_stable(x, Some(stable), dim, descending)?.1)
-}
-
-pub(crate) fn msort(x: &Tensor) -> Result<Tensor> {
-    Ok(aten::sort(x, 0, false)?.0)
 }
 
 pub(crate) fn topk(

@@ -317,30 +317,6 @@ pub(crate) fn rad2deg_(x: &Tensor) -> Result<Tensor> {
     aten::mul_scalar_(x, Scalar::Float(180.0 / std::f64::consts::PI))
 }
 
-pub(crate) fn ldexp(x: &Tensor, power: &Tensor) -> Result<Tensor> {
-    aten::mul_tensor(x, &aten::pow_scalar(Scalar::Float(2.0), power)?)
-}
-
-pub(crate) fn ldexp_(x: &Tensor, power: &Tensor) -> Result<Tensor> {
-    aten::mul_tensor_(x, &aten::pow_scalar(Scalar::Float(2.0), power)?)
-}
-
-pub(crate) fn special_gammainc(a: &Tensor, x: &Tensor) -> Result<Tensor> {
-    aten::igamma(a, x)
-}
-
-pub(crate) fn special_gammaincc(a: &Tensor, x: &Tensor) -> Result<Tensor> {
-    aten::igammac(a, x)
-}
-
-pub(crate) fn special_polygamma(n: i64, x: &Tensor) -> Result<Tensor> {
-    aten::polygamma(n, x)
-}
-
-pub(crate) fn special_logit(x: &Tensor, eps: Option<f64>) -> Result<Tensor> {
-    aten::logit(x, eps)
-}
-
 /// Rounded at a decimal place, half to even.
 pub(crate) fn round_decimals(x: &Tensor, decimals: i64) -> Result<Tensor> {
     if !x.dtype().is_floating() {
@@ -358,10 +334,6 @@ pub(crate) fn round_decimals(x: &Tensor, decimals: i64) -> Result<Tensor> {
 
 pub(crate) fn round_decimals_(x: &Tensor, decimals: i64) -> Result<Tensor> {
     write_back(x, &round_decimals(x, decimals)?)
-}
-
-pub(crate) fn special_round(x: &Tensor, decimals: i64) -> Result<Tensor> {
-    aten::round_decimals(x, decimals)
 }
 
 /// The logarithm of the multivariate gamma function of dimension `p`.
@@ -391,8 +363,4 @@ pub(crate) fn mvlgamma(x: &Tensor, p: i64) -> Result<Tensor> {
 
 pub(crate) fn mvlgamma_(x: &Tensor, p: i64) -> Result<Tensor> {
     write_back(x, &mvlgamma(x, p)?)
-}
-
-pub(crate) fn special_multigammaln(x: &Tensor, p: i64) -> Result<Tensor> {
-    aten::mvlgamma(x, p)
 }

@@ -66,10 +66,6 @@ pub(crate) fn expand(t: &Tensor, size: &[i64], _implicit: bool) -> Result<Tensor
     through(t, &ViewMap::expand(t.sizes(), size)?)
 }
 
-pub(crate) fn expand_as(t: &Tensor, other: &Tensor) -> Result<Tensor> {
-    crate::ops::aten::expand(t, other.sizes(), false)
-}
-
 pub(crate) fn slice(
     t: &Tensor,
     dim: i64,

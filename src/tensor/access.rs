@@ -16,17 +16,19 @@ impl Tensor {
     /// function is being captured.
     #[inline]
     pub(crate) fn data_ptr(&self) -> Result<*mut u8> {
-        match self.storage().ptr() {
-            // with a math bit set, memory differs from the values
-            Some(_) if self.is_neg() || self.is_conj() => {
-                Err(self.no_memory_error("this operation"))
-            }
-            Some(p) => {
-                // wrapping_add: a zero-element view may point past the end, and is never read
-                Ok(p.wrapping_add((self.offset() as usize).wrapping_mul(self.dtype().size())))
-            }
-            None => Err(self.no_memory_error("this operation")),
+        // with a math bit set, memory differs from the values
+        match self.storage().has_data() && !self.is_neg() && !self.is_conj() {
+            true => Ok(self.address()),
+            false => Err(self.no_memory_error("this operation")),
         }
+    }
+
+    /// Where the elements begin, of a tensor that has some.
+    #[inline]
+    pub(crate) fn address(&self) -> *mut u8 {
+        let start = self.storage().ptr().unwrap_or(std::ptr::null_mut());
+        // wrapping_add: a zero-element view may point past the end, and is never read
+        start.wrapping_add((self.offset() as usize).wrapping_mul(self.dtype().size()))
     }
 
     /// Refuses complex tensors.

@@ -22,7 +22,7 @@ use smallvec::SmallVec;
 use std::ptr::NonNull;
 use straightline_catalog::prims::BinaryOp;
 use straightline_catalog::{DType, Dims, layout};
-use straightline_runtime::cpu::kernels::{self, In, Out};
+use straightline_runtime::cpu::kernels::{self, In, Out, Strided};
 
 type Tensors<'g> = SmallVec<[&'g Tensor; 4]>;
 
@@ -38,9 +38,9 @@ pub(crate) trait Inputs {
     ///
     /// # Safety
     ///
-    /// The tensors live and access to them is held during `'g`, and `written` are those that are
-    /// written meanwhile.
-    unsafe fn views<'g>(&self, written: &[&Tensor]) -> Result<Self::Views<'g>>;
+    /// The tensors live and access to them is held during `'g`, `written` are those that are
+    /// written meanwhile, and [`check`] has found nothing.
+    unsafe fn views<'g>(&self, written: &[&Tensor]) -> Self::Views<'g>;
 }
 
 /// Tensors that a kernel writes.
@@ -55,8 +55,8 @@ pub(crate) trait Outputs {
     ///
     /// # Safety
     ///
-    /// The tensors live and exclusive access to them is held during `'g`.
-    unsafe fn views<'g>(&self) -> Result<Self::Views<'g>>;
+    /// The tensors live, have memory, and exclusive access to them is held during `'g`.
+    unsafe fn views<'g>(&self) -> Self::Views<'g>;
 }
 
 /// How a result is written.
@@ -83,9 +83,7 @@ impl Inputs for () {
 
     fn tensors<'g>(&'g self, _: &mut Tensors<'g>) {}
 
-    unsafe fn views<'g>(&self, _: &[&Tensor]) -> Result<Self::Views<'g>> {
-        Ok(())
-    }
+    unsafe fn views<'g>(&self, _: &[&Tensor]) -> Self::Views<'g> {}
 }
 
 impl Inputs for &Tensor {
@@ -97,7 +95,7 @@ impl Inputs for &Tensor {
     }
 
     #[inline]
-    unsafe fn views<'g>(&self, written: &[&Tensor]) -> Result<In<'g>> {
+    unsafe fn views<'g>(&self, written: &[&Tensor]) -> In<'g> {
         // SAFETY: as promised by the caller.
         unsafe { view(self, written) }
     }
@@ -112,11 +110,9 @@ impl<I: Inputs> Inputs for Option<I> {
         }
     }
 
-    unsafe fn views<'g>(&self, written: &[&Tensor]) -> Result<Self::Views<'g>> {
+    unsafe fn views<'g>(&self, written: &[&Tensor]) -> Self::Views<'g> {
         // SAFETY: as promised by the caller.
-        self.as_ref()
-            .map(|i| unsafe { i.views(written) })
-            .transpose()
+        self.as_ref().map(|i| unsafe { i.views(written) })
     }
 }
 
@@ -129,9 +125,9 @@ impl<I: Inputs, const N: usize> Inputs for [I; N] {
     }
 
     #[inline]
-    unsafe fn views<'g>(&self, written: &[&Tensor]) -> Result<Self::Views<'g>> {
+    unsafe fn views<'g>(&self, written: &[&Tensor]) -> Self::Views<'g> {
         // SAFETY: as promised by the caller.
-        all(self.each_ref().map(|i| unsafe { i.views(written) }))
+        self.each_ref().map(|i| unsafe { i.views(written) })
     }
 }
 
@@ -142,7 +138,7 @@ impl<I: Inputs> Inputs for &[I] {
         self.iter().for_each(|i| i.tensors(to));
     }
 
-    unsafe fn views<'g>(&self, written: &[&Tensor]) -> Result<Self::Views<'g>> {
+    unsafe fn views<'g>(&self, written: &[&Tensor]) -> Self::Views<'g> {
         // SAFETY: as promised by the caller.
         self.iter().map(|i| unsafe { i.views(written) }).collect()
     }
@@ -158,44 +154,62 @@ impl<A: Inputs, B: Inputs> Inputs for (A, B) {
     }
 
     #[inline]
-    unsafe fn views<'g>(&self, written: &[&Tensor]) -> Result<Self::Views<'g>> {
+    unsafe fn views<'g>(&self, written: &[&Tensor]) -> Self::Views<'g> {
         // SAFETY: as promised by the caller.
-        unsafe { Ok((self.0.views(written)?, self.1.views(written)?)) }
+        unsafe { (self.0.views(written), self.1.views(written)) }
     }
 }
 
-/// The values, if all are there.
+/// Whether operands can be read while `written` are: they have memory, and lie on results element
+/// upon element or not at all.
 #[inline]
-fn all<T, const N: usize>(values: [Result<T>; N]) -> Result<[T; N]> {
-    if values.iter().all(Result::is_ok) {
-        return Ok(values.map(|v| v.unwrap_or_else(|_| unreachable!("each is there"))));
+fn check(read: &[&Tensor], written: &[&Tensor]) -> Result<()> {
+    for t in read {
+        t.data_ptr()?;
+        let partial = |out: &&Tensor| {
+            t.shares_storage_with(out)
+                && matches!(access::overlap(out, t), Overlap::Partial | Overlap::Unknown)
+        };
+        if written.iter().any(partial) {
+            return Err(access::partial_overlap());
+        }
     }
-    Err(values
-        .into_iter()
-        .find_map(Result::err)
-        .expect("one is not there"))
+    Ok(())
+}
+
+/// The tensor in its own shape.
+///
+/// # Safety
+///
+/// It lives during `'g`.
+#[inline]
+unsafe fn strided<'g>(t: &Tensor) -> Strided<'g> {
+    // SAFETY: as promised by the caller.
+    let t: &'g Tensor = unsafe { &*std::ptr::from_ref(t) };
+    Strided {
+        ptr: t.address(),
+        dtype: t.dtype(),
+        sizes: t.sizes(),
+        strides: t.strides(),
+    }
 }
 
 /// # Safety
 ///
 /// As for [`Inputs::views`].
 #[inline]
-unsafe fn view<'g>(t: &Tensor, written: &[&Tensor]) -> Result<In<'g>> {
-    // SAFETY: the tensor lives that long.
-    let raw = unsafe { &*std::ptr::from_ref(t) }.strided()?;
-    for out in written {
-        if !t.shares_storage_with(out) {
-            continue;
-        }
-        match access::overlap(out, t) {
-            Overlap::None => {}
-            // SAFETY: access is held, and an output has the very same elements.
-            Overlap::Full => return Ok(unsafe { In::upon(raw) }),
-            Overlap::Partial | Overlap::Unknown => return Err(access::partial_overlap()),
+unsafe fn view<'g>(t: &Tensor, written: &[&Tensor]) -> In<'g> {
+    // SAFETY: as promised by the caller; what shares memory with a result has the very same
+    // elements, or none of them.
+    unsafe {
+        let raw = strided(t);
+        let upon =
+            |out: &&Tensor| t.shares_storage_with(out) && access::overlap(out, t) == Overlap::Full;
+        match written.iter().any(upon) {
+            true => In::upon(raw),
+            false => In::new(raw),
         }
     }
-    // SAFETY: access is held, and what is written lies apart.
-    Ok(unsafe { In::new(raw) })
 }
 
 impl Outputs for () {
@@ -203,9 +217,7 @@ impl Outputs for () {
 
     fn tensors<'g>(&'g self, _: &mut SmallVec<[(&'g Tensor, Way); 2]>) {}
 
-    unsafe fn views<'g>(&self) -> Result<Self::Views<'g>> {
-        Ok(())
-    }
+    unsafe fn views<'g>(&self) -> Self::Views<'g> {}
 }
 
 macro_rules! outputs {
@@ -221,11 +233,11 @@ macro_rules! outputs {
             }
 
             #[inline]
-            unsafe fn views<'g>(&self) -> Result<Out<'g>> {
+            unsafe fn views<'g>(&self) -> Out<'g> {
                 let $of = self;
                 let t: &Tensor = $tensor;
                 // SAFETY: as promised by the caller.
-                unsafe { Ok(Out::new((*std::ptr::from_ref(t)).strided()?)) }
+                unsafe { Out::new(strided(t)) }
             }
         }
     )*};
@@ -246,9 +258,9 @@ impl<O: Outputs> Outputs for Option<O> {
         }
     }
 
-    unsafe fn views<'g>(&self) -> Result<Self::Views<'g>> {
+    unsafe fn views<'g>(&self) -> Self::Views<'g> {
         // SAFETY: as promised by the caller.
-        self.as_ref().map(|o| unsafe { o.views() }).transpose()
+        self.as_ref().map(|o| unsafe { o.views() })
     }
 }
 
@@ -259,9 +271,9 @@ impl<O: Outputs, const N: usize> Outputs for [O; N] {
         self.iter().for_each(|o| o.tensors(to));
     }
 
-    unsafe fn views<'g>(&self) -> Result<Self::Views<'g>> {
+    unsafe fn views<'g>(&self) -> Self::Views<'g> {
         // SAFETY: as promised by the caller.
-        all(self.each_ref().map(|o| unsafe { o.views() }))
+        self.each_ref().map(|o| unsafe { o.views() })
     }
 }
 
@@ -273,9 +285,9 @@ impl<A: Outputs, B: Outputs> Outputs for (A, B) {
         self.1.tensors(to);
     }
 
-    unsafe fn views<'g>(&self) -> Result<Self::Views<'g>> {
+    unsafe fn views<'g>(&self) -> Self::Views<'g> {
         // SAFETY: as promised by the caller.
-        unsafe { Ok((self.0.views()?, self.1.views()?)) }
+        unsafe { (self.0.views(), self.1.views()) }
     }
 }
 
@@ -388,14 +400,17 @@ pub(crate) fn run<O: Outputs, I: Inputs, R: Default>(
     if written.iter().all(alone) {
         // nobody else can have a result, and no operand lies in it
         let _reads = access::read(&read)?;
+        check(&read, &[])?;
         // SAFETY: access is held until the kernel has run.
-        let (outs, ins) = unsafe { (outs.views()?, ins.views(&[])?) };
+        let (outs, ins) = unsafe { (outs.views(), ins.views(&[])) };
         return kernel(outs, ins);
     }
     let _access = take(&written, &read)?;
     let written: Tensors<'_> = written.iter().map(|(t, _)| *t).collect();
+    check(&written, &[])?;
+    check(&read, &written)?;
     // SAFETY: access is held until the kernel has run.
-    let (outs, ins) = unsafe { (outs.views()?, ins.views(&written)?) };
+    let (outs, ins) = unsafe { (outs.views(), ins.views(&written)) };
     kernel(outs, ins)
 }
 
@@ -418,8 +433,9 @@ pub(crate) fn read<I: Inputs, R>(
     let mut read = Tensors::new();
     ins.tensors(&mut read);
     let _access = access::read(&read)?;
+    check(&read, &[])?;
     // SAFETY: access is held until the kernel has run.
-    kernel(unsafe { ins.views(&[])? })
+    kernel(unsafe { ins.views(&[]) })
 }
 
 /// [`run`] for a kernel that goes element by element: the inputs are broadcast to the sizes of the

@@ -6,37 +6,6 @@ use crate::ops::common::wrap_dim;
 use crate::tensor::Tensor;
 use straightline_catalog::{DType, MemoryFormat, Scalar};
 
-pub(crate) fn cholesky(a: &Tensor, upper: bool) -> Result<Tensor> {
-    Ok(aten::linalg_cholesky_ex(a, upper, true)?.0)
-}
-
-pub(crate) fn inv(a: &Tensor) -> Result<Tensor> {
-    Ok(aten::linalg_inv_ex(a, true)?.0)
-}
-
-pub(crate) fn lu_factor(a: &Tensor, pivot: bool) -> Result<(Tensor, Tensor)> {
-    let (lu, pivots, _) = aten::linalg_lu_factor_ex(a, pivot, true)?;
-    Ok((lu, pivots))
-}
-
-pub(crate) fn solve_ex(
-    a: &Tensor,
-    b: &Tensor,
-    left: bool,
-    check: bool,
-) -> Result<(Tensor, Tensor)> {
-    let (x, _, _, info) = aten::_linalg_solve_ex(a, b, left, check)?;
-    Ok((x, info))
-}
-
-pub(crate) fn solve(a: &Tensor, b: &Tensor, left: bool) -> Result<Tensor> {
-    Ok(aten::_linalg_solve_ex(a, b, left, true)?.0)
-}
-
-pub(crate) fn det(a: &Tensor) -> Result<Tensor> {
-    Ok(aten::_linalg_det(a)?.0)
-}
-
 pub(crate) fn slogdet(a: &Tensor) -> Result<(Tensor, Tensor)> {
     let (sign, log, _, _) = aten::_linalg_slogdet(a)?;
     Ok((sign, log))
@@ -50,18 +19,6 @@ pub(crate) fn logdet(a: &Tensor) -> Result<Tensor> {
     }
     let negative = aten::lt_scalar(&sign, Scalar::Int(0))?;
     aten::masked_fill_scalar(&log, &negative, Scalar::Float(f64::NAN))
-}
-
-pub(crate) fn svdvals(a: &Tensor, driver: Option<&str>) -> Result<Tensor> {
-    Ok(aten::_linalg_svd(a, false, false, driver)?.1)
-}
-
-pub(crate) fn linalg_svd(
-    a: &Tensor,
-    full_matrices: bool,
-    driver: Option<&str>,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    aten::_linalg_svd(a, full_matrices, true, driver)
 }
 
 /// The conjugate of the transposed matrices.
@@ -86,18 +43,6 @@ pub(crate) fn svd(a: &Tensor, some: bool, vectors: bool) -> Result<(Tensor, Tens
         aten::zeros(&sizes, Some(a.dtype()), None, Some(a.device()), None)
     };
     Ok((zeros(*m)?, aten::linalg_svdvals(a, None)?, zeros(*n)?))
-}
-
-pub(crate) fn linalg_eigh(a: &Tensor, uplo: &str) -> Result<(Tensor, Tensor)> {
-    aten::_linalg_eigh(a, uplo, true)
-}
-
-pub(crate) fn eigvalsh(a: &Tensor, uplo: &str) -> Result<Tensor> {
-    Ok(aten::_linalg_eigh(a, uplo, false)?.0)
-}
-
-pub(crate) fn eigvals(a: &Tensor) -> Result<Tensor> {
-    aten::_linalg_eigvals(a)
 }
 
 /// What counts as zero among singular values: `atol`, or `rtol` times the largest; by default
@@ -227,10 +172,6 @@ pub(crate) fn pinv_rcond_tensor(a: &Tensor, rcond: &Tensor, hermitian: bool) -> 
     aten::linalg_pinv_atol_rtol_tensor(a, Some(&zero), Some(rcond), hermitian)
 }
 
-pub(crate) fn pinverse(a: &Tensor, rcond: f64) -> Result<Tensor> {
-    aten::linalg_pinv(a, rcond, false)
-}
-
 /// How many singular values (of Hermitian matrices: sizes of eigenvalues) are above the tolerance.
 pub(crate) fn matrix_rank(
     a: &Tensor,
@@ -279,10 +220,6 @@ pub(crate) fn matrix_rank_tol_tensor(a: &Tensor, tol: &Tensor, hermitian: bool) 
     aten::linalg_matrix_rank_atol_rtol_tensor(a, Some(tol), Some(&zero), hermitian)
 }
 
-pub(crate) fn matrix_exp(a: &Tensor) -> Result<Tensor> {
-    aten::linalg_matrix_exp(a)
-}
-
 /// A matrix multiplied by itself, `n` times in all; the inverse where `n` is negative.
 pub(crate) fn linalg_matrix_power(a: &Tensor, n: i64) -> Result<Tensor> {
     let [lead @ .., rows, cols] = a.sizes() else {
@@ -324,18 +261,6 @@ pub(crate) fn linalg_matrix_power(a: &Tensor, n: i64) -> Result<Tensor> {
             _ => square = aten::matmul(&square, &square)?,
         }
     }
-}
-
-pub(crate) fn matrix_power(a: &Tensor, n: i64) -> Result<Tensor> {
-    aten::linalg_matrix_power(a, n)
-}
-
-pub(crate) fn linalg_matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
-    aten::matmul(a, b)
-}
-
-pub(crate) fn linalg_diagonal(a: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
-    aten::diagonal(a, offset, dim1, dim2)
 }
 
 /// Inner products along a dimension, of the conjugate of the first.

@@ -6,7 +6,6 @@ use super::{
     lu_factor_ex, of_columns, shape,
 };
 use crate::error::{Error, Result};
-use crate::ops::aten;
 use crate::ops::common::check_devices;
 use crate::ops::copy;
 use crate::ops::dense::{check_field, with_field};
@@ -447,21 +446,6 @@ pub(crate) fn lu_unpack(
 pub(crate) fn lu(a: &Tensor, pivot: bool) -> Result<(Tensor, Tensor, Tensor)> {
     let (lu, pivots, _) = lu_factor_ex(a, pivot, false)?;
     lu_unpack(&lu, &pivots, true, true)
-}
-
-pub(crate) fn ldl_factor(a: &Tensor, hermitian: bool) -> Result<(Tensor, Tensor)> {
-    let (ld, pivots, _) = aten::linalg_ldl_factor_ex(a, hermitian, true)?;
-    Ok((ld, pivots))
-}
-
-/// [`householder_product`] under its older name.
-pub(crate) fn orgqr(a: &Tensor, tau: &Tensor) -> Result<Tensor> {
-    aten::linalg_householder_product(a, tau)
-}
-
-/// [`aten::linalg_lu_solve`] with its operands in the older order.
-pub(crate) fn lu_solve(b: &Tensor, lu: &Tensor, pivots: &Tensor) -> Result<Tensor> {
-    aten::linalg_lu_solve(lu, pivots, b, true, false)
 }
 
 #[cfg(test)]

@@ -123,10 +123,6 @@ macro_rules! logical_functions {
 }
 logical_functions!(logical_and LogicalAnd, logical_or LogicalOr, logical_xor LogicalXor);
 
-pub(crate) fn square(x: &Tensor) -> Result<Tensor> {
-    crate::ops::aten::pow_tensor_scalar(x, Scalar::Int(2))
-}
-
 /// `addcmul` and `addcdiv`; complex numbers are multiplied and added by the kernels for those.
 macro_rules! with_product {
     ($($name:ident $inplace:ident $op:ident $dtype:ident;)*) => {$(

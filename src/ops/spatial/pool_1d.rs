@@ -101,28 +101,6 @@ pub(crate) fn max_pool1d(
     aten::contiguous(&out, MemoryFormat::Contiguous)
 }
 
-pub(crate) fn max_pool2d(
-    x: &Tensor,
-    kernel: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-) -> Result<Tensor> {
-    Ok(aten::max_pool2d_with_indices(x, kernel, stride, padding, dilation, ceil_mode)?.0)
-}
-
-pub(crate) fn max_pool3d(
-    x: &Tensor,
-    kernel: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-) -> Result<Tensor> {
-    Ok(aten::max_pool3d_with_indices(x, kernel, stride, padding, dilation, ceil_mode)?.0)
-}
-
 pub(crate) fn adaptive_avg_pool1d(x: &Tensor, output: &[i64]) -> Result<Tensor> {
     let what = "adaptive_avg_pool1d";
     check_rank(what, x)?;

@@ -101,7 +101,3 @@ pub(crate) fn channel_shuffle(x: &Tensor, groups: i64) -> Result<Tensor> {
     let moved = aten::clone(&moved, Some(MemoryFormat::Contiguous))?;
     laid_out(aten::view(&moved, x.sizes())?, x)
 }
-
-pub(crate) fn native_channel_shuffle(x: &Tensor, groups: i64) -> Result<Tensor> {
-    aten::channel_shuffle(x, groups)
-}

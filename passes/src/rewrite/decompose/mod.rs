@@ -8,6 +8,7 @@
 //! [formulas](crate::formula::table), which eager kernels execute too.
 
 mod activation;
+mod composite;
 mod loss;
 mod masks;
 mod matmul;
@@ -22,6 +23,7 @@ use super::rule::Rule;
 
 /// The tables of this set.
 pub(super) const TABLES: &[&[Rule]] = &[
+    composite::RULES,
     matmul::RULES,
     softmax::RULES,
     normalization::RULES,

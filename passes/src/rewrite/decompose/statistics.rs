@@ -10,9 +10,9 @@ rules! { Decompose:
     "mean", "a mean is a sum divided by the number of elements",
         [Op::mean, Op::mean_dim] => One(mean);
     "var", "a variance is the sum of squared distances from the mean over (n - correction), in two passes",
-        [Op::var, Op::var_dim, Op::var_correction] => One(var);
+        [Op::var_correction] => One(var);
     "std", "a standard deviation is the square root of the variance",
-        [Op::std, Op::std_dim, Op::std_correction] => One(std);
+        [Op::std_correction] => One(std);
     "var_mean", "variance and mean share the first pass",
         [Op::var_mean, Op::var_mean_dim, Op::var_mean_correction] => Many(var_mean);
     "std_mean", "standard deviation and mean share the first pass",
