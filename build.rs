@@ -15,7 +15,7 @@ mod op;
 
 use kernels::{kernel_path, kernels};
 use methods::Methods;
-use op::{Declared, Table, reads_in_steps};
+use op::{Declared, Table, held_around};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use straightline_catalog::entry::{ENTRIES, Entry};
@@ -70,7 +70,7 @@ fn kernels_only(entry: &Entry, table: &mut Table) -> Result<(), String> {
         if key == "BackendSelect" {
             return Err("BackendSelect is generated from the schema: register it there".into());
         }
-        let whole = match !entry.op.facts().mutable && reads_in_steps(&key, &kernel) {
+        let whole = match !entry.op.facts().mutable && held_around(entry, &key, &kernel) {
             true => ".whole(0)",
             false => "",
         };

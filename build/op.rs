@@ -10,122 +10,6 @@ use straightline_catalog::prims::UnaryOp;
 use straightline_catalog::rules::Results;
 use straightline_catalog::schema::{FunctionSchema, SchemaType};
 
-/// The families of kernels at `CompositeExplicitAutograd` that are made of other operators, or know
-/// every tensor. All others know our own memory only: tensors of a backend from outside have the
-/// way of `src/ops/composite.rs`.
-const OF_OTHERS: [&str; 11] = [
-    "factory::",
-    "nested::",
-    "polynomials::",
-    "random::",
-    "random_factory::",
-    "random_integers::",
-    "random_rrelu::",
-    "shape_composite::",
-    "shape_factory::",
-    "shape_inplace::",
-    "sparse::",
-];
-/// The same of a family that has others as well.
-const OF_OTHERS_ALONE: [&str; 5] = [
-    "copy::clone",
-    "copy::copy_",
-    "copy::to_copy",
-    "math_bits::conj_view",
-    "math_bits::neg_view",
-];
-
-/// The families of kernels that write and take what they need by themselves: in one go, or
-/// `access::whole` where they are made of several. The others are held around.
-const HOLD_BY_THEMSELVES: [&str; 7] = [
-    "copy::",
-    "elementary",
-    "formula",
-    "norm::",
-    "pointwise::",
-    "random::",
-    "shape_inplace::",
-];
-
-/// The kernels without writes, by family or one by one, that may read an operand again, or one
-/// after another.
-const READ_IN_STEPS: &[&str] = &[
-    "alias::diagonal_scatter",
-    "alias::select_scatter",
-    "alias::slice_scatter",
-    "attention::",
-    "attention_math::",
-    "blocks::",
-    "class_loss::",
-    "compare::",
-    "complex::complex",
-    "complex::isfinite",
-    "complex::vdot",
-    "conv::",
-    "conv_backward::",
-    "copy::cat",
-    "ctc::",
-    "distance::",
-    "einsum::",
-    "embedding::",
-    "fft::",
-    "histogram::",
-    "index::embedding",
-    "index_along::",
-    "index_backward::",
-    "index_tensor::",
-    "linalg::",
-    "losses::",
-    "margin_loss::",
-    "masked::",
-    "matmul::matmul",
-    "nn::layer_norm",
-    "nn::log_softmax_backward",
-    "nn::native_layer_norm",
-    "nn::rms_norm",
-    "nn::safe_softmax",
-    "nn::softmax_backward",
-    "norm::native_group_norm",
-    "norm::weight_norm_interface",
-    "norm_backward::",
-    "norm_composite::_weight_norm",
-    "norm_composite::fused_rms_norm",
-    "norm_composite::group_norm",
-    "norms::",
-    "polynomials::",
-    "product::",
-    "random_choice::",
-    "random_dropout::",
-    "random_rrelu::",
-    "recurrent::",
-    "recurrent_mkldnn::",
-    "reduce::logsumexp",
-    "reduce::max_dim",
-    "reduce::min_dim",
-    "reduce::nansum",
-    "reduce::std_",
-    "reduce::var_",
-    "repeat_interleave::",
-    "scan::",
-    "scatter::",
-    "search::",
-    "shape_composite::column_stack",
-    "shape_composite::combinations",
-    "shape_composite::dstack",
-    "shape_composite::hstack",
-    "shape_composite::roll",
-    "shape_composite::rot90",
-    "shape_composite::vstack",
-    "sort::",
-    "spatial::",
-    "special::",
-    "special_integer::",
-    "transformer::",
-    "view::stack",
-    "view_copy::split_with_sizes_copy",
-    "view_copy::unbind_copy",
-];
-
 pub(crate) struct Param {
     pub(crate) name: String,
     pub(crate) rust: String,
@@ -382,23 +266,11 @@ impl<'a> Declared<'a> {
             .fold(0, |bits, (i, _)| bits | 1 << i)
     }
 
-    /// Whether a kernel's operands are held around it, since it may be made of several that write
-    /// or read them.
+    /// Whether the dispatcher holds a kernel's operands around it: not where the kernel takes them
+    /// in one go, or has none.
     fn is_whole(&self, key: &str, path: &str) -> bool {
-        let made = matches!(
-            path,
-            "fallthrough" | "below_autograd" | "composed_out" | "variant"
-        );
-        let steps = self.entry.op.composite().is_some_and(composite::has_steps);
-        if path == "composite" && !steps {
-            return false;
-        }
-        let by_itself = HOLD_BY_THEMSELVES.iter().any(|f| path.starts_with(f));
         let views = self.schema.args.iter().any(|a| a.alias.is_some());
-        match self.written() {
-            0 => !views && (path == "composite" && runs(key) || reads_in_steps(key, path)),
-            _ => runs(key) && !made && !by_itself,
-        }
+        held_around(self.entry, key, path) && (!views || self.written() != 0)
     }
 
     /// The kernel of an elementary function, or of its form in place.
@@ -499,8 +371,7 @@ impl<'a> Declared<'a> {
                 .kernels
                 .iter()
                 .any(|(key, _)| *key == "Functionalize")
-            || OF_OTHERS.iter().any(|family| kernel.starts_with(family))
-            || OF_OTHERS_ALONE.contains(&kernel)
+            || self.entry.of_others
         {
             return self.local(kernel);
         }
@@ -530,9 +401,18 @@ fn runs(key: &str) -> bool {
     key == "CPU" || key == "SparseCPU" || key.starts_with("Composite")
 }
 
-/// Whether the operands of a kernel that writes none are held around it.
-pub(crate) fn reads_in_steps(key: &str, path: &str) -> bool {
-    runs(key) && READ_IN_STEPS.iter().any(|f| path.starts_with(f))
+/// Whether a kernel leaves it to the dispatcher to hold its operands.
+pub(crate) fn held_around(entry: &Entry, key: &str, path: &str) -> bool {
+    let has_steps = match path.split('(').next().unwrap_or(path) {
+        "elementary" | "elementary_" | "formula" | "formula_" | "fallthrough"
+        | "below_autograd" | "composed_out" | "variant" | "on_parts" => false,
+        "composite" => entry.op.composite().is_some_and(composite::has_steps),
+        // a call of another operator
+        path if path.starts_with("aten::") => false,
+        _ => !entry.holds_itself,
+    };
+    let args = &entry.op.schema().args;
+    has_steps && runs(key) && args.iter().any(|a| a.ty.is_dispatch_relevant())
 }
 
 /// The rows of the table that registers the operators, each an item of its own: the compiler's

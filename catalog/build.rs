@@ -312,13 +312,15 @@ fn rows(
             .collect();
         let _ = writeln!(
             out,
-            "    Entry {{ op: {}, file: {file:?}, line: {line}, declares: {}, on_parts: &{:?}, doc: {:?}, methods: &[{}], kernels: &{kernels:?}, \
+            "    Entry {{ op: {}, file: {file:?}, line: {line}, declares: {}, on_parts: &{:?}, holds_itself: {}, of_others: {}, doc: {:?}, methods: &[{}], kernels: &{kernels:?}, \
              structured: &[{}], variant_of: {variant_of}, variant_at: &{keys:?}, results: Results::{:?}, \
              out: OutRules {{ dtype: OutDtype::{:?}, strides: OutStrides::{:?}, overlap: OutOverlap::{:?}, \
              checked: OutChecked::{:?} }} }},",
             op(entry.func.split('(').next().unwrap_or_default())?,
             entry.declares(),
             entry.on_parts,
+            entry.holds_itself,
+            entry.of_others,
             entry.doc,
             methods.join(", "),
             structured.join(", "),

@@ -29,6 +29,10 @@ pub(crate) struct Entry {
     aliases: Vec<String>,
     #[serde(default)]
     pub(crate) on_parts: Vec<String>,
+    #[serde(default)]
+    pub(crate) holds_itself: bool,
+    #[serde(default)]
+    pub(crate) of_others: bool,
     pub(crate) variant_of: Option<String>,
     pub(crate) variant_at: Option<String>,
     kind: Option<String>,
@@ -234,6 +238,8 @@ impl Entry {
                                 v => (k.clone(), in_place(v)),
                             })
                             .collect(),
+                        holds_itself: self.holds_itself,
+                        of_others: self.of_others,
                         tags: tags("inplace"),
                         tolerance: self.tolerance.clone(),
                         ..Entry::default()

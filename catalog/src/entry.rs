@@ -18,6 +18,10 @@ pub struct Entry {
     /// Layouts whose parts the dense kernel is applied to: `sparse` (the values; the function maps
     /// 0 to 0) and `nested` (the components).
     pub on_parts: &'static [&'static str],
+    /// Whether the kernels take access to their operands by themselves, in one go.
+    pub holds_itself: bool,
+    /// Whether the kernel for all backends is made of other operators, or knows every tensor.
+    pub of_others: bool,
     /// Documentation in addition to the schema.
     pub doc: Option<&'static str>,
     /// The methods of tensors that call the operator.
