@@ -29,7 +29,7 @@ pub(crate) fn embedding(
     let sizes = meta::embedded(weight.sizes(), indices.sizes())?;
     check_index_dtype(indices, "embedding")?;
     ensure!(
-        weight.sizes()[0] != 0 || indices.numel() <= 0,
+        weight.sizes()[0] != 0 || indices.numel() == 0,
         "index_select(): self indexing axis dim should be positive"
     );
     let mut out = Tensor::allocate_contiguous(weight.dtype(), weight.device(), &sizes)?;

@@ -133,8 +133,8 @@ pub(crate) fn bmm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
         a.dtype() != DType::Bool
             || a.dim() != 3
             || b.dim() != 3
-            || a.numel() <= 0
-            || b.numel() <= 0,
+            || a.numel() == 0
+            || b.numel() == 0,
         "\"bmm\" not implemented for 'Bool'"
     );
     let sizes = batch_sizes(Op::bmm, a, b)?;

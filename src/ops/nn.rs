@@ -14,7 +14,7 @@ fn softmax_kernel(x: &Tensor, dim: i64, log: bool) -> Result<Tensor> {
     let d = wrap_dim(dim, x.dim())?;
     // PyTorch does not look at what has no elements
     ensure_not_implemented!(
-        x.dtype().is_floating() || x.numel() <= 0,
+        x.dtype().is_floating() || x.numel() == 0,
         "softmax is not implemented for {}: pass dtype, or convert first",
         x.dtype()
     );
@@ -167,7 +167,7 @@ fn check_backward(grad: &Tensor, out: &Tensor, dim: i64, input: DType) -> Result
         out.sizes()
     );
     ensure_not_implemented!(
-        grad.dtype().is_floating() || grad.numel() <= 0,
+        grad.dtype().is_floating() || grad.numel() == 0,
         "\"softmax_backward\" not implemented for '{}'",
         grad.dtype()
     );

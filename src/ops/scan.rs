@@ -25,7 +25,7 @@ fn cumulative(op: ReduceOp, x: &Tensor, dim: i64, dtype: DType, name: &str) -> R
         return copy::clone_contiguous(&copy::to_dtype(x, dtype)?);
     }
     ensure_not_implemented!(
-        dtype != DType::Bool || x.numel() <= 0,
+        dtype != DType::Bool || x.numel() == 0,
         "\"{name}\" not implemented for 'Bool'"
     );
     let mut out = Tensor::allocate_contiguous(dtype, x.device(), x.sizes())?;

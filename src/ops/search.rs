@@ -83,7 +83,7 @@ pub(crate) fn searchsorted(
     check_search(sequence, values, out_int32, right, side, sorter)?;
     let common = promote(&[sequence, values])?;
     ensure_not_implemented!(
-        common != DType::Bool || values.numel() <= 0,
+        common != DType::Bool || values.numel() == 0,
         "\"searchsorted\" not implemented for 'Bool'"
     );
     let dtype = if out_int32 { DType::I32 } else { DType::I64 };

@@ -214,7 +214,7 @@ pub(crate) fn lu_factor_ex(
     );
     check_elements("lu_cpu", a)?;
     ensure!(
-        pivot || a.numel() <= 0,
+        pivot || a.numel() == 0,
         "linalg.lu_factor: LU without pivoting is not implemented on the CPU"
     );
     let (m, n) = shape(a);
