@@ -2,12 +2,11 @@
 
 use super::check;
 use super::layout::{
-    Format, check_dtype, check_grad, check_input, check_same_dtype, operand, planes, result,
-    volume, with_spatial,
+    Format, check_dtype, check_grad, check_input, check_same_dtype, result, volume, with_spatial,
 };
 use super::window::{Windows, adaptive_axes, adaptive_outputs};
 use crate::error::Result;
-use crate::tensor::{Tensor, access};
+use crate::tensor::Tensor;
 use straightline_catalog::DType;
 use straightline_runtime::cpu::kernels::spatial::{self, AxisWindows, Divisor};
 
@@ -48,31 +47,20 @@ fn forward(
     axes: impl FnOnce() -> [AxisWindows; 3],
 ) -> Result<Tensor> {
     let sizes = with_spatial(x, &out[3 - spatial..]);
-    result(x, &sizes, format, |out| {
-        let x = operand(x)?;
-        let _reads = access::read(&[&x])?;
-        let ((count, y), (_, from)) = (planes(out, spatial)?, planes(&x, spatial)?);
-        // SAFETY: out is fresh, x is held shared; both are row-major planes of the axes' sizes.
-        unsafe { spatial::avg_pool(count, y, from, &axes(), divisor)? };
-        Ok(())
+    result(x, &sizes, format, [x], |out, [x]| {
+        Ok(spatial::avg_pool(out, x, &axes(), divisor)?)
     })
 }
 
 fn backward(
     x: &Tensor,
     grad: &Tensor,
-    spatial: usize,
     format: Format,
     divisor: Divisor,
     axes: impl FnOnce() -> [AxisWindows; 3],
 ) -> Result<Tensor> {
-    result(x, x.sizes(), format, |out| {
-        let grad = operand(grad)?;
-        let _reads = access::read(&[&grad])?;
-        let ((count, to), (_, from)) = (planes(out, spatial)?, planes(&grad, spatial)?);
-        // SAFETY: as in `forward`; the gradient's sizes have been checked.
-        unsafe { spatial::avg_pool_backward(count, to, from, &axes(), divisor)? };
-        Ok(())
+    result(x, x.sizes(), format, [grad], |out, [grad]| {
+        Ok(spatial::avg_pool_backward(out, grad, &axes(), divisor)?)
     })
 }
 
@@ -119,7 +107,7 @@ macro_rules! avg_pools {
                 let input = volume(x, $spatial);
                 let out = windows.outputs(what, input)?;
                 check_grad(what, grad, &with_spatial(x, &out[3 - $spatial..]))?;
-                backward(x, grad, $spatial, format, divisor, || windows.axes(input, out))
+                backward(x, grad, format, divisor, || windows.axes(input, out))
             }
         )*
     };
@@ -176,7 +164,7 @@ macro_rules! adaptive_avg_pools {
                 let out = volume(grad, $spatial).map(|n| n as i64);
                 check_grad(what, grad, &with_spatial(x, &out[3 - $spatial..]))?;
                 let input = volume(x, $spatial);
-                backward(x, grad, $spatial, format(x, $spatial), Divisor::Inside, || {
+                backward(x, grad, format(x, $spatial), Divisor::Inside, || {
                     adaptive_axes(input, out)
                 })
             }

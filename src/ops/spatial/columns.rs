@@ -1,13 +1,13 @@
 //! Windows of images as columns, and back; the gradient of `unfold`.
 
 use super::check;
-use super::layout::{Format, check_dtype, operand, planes, result};
+use super::layout::{Format, check_dtype, result};
 use crate::error::Result;
 use crate::ops::common::wrap_dim;
 use crate::ops::complex::by_parts;
-use crate::tensor::{Tensor, access};
-use straightline_catalog::{DType, layout};
-use straightline_runtime::cpu::kernels::spatial::{self, Columns, Planes};
+use crate::tensor::Tensor;
+use straightline_catalog::DType;
+use straightline_runtime::cpu::kernels::spatial::{self, Columns};
 
 /// Checks the arguments and works out the windows on an image of these sizes.
 fn columns(
@@ -88,19 +88,8 @@ pub(crate) fn im2col(
     let mut sizes = x.sizes()[..rank - 3].to_vec();
     sizes.push(x.sizes()[rank - 3].saturating_mul(window));
     sizes.push(blocks_of(&columns));
-    result(x, &sizes, Format::Contiguous, |out| {
-        let x = operand(x)?;
-        let _reads = access::read(&[&x])?;
-        let (count, from) = planes(&x, 2)?;
-        let to = Planes {
-            ptr: out.data_ptr()?,
-            dtype: out.dtype(),
-            len: out.numel() as usize / count.max(1),
-        };
-        // SAFETY: out is fresh and has a matrix for each of x's images, which is held shared; both
-        // are row-major.
-        unsafe { spatial::im2col(count, to, from, &columns)? };
-        Ok(())
+    result(x, &sizes, Format::Contiguous, [x], |out, [x]| {
+        Ok(spatial::im2col(out, x, &columns)?)
     })
 }
 
@@ -146,18 +135,8 @@ pub(crate) fn col2im(
     }
     let mut sizes = x.sizes()[..rank - 2].to_vec();
     sizes.extend([rows / window, output[0], output[1]]);
-    result(x, &sizes, Format::Contiguous, |out| {
-        let x = operand(x)?;
-        let _reads = access::read(&[&x])?;
-        let (count, to) = planes(out, 2)?;
-        let from = Planes {
-            ptr: x.data_ptr()?,
-            dtype: x.dtype(),
-            len: x.numel() as usize / count.max(1),
-        };
-        // SAFETY: as in `im2col`, the other way round.
-        unsafe { spatial::col2im(count, to, from, &columns)? };
-        Ok(())
+    result(x, &sizes, Format::Contiguous, [x], |out, [x]| {
+        Ok(spatial::col2im(out, x, &columns)?)
     })
 }
 
@@ -192,23 +171,8 @@ pub(crate) fn unfold_backward(
         "{what}: expected a gradient of sizes {expected:?}, got {:?}",
         grad.sizes()
     );
-    let inner = input.get(d + 1..).map_or(1, layout::numel);
-    let outer = input.get(..d).map_or(1, layout::numel);
-    result(grad, input, Format::Contiguous, |out| {
-        let grad = operand(grad)?;
-        let _reads = access::read(&[&grad])?;
-        let planes = |t: &Tensor| -> Result<Planes> {
-            Ok(Planes {
-                ptr: t.data_ptr()?,
-                dtype: t.dtype(),
-                len: (t.numel() / outer.max(1)) as usize,
-            })
-        };
-        let (to, from) = (planes(out)?, planes(&grad)?);
-        let shape = [inner as usize, size as usize, step as usize];
-        // SAFETY: out is fresh, grad is held shared; sizes have been checked, so that all windows
-        // lie inside.
-        unsafe { spatial::fold_windows(outer as usize, to, from, shape)? };
-        Ok(())
+    let windows = [size as usize, step as usize];
+    result(grad, input, Format::Contiguous, [grad], |out, [grad]| {
+        Ok(spatial::fold_windows(out, grad, d, windows)?)
     })
 }

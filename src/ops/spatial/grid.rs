@@ -1,13 +1,13 @@
 //! `grid_sampler*`, and grids of affine maps.
 
 use super::check;
-use super::layout::{Format, check_floating, check_same_dtype, copy_over, result, volume};
+use super::layout::{Format, check_floating, check_same_dtype, result, row_major};
 use crate::error::{Error, Result};
-use crate::ops::{aten, copy};
-use crate::tensor::Tensor;
-use straightline_catalog::{DType, MemoryFormat, Scalar};
+use crate::ops::aten;
+use crate::tensor::{Tensor, launch};
+use straightline_catalog::{DType, Dims, MemoryFormat, Scalar};
 use straightline_runtime::cpu::kernels::spatial::{
-    GridMode, GridPadding, GridShape, grid_sample, grid_sample_backward,
+    GridMode, GridOptions, GridPadding, grid_sample, grid_sample_backward,
 };
 
 fn check_common(x: &Tensor, grid: &Tensor) -> Result<()> {
@@ -37,15 +37,15 @@ fn check_common(x: &Tensor, grid: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// The call's sizes, after all checks.
-fn shape(
+/// The call's options, and the sizes of what comes out, after all checks.
+fn check(
     what: &str,
     x: &Tensor,
     grid: &Tensor,
     [mode, padding]: [i64; 2],
     align_corners: bool,
     spatial: usize,
-) -> Result<GridShape> {
+) -> Result<(GridOptions, Dims)> {
     check_common(x, grid)?;
     check!(
         x.dim() == spatial + 2,
@@ -78,29 +78,14 @@ fn shape(
             )));
         }
     };
-    let points = &grid.sizes()[1..=spatial];
-    Ok(GridShape {
-        batch: x.sizes()[0] as usize,
-        channels: x.sizes()[1] as usize,
-        spatial,
-        input: volume(x, spatial),
-        points: points.iter().product::<i64>() as usize,
+    let mut sizes = Dims::from_slice(&x.sizes()[..2]);
+    sizes.extend_from_slice(&grid.sizes()[1..=spatial]);
+    let options = GridOptions {
         mode,
         padding,
         align_corners,
-        dtype: x.dtype(),
-    })
-}
-
-/// The values in row-major order.
-fn numbers(t: &Tensor) -> Result<Vec<f64>> {
-    copy::to_dtype(t, DType::F64)?.to_vec::<f64>()
-}
-
-/// Writes values, rounded to its dtype, into a fresh tensor.
-fn write(out: &Tensor, values: &[f64]) -> Result<()> {
-    let values = Tensor::from_slice(values, out.sizes())?;
-    copy_over(out, &copy::to_dtype(&values, out.dtype())?)
+    };
+    Ok((options, sizes))
 }
 
 fn sample(
@@ -111,11 +96,9 @@ fn sample(
     align_corners: bool,
     spatial: usize,
 ) -> Result<Tensor> {
-    let shape = shape(what, x, grid, modes, align_corners, spatial)?;
-    let mut sizes = x.sizes()[..2].to_vec();
-    sizes.extend_from_slice(&grid.sizes()[1..=spatial]);
-    result(x, &sizes, Format::Contiguous, |out| {
-        write(out, &grid_sample(&shape, &numbers(x)?, &numbers(grid)?))
+    let (options, sizes) = check(what, x, grid, modes, align_corners, spatial)?;
+    result(x, &sizes, Format::Contiguous, [x, grid], |out, ins| {
+        Ok(grid_sample(out, ins, options)?)
     })
 }
 
@@ -130,14 +113,12 @@ fn backward(
     mask: &[bool],
     spatial: usize,
 ) -> Result<(Tensor, Tensor)> {
-    let shape = shape(what, x, grid, modes, align_corners, spatial)?;
+    let (options, sizes) = check(what, x, grid, modes, align_corners, spatial)?;
     check!(
         mask.len() == 2,
         "{what}: output_mask must have 2 elements, got {}",
         mask.len()
     );
-    let mut sizes = x.sizes()[..2].to_vec();
-    sizes.extend_from_slice(&grid.sizes()[1..=spatial]);
     if grad.sizes() != &sizes[..] {
         return Err(Error::value(format!(
             "grid_sampler(): expected grad_output to have sizes {:?} but got grad_output with sizes {:?}",
@@ -146,17 +127,14 @@ fn backward(
         )));
     }
     check_same_dtype(what, grad, x)?;
-    let mut gradients = None;
-    if x.storage().has_data() && x.dtype().is_floating() {
-        let (grad, input, points) = (numbers(grad)?, numbers(x)?, numbers(grid)?);
-        gradients = Some(grid_sample_backward(&shape, &grad, &input, &points));
-    }
-    let fill = |t: &Tensor, first: bool| match &gradients {
-        Some((by_input, by_grid)) => write(t, if first { by_input } else { by_grid }),
-        None => Ok(()),
-    };
-    let by_input = result(x, x.sizes(), Format::Contiguous, |t| fill(t, true))?;
-    let by_grid = result(grid, grid.sizes(), Format::Contiguous, |t| fill(t, false))?;
+    let fresh = |t: &Tensor| Tensor::allocate_contiguous(t.dtype(), t.device(), t.sizes());
+    let (mut by_input, mut by_grid) = (fresh(x)?, fresh(grid)?);
+    let operands = row_major([grad, x, grid])?;
+    launch::run(
+        [&mut by_input, &mut by_grid],
+        operands.each_ref(),
+        |outs, ins| Ok(grid_sample_backward(outs, ins, options)?),
+    )?;
     Ok((by_input, by_grid))
 }
 

@@ -1,11 +1,11 @@
-//! Memory formats of results, and tensors seen as planes.
+//! Fresh results in their memory formats, how kernels fill them, and sizes.
 
 use super::super::copy;
 use super::check;
 use crate::error::{Error, Result};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, launch};
 use straightline_catalog::{DType, Dims, layout};
-use straightline_runtime::cpu::kernels::spatial::Planes;
+use straightline_runtime::cpu::kernels::{In, Out};
 
 /// Row-major, or with the channels innermost.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -69,55 +69,68 @@ fn strides_are_channels_last(sizes: &[i64], strides: &[i64]) -> bool {
     true
 }
 
-/// A fresh result in a memory format; `compute` fills a row-major tensor of its sizes, and is not
-/// called where there is nothing to fill.
-pub(super) fn result(
+/// A fresh tensor in a memory format, and what `compute` returns, which fills a row-major tensor of
+/// its sizes.
+fn fresh<R>(
+    like: &Tensor,
+    dtype: DType,
+    sizes: &[i64],
+    format: Format,
+    compute: impl FnOnce(&mut Tensor) -> Result<R>,
+) -> Result<(Tensor, R)> {
+    super::super::common::check_sizes(sizes)?;
+    let strides = format.strides(sizes);
+    let mut out = Tensor::allocate(dtype, like.device(), Dims::from_slice(sizes), strides)?;
+    if out.is_contiguous() {
+        let computed = compute(&mut out)?;
+        return Ok((out, computed));
+    }
+    let mut rows = Tensor::allocate_contiguous(dtype, like.device(), sizes)?;
+    let computed = compute(&mut rows)?;
+    copy::copy_into_fresh(&mut out, &rows)?;
+    Ok((out, computed))
+}
+
+/// Row-major forms of operands.
+pub(super) fn row_major<const N: usize>(operands: [&Tensor; N]) -> Result<[Tensor; N]> {
+    let mut rows = operands.map(Tensor::clone);
+    for t in &mut rows {
+        *t = copy::to_contiguous(t)?;
+    }
+    Ok(rows)
+}
+
+/// A fresh result of these sizes in a memory format. The kernel gets everything row-major, and is
+/// not run where there is nothing to fill.
+pub(super) fn result<const N: usize>(
     like: &Tensor,
     sizes: &[i64],
     format: Format,
-    compute: impl FnOnce(&Tensor) -> Result<()>,
+    operands: [&Tensor; N],
+    kernel: impl for<'g> FnOnce(Out<'g>, [In<'g>; N]) -> Result<()>,
 ) -> Result<Tensor> {
-    super::super::common::check_sizes(sizes)?;
-    let strides = format.strides(sizes);
-    let out = Tensor::allocate(
-        like.dtype(),
-        like.device(),
-        Dims::from_slice(sizes),
-        strides,
-    )?;
-    if !out.storage().has_data() || out.numel() == 0 {
-        return Ok(out);
-    }
-    if out.is_contiguous() {
-        compute(&out)?;
-    } else {
-        let rows = Tensor::allocate_contiguous(like.dtype(), like.device(), sizes)?;
-        compute(&rows)?;
-        copy_over(&out, &rows)?;
-    }
+    let (out, ()) = fresh(like, like.dtype(), sizes, format, |out| match out.numel() {
+        0 => Ok(()),
+        _ => launch::run(out, row_major(operands)?.each_ref(), kernel),
+    })?;
     Ok(out)
 }
 
-/// Copies into a fresh tensor of the same dtype and sizes.
-pub(super) fn copy_over(out: &Tensor, from: &Tensor) -> Result<()> {
-    copy::copy_into_fresh(&mut out.clone(), from)
-}
-
-/// A row-major tensor as planes of its last `spatial` dimensions, and how many there are.
-pub(super) fn planes(t: &Tensor, spatial: usize) -> Result<(usize, Planes)> {
-    debug_assert!(t.is_contiguous());
-    let lead = t.dim() - spatial;
-    let planes = Planes {
-        ptr: t.data_ptr()?,
-        dtype: t.dtype(),
-        len: layout::numel(&t.sizes()[lead..]) as usize,
-    };
-    Ok((layout::numel(&t.sizes()[..lead]) as usize, planes))
-}
-
-/// A row-major form of an operand, whose memory kernels may read.
-pub(super) fn operand(t: &Tensor) -> Result<Tensor> {
-    copy::to_contiguous(t)
+/// As [`result`], with indices in the same format.
+pub(super) fn with_indices<const N: usize>(
+    like: &Tensor,
+    sizes: &[i64],
+    format: Format,
+    operands: [&Tensor; N],
+    kernel: impl for<'g> FnOnce([Out<'g>; 2], [In<'g>; N]) -> Result<()>,
+) -> Result<(Tensor, Tensor)> {
+    let (indices, (out, ())) = fresh(like, DType::I64, sizes, format, |indices| {
+        fresh(like, like.dtype(), sizes, format, |out| match out.numel() {
+            0 => Ok(()),
+            _ => launch::run([out, indices], row_major(operands)?.each_ref(), kernel),
+        })
+    })?;
+    Ok((out, indices))
 }
 
 /// The last `spatial` sizes, three of them: missing ones in front are 1.

@@ -3,38 +3,13 @@
 use super::check;
 use super::layout::{
     Format, check_dtype, check_floating, check_grad, check_indices, check_input, check_same_dtype,
-    copy_over, operand, planes, result, volume, with_spatial,
+    result, volume, with_indices, with_spatial,
 };
 use super::window::{Windows, adaptive_axes, adaptive_outputs};
 use crate::error::{Error, Result};
-use crate::tensor::{Tensor, access};
-use straightline_catalog::{DType, Dims};
+use crate::tensor::Tensor;
+use straightline_catalog::DType;
 use straightline_runtime::cpu::kernels::spatial::{self, AxisWindows};
-
-/// A result in a memory format, and indices in the same.
-pub(super) fn with_indices(
-    x: &Tensor,
-    sizes: &[i64],
-    format: Format,
-    compute: impl FnOnce(&Tensor, &Tensor) -> Result<()>,
-) -> Result<(Tensor, Tensor)> {
-    super::super::common::check_sizes(sizes)?;
-    let indices = Tensor::allocate(
-        DType::I64,
-        x.device(),
-        Dims::from_slice(sizes),
-        format.strides(sizes),
-    )?;
-    let out = result(x, sizes, format, |out| {
-        if indices.is_contiguous() {
-            return compute(out, &indices);
-        }
-        let rows = Tensor::allocate_contiguous(DType::I64, x.device(), sizes)?;
-        compute(out, &rows)?;
-        copy_over(&indices, &rows)
-    })?;
-    Ok((out, indices))
-}
 
 fn forward(
     x: &Tensor,
@@ -44,15 +19,8 @@ fn forward(
     axes: impl FnOnce() -> [AxisWindows; 3],
 ) -> Result<(Tensor, Tensor)> {
     let sizes = with_spatial(x, &out[3 - spatial..]);
-    with_indices(x, &sizes, format, |out, indices| {
-        let x = operand(x)?;
-        let _reads = access::read(&[&x])?;
-        let ((count, y), (_, from)) = (planes(out, spatial)?, planes(&x, spatial)?);
-        let at = indices.data_ptr()?.cast::<i64>();
-        // SAFETY: out and indices are fresh, x is held shared; all are row-major planes of the
-        // axes' sizes.
-        unsafe { spatial::max_pool(count, y, at, from, &axes())? };
-        Ok(())
+    with_indices(x, &sizes, format, [x], |outs, [x]| {
+        Ok(spatial::max_pool(outs, x, &axes())?)
     })
 }
 
@@ -65,19 +33,11 @@ pub(super) fn scatter(
     spatial: usize,
     format: Format,
 ) -> Result<Tensor> {
-    result(values, sizes, format, |out| {
-        let (values, indices) = (operand(values)?, operand(indices)?);
-        let _reads = access::read(&[&values, &indices])?;
-        let (count, to) = planes(out, spatial)?;
-        let (_, from) = planes(&values, spatial)?;
-        let at = indices.data_ptr()?.cast::<i64>().cast_const();
-        if !at.is_aligned() {
-            return Err(Error::runtime("the indices' memory is not aligned"));
-        }
-        // SAFETY: out is fresh, the others are held shared and have equal sizes; all are row-major
-        // planes.
-        unsafe { spatial::scatter_planes(add, count, to, from, at)? };
-        Ok(())
+    let operands = [values, indices];
+    result(values, sizes, format, operands, |out, [values, at]| {
+        let unaligned = |_| Error::runtime("the indices' memory is not aligned");
+        let at = at.slice().map_err(unaligned)?;
+        Ok(spatial::scatter_planes(add, out, values, at, spatial)?)
     })
 }
 

@@ -14,7 +14,7 @@
 //! | `grid` | `grid_sampler*`, `affine_grid_generator` |
 //! | `shuffle` | `pixel_shuffle`, `channel_shuffle` |
 //! | `columns` | `im2col`, `col2im`, `unfold_backward` |
-//! | `layout` | memory formats, tensors as planes |
+//! | `layout` | memory formats, fresh results and how kernels fill them |
 
 pub(crate) mod avg_pool;
 pub(crate) mod columns;

@@ -2,14 +2,14 @@
 
 use super::check;
 use super::layout::{
-    Format, check_dtype, check_grad, check_same_dtype, copy_over, operand, planes, result, volume,
-    with_spatial,
+    Format, check_dtype, check_grad, check_same_dtype, result, volume, with_spatial,
 };
 use crate::error::{Error, Result};
 use crate::ops::complex::by_parts;
-use crate::tensor::{Tensor, access};
+use crate::tensor::Tensor;
 use straightline_catalog::DType;
 use straightline_passes::positions::Outside;
+use straightline_runtime::cpu::kernels;
 use straightline_runtime::cpu::kernels::spatial::{self, AxisMap};
 
 /// The input position that each output position copies; negative pads cut off.
@@ -109,13 +109,8 @@ fn forward(
     outside: Outside,
 ) -> Result<Tensor> {
     let p = padding(what, x, pad, spatial, outside)?;
-    result(x, &with_spatial(x, &p.output), p.format, |out| {
-        let x = operand(x)?;
-        let _reads = access::read(&[&x])?;
-        let ((count, y), (_, from)) = (planes(out, spatial)?, planes(&x, spatial)?);
-        // SAFETY: out is fresh, x is held shared; both are row-major planes of the maps' sizes.
-        unsafe { spatial::gather_axes(count, y, from, &p.maps)? };
-        Ok(())
+    result(x, &with_spatial(x, &p.output), p.format, [x], |out, [x]| {
+        Ok(spatial::gather_axes(out, x, &p.maps)?)
     })
 }
 
@@ -134,7 +129,9 @@ fn backward(
             backward(what, grad, &x_real, pad, spatial, outside)
         })?;
         let format = padding(what, x, pad, spatial, outside)?.format;
-        return result(x, x.sizes(), format, |out| copy_over(out, &whole));
+        return result(x, x.sizes(), format, [&whole], |out, [whole]| {
+            Ok(kernels::copy(out, whole)?)
+        });
     }
     // the gradient's dtype decides, and the input's has to be the same
     if grad.numel() > 0 {
@@ -143,13 +140,8 @@ fn backward(
     }
     let p = padding(what, x, pad, spatial, outside)?;
     check_grad(what, grad, &with_spatial(x, &p.output))?;
-    result(x, x.sizes(), p.format, |out| {
-        let grad = operand(grad)?;
-        let _reads = access::read(&[&grad])?;
-        let ((count, to), (_, from)) = (planes(out, spatial)?, planes(&grad, spatial)?);
-        // SAFETY: as in `forward`.
-        unsafe { spatial::scatter_axes(count, to, from, &p.maps, false)? };
-        Ok(())
+    result(x, x.sizes(), p.format, [grad], |out, [grad]| {
+        Ok(spatial::scatter_axes(out, grad, &p.maps, false)?)
     })
 }
 

@@ -1,7 +1,7 @@
 //! Padding with a constant, in a circle, and by the name of a mode.
 
 use super::check;
-use super::layout::{Format, copy_over};
+use super::layout::Format;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ops::common::check_fits;
 use crate::ops::{aten, copy, view};
@@ -56,9 +56,6 @@ pub(crate) fn constant_pad_nd(x: &Tensor, pad: &[i64], value: Scalar) -> Result<
     check_fits(value, x.dtype())?;
     let strides = Format::of(x).strides(&sizes);
     let out = Tensor::allocate(x.dtype(), x.device(), sizes, strides)?;
-    if !out.storage().has_data() || out.numel() == 0 {
-        return Ok(out);
-    }
     copy::fill_(&out, value)?;
     let mut hole = out.clone();
     for d in 0..rank {
@@ -67,7 +64,7 @@ pub(crate) fn constant_pad_nd(x: &Tensor, pad: &[i64], value: Scalar) -> Result<
         }
     }
     if inner.numel() > 0 {
-        copy_over(&hole, &inner)?;
+        copy::copy_into_fresh(&mut hole, &inner)?;
     }
     Ok(out)
 }

@@ -1,9 +1,8 @@
 //! Sizes and scales of resampling operators.
 
 use super::check;
-use super::layout::{operand, planes};
 use crate::error::{Error, Result};
-use crate::tensor::{Tensor, access};
+use crate::tensor::Tensor;
 use straightline_catalog::DType;
 use straightline_runtime::cpu::kernels::spatial::resample::AxisScale;
 
@@ -94,23 +93,6 @@ impl Resizing {
             }
         })
     }
-}
-
-/// Runs a kernel on the planes of a fresh result and of an operand.
-pub(super) fn on_planes(
-    out: &Tensor,
-    from: &Tensor,
-    spatial: usize,
-    kernel: impl FnOnce(
-        usize,
-        straightline_runtime::cpu::kernels::spatial::Planes,
-        straightline_runtime::cpu::kernels::spatial::Planes,
-    ) -> Result<()>,
-) -> Result<()> {
-    let from = operand(from)?;
-    let _reads = access::read(&[&from])?;
-    let ((count, y), (_, x)) = (planes(out, spatial)?, planes(&from, spatial)?);
-    kernel(count, y, x)
 }
 
 /// The output sizes of a `.vec` overload, and the factors behind them.

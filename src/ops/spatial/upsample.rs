@@ -2,7 +2,7 @@
 //! and their gradients.
 
 use super::layout::{Format, check_dtype, check_grad, result};
-use super::scales::{Resizing, on_planes, sizes_or_factors};
+use super::scales::{Resizing, sizes_or_factors};
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
@@ -64,41 +64,32 @@ fn forward(method: Method, sizes: Resizing, x: &Tensor) -> Result<Tensor> {
     } else {
         Format::of(x)
     };
-    result(x, &sizes.output, format, |out| {
-        on_planes(out, x, spatial, |count, y, from| {
-            let axes = sizes.axes(x.dtype());
-            if method.is_nearest() {
-                let exact = method == Method::NearestExact;
-                let map = |a: AxisScale| a.nearest(exact).ok_or_else(|| no_position(what));
-                let maps = [map(axes[0])?, map(axes[1])?, map(axes[2])?];
-                // SAFETY: out is fresh, x is held shared; both are row-major planes of the maps'
-                // sizes.
-                unsafe { spatial::gather_axes(count, y, from, &maps)? };
-                return Ok(());
-            }
-            if x.dtype() == DType::U8 {
-                // fixed-point weights are rounded from f64
-                let axes = axes.map(|a| AxisScale {
-                    single: false,
-                    held: DType::F64,
-                    ..a
-                });
-                let taps = axes.map(|a| method.taps(&a));
-                // SAFETY: as above; the elements are bytes.
-                unsafe { resample::resample_bytes(count, y, from, &taps) };
-                return Ok(());
-            }
-            // PyTorch keeps weights in the tensor's dtype, but for linear interpolation of images
-            let held = if spatial == 2 && method == Method::Linear {
-                axes[2].held
-            } else {
-                x.dtype()
-            };
-            let taps = axes.map(|a| method.taps(&AxisScale { held, ..a }));
-            // SAFETY: as above.
-            unsafe { resample::resample(count, y, from, &taps)? };
-            Ok(())
-        })
+    let (axes, dtype) = (sizes.axes(x.dtype()), x.dtype());
+    result(x, &sizes.output, format, [x], |out, [x]| {
+        if method.is_nearest() {
+            let exact = method == Method::NearestExact;
+            let map = |a: AxisScale| a.nearest(exact).ok_or_else(|| no_position(what));
+            let maps = [map(axes[0])?, map(axes[1])?, map(axes[2])?];
+            return Ok(spatial::gather_axes(out, x, &maps)?);
+        }
+        if dtype == DType::U8 {
+            // fixed-point weights are rounded from f64
+            let axes = axes.map(|a| AxisScale {
+                single: false,
+                held: DType::F64,
+                ..a
+            });
+            let taps = axes.map(|a| method.taps(&a));
+            return Ok(resample::resample_bytes(out, x, &taps)?);
+        }
+        // PyTorch keeps weights in the tensor's dtype, but for linear interpolation of images
+        let held = if spatial == 2 && method == Method::Linear {
+            axes[2].held
+        } else {
+            dtype
+        };
+        let taps = axes.map(|a| method.taps(&AxisScale { held, ..a }));
+        Ok(resample::resample(out, x, &taps)?)
     })
 }
 
@@ -116,23 +107,16 @@ fn backward(method: Method, sizes: Resizing, grad: &Tensor) -> Result<Tensor> {
     } else {
         Format::Contiguous
     };
-    result(grad, &sizes.input, format, |out| {
-        on_planes(out, grad, spatial, |count, to, from| {
-            let axes = sizes.axes(grad.dtype());
-            if method.is_nearest() {
-                let exact = method == Method::NearestExact;
-                let map = |a: AxisScale| a.nearest_backward(exact).ok_or_else(|| no_position(what));
-                let maps = [map(axes[0])?, map(axes[1])?, map(axes[2])?];
-                // SAFETY: out is fresh, grad is held shared; both are row-major planes of the maps'
-                // sizes.
-                unsafe { spatial::scatter_axes(count, to, from, &maps, true)? };
-                return Ok(());
-            }
-            let taps = axes.map(|a| method.taps(&a));
-            // SAFETY: as above.
-            unsafe { resample::resample_backward(count, to, from, &taps)? };
-            Ok(())
-        })
+    let axes = sizes.axes(grad.dtype());
+    result(grad, &sizes.input, format, [grad], |out, [grad]| {
+        if method.is_nearest() {
+            let exact = method == Method::NearestExact;
+            let map = |a: AxisScale| a.nearest_backward(exact).ok_or_else(|| no_position(what));
+            let maps = [map(axes[0])?, map(axes[1])?, map(axes[2])?];
+            return Ok(spatial::scatter_axes(out, grad, &maps, true)?);
+        }
+        let taps = axes.map(|a| method.taps(&a));
+        Ok(resample::resample_backward(out, grad, &taps)?)
     })
 }
 

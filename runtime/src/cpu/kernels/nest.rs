@@ -4,6 +4,8 @@
 use super::Strided;
 use crate::cpu::threads;
 use smallvec::SmallVec;
+use std::ops::Range;
+use std::slice::from_raw_parts_mut;
 use straightline_passes::ir::Dims;
 
 /// One loop: its extent, and each operand's step in bytes.
@@ -201,6 +203,47 @@ pub(super) fn parallel(n: usize, cost: usize, body: &(dyn Fn(usize, usize) + Syn
     } else {
         threads::parallel_ranges(n, grain, body);
     }
+}
+
+/// [`parallel`] over the pieces of two slices, `n` of each, of these lengths: `body` gets the
+/// numbers of its pieces, and the pieces.
+pub(super) fn parallel_pieces<T: Send, U: Send>(
+    n: usize,
+    cost: usize,
+    (a, a_len): (&mut [T], usize),
+    (b, b_len): (&mut [U], usize),
+    body: &(impl Fn(Range<usize>, &mut [T], &mut [U]) + Sync),
+) {
+    let fits = |all: usize, len: usize| n.checked_mul(len) == Some(all);
+    assert!(fits(a.len(), a_len) && fits(b.len(), b_len));
+    let (a, b) = (Shared(a.as_mut_ptr().cast()), Shared(b.as_mut_ptr().cast()));
+    parallel(n, cost, &|first, last| {
+        let (a, b) = (
+            a.at((first * a_len * size_of::<T>()) as isize).cast::<T>(),
+            b.at((first * b_len * size_of::<U>()) as isize).cast::<U>(),
+        );
+        let n = last - first;
+        // SAFETY: the ranges do not overlap, and lie within the slices, which are borrowed for the
+        // call.
+        let (a, b) = unsafe {
+            (
+                from_raw_parts_mut(a, n * a_len),
+                from_raw_parts_mut(b, n * b_len),
+            )
+        };
+        body(first..last, a, b);
+    });
+}
+
+/// [`parallel_pieces`] of one slice.
+pub(super) fn parallel_chunks<T: Send>(
+    n: usize,
+    cost: usize,
+    all: (&mut [T], usize),
+    body: &(impl Fn(Range<usize>, &mut [T]) + Sync),
+) {
+    let none: &mut [(); 0] = &mut [];
+    parallel_pieces(n, cost, all, (none, 0), &|pieces, all, _| body(pieces, all));
 }
 
 /// Elements below which one thread does a cheap pointwise operation: at some 0.1-0.3 ns an element,

@@ -131,6 +131,21 @@ impl<'a> In<'a> {
         Ok(unsafe { std::slice::from_raw_parts(self.raw.ptr.cast(), len) })
     }
 
+    /// The elements' bytes, row by row.
+    ///
+    /// # Errors
+    /// The elements do not lie so, or may be written meanwhile.
+    pub(crate) fn bytes(self) -> Result<&'a [u8], KernelError> {
+        apart("bytes", &[self])?;
+        row_major("bytes", &[&self.raw])?;
+        let len = self.numel() * self.dtype().size();
+        if len == 0 {
+            return Ok(&[]);
+        }
+        // SAFETY: elements side by side, which nobody writes.
+        Ok(unsafe { std::slice::from_raw_parts(self.raw.ptr, len) })
+    }
+
     #[inline]
     pub(crate) fn raw(self) -> Strided<'a> {
         self.raw
@@ -240,6 +255,20 @@ impl<'a> Out<'a> {
         }
         // SAFETY: aligned elements of this type side by side, the output's alone; it is used up.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.raw.ptr.cast(), len) })
+    }
+
+    /// The elements' bytes, row by row, for what is valid for the dtype.
+    ///
+    /// # Errors
+    /// The elements do not lie so.
+    pub(crate) fn bytes(self) -> Result<&'a mut [u8], KernelError> {
+        row_major("bytes", &[&self.raw])?;
+        let len = self.numel() * self.dtype().size();
+        if len == 0 {
+            return Ok(&mut []);
+        }
+        // SAFETY: elements side by side, the output's alone; it is used up.
+        Ok(unsafe { std::slice::from_raw_parts_mut(self.raw.ptr, len) })
     }
 
     #[inline]

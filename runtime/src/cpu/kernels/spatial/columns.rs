@@ -1,10 +1,10 @@
 //! Windows of images as columns of a matrix, and back.
 
 use super::super::KernelError;
-use super::super::nest::{self, Shared};
-use super::number::{Number, with_number};
-use super::planes::{Planes, each_plane};
-use straightline_passes::ir::DType;
+use super::super::nest;
+use super::super::operand::{In, Out, ask};
+use super::number::{Number, rounding, with_number};
+use super::planes::{Planes, product};
 
 /// Windows of `kernel` pixels over images of `image` pixels; height first everywhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,6 +24,19 @@ pub struct Columns {
 }
 
 impl Columns {
+    /// The sizes of a matrix: its rows, and its columns in two dimensions.
+    fn matrix(&self, kernel: &'static str) -> Result<[usize; 3], KernelError> {
+        Ok([
+            product(kernel, self.kernel)?,
+            self.blocks[0],
+            self.blocks[1],
+        ])
+    }
+
+    fn pixels(&self) -> [usize; 3] {
+        [1, self.image[0], self.image[1]]
+    }
+
     /// The window `block`'s tap `k` along an axis: a position of the image, unless it is padding.
     #[inline]
     fn position(&self, axis: usize, block: usize, k: usize) -> Option<usize> {
@@ -59,108 +72,90 @@ impl Columns {
 
 /// For each channel, a matrix of `kernel` rows and `blocks` columns; padding is zeros.
 ///
-/// # Safety
+/// # Errors
 ///
-/// `input` is `count` images and may be read; `out` is as many matrices, may be written and
-/// overlaps nothing; both have one dtype.
-pub unsafe fn im2col(
-    count: usize,
-    out: Planes,
-    input: Planes,
-    columns: &Columns,
-) -> Result<(), KernelError> {
-    // SAFETY: as promised by the caller.
-    unsafe {
-        match out.dtype.size() {
-            1 => expand::<u8>(count, out, input, columns),
-            2 => expand::<u16>(count, out, input, columns),
-            4 => expand::<u32>(count, out, input, columns),
-            8 => expand::<u64>(count, out, input, columns),
-            16 => expand::<u128>(count, out, input, columns),
-            _ => return Err(KernelError::unsupported("im2col", out.dtype)),
-        }
+/// Operands that are not as many images and matrices of these sizes, not row-major, or not of one
+/// dtype.
+pub fn im2col(out: Out<'_>, input: In<'_>, columns: &Columns) -> Result<(), KernelError> {
+    const NAME: &str = "im2col";
+    let p = Planes::new(NAME, out, input, columns.matrix(NAME)?, columns.pixels())?;
+    match p.dtype().size() {
+        1 => expand::<1>(p, columns),
+        2 => expand::<2>(p, columns),
+        4 => expand::<4>(p, columns),
+        8 => expand::<8>(p, columns),
+        16 => expand::<16>(p, columns),
+        _ => Err(KernelError::unsupported(NAME, p.dtype())),
     }
-    Ok(())
 }
 
-unsafe fn expand<T: Copy>(count: usize, out: Planes, input: Planes, columns: &Columns) {
-    let (to, from) = (Shared(out.ptr), Shared(input.ptr));
-    let (to_len, from_len, size) = (out.len, input.len, size_of::<T>());
-    nest::parallel(count, to_len, &|first, last| {
-        for plane in first..last {
-            let to = to.at((plane * to_len * size) as isize);
-            let from = from.at((plane * from_len * size) as isize);
-            let from = from.cast_const().cast::<T>();
-            // SAFETY: a plane of each; both positions are inside of theirs.
-            unsafe {
-                std::ptr::write_bytes(to, 0, to_len * size);
-                columns.each(|element, pixel| {
-                    let x = from.add(pixel).read_unaligned();
-                    to.cast::<T>().add(element).write_unaligned(x);
-                });
-            }
+fn expand<const N: usize>(p: Planes<'_>, columns: &Columns) -> Result<(), KernelError> {
+    let (out_len, input_len) = (p.out_len, p.input_len);
+    let from = p.input.bytes()?.as_chunks::<N>().0;
+    let to = (p.out.bytes()?.as_chunks_mut::<N>().0, out_len);
+    nest::parallel_chunks(p.count, out_len, to, &|planes, to| {
+        for (plane, to) in planes.zip(to.chunks_exact_mut(out_len)) {
+            let from = &from[plane * input_len..][..input_len];
+            to.fill([0; N]);
+            columns.each(|element, pixel| {
+                // SAFETY: an element of the matrix, and a pixel of the image.
+                unsafe { *to.get_unchecked_mut(element) = *from.get_unchecked(pixel) }
+            });
         }
     });
-}
-
-/// Sums of half types round after each addition here, as PyTorch's do.
-fn is_half(dtype: DType) -> bool {
-    matches!(dtype, DType::F16 | DType::BF16)
+    Ok(())
 }
 
 /// The sum of the columns' elements at each pixel: the gradient of [`im2col`].
 ///
-/// # Safety
+/// # Errors
 ///
 /// As for [`im2col`], `input` being matrices and `out` images.
-pub unsafe fn col2im(
-    count: usize,
-    out: Planes,
-    input: Planes,
-    columns: &Columns,
-) -> Result<(), KernelError> {
-    let (dtype, narrow) = (out.dtype, is_half(out.dtype));
-    with_number!("col2im", out.dtype, A => {
-        // SAFETY: as promised by the caller.
-        unsafe {
-            each_plane::<A, 1>(count, input.len, [input], out, &|_, [x], y| {
-                columns.each(|element, pixel| {
-                    let sum = y[pixel].plus(x[element]);
-                    y[pixel] = if narrow { sum.held_as(dtype) } else { sum };
-                });
+pub fn col2im(out: Out<'_>, input: In<'_>, columns: &Columns) -> Result<(), KernelError> {
+    const NAME: &str = "col2im";
+    let p = Planes::new(NAME, out, input, columns.pixels(), columns.matrix(NAME)?)?;
+    let (dtype, cost) = (p.dtype(), p.input_len);
+    let rounding = rounding(dtype);
+    with_number!(NAME, dtype, A => {
+        p.each::<A>(cost, &|_, x, y| {
+            columns.each(|element, pixel| {
+                y[pixel] = y[pixel].plus_in(rounding, x[element]);
             });
-        }
-        Ok(())
+        })
     })
 }
 
-/// The gradient of `unfold`: `grad` is `[windows, inner, size]` in each plane, `out` is `[n,
-/// inner]`; window `w` begins at `w * step`.
+/// The gradient of `unfold` along `dim`: window `w` begins at `w * step`, and its `size` elements
+/// are the last dimension of `grad`. A tensor without dimensions has one of size 1.
 ///
-/// # Safety
+/// # Errors
 ///
-/// As for [`im2col`]; each window lies inside of `n`.
-pub unsafe fn fold_windows(
-    count: usize,
-    out: Planes,
-    grad: Planes,
-    [inner, size, step]: [usize; 3],
+/// Operands whose sizes are not those of `unfold`, not row-major, or not of one dtype.
+pub fn fold_windows(
+    out: Out<'_>,
+    grad: In<'_>,
+    dim: usize,
+    [size, step]: [usize; 2],
 ) -> Result<(), KernelError> {
-    let (dtype, narrow) = (out.dtype, is_half(out.dtype));
-    with_number!("unfold_backward", out.dtype, A => {
-        // SAFETY: as promised by the caller.
-        unsafe {
-            each_plane::<A, 1>(count, grad.len, [grad], out, &|_, [g], y| {
-                for (k, taps) in g.chunks_exact(size.max(1)).enumerate() {
-                    let (window, i) = (k / inner, k % inner);
-                    for (t, v) in taps.iter().enumerate() {
-                        let to = &mut y[(window * step + t) * inner + i];
-                        let sum = to.plus(*v);
-                        *to = if narrow { sum.held_as(dtype) } else { sum };
-                    }
+    const NAME: &str = "unfold_backward";
+    let sizes = out.sizes();
+    let n = sizes.get(dim).map_or(1, |n| *n as usize);
+    let inner = sizes.iter().skip(dim + 1).map(|n| *n as usize);
+    let inner = product(NAME, inner)?;
+    ask(NAME, step > 0 && size <= n, "windows within a dimension")?;
+    let windows = (n - size) / step + 1;
+    let p = Planes::new(NAME, out, grad, [1, n, inner], [windows, inner, size])?;
+    let (dtype, cost) = (p.dtype(), p.input_len);
+    let rounding = rounding(dtype);
+    with_number!(NAME, dtype, A => {
+        p.each::<A>(cost, &|_, g, y| {
+            for (k, taps) in g.chunks_exact(size.max(1)).enumerate() {
+                let (window, i) = (k / inner, k % inner);
+                for (t, v) in taps.iter().enumerate() {
+                    let to = &mut y[(window * step + t) * inner + i];
+                    *to = to.plus_in(rounding, *v);
                 }
-            });
-        }
-        Ok(())
+            }
+        })
     })
 }

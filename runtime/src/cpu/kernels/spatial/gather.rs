@@ -1,10 +1,10 @@
 //! Copies whose source is known per axis: pads and nearest neighbours, and their gradients.
 
 use super::super::KernelError;
-use super::super::nest::{self, Shared};
-use super::number::{Number, with_number};
-use super::planes::{Planes, each_plane};
-use straightline_passes::ir::DType;
+use super::super::nest;
+use super::super::operand::{In, Out};
+use super::number::{Number, rounding, with_number};
+use super::planes::Planes;
 
 /// For each output position of an axis, the input position that it copies.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -49,99 +49,91 @@ impl AxisMap {
     }
 }
 
-/// `out[d][h][w] = input[map0[d]][map1[h]][map2[w]]` in each plane, whatever the elements are.
-///
-/// # Safety
-///
-/// `input` is `count` planes of the maps' input sizes and may be read; `out` is as many planes of
-/// their output sizes, may be written and overlaps nothing; both have one dtype.
-pub unsafe fn gather_axes(
-    count: usize,
-    out: Planes,
-    input: Planes,
-    maps: &[AxisMap; 3],
-) -> Result<(), KernelError> {
-    debug_assert!(out.dtype == input.dtype);
-    // SAFETY: as promised by the caller.
-    unsafe {
-        match out.dtype.size() {
-            1 => gather::<u8>(count, out, input, maps),
-            2 => gather::<u16>(count, out, input, maps),
-            4 => gather::<u32>(count, out, input, maps),
-            8 => gather::<u64>(count, out, input, maps),
-            16 => gather::<u128>(count, out, input, maps),
-            _ => return Err(KernelError::unsupported("gather", out.dtype)),
-        }
-    }
-    Ok(())
+/// The sizes of what comes out of the maps, and of what goes in.
+fn sizes(maps: &[AxisMap; 3]) -> ([usize; 3], [usize; 3]) {
+    let maps = maps.each_ref();
+    (maps.map(|m| m.from.len()), maps.map(|m| m.input))
 }
 
-unsafe fn gather<T: Copy>(count: usize, out: Planes, input: Planes, maps: &[AxisMap; 3]) {
-    let [d, h, w] = [0, 1, 2].map(|a| &maps[a].from);
+/// `out[d][h][w] = input[map0[d]][map1[h]][map2[w]]` in each plane, whatever the elements are.
+///
+/// # Errors
+///
+/// Operands that are not as many planes of the maps' sizes, not row-major, or not of one dtype.
+pub fn gather_axes(out: Out<'_>, input: In<'_>, maps: &[AxisMap; 3]) -> Result<(), KernelError> {
+    const NAME: &str = "gather";
+    let (out_sizes, input_sizes) = sizes(maps);
+    let p = Planes::new(NAME, out, input, out_sizes, input_sizes)?;
+    match p.dtype().size() {
+        1 => gather::<1>(p, maps),
+        2 => gather::<2>(p, maps),
+        4 => gather::<4>(p, maps),
+        8 => gather::<8>(p, maps),
+        16 => gather::<16>(p, maps),
+        _ => Err(KernelError::unsupported(NAME, p.dtype())),
+    }
+}
+
+fn gather<const N: usize>(p: Planes<'_>, maps: &[AxisMap; 3]) -> Result<(), KernelError> {
+    let [d, h, w] = maps.each_ref().map(|m| &m.from[..]);
     let (rows, width) = (d.len() * h.len(), w.len());
-    let (height, in_width) = (maps[1].input, maps[2].input);
+    let (height, in_width, in_len) = (maps[1].input, maps[2].input, p.input_len);
     let (run, run_len) = maps[2].run();
-    let (to, from, in_len) = (Shared(out.ptr), Shared(input.ptr), input.len);
-    let size = size_of::<T>();
-    nest::parallel(count * rows, width, &|first, last| {
-        for item in first..last {
+    let from = p.input.bytes()?.as_chunks::<N>().0;
+    let to = (p.out.bytes()?.as_chunks_mut::<N>().0, width);
+    nest::parallel_chunks(p.count * rows, width, to, &|items, to| {
+        for (item, to) in items.zip(to.chunks_exact_mut(width)) {
             let (plane, row) = (item / rows, item % rows);
             let in_row = d[row / h.len()] * height + h[row % h.len()];
-            let to = to.at((item * width * size) as isize).cast::<T>();
-            let from = from.at(((plane * in_len + in_row * in_width) * size) as isize);
-            let from = from.cast_const().cast::<T>();
-            // SAFETY: a row of each; the map's positions are inside of the input's row.
-            unsafe {
-                let one = |o: usize| to.add(o).write_unaligned(from.add(w[o]).read_unaligned());
-                (0..run).for_each(one);
-                if run_len > 0 {
-                    std::ptr::copy_nonoverlapping(
-                        from.add(w[run]).cast::<u8>(),
-                        to.add(run).cast::<u8>(),
-                        run_len * size,
-                    );
+            let from = &from[plane * in_len + in_row * in_width..][..in_width];
+            let pick = |to: &mut [[u8; N]], at: &[usize]| {
+                for (to, i) in to.iter_mut().zip(at) {
+                    // SAFETY: a position of the map is one of the row's.
+                    *to = unsafe { *from.get_unchecked(*i) };
                 }
-                (run + run_len..width).for_each(one);
-            }
+            };
+            let (before, rest) = to.split_at_mut(run);
+            let (side_by_side, behind) = rest.split_at_mut(run_len);
+            pick(before, w);
+            side_by_side.copy_from_slice(&from[w[run]..][..run_len]);
+            pick(behind, &w[run + run_len..]);
         }
     });
+    Ok(())
 }
 
 /// The gradient of [`gather_axes`]: what was copied from one place is added up there, half types in
 /// `f32` if `wide`, otherwise rounding after each addition.
 ///
-/// # Safety
+/// # Errors
 ///
 /// As for [`gather_axes`]: `grad` has the output sizes, `out` the input sizes.
-pub unsafe fn scatter_axes(
-    count: usize,
-    out: Planes,
-    grad: Planes,
+pub fn scatter_axes(
+    out: Out<'_>,
+    grad: In<'_>,
     maps: &[AxisMap; 3],
     wide: bool,
 ) -> Result<(), KernelError> {
-    let [d, h, w] = [0, 1, 2].map(|a| &maps[a].from);
+    const NAME: &str = "scatter";
+    let (grad_sizes, out_sizes) = sizes(maps);
+    let p = Planes::new(NAME, out, grad, out_sizes, grad_sizes)?;
+    let [d, h, w] = maps.each_ref().map(|m| &m.from);
     let (height, in_width) = (maps[1].input, maps[2].input);
-    let dtype = out.dtype;
-    let wide = wide || !matches!(dtype, DType::F16 | DType::BF16);
-    with_number!("scatter", out.dtype, A => {
-        // SAFETY: as promised by the caller.
-        unsafe {
-            each_plane::<A, 1>(count, grad.len, [grad], out, &|_, [g], x| {
-                let mut rows = g.chunks_exact(w.len().max(1));
-                for id in d {
-                    for ih in h {
-                        let Some(row) = rows.next() else { return };
-                        let at = (id * height + ih) * in_width;
-                        let to = &mut x[at..at + in_width];
-                        for (v, i) in row.iter().zip(w) {
-                            let sum = to[*i].plus(*v);
-                            to[*i] = if wide { sum } else { sum.held_as(dtype) };
-                        }
+    let (dtype, cost) = (p.dtype(), p.input_len);
+    let rounding = if wide { None } else { rounding(dtype) };
+    with_number!(NAME, dtype, A => {
+        p.each::<A>(cost, &|_, g, x| {
+            let mut rows = g.chunks_exact(w.len().max(1));
+            for id in d {
+                for ih in h {
+                    let Some(row) = rows.next() else { return };
+                    let at = (id * height + ih) * in_width;
+                    let to = &mut x[at..at + in_width];
+                    for (v, i) in row.iter().zip(w) {
+                        to[*i] = to[*i].plus_in(rounding, *v);
                     }
                 }
-            });
-        }
-        Ok(())
+            }
+        })
     })
 }

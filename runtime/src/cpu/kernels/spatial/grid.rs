@@ -4,9 +4,14 @@
 //! point falls between two positions decides which elements are taken, so that the rounding of its
 //! coordinates shows.
 
+use super::super::KernelError;
 use super::super::nest::{self, Shared};
-use super::number::round_to;
+use super::super::operand::{self, In, Out, ask};
+use super::number::{of_f64, round_to, to_f64};
+use super::planes::{product, volume};
 use straightline_passes::ir::DType;
+
+const NAME: &str = "grid_sampler";
 
 /// How elements between the input's are made up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,27 +35,32 @@ pub enum GridPadding {
     Reflection,
 }
 
-/// The sizes of a call.
+/// How to sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct GridShape {
-    /// Batch size.
-    pub batch: usize,
-    /// Channels of the input.
-    pub channels: usize,
-    /// 2 or 3.
-    pub spatial: usize,
-    /// Depth, height and width of the input; the depth of an image is 1.
-    pub input: [usize; 3],
-    /// How many points the grid has for each batch item.
-    pub points: usize,
+pub struct GridOptions {
     /// How to interpolate.
     pub mode: GridMode,
     /// What is outside.
     pub padding: GridPadding,
     /// Whether -1 and 1 are the middles of the outermost elements, or their outer edges.
     pub align_corners: bool,
+}
+
+/// A call, with its sizes.
+struct GridShape {
+    options: GridOptions,
+    batch: usize,
+    channels: usize,
+    /// 2 or 3.
+    spatial: usize,
+    /// Depth, height and width of the input; the depth of an image is 1.
+    input: [usize; 3],
+    /// The elements of one channel of the input.
+    plane: usize,
+    /// How many points the grid has for each batch item.
+    points: usize,
     /// The precision of the tensors.
-    pub dtype: DType,
+    dtype: DType,
 }
 
 /// One element that takes part in a point's value.
@@ -82,19 +92,46 @@ impl Taps {
 }
 
 impl GridShape {
-    fn round(&self, x: f64) -> f64 {
-        round_to(self.dtype, x)
+    /// The call on `input`, of sizes `[batch, channels, ..]`, with values at the points of `grid`,
+    /// `[batch, .., spatial]`, in a tensor of sizes `values`.
+    fn new(
+        options: GridOptions,
+        values: &[i64],
+        input: In<'_>,
+        grid: In<'_>,
+    ) -> Result<GridShape, KernelError> {
+        operand::same_dtype(NAME, &[&input.raw(), &grid.raw()])?;
+        let fits = match (input.sizes(), grid.sizes(), values) {
+            ([n, c, x @ ..], [m, p @ .., s], [k, d, v @ ..]) => {
+                let same = (n, p, c) == (m, v, d) && n == k;
+                same && p.len() == x.len() && *s == x.len() as i64 && matches!(s, 2 | 3)
+            }
+            _ => false,
+        };
+        ask(NAME, fits, "an input, a grid and values of the same batch")?;
+        let spatial = input.sizes().len() - 2;
+        let sizes = volume(NAME, input.sizes(), spatial)?;
+        Ok(GridShape {
+            options,
+            batch: values[0] as usize,
+            channels: values[1] as usize,
+            spatial,
+            input: sizes,
+            plane: product(NAME, sizes)?,
+            points: product(NAME, values[2..].iter().map(|n| *n as usize))?,
+            dtype: input.dtype(),
+        })
     }
 
-    fn plane(&self) -> usize {
-        self.input.iter().product()
+    fn round(&self, x: f64) -> f64 {
+        round_to(self.dtype, x)
     }
 
     /// A coordinate of the grid in elements, and how many elements one unit of the grid is.
     fn unnormalize(&self, x: f64, size: usize) -> (f64, f64) {
         let r = |x| self.round(x);
         let n = size as f64;
-        if self.align_corners {
+        if self.options.align_corners {
             let factor = r((n - 1.0) / 2.0);
             let at = if self.spatial == 2 {
                 r(r(x + 1.0) * factor)
@@ -113,7 +150,7 @@ impl GridShape {
 
     /// A coordinate brought inside of the input as the padding says, and the derivative of that.
     fn inside(&self, x: f64, size: usize) -> (f64, f64) {
-        match self.padding {
+        match self.options.padding {
             GridPadding::Zeros => (x, 1.0),
             GridPadding::Border => clip(x, size),
             GridPadding::Reflection => {
@@ -126,7 +163,7 @@ impl GridShape {
 
     fn reflect(&self, x: f64, size: usize) -> (f64, f64) {
         let r = |x| self.round(x);
-        let (low, span) = if self.align_corners {
+        let (low, span) = if self.options.align_corners {
             (0.0, size as f64 - 1.0)
         } else {
             (-0.5, size as f64)
@@ -166,14 +203,14 @@ impl GridShape {
         for (a, x) in point.iter().enumerate() {
             let size = self.input[2 - a];
             let (x, unit) = self.unnormalize(*x, size);
-            if self.mode == GridMode::Cubic {
+            if self.options.mode == GridMode::Cubic {
                 (at[a], factor[a]) = (x, unit);
             } else {
                 let (x, slope) = self.inside(x, size);
                 (at[a], factor[a]) = (x, slope * unit);
             }
         }
-        if self.mode == GridMode::Nearest {
+        if self.options.mode == GridMode::Nearest {
             let whole = at.map(|x| {
                 if x.is_finite() {
                     x.round_ties_even() as i64
@@ -196,7 +233,7 @@ impl GridShape {
         }
         let low = at.map(f64::floor);
         let beyond: [f64; 3] = std::array::from_fn(|a| r(at[a] - low[a]));
-        if self.mode == GridMode::Cubic {
+        if self.options.mode == GridMode::Cubic {
             let curves = beyond.map(|t| self.cubic(t));
             // an image's third axis is one position
             let deep = if self.spatial == 3 { 4 } else { 1 };
@@ -311,15 +348,26 @@ fn clip(x: f64, size: usize) -> (f64, f64) {
     }
 }
 
-/// `out[n][c][p]` = the input's channel `c` at point `p`. Tensors are row-major: `input` is
-/// `[batch, channels, plane]`, `grid` is `[batch, points, spatial]`.
-pub fn grid_sample(shape: &GridShape, input: &[f64], grid: &[f64]) -> Vec<f64> {
-    let (points, plane) = (shape.points, shape.plane());
-    let mut out = vec![0.0; shape.batch * shape.channels * points];
-    debug_assert!(input.len() == shape.batch * shape.channels * plane);
-    let to = Shared(out.as_mut_ptr().cast());
+/// `out[n][c][p]` = the input's channel `c` at point `p` of batch item `n`. `input` is `[batch,
+/// channels, ..]`, `grid` is `[batch, .., spatial]`, and `out` has the batch and channels of the
+/// one and the points of the other.
+///
+/// # Errors
+///
+/// Operands of other sizes, not row-major, or not of one floating-point dtype.
+pub fn grid_sample(
+    out: Out<'_>,
+    [input, grid]: [In<'_>; 2],
+    options: GridOptions,
+) -> Result<(), KernelError> {
+    operand::same_dtype(NAME, &[&out.raw(), &input.raw()])?;
+    let shape = &GridShape::new(options, out.sizes(), input, grid)?;
+    let (input, grid) = (to_f64(NAME, input)?, to_f64(NAME, grid)?);
+    let (points, plane) = (shape.points, shape.plane);
+    let mut values = vec![0.0; out.numel()];
+    let to = Shared(values.as_mut_ptr().cast());
     let r = |x| shape.round(x);
-    let cost = shape.channels * 8 + 32;
+    let cost = shape.channels.saturating_mul(8).saturating_add(32);
     nest::parallel(shape.batch * points, cost, &|first, last| {
         for item in first..last {
             let (n, p) = (item / points, item % points);
@@ -336,24 +384,38 @@ pub fn grid_sample(shape: &GridShape, input: &[f64], grid: &[f64]) -> Vec<f64> {
                 }
                 let place = (n * shape.channels + c) * points + p;
                 let to = to.at((place * size_of::<f64>()) as isize).cast::<f64>();
-                // SAFETY: an element of `out` that belongs to this point alone.
+                // SAFETY: one of `values`, which are batch x channels x points, that belongs to
+                // this point alone.
                 unsafe { to.write(sum) };
             }
         }
     });
-    out
+    of_f64(NAME, out, &values)
 }
 
-/// The gradients of [`grid_sample`] by the input and by the grid, in their layouts.
+/// The gradients of [`grid_sample`] by the input and by the grid, in their sizes.
+///
+/// # Errors
+///
+/// As for [`grid_sample`], `grad` having the sizes of its result.
 pub fn grid_sample_backward(
-    shape: &GridShape,
-    grad: &[f64],
-    input: &[f64],
-    grid: &[f64],
-) -> (Vec<f64>, Vec<f64>) {
-    let (points, plane) = (shape.points, shape.plane());
-    let mut by_input = vec![0.0; input.len()];
-    let mut by_grid = vec![0.0; grid.len()];
+    [by_input, by_grid]: [Out<'_>; 2],
+    [grad, input, grid]: [In<'_>; 3],
+    options: GridOptions,
+) -> Result<(), KernelError> {
+    operand::same_sizes(NAME, &[&by_input.raw(), &input.raw()])?;
+    operand::same_sizes(NAME, &[&by_grid.raw(), &grid.raw()])?;
+    let all = [by_input.raw(), by_grid.raw(), grad.raw(), input.raw()];
+    operand::same_dtype(NAME, &all.each_ref())?;
+    let shape = GridShape::new(options, grad.sizes(), input, grid)?;
+    let [grad, input, grid] = [
+        to_f64(NAME, grad)?,
+        to_f64(NAME, input)?,
+        to_f64(NAME, grid)?,
+    ];
+    let (points, plane) = (shape.points, shape.plane);
+    let mut to_input = vec![0.0; input.len()];
+    let mut to_grid = vec![0.0; grid.len()];
     let r = |x| shape.round(x);
     for item in 0..shape.batch * points {
         let (n, p) = (item / points, item % points);
@@ -364,7 +426,7 @@ pub fn grid_sample_backward(
             let channel = n * shape.channels + c;
             let g = grad[channel * points + p];
             for tap in taps.as_slice() {
-                let to = &mut by_input[channel * plane + tap.index];
+                let to = &mut to_input[channel * plane + tap.index];
                 *to = r(*to + r(tap.weight * g));
                 let x = input[channel * plane + tap.index];
                 for (s, slope) in slopes.iter_mut().zip(tap.slope) {
@@ -372,9 +434,10 @@ pub fn grid_sample_backward(
                 }
             }
         }
-        for (to, s) in by_grid[at..at + shape.spatial].iter_mut().zip(slopes) {
+        for (to, s) in to_grid[at..at + shape.spatial].iter_mut().zip(slopes) {
             *to = if taps.poison { f64::NAN } else { s };
         }
     }
-    (by_input, by_grid)
+    of_f64(NAME, by_input, &to_input)?;
+    of_f64(NAME, by_grid, &to_grid)
 }

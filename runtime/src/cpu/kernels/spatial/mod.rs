@@ -21,8 +21,7 @@ mod window;
 
 pub use columns::{Columns, col2im, fold_windows, im2col};
 pub use gather::{AxisMap, gather_axes, scatter_axes};
-pub use grid::{GridMode, GridPadding, GridShape, grid_sample, grid_sample_backward};
-pub use planes::Planes;
+pub use grid::{GridMode, GridOptions, GridPadding, grid_sample, grid_sample_backward};
 pub use pool::{Divisor, avg_pool, avg_pool_backward, max_pool};
 pub use unpool::{fractional_max_pool, scatter_planes};
 pub use window::AxisWindows;

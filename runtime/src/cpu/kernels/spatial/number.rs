@@ -1,6 +1,7 @@
 //! The types that planes are computed in.
 
-use super::super::half;
+use super::super::operand::{self, In, Out};
+use super::super::{KernelError, half};
 use straightline_passes::ir::DType;
 
 /// A number rounded to the precision of a floating-point dtype.
@@ -14,12 +15,10 @@ pub(super) fn round_to(dtype: DType, x: f64) -> f64 {
 }
 
 /// A type to compute in: `f32` for itself and the half types, `f64`, `i64` for integers and bool.
-pub(super) trait Number: Copy + PartialOrd + Send + Sync + 'static {
+pub(super) trait Number: operand::Element + PartialOrd {
     const ZERO: Self;
     /// Less than or equal to every number.
     const LOWEST: Self;
-    /// The dtype whose memory holds these numbers as they are.
-    const DTYPE: DType;
 
     fn is_nan(self) -> bool;
     fn plus(self, other: Self) -> Self;
@@ -30,34 +29,45 @@ pub(super) trait Number: Copy + PartialOrd + Send + Sync + 'static {
     /// As an element of `dtype`, which computes in `Self`, would hold it.
     fn held_as(self, dtype: DType) -> Self;
 
-    /// # Safety
-    ///
-    /// `src` has `dst.len()` elements of `dtype`, which computes in `Self`.
-    unsafe fn load(dtype: DType, src: *const u8, dst: &mut [Self]);
-
-    /// # Safety
-    ///
-    /// `dst` has room for `src.len()` elements of `dtype`, which computes in `Self`.
-    unsafe fn store(dtype: DType, dst: *mut u8, src: &[Self]);
-}
-
-unsafe fn copy_in<T: Copy>(src: *const u8, dst: &mut [T]) {
-    // SAFETY: as promised by the caller of `load`; bytes need no alignment.
-    unsafe {
-        std::ptr::copy_nonoverlapping(src, dst.as_mut_ptr().cast::<u8>(), size_of_val(dst));
+    /// The sum, in a type whose sums round.
+    #[inline(always)]
+    fn plus_in(self, rounding: Option<DType>, other: Self) -> Self {
+        let sum = self.plus(other);
+        rounding.map_or(sum, |dtype| sum.held_as(dtype))
     }
+
+    /// Elements of `dtype`, which computes in `Self`.
+    fn load(dtype: DType, src: &[u8], dst: &mut [Self]);
+    /// As elements of `dtype`, which computes in `Self`.
+    fn store(dtype: DType, dst: &mut [u8], src: &[Self]);
 }
 
-unsafe fn copy_out<T: Copy>(dst: *mut u8, src: &[T]) {
-    // SAFETY: as promised by the caller of `store`.
-    unsafe { std::ptr::copy_nonoverlapping(src.as_ptr().cast::<u8>(), dst, size_of_val(src)) }
+/// The dtype, if it is a half type: some gradients round sums of those after each addition, as
+/// PyTorch's do.
+pub(super) fn rounding(dtype: DType) -> Option<DType> {
+    matches!(dtype, DType::F16 | DType::BF16).then_some(dtype)
+}
+
+macro_rules! load_as {
+    ($t:ty, $src:expr, $dst:expr) => {
+        for (x, bytes) in $dst.iter_mut().zip($src.as_chunks().0) {
+            *x = <$t>::from_ne_bytes(*bytes) as _;
+        }
+    };
+}
+
+macro_rules! store_as {
+    ($t:ty, $dst:expr, $src:expr) => {
+        for (bytes, x) in $dst.as_chunks_mut().0.iter_mut().zip($src) {
+            *bytes = (*x as $t).to_ne_bytes();
+        }
+    };
 }
 
 macro_rules! float_number {
-    ($t:ty, $dtype:ident) => {
+    ($t:ty) => {
         const ZERO: Self = 0.0;
         const LOWEST: Self = <$t>::NEG_INFINITY;
-        const DTYPE: DType = DType::$dtype;
 
         #[inline(always)]
         fn is_nan(self) -> bool {
@@ -87,47 +97,46 @@ macro_rules! float_number {
 }
 
 impl Number for f32 {
-    float_number!(f32, F32);
+    float_number!(f32);
 
-    unsafe fn load(dtype: DType, src: *const u8, dst: &mut [f32]) {
-        // SAFETY: as promised by the caller.
-        unsafe {
-            match dtype {
-                DType::F16 | DType::BF16 => half::widen(dtype, dst.as_mut_ptr(), src, dst.len()),
-                _ => copy_in(src, dst),
+    fn load(dtype: DType, src: &[u8], dst: &mut [f32]) {
+        match dtype {
+            DType::F16 | DType::BF16 => {
+                let n = dst.len().min(src.len() / 2);
+                // SAFETY: two slices, which have so many numbers.
+                unsafe { half::widen(dtype, dst.as_mut_ptr(), src.as_ptr(), n) }
             }
+            _ => load_as!(f32, src, dst),
         }
     }
 
-    unsafe fn store(dtype: DType, dst: *mut u8, src: &[f32]) {
-        // SAFETY: as promised by the caller.
-        unsafe {
-            match dtype {
-                DType::F16 | DType::BF16 => half::narrow(dtype, dst, src.as_ptr(), src.len()),
-                _ => copy_out(dst, src),
+    fn store(dtype: DType, dst: &mut [u8], src: &[f32]) {
+        match dtype {
+            DType::F16 | DType::BF16 => {
+                let n = src.len().min(dst.len() / 2);
+                // SAFETY: two slices, which have so many numbers.
+                unsafe { half::narrow(dtype, dst.as_mut_ptr(), src.as_ptr(), n) }
             }
+            _ => store_as!(f32, dst, src),
         }
     }
 }
 
 impl Number for f64 {
-    float_number!(f64, F64);
+    float_number!(f64);
 
-    unsafe fn load(_: DType, src: *const u8, dst: &mut [f64]) {
-        // SAFETY: as promised by the caller.
-        unsafe { copy_in(src, dst) }
+    fn load(_: DType, src: &[u8], dst: &mut [f64]) {
+        load_as!(f64, src, dst);
     }
 
-    unsafe fn store(_: DType, dst: *mut u8, src: &[f64]) {
-        // SAFETY: as promised by the caller.
-        unsafe { copy_out(dst, src) }
+    fn store(_: DType, dst: &mut [u8], src: &[f64]) {
+        store_as!(f64, dst, src);
     }
 }
 
 impl Number for i64 {
     const ZERO: i64 = 0;
     const LOWEST: i64 = i64::MIN;
-    const DTYPE: DType = DType::I64;
 
     #[inline(always)]
     fn is_nan(self) -> bool {
@@ -156,47 +165,28 @@ impl Number for i64 {
         self
     }
 
-    unsafe fn load(dtype: DType, src: *const u8, dst: &mut [i64]) {
-        macro_rules! each {
-            ($t:ty) => {
-                for (i, x) in dst.iter_mut().enumerate() {
-                    // SAFETY: i is below the number of elements.
-                    *x = i64::from(unsafe { src.cast::<$t>().add(i).read_unaligned() });
-                }
-            };
-        }
+    fn load(dtype: DType, src: &[u8], dst: &mut [i64]) {
         match dtype {
-            DType::I32 => each!(i32),
-            DType::I16 => each!(i16),
-            DType::I8 => each!(i8),
-            DType::U8 | DType::Bool => each!(u8),
-            // SAFETY: as promised by the caller.
-            _ => unsafe { copy_in(src, dst) },
+            DType::I32 => load_as!(i32, src, dst),
+            DType::I16 => load_as!(i16, src, dst),
+            DType::I8 => load_as!(i8, src, dst),
+            DType::U8 | DType::Bool => load_as!(u8, src, dst),
+            _ => load_as!(i64, src, dst),
         }
     }
 
-    unsafe fn store(dtype: DType, dst: *mut u8, src: &[i64]) {
-        macro_rules! each {
-            ($t:ty) => {
-                for (i, x) in src.iter().enumerate() {
-                    // SAFETY: i is below the number of elements.
-                    unsafe { dst.cast::<$t>().add(i).write_unaligned(*x as $t) };
-                }
-            };
-        }
+    fn store(dtype: DType, dst: &mut [u8], src: &[i64]) {
         match dtype {
-            DType::I32 => each!(i32),
-            DType::I16 => each!(i16),
-            DType::I8 => each!(i8),
-            DType::U8 => each!(u8),
+            DType::I32 => store_as!(i32, dst, src),
+            DType::I16 => store_as!(i16, dst, src),
+            DType::I8 => store_as!(i8, dst, src),
+            DType::U8 => store_as!(u8, dst, src),
             DType::Bool => {
-                for (i, x) in src.iter().enumerate() {
-                    // SAFETY: as above.
-                    unsafe { dst.add(i).write(u8::from(*x != 0)) };
+                for (byte, x) in dst.iter_mut().zip(src) {
+                    *byte = u8::from(*x != 0);
                 }
             }
-            // SAFETY: as promised by the caller.
-            _ => unsafe { copy_out(dst, src) },
+            _ => store_as!(i64, dst, src),
         }
     }
 }
@@ -205,16 +195,6 @@ impl Number for i64 {
 macro_rules! with_number {
     ($op:expr, $dtype:expr, $A:ident => $body:expr) => {
         match $dtype {
-            ::straightline_passes::ir::DType::F32
-            | ::straightline_passes::ir::DType::F16
-            | ::straightline_passes::ir::DType::BF16 => {
-                type $A = f32;
-                $body
-            }
-            ::straightline_passes::ir::DType::F64 => {
-                type $A = f64;
-                $body
-            }
             ::straightline_passes::ir::DType::I64
             | ::straightline_passes::ir::DType::I32
             | ::straightline_passes::ir::DType::I16
@@ -224,7 +204,7 @@ macro_rules! with_number {
                 type $A = i64;
                 $body
             }
-            other => Err($crate::cpu::kernels::KernelError::unsupported($op, other)),
+            float => $crate::cpu::kernels::spatial::number::with_float!($op, float, $A => $body),
         }
     };
 }
@@ -249,3 +229,23 @@ macro_rules! with_float {
 }
 
 pub(super) use {with_float, with_number};
+
+/// The elements of a floating-point operand.
+#[allow(clippy::useless_conversion, reason = "they may be f32")]
+pub(super) fn to_f64(kernel: &'static str, a: In<'_>) -> Result<Vec<f64>, KernelError> {
+    with_float!(kernel, a.dtype(), A => {
+        let mut x = vec![A::ZERO; a.numel()];
+        A::load(a.dtype(), a.bytes()?, &mut x);
+        Ok(x.into_iter().map(f64::from).collect())
+    })
+}
+
+/// Writes numbers as elements of a floating-point result.
+pub(super) fn of_f64(kernel: &'static str, out: Out<'_>, x: &[f64]) -> Result<(), KernelError> {
+    let dtype = out.dtype();
+    with_float!(kernel, dtype, A => {
+        let x: Vec<A> = x.iter().map(|x| A::of(*x)).collect();
+        A::store(dtype, out.bytes()?, &x);
+        Ok(())
+    })
+}

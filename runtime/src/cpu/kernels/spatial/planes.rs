@@ -1,118 +1,163 @@
 //! Planes of tensors, brought into the type that they are computed in, and split among threads.
 
-use super::super::nest::{self, Shared};
+use super::super::KernelError;
+use super::super::nest;
+use super::super::operand::{self, In, Out, ask};
 use super::number::Number;
 use straightline_passes::ir::DType;
 
-/// A row-major tensor as planes of `len` elements, one after another.
-///
-/// The memory is borrowed without a lifetime, as a [`Strided`](super::super::Strided)'s is.
-#[derive(Clone, Copy, Debug)]
-pub struct Planes {
-    /// The first element of the first plane.
-    pub ptr: *mut u8,
-    /// The element type.
-    pub dtype: DType,
-    /// The elements of one plane.
-    pub len: usize,
+/// A result and an operand of one dtype, both row-major: `count` planes each, one after another.
+pub(super) struct Planes<'a> {
+    pub(super) count: usize,
+    pub(super) out: Out<'a>,
+    /// The elements of one plane of the result.
+    pub(super) out_len: usize,
+    pub(super) input: In<'a>,
+    /// The elements of one plane of the operand.
+    pub(super) input_len: usize,
 }
 
-impl Planes {
-    fn plane(&self, base: Shared, at: usize) -> *mut u8 {
-        base.at((at * self.len * self.dtype.size()) as isize)
+impl<'a> Planes<'a> {
+    /// The operands as planes of these sizes.
+    pub(super) fn new(
+        kernel: &'static str,
+        out: Out<'a>,
+        input: In<'a>,
+        out_sizes: [usize; 3],
+        input_sizes: [usize; 3],
+    ) -> Result<Planes<'a>, KernelError> {
+        operand::apart(kernel, &[input])?;
+        operand::same_dtype(kernel, &[&out.raw(), &input.raw()])?;
+        operand::row_major(kernel, &[&out.raw(), &input.raw()])?;
+        let out_len = product(kernel, out_sizes)?;
+        let input_len = product(kernel, input_sizes)?;
+        let count = out.numel().checked_div(out_len).unwrap_or(0);
+        let fits = |n: usize, len: usize| count.checked_mul(len) == Some(n);
+        // with nothing to compute, nothing is read
+        let fits = fits(out.numel(), out_len) && (count == 0 || fits(input.numel(), input_len));
+        ask(kernel, fits, "as many planes as its result has")?;
+        Ok(Planes {
+            count,
+            out,
+            out_len,
+            input,
+            input_len,
+        })
     }
 
-    /// Whether a plane can be used where it lies.
-    fn is_direct<A: Number>(&self) -> bool {
-        self.dtype == A::DTYPE && (self.ptr as usize).is_multiple_of(align_of::<A>())
+    pub(super) fn dtype(&self) -> DType {
+        self.out.dtype()
     }
-}
 
-/// Calls `body(plane, inputs, out)` for each of `count` planes; `out` comes zeroed. `cost` is the
-/// work of one plane in element operations.
-///
-/// # Safety
-///
-/// Inputs may be read and `out` written, `count` planes each; `out` overlaps nothing. All dtypes
-/// compute in `A`.
-pub(super) unsafe fn each_plane<A: Number, const N: usize>(
-    count: usize,
-    cost: usize,
-    inputs: [Planes; N],
-    out: Planes,
-    body: &(impl Fn(usize, [&[A]; N], &mut [A]) + Sync),
-) {
-    let bases = inputs.map(|p| Shared(p.ptr));
-    let out_base = Shared(out.ptr);
-    // pointers stay out of the closure but for the wrapped ones
-    let shapes = inputs.map(|p| (p.dtype, p.len, p.is_direct::<A>()));
-    let (out_dtype, out_len, out_direct) = (out.dtype, out.len, out.is_direct::<A>());
-    let at = |base: Shared, dtype: DType, len: usize, plane: usize| {
-        let planes = Planes {
-            ptr: base.at(0),
-            dtype,
-            len,
+    /// Calls `body(plane, input, out)` for each plane; `out` comes zeroed. `cost` is the work of
+    /// one plane in element operations. The dtype computes in `A`.
+    pub(super) fn each<A: Number>(
+        self,
+        cost: usize,
+        body: &(impl Fn(usize, &[A], &mut [A]) + Sync),
+    ) -> Result<(), KernelError> {
+        self.each_with(cost, &mut [], &|plane, x, y, _| body(plane, x, y))
+    }
+
+    /// As [`Planes::each`], with each plane's share of the indices, which come zeroed too.
+    pub(super) fn each_with<A: Number>(
+        mut self,
+        cost: usize,
+        indices: &mut [i64],
+        body: &(impl Fn(usize, &[A], &mut [A], &mut [i64]) + Sync),
+    ) -> Result<(), KernelError> {
+        let (dtype, count, out_len) = (self.dtype(), self.count, self.out_len);
+        let source = Source::new(self.input, self.input_len)?;
+        let at_len = indices.len().checked_div(count).unwrap_or(0);
+        let indices = (indices, at_len);
+        let fill = |plane: usize, scratch: &mut [A], y: &mut [A], at: &mut [i64]| {
+            y.fill(A::ZERO);
+            at.fill(0);
+            body(plane, source.plane(plane, scratch), y, at);
         };
-        planes.plane(base, plane)
-    };
-    nest::parallel(count, cost, &|first, last| {
-        let mut scratch: [Vec<A>; N] = std::array::from_fn(|k| {
-            let (_, len, direct) = shapes[k];
-            vec![A::ZERO; if direct { 0 } else { len }]
-        });
-        let mut out_scratch = vec![A::ZERO; if out_direct { 0 } else { out_len }];
-        for plane in first..last {
-            for (k, s) in scratch.iter_mut().enumerate() {
-                let (dtype, len, direct) = shapes[k];
-                if !direct {
-                    // SAFETY: plane `plane` of input k.
-                    unsafe { A::load(dtype, at(bases[k], dtype, len, plane), s) };
-                }
-            }
-            let slices: [&[A]; N] = std::array::from_fn(|k| {
-                let (dtype, len, direct) = shapes[k];
-                if direct {
-                    let p = at(bases[k], dtype, len, plane).cast_const().cast::<A>();
-                    // SAFETY: aligned (planes are whole elements apart), of the type, readable for
-                    // the call.
-                    unsafe { std::slice::from_raw_parts(p, len) }
-                } else {
-                    &scratch[k]
+        if A::is(dtype)
+            && let Ok(out) = self.out.again().slice::<A>()
+        {
+            let out = (out, out_len);
+            nest::parallel_pieces(count, cost, out, indices, &|planes, out, indices| {
+                let mut x = source.scratch();
+                for (k, plane) in planes.enumerate() {
+                    let y = &mut out[k * out_len..][..out_len];
+                    fill(plane, &mut x, y, &mut indices[k * at_len..][..at_len]);
                 }
             });
-            let to = at(out_base, out_dtype, out_len, plane);
-            if out_direct {
-                // SAFETY: this plane of the output is this thread's alone; zeroed before a
-                // reference to it exists.
-                let slice = unsafe {
-                    std::ptr::write_bytes(to, 0, out_len * size_of::<A>());
-                    std::slice::from_raw_parts_mut(to.cast::<A>(), out_len)
-                };
-                body(plane, slices, slice);
-            } else {
-                out_scratch.fill(A::ZERO);
-                body(plane, slices, &mut out_scratch);
-                // SAFETY: this plane of the output.
-                unsafe { A::store(out_dtype, to, &out_scratch) };
-            }
+            return Ok(());
         }
-    });
+        let bytes_len = out_len * dtype.size();
+        let out = (self.out.bytes()?, bytes_len);
+        nest::parallel_pieces(count, cost, out, indices, &|planes, out, indices| {
+            let (mut x, mut y) = (source.scratch(), vec![A::ZERO; out_len]);
+            for (k, plane) in planes.enumerate() {
+                fill(plane, &mut x, &mut y, &mut indices[k * at_len..][..at_len]);
+                A::store(dtype, &mut out[k * bytes_len..][..bytes_len], &y);
+            }
+        });
+        Ok(())
+    }
 }
 
-/// The indices of one plane, which lie side by side in memory of `i64`.
-///
-/// # Safety
-///
-/// `base` is aligned and has `len` indices for each plane, which nobody else uses.
-#[allow(
-    clippy::mut_from_ref,
-    reason = "the caller hands out each plane's indices once"
-)]
-pub(super) unsafe fn indices_of<'a>(base: Shared, plane: usize, len: usize) -> &'a mut [i64] {
-    let p = base.at((plane * len * size_of::<i64>()) as isize);
-    // SAFETY: as promised by the caller; zeroed before a reference exists.
-    unsafe {
-        std::ptr::write_bytes(p, 0, len * size_of::<i64>());
-        std::slice::from_raw_parts_mut(p.cast::<i64>(), len)
+/// The planes of an operand; where it is not of the type, or not aligned, through a scratch.
+struct Source<'a, A> {
+    direct: Option<&'a [A]>,
+    bytes: &'a [u8],
+    dtype: DType,
+    len: usize,
+}
+
+impl<'a, A: Number> Source<'a, A> {
+    fn new(input: In<'a>, len: usize) -> Result<Source<'a, A>, KernelError> {
+        let dtype = input.dtype();
+        Ok(Source {
+            direct: A::is(dtype).then(|| input.slice().ok()).flatten(),
+            bytes: input.bytes()?,
+            dtype,
+            len,
+        })
     }
+
+    fn scratch(&self) -> Vec<A> {
+        vec![A::ZERO; if self.direct.is_some() { 0 } else { self.len }]
+    }
+
+    fn plane<'s>(&self, plane: usize, scratch: &'s mut [A]) -> &'s [A]
+    where
+        'a: 's,
+    {
+        if let Some(x) = self.direct {
+            return &x[plane * self.len..][..self.len];
+        }
+        let len = self.len * self.dtype.size();
+        A::load(self.dtype, &self.bytes[plane * len..][..len], scratch);
+        scratch
+    }
+}
+
+/// How many elements tensors of these sizes have.
+pub(super) fn product(
+    kernel: &'static str,
+    sizes: impl IntoIterator<Item = usize>,
+) -> Result<usize, KernelError> {
+    let n = sizes.into_iter().try_fold(1usize, usize::checked_mul);
+    n.ok_or_else(|| KernelError::operands(kernel, "sizes that can be counted"))
+}
+
+/// The last `spatial` sizes, three of them: missing ones in front are 1.
+pub(super) fn volume(
+    kernel: &'static str,
+    sizes: &[i64],
+    spatial: usize,
+) -> Result<[usize; 3], KernelError> {
+    let fits = spatial <= sizes.len().min(3);
+    ask(kernel, fits, "planes of up to three dimensions")?;
+    let mut volume = [1; 3];
+    for (to, n) in volume.iter_mut().zip(sizes.iter().rev().take(spatial)) {
+        *to = *n as usize;
+    }
+    volume.reverse();
+    Ok(volume)
 }

@@ -1,9 +1,9 @@
 //! Average and maximum pooling.
 
 use super::super::KernelError;
-use super::super::nest::Shared;
-use super::number::{Number, with_number};
-use super::planes::{Planes, each_plane, indices_of};
+use super::super::operand::{In, Out, ask};
+use super::number::{Number, rounding, with_number};
+use super::planes::Planes;
 use super::window::AxisWindows;
 use straightline_passes::ir::DType;
 
@@ -38,6 +38,10 @@ fn outputs(axes: &[AxisWindows; 3]) -> [usize; 3] {
     [0, 1, 2].map(|d| axes[d].output())
 }
 
+fn inputs(axes: &[AxisWindows; 3]) -> [usize; 3] {
+    axes.each_ref().map(|a| a.input)
+}
+
 fn cost(axes: &[AxisWindows; 3]) -> usize {
     axes.iter().map(|a| a.output() * a.most_taps()).product()
 }
@@ -55,25 +59,19 @@ fn rows(axes: &[AxisWindows; 3], od: usize, oh: usize) -> impl Iterator<Item = u
 
 /// The average of each window; sums in the wide type.
 ///
-/// # Safety
+/// # Errors
 ///
-/// `input` is `count` planes of the axes' input sizes and may be read; `out` is as many planes of
-/// their output sizes, may be written and overlaps nothing.
-pub unsafe fn avg_pool(
-    count: usize,
-    out: Planes,
-    input: Planes,
+/// Operands that are not as many planes of the axes' sizes, not row-major, or not of one dtype.
+pub fn avg_pool(
+    out: Out<'_>,
+    input: In<'_>,
     axes: &[AxisWindows; 3],
     divisor: Divisor,
 ) -> Result<(), KernelError> {
-    with_number!("avg_pool", out.dtype, A => {
-        // SAFETY: as promised by the caller.
-        unsafe {
-            each_plane::<A, 1>(count, cost(axes), [input], out, &|_, [x], y| {
-                avg_plane(y, x, axes, divisor);
-            });
-        }
-        Ok(())
+    const NAME: &str = "avg_pool";
+    let p = Planes::new(NAME, out, input, outputs(axes), inputs(axes))?;
+    with_number!(NAME, p.dtype(), A => {
+        p.each::<A>(cost(axes), &|_, x, y| avg_plane(y, x, axes, divisor))
     })
 }
 
@@ -134,46 +132,42 @@ fn add_row<A: Number>(to: &mut [A], from: &[A], stride: usize) {
 
 /// The gradient of [`avg_pool`]: each output's share goes to all elements of its window.
 ///
-/// # Safety
+/// # Errors
 ///
 /// As for [`avg_pool`]: `grad` has the output sizes, `out` the input sizes.
-pub unsafe fn avg_pool_backward(
-    count: usize,
-    out: Planes,
-    grad: Planes,
+pub fn avg_pool_backward(
+    out: Out<'_>,
+    grad: In<'_>,
     axes: &[AxisWindows; 3],
     divisor: Divisor,
 ) -> Result<(), KernelError> {
+    const NAME: &str = "avg_pool_backward";
+    let p = Planes::new(NAME, out, grad, inputs(axes), outputs(axes))?;
     let [depth, height, width] = outputs(axes);
     let w = &axes[2];
-    // PyTorch sums half types in themselves here
-    let (dtype, narrow) = (out.dtype, matches!(out.dtype, DType::F16 | DType::BF16));
-    with_number!("avg_pool_backward", out.dtype, A => {
-        // SAFETY: as promised by the caller.
-        unsafe {
-            each_plane::<A, 1>(count, cost(axes), [grad], out, &|_, [g], x| {
-                let mut shares = vec![A::ZERO; width];
-                for od in 0..depth {
-                    for oh in 0..height {
-                        let at = (od * height + oh) * width;
-                        for ow in 0..width {
-                            shares[ow] = share(g[at + ow], [od, oh, ow], dtype, axes, divisor);
-                        }
-                        for row in rows(axes, od, oh) {
-                            let to = &mut x[row..row + w.input];
-                            for (share, window) in shares.iter().zip(&w.windows) {
-                                for t in 0..window.taps {
-                                    let v = &mut to[window.start + t * w.step];
-                                    let sum = v.plus(*share);
-                                    *v = if narrow { sum.held_as(dtype) } else { sum };
-                                }
+    let dtype = p.dtype();
+    let rounding = rounding(dtype);
+    with_number!(NAME, dtype, A => {
+        p.each::<A>(cost(axes), &|_, g, x| {
+            let mut shares = vec![A::ZERO; width];
+            for od in 0..depth {
+                for oh in 0..height {
+                    let at = (od * height + oh) * width;
+                    for ow in 0..width {
+                        shares[ow] = share(g[at + ow], [od, oh, ow], dtype, axes, divisor);
+                    }
+                    for row in rows(axes, od, oh) {
+                        let to = &mut x[row..row + w.input];
+                        for (share, window) in shares.iter().zip(&w.windows) {
+                            for t in 0..window.taps {
+                                let v = &mut to[window.start + t * w.step];
+                                *v = v.plus_in(rounding, *share);
                             }
                         }
                     }
                 }
-            });
-        }
-        Ok(())
+            }
+        })
     })
 }
 
@@ -197,27 +191,31 @@ fn share<A: Number>(
 /// The largest element of each window, and its position in its plane. A NaN is larger than
 /// everything; of equal elements the first one counts, of NaNs the last.
 ///
-/// # Safety
+/// # Errors
 ///
-/// As for [`avg_pool`]; `indices` has room for as many aligned `i64` as `out` has elements.
-pub unsafe fn max_pool(
-    count: usize,
-    out: Planes,
-    indices: *mut i64,
-    input: Planes,
+/// As for [`avg_pool`]; `indices` that are not as many aligned `i64` as `out` has elements.
+pub fn max_pool(
+    [out, indices]: [Out<'_>; 2],
+    input: In<'_>,
     axes: &[AxisWindows; 3],
 ) -> Result<(), KernelError> {
-    let indices = Shared(indices.cast());
-    let len = out.len;
-    with_number!("max_pool", out.dtype, A => {
-        // SAFETY: as promised by the caller; each plane's indices are taken once.
-        unsafe {
-            each_plane::<A, 1>(count, cost(axes), [input], out, &|plane, [x], y| {
-                max_plane(y, indices_of(indices, plane, len), x, axes);
-            });
-        }
-        Ok(())
+    const NAME: &str = "max_pool";
+    let indices = indices_of(NAME, &out, indices)?;
+    let p = Planes::new(NAME, out, input, outputs(axes), inputs(axes))?;
+    with_number!(NAME, p.dtype(), A => {
+        p.each_with::<A>(cost(axes), indices, &|_, x, y, at| max_plane(y, at, x, axes))
     })
+}
+
+/// The indices of a result's elements.
+pub(super) fn indices_of<'a>(
+    kernel: &'static str,
+    out: &Out<'_>,
+    indices: Out<'a>,
+) -> Result<&'a mut [i64], KernelError> {
+    let fits = indices.numel() == out.numel();
+    ask(kernel, fits, "an index for each element")?;
+    indices.slice()
 }
 
 pub(super) fn max_plane<A: Number>(

@@ -2,10 +2,11 @@
 //! output position.
 
 use super::super::KernelError;
-use super::super::nest::{self, Shared};
+use super::super::nest;
+use super::super::operand::{self, In, Out, ask};
 use super::gather::AxisMap;
 use super::number::{Number, round_to, with_float};
-use super::planes::{Planes, each_plane};
+use super::planes::Planes;
 use straightline_passes::ir::DType;
 use straightline_passes::positions::AxisRatio;
 
@@ -307,62 +308,60 @@ impl<'a, A: Number> Table<'a, A> {
     }
 }
 
+fn inputs(axes: &[AxisTaps; 3]) -> [usize; 3] {
+    axes.each_ref().map(|a| a.input)
+}
+
+fn outputs(axes: &[AxisTaps; 3]) -> [usize; 3] {
+    axes.each_ref().map(AxisTaps::output)
+}
+
 /// Interpolates the planes of `input`, the last axis first.
 ///
-/// # Safety
+/// # Errors
 ///
-/// `input` is `count` planes of the axes' input sizes and may be read; `out` is as many planes of
-/// their output sizes, may be written and overlaps nothing.
-pub unsafe fn resample(
-    count: usize,
-    out: Planes,
-    input: Planes,
-    axes: &[AxisTaps; 3],
-) -> Result<(), KernelError> {
-    let cost = out.len.max(input.len) * 6;
-    with_float!("upsample", out.dtype, A => {
+/// Operands that are not as many planes of the axes' sizes, not row-major, or not of one
+/// floating-point dtype.
+pub fn resample(out: Out<'_>, input: In<'_>, axes: &[AxisTaps; 3]) -> Result<(), KernelError> {
+    const NAME: &str = "upsample";
+    let p = Planes::new(NAME, out, input, outputs(axes), inputs(axes))?;
+    let cost = p.out_len.max(p.input_len) * 6;
+    with_float!(NAME, p.dtype(), A => {
         let tables = axes.each_ref().map(Table::<A>::new);
-        // SAFETY: as promised by the caller.
-        unsafe {
-            each_plane::<A, 1>(count, cost, [input], out, &|_, [x], y| {
-                let mut sizes = axes.each_ref().map(|a| a.input);
-                run(&tables, [2, 1, 0], x, y, |table, d, from, to| {
-                    let (outer, inner) = around(&sizes, d);
-                    table.forward(outer, inner, from, to);
-                    sizes[d] = table.axis.output();
-                }, |table| (table.axis.input, table.axis.output()));
-            });
-        }
-        Ok(())
+        p.each::<A>(cost, &|_, x, y| {
+            let mut sizes = inputs(axes);
+            run(&tables, [2, 1, 0], x, y, |table, d, from, to| {
+                let (outer, inner) = around(&sizes, d);
+                table.forward(outer, inner, from, to);
+                sizes[d] = table.axis.output();
+            }, |table| (table.axis.input, table.axis.output()));
+        })
     })
 }
 
 /// The gradient of [`resample`].
 ///
-/// # Safety
+/// # Errors
 ///
 /// As for [`resample`]: `grad` has the output sizes, `out` the input sizes.
-pub unsafe fn resample_backward(
-    count: usize,
-    out: Planes,
-    grad: Planes,
+pub fn resample_backward(
+    out: Out<'_>,
+    grad: In<'_>,
     axes: &[AxisTaps; 3],
 ) -> Result<(), KernelError> {
-    let cost = out.len.max(grad.len) * 6;
-    with_float!("upsample_backward", out.dtype, A => {
+    const NAME: &str = "upsample_backward";
+    let p = Planes::new(NAME, out, grad, inputs(axes), outputs(axes))?;
+    let cost = p.out_len.max(p.input_len) * 6;
+    with_float!(NAME, p.dtype(), A => {
         let tables = axes.each_ref().map(Table::<A>::new);
-        // SAFETY: as promised by the caller.
-        unsafe {
-            each_plane::<A, 1>(count, cost, [grad], out, &|_, [g], x| {
-                let mut sizes = axes.each_ref().map(AxisTaps::output);
-                run(&tables, [0, 1, 2], g, x, |table, d, from, to| {
-                    let (outer, inner) = around(&sizes, d);
-                    table.backward(outer, inner, from, to);
-                    sizes[d] = table.axis.input;
-                }, |table| (table.axis.output(), table.axis.input));
-            });
-        }
-        Ok(())
+        p.each::<A>(cost, &|_, g, x| {
+            let mut sizes = outputs(axes);
+            run(&tables, [0, 1, 2], g, x, |table, d, from, to| {
+                let (outer, inner) = around(&sizes, d);
+                table.backward(outer, inner, from, to);
+                sizes[d] = table.axis.input;
+            }, |table| (table.axis.output(), table.axis.input));
+        })
     })
 }
 
@@ -390,7 +389,7 @@ fn run<'t, A: Number>(
     for d in first {
         let source = held.as_deref().unwrap_or(from);
         let (before, after) = axis(&tables[*d]);
-        let n = source.len() / before * after;
+        let n = source.len() / before.max(1) * after;
         let mut next = vec![A::ZERO; n];
         pass(&tables[*d], *d, source, &mut next);
         held = Some(next);
@@ -443,30 +442,31 @@ impl<'a> ByteTable<'a> {
 /// Interpolates bytes in fixed point, rounding after each axis: the last axis, then the one before
 /// it. The first axis stays as it is.
 ///
-/// # Safety
+/// # Errors
 ///
-/// As for [`resample`]; elements are `u8`.
-pub unsafe fn resample_bytes(count: usize, out: Planes, input: Planes, axes: &[AxisTaps; 3]) {
-    let tables = [&axes[1], &axes[2]].map(ByteTable::new);
-    let [rows, columns] = &tables;
-    let (depth, height) = (axes[0].input, axes[1].input);
-    let (to, from) = (Shared(out.ptr), Shared(input.ptr));
-    let (to_len, from_len) = (out.len, input.len);
-    nest::parallel(count, to_len.max(from_len) * 6, &|first, last| {
-        let mut between = vec![0u8; depth * height * axes[2].output()];
-        for plane in first..last {
-            // SAFETY: a plane of each; bytes need no alignment, and the output's are zeroed before
-            // a slice exists.
-            let (x, y) = unsafe {
-                let y = to.at((plane * to_len) as isize);
-                std::ptr::write_bytes(y, 0, to_len);
-                (
-                    std::slice::from_raw_parts(from.at((plane * from_len) as isize), from_len),
-                    std::slice::from_raw_parts_mut(y, to_len),
-                )
-            };
+/// As for [`resample`], but elements are `u8`; a first axis that changes its size.
+pub fn resample_bytes(
+    out: Out<'_>,
+    input: In<'_>,
+    axes: &[AxisTaps; 3],
+) -> Result<(), KernelError> {
+    const NAME: &str = "upsample";
+    let keeps = axes[0].input == axes[0].output();
+    ask(NAME, keeps, "a first axis that keeps its size")?;
+    operand::has_dtype(NAME, &out.raw(), DType::U8)?;
+    let p = Planes::new(NAME, out, input, outputs(axes), inputs(axes))?;
+    let [rows, columns] = [&axes[1], &axes[2]].map(ByteTable::new);
+    let (depth, height, width) = (axes[0].input, axes[1].input, axes[2].output());
+    let (to_len, from_len) = (p.out_len, p.input_len);
+    let from = p.input.slice::<u8>()?;
+    let to = (p.out.slice::<u8>()?, to_len);
+    nest::parallel_chunks(p.count, to_len.max(from_len) * 6, to, &|planes, to| {
+        let mut between = vec![0u8; depth * height * width];
+        for (plane, y) in planes.zip(to.chunks_exact_mut(to_len)) {
+            let x = &from[plane * from_len..][..from_len];
             columns.forward(depth * height, 1, x, &mut between);
-            rows.forward(depth, axes[2].output(), &between, y);
+            rows.forward(depth, width, &between, y);
         }
     });
+    Ok(())
 }

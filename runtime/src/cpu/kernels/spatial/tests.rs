@@ -1,16 +1,15 @@
 //! Tests of the tables and of the kernels that walk them.
 
-use super::resample::{AxisScale, AxisTaps, resample, resample_backward};
+use super::super::operand::tests::{input, input_of, output, output_of};
+use super::super::{In, Out};
+use super::resample::{AxisScale, AxisTaps, resample, resample_backward, resample_bytes};
 use super::window::Window;
 use super::*;
 use straightline_passes::ir::DType;
 
-fn planes<T>(data: &mut [T], dtype: DType, len: usize) -> Planes {
-    Planes {
-        ptr: data.as_mut_ptr().cast(),
-        dtype,
-        len,
-    }
+/// The axes of lines.
+fn line(last: AxisWindows) -> [AxisWindows; 3] {
+    [AxisWindows::none(), AxisWindows::none(), last]
 }
 
 fn scale(input: usize, output: usize) -> AxisScale {
@@ -58,24 +57,20 @@ fn windows_far_wider_than_the_input() {
             if !walked {
                 regular.taps = None;
             }
-            let axes = [AxisWindows::none(), AxisWindows::none(), last];
-            let (mut x, mut y) = ([3f32, 1.0, 4.0, 1.0, 5.0, 9.0], [0f32; 2]);
+            let axes = line(last);
+            let (x, mut y) = ([3f32, 1.0, 4.0, 1.0, 5.0, 9.0], [0f32; 2]);
             let mut at = [0i64; 2];
-            let (to, from) = (planes(&mut y, DType::F32, 2), planes(&mut x, DType::F32, 6));
-            // SAFETY: arrays of these sizes.
-            unsafe { max_pool(1, to, at.as_mut_ptr(), from, &axes).unwrap() };
+            max_pool([output(&mut y), output(&mut at)], input(&x), &axes).unwrap();
             assert_eq!((y[0], at[0]), (9.0, 5));
-            // SAFETY: as above.
-            unsafe { avg_pool(1, to, from, &axes, Divisor::Inside).unwrap() };
+            avg_pool(output(&mut y), input(&x), &axes, Divisor::Inside).unwrap();
             assert_eq!(y[0], 23.0 / 6.0);
         }
     }
     // all three divisors together are more than can be counted
     let axis = || AxisWindows::regular(2, 1, wide, wide, wide / 2, 1);
-    let (mut x, mut y) = ([1f32; 8], [0f32; 1]);
-    let (to, from) = (planes(&mut y, DType::F32, 1), planes(&mut x, DType::F32, 8));
-    // SAFETY: arrays of these sizes.
-    unsafe { avg_pool(1, to, from, &[axis(), axis(), axis()], Divisor::Padded).unwrap() };
+    let (x, mut y) = ([1f32; 8], [0f32; 1]);
+    let axes = [axis(), axis(), axis()];
+    avg_pool(output(&mut y), input(&x), &axes, Divisor::Padded).unwrap();
     assert!(y[0] >= 0.0 && y[0] < 1e-17);
 }
 
@@ -84,27 +79,22 @@ fn windows_far_wider_than_the_input() {
 fn both_walks_of_windows_agree() {
     for (kernel, stride, pad, dilation) in [(3, 2, 1, 1), (2, 3, 1, 2), (5, 1, 2, 1), (4, 2, 2, 3)]
     {
-        let output = (12 + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1;
+        let output_size = (12 + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1;
         let mut results = Vec::new();
         for walked in [true, false] {
-            let mut last = AxisWindows::regular(12, output, kernel, stride, pad, dilation);
+            let mut last = AxisWindows::regular(12, output_size, kernel, stride, pad, dilation);
             if !walked {
                 last.regular.as_mut().unwrap().taps = None;
             }
-            let axes = [AxisWindows::none(), AxisWindows::none(), last];
-            let mut x: Vec<f32> = (0..12).map(|i| ((i * 7) % 12) as f32 / 3.0).collect();
-            let (mut y, mut sums, mut at) =
-                (vec![0f32; output], vec![0f32; output], vec![0; output]);
-            let from = planes(&mut x, DType::F32, 12);
-            let (to, sum) = (
-                planes(&mut y, DType::F32, output),
-                planes(&mut sums, DType::F32, output),
+            let axes = line(last);
+            let x: Vec<f32> = (0..12).map(|i| ((i * 7) % 12) as f32 / 3.0).collect();
+            let (mut y, mut sums, mut at) = (
+                vec![0f32; output_size],
+                vec![0f32; output_size],
+                vec![0i64; output_size],
             );
-            // SAFETY: vectors of these sizes.
-            unsafe {
-                max_pool(1, to, at.as_mut_ptr(), from, &axes).unwrap();
-                avg_pool(1, sum, from, &axes, Divisor::Inside).unwrap();
-            }
+            max_pool([output(&mut y), output(&mut at)], input(&x), &axes).unwrap();
+            avg_pool(output(&mut sums), input(&x), &axes, Divisor::Inside).unwrap();
             results.push((y, sums, at));
         }
         assert_eq!(results[0], results[1]);
@@ -113,16 +103,10 @@ fn both_walks_of_windows_agree() {
 
 #[test]
 fn maximum_pools_take_nan_and_the_first_of_equals() {
-    let mut x = [1f32, 1.0, f32::NAN, 0.0, 2.0, 2.0];
+    let x = [1f32, 1.0, f32::NAN, 0.0, 2.0, 2.0];
     let (mut y, mut at) = ([0f32; 3], [0i64; 3]);
-    let axes = [
-        AxisWindows::none(),
-        AxisWindows::none(),
-        AxisWindows::regular(6, 3, 2, 2, 0, 1),
-    ];
-    let (to, from) = (planes(&mut y, DType::F32, 3), planes(&mut x, DType::F32, 6));
-    // SAFETY: arrays of these sizes.
-    unsafe { max_pool(1, to, at.as_mut_ptr(), from, &axes).unwrap() };
+    let axes = line(AxisWindows::regular(6, 3, 2, 2, 0, 1));
+    max_pool([output(&mut y), output(&mut at)], input(&x), &axes).unwrap();
     assert_eq!((y[0], y[2]), (1.0, 2.0));
     assert!(y[1].is_nan());
     assert_eq!(at, [0, 2, 4]);
@@ -130,15 +114,9 @@ fn maximum_pools_take_nan_and_the_first_of_equals() {
 
 #[test]
 fn average_pools_of_integers_divide_towards_zero() {
-    let (mut x, mut y) = ([-1i64, -2, 5, 6], [0i64; 2]);
-    let axes = [
-        AxisWindows::none(),
-        AxisWindows::none(),
-        AxisWindows::regular(4, 2, 2, 2, 0, 1),
-    ];
-    let (to, from) = (planes(&mut y, DType::I64, 2), planes(&mut x, DType::I64, 4));
-    // SAFETY: arrays of these sizes.
-    unsafe { avg_pool(1, to, from, &axes, Divisor::Padded).unwrap() };
+    let (x, mut y) = ([-1i64, -2, 5, 6], [0i64; 2]);
+    let axes = line(AxisWindows::regular(4, 2, 2, 2, 0, 1));
+    avg_pool(output(&mut y), input(&x), &axes, Divisor::Padded).unwrap();
     assert_eq!(y, [-1, 5]);
 }
 
@@ -146,30 +124,21 @@ fn average_pools_of_integers_divide_towards_zero() {
 fn gathers_and_their_gradients_mirror() {
     let map = AxisMap::new(3, vec![2, 1, 0, 1, 2, 1]).unwrap();
     let maps = [AxisMap::identity(1), AxisMap::identity(1), map];
-    let (mut x, mut y) = ([10u8, 20, 30], [0u8; 6]);
-    let (to, from) = (planes(&mut y, DType::U8, 6), planes(&mut x, DType::U8, 3));
-    // SAFETY: arrays of these sizes.
-    unsafe { gather_axes(1, to, from, &maps).unwrap() };
+    let (x, mut y) = ([10u8, 20, 30], [0u8; 6]);
+    gather_axes(output(&mut y), input(&x), &maps).unwrap();
     assert_eq!(y, [30, 20, 10, 20, 30, 20]);
-    let (mut g, mut d) = ([1f64; 6], [0f64; 3]);
-    let (to, from) = (planes(&mut d, DType::F64, 3), planes(&mut g, DType::F64, 6));
-    // SAFETY: as above.
-    unsafe { scatter_axes(1, to, from, &maps, false).unwrap() };
+    let (g, mut d) = ([1f64; 6], [0f64; 3]);
+    scatter_axes(output(&mut d), input(&g), &maps, false).unwrap();
     assert_eq!(d, [1.0, 3.0, 2.0]);
     assert!(AxisMap::new(3, vec![3]).is_none());
 }
 
 #[test]
 fn an_index_outside_of_its_plane_is_an_error() {
-    let (mut v, mut y) = ([1f32, 2.0], [0f32; 4]);
-    let (to, from) = (planes(&mut y, DType::F32, 4), planes(&mut v, DType::F32, 2));
-    // SAFETY: arrays of these sizes.
-    let good = unsafe { scatter_planes(true, 1, to, from, [3i64, 3].as_ptr()) };
-    assert!(good.is_ok());
+    let (v, mut y) = ([1f32, 2.0], [0f32; 4]);
+    scatter_planes(true, output(&mut y), input(&v), &[3, 3], 1).unwrap();
     assert_eq!(y, [0.0, 0.0, 0.0, 3.0]);
-    // SAFETY: as above.
-    let bad = unsafe { scatter_planes(true, 1, to, from, [0i64, 4].as_ptr()) };
-    assert!(bad.is_err());
+    assert!(scatter_planes(true, output(&mut y), input(&v), &[0, 4], 1).is_err());
 }
 
 #[test]
@@ -185,9 +154,7 @@ fn interpolation_of_a_line_is_the_line_and_gradients_are_the_transpose() {
     for i in 0..n {
         let (mut x, mut y) = (vec![0f32; n], vec![0f32; m]);
         x[i] = 1.0;
-        let (to, from) = (planes(&mut y, DType::F32, m), planes(&mut x, DType::F32, n));
-        // SAFETY: vectors of these sizes.
-        unsafe { resample(1, to, from, &axes).unwrap() };
+        resample(output(&mut y), input(&x), &axes).unwrap();
         forward.push(y);
     }
     for o in 0..m {
@@ -195,9 +162,7 @@ fn interpolation_of_a_line_is_the_line_and_gradients_are_the_transpose() {
         assert!((total - 1.0).abs() < 1e-6);
         let (mut g, mut x) = (vec![0f32; m], vec![0f32; n]);
         g[o] = 1.0;
-        let (to, from) = (planes(&mut x, DType::F32, n), planes(&mut g, DType::F32, m));
-        // SAFETY: as above.
-        unsafe { resample_backward(1, to, from, &axes).unwrap() };
+        resample_backward(output(&mut x), input(&g), &axes).unwrap();
         for i in 0..n {
             assert!((x[i] - forward[i][o]).abs() < 1e-6);
         }
@@ -224,14 +189,215 @@ fn columns_and_back_count_how_often_a_pixel_is_seen() {
         stride: [1, 1],
         blocks: [2, 2],
     };
-    let (mut x, mut m, mut y) = ([1f32; 9], [0f32; 16], [0f32; 9]);
-    let from = planes(&mut x, DType::F32, 9);
-    let matrix = planes(&mut m, DType::F32, 16);
-    let to = planes(&mut y, DType::F32, 9);
-    // SAFETY: arrays of these sizes.
-    unsafe {
-        im2col(1, matrix, from, &c).unwrap();
-        col2im(1, to, matrix, &c).unwrap();
-    }
+    let (x, mut m, mut y) = ([1f32; 9], [0f32; 16], [0f32; 9]);
+    im2col(output(&mut m), input(&x), &c).unwrap();
+    col2im(output(&mut y), input(&m), &c).unwrap();
     assert_eq!(y, [1.0, 2.0, 1.0, 2.0, 4.0, 2.0, 1.0, 2.0, 1.0]);
+}
+
+/// Two threads' worth of planes through each way of reading and writing them.
+#[test]
+fn many_planes_of_every_kind_of_element() {
+    const COUNT: usize = 1 << 14;
+    let axes = line(AxisWindows::regular(4, 2, 2, 2, 0, 1));
+    let x: Vec<i32> = (0..4 * COUNT as i32).map(|i| i % 1000).collect();
+    let (mut y, mut at) = (vec![0i32; 2 * COUNT], vec![7i64; 2 * COUNT]);
+    max_pool([output(&mut y), output(&mut at)], input(&x), &axes).unwrap();
+    assert!((0..2 * COUNT).all(|i| y[i] == x[2 * i].max(x[2 * i + 1])));
+    let which = |i: usize| 2 * (i % 2) + usize::from(x[2 * i + 1] > x[2 * i]);
+    assert!((0..2 * COUNT).all(|i| at[i] == which(i) as i64));
+    let wide: Vec<i64> = x.iter().map(|x| i64::from(*x)).collect();
+    let mut z = vec![0i64; 2 * COUNT];
+    max_pool([output(&mut z), output(&mut at)], input(&wide), &axes).unwrap();
+    assert!(y.iter().zip(&z).all(|(y, z)| i64::from(*y) == *z));
+}
+
+/// Gives a kernel operands that are what it asks for, then such as are not: of one plane more or
+/// less, with gaps, of another dtype, or over its result.
+fn refuses_what_does_not_fit(
+    out_len: usize,
+    input_len: usize,
+    kernel: impl Fn(Out<'_>, In<'_>) -> Result<(), super::super::KernelError>,
+) {
+    let (mut y, x) = (vec![0f32; 4 * out_len], vec![0f32; 4 * input_len]);
+    let (n, m) = (out_len as i64, input_len as i64);
+    kernel(
+        output_of(&mut y, [2, n], [n, 1]),
+        input_of(&x, [2, m], [m, 1]),
+    )
+    .unwrap();
+    let wrong = [
+        ([2, n], [n, 1], [1, m], [m, 1]),
+        ([3, n], [n, 1], [2, m], [m, 1]),
+        ([2, n], [n, 1], [2, m - 1], [m - 1, 1]),
+        ([2, n + 1], [n + 1, 1], [2, m], [m, 1]),
+        ([2, n], [2 * n, 1], [2, m], [m, 1]),
+        ([2, n], [n, 1], [2, m], [2 * m, 1]),
+    ];
+    for (out_sizes, out_strides, sizes, strides) in wrong {
+        let out = output_of(&mut y, out_sizes, out_strides);
+        assert!(kernel(out, input_of(&x, sizes, strides)).is_err());
+    }
+    let narrow = vec![0u8; 2 * input_len];
+    let out = output_of(&mut y, [2, n], [n, 1]);
+    assert!(kernel(out, input_of(&narrow, [2, m], [m, 1])).is_err());
+    let out = output_of(&mut y, [2, n], [n, 1]);
+    let own = out.as_input();
+    assert!(kernel(out, own).is_err());
+}
+
+#[test]
+fn kernels_refuse_operands_that_do_not_fit() {
+    let axes = line(AxisWindows::regular(6, 3, 2, 2, 0, 1));
+    let divisor = Divisor::Inside;
+    refuses_what_does_not_fit(3, 6, |out, x| avg_pool(out, x, &axes, divisor));
+    refuses_what_does_not_fit(6, 3, |out, g| avg_pool_backward(out, g, &axes, divisor));
+    refuses_what_does_not_fit(3, 6, |out, x| {
+        let mut at = vec![0i64; out.numel()];
+        max_pool([out, output(&mut at)], x, &axes)
+    });
+    let map = AxisMap::new(3, vec![2, 1, 0, 1, 2, 1]).unwrap();
+    let maps = [AxisMap::identity(1), AxisMap::identity(1), map];
+    refuses_what_does_not_fit(6, 3, |out, x| gather_axes(out, x, &maps));
+    refuses_what_does_not_fit(3, 6, |out, g| scatter_axes(out, g, &maps, true));
+    let taps = [
+        AxisTaps::identity(1),
+        scale(2, 3).linear(),
+        scale(2, 4).cubic(),
+    ];
+    refuses_what_does_not_fit(12, 4, |out, x| resample(out, x, &taps));
+    refuses_what_does_not_fit(4, 12, |out, g| resample_backward(out, g, &taps));
+    refuses_what_does_not_fit(6, 12, |out, g| fold_windows(out, g, 1, [3, 1]));
+    let c = Columns {
+        image: [3, 3],
+        kernel: [2, 2],
+        dilation: [1, 1],
+        padding: [0, 0],
+        stride: [1, 1],
+        blocks: [2, 2],
+    };
+    refuses_what_does_not_fit(16, 9, |out, x| im2col(out, x, &c));
+    refuses_what_does_not_fit(9, 16, |out, m| col2im(out, m, &c));
+    let beyond = Columns {
+        kernel: [1 << 40, 1 << 40],
+        ..c
+    };
+    let (x, mut y) = ([0f32; 9], [0f32; 9]);
+    assert!(im2col(output(&mut y), input(&x), &beyond).is_err());
+    // windows that are longer than the dimension, or do not move
+    assert!(fold_windows(output(&mut y), input(&x), 0, [10, 1]).is_err());
+    assert!(fold_windows(output(&mut y), input(&x), 0, [1, 0]).is_err());
+}
+
+#[test]
+fn bytes_are_interpolated_as_bytes_in_two_axes() {
+    let taps = [
+        AxisTaps::identity(1),
+        AxisTaps::identity(1),
+        scale(2, 4).linear(),
+    ];
+    let (x, mut y) = ([0u8, 100, 200, 100], [0u8; 8]);
+    resample_bytes(output(&mut y), input(&x), &taps).unwrap();
+    assert_eq!(y, [0, 25, 75, 100, 200, 175, 125, 100]);
+    assert!(resample_bytes(output(&mut y[..7]), input(&x), &taps).is_err());
+    assert!(resample_bytes(output(&mut y), input(&x[..3]), &taps).is_err());
+    let (x, mut wide) = ([0f32; 4], [0f32; 8]);
+    assert!(resample_bytes(output(&mut y), input(&x), &taps).is_err());
+    assert!(resample_bytes(output(&mut wide), input(&x), &taps).is_err());
+    let [one, other, last] = taps;
+    let turned = [last, one, other];
+    assert!(resample_bytes(output(&mut y), input(&[0u8; 4]), &turned).is_err());
+}
+
+#[test]
+fn positions_fit_their_planes() {
+    let (v, mut y) = ([1f32, 2.0, 3.0, 4.0], [0f32; 6]);
+    let v = || input_of(&v, [2, 2], [2, 1]);
+    let mut scatter = |sizes, strides, v, at: &[i64], spatial| {
+        scatter_planes(false, output_of(&mut y, sizes, strides), v, at, spatial).is_ok()
+    };
+    assert!(scatter([2, 3], [3, 1], v(), &[0, 2, 1, 0], 1));
+    assert!(!scatter([2, 3], [3, 1], v(), &[0, 2, 1], 1));
+    assert!(!scatter([3, 2], [2, 1], v(), &[0, 1, 1, 0], 1));
+    assert!(!scatter([2, 3], [1, 2], v(), &[0, 2, 1, 0], 1));
+    assert!(!scatter([2, 3], [3, 1], v(), &[0, 2, 1, 0], 3));
+    assert!(!scatter(
+        [2, 3],
+        [3, 1],
+        input_of(&[1i32; 4], [2, 2], [2, 1]),
+        &[0; 4],
+        1
+    ));
+    assert_eq!(y, [1.0, 0.0, 2.0, 4.0, 3.0, 0.0]);
+}
+
+#[test]
+fn fractional_pools_take_windows_within_their_planes_and_a_sample_for_each_axis() {
+    let (x, samples) = ([1f32, 3.0, 2.0, 9.0, 4.0, 5.0], [0.5f32, 0.5]);
+    let x = || input_of(&x, [1, 2, 3], [6, 3, 1]);
+    let (mut y, mut at) = ([0f32; 4], [0i64; 4]);
+    let mut pool = |sizes, x, samples, kernel: &[i64]| {
+        let outs = [output_of(&mut y, sizes, [4, 2, 1]), output(&mut at)];
+        fractional_max_pool(outs, x, samples, kernel).is_ok()
+    };
+    assert!(pool([1, 2, 2], x(), input(&samples), &[1, 2]));
+    assert!(!pool([1, 2, 2], x(), input(&samples), &[1, 4]));
+    assert!(!pool([1, 2, 2], x(), input(&samples), &[-1, 2]));
+    assert!(!pool([1, 2, 2], x(), input(&samples), &[1, 2, 1, 1]));
+    assert!(!pool([1, 2, 2], x(), input(&samples[..1]), &[1, 2]));
+    assert!(!pool([1, 2, 2], x(), input(&[0.5f64; 2]), &[1, 2]));
+    // an index for each element of the result
+    assert!(!pool([1, 1, 2], x(), input(&samples), &[1, 2]));
+    assert_eq!((y, at), ([3.0, 3.0, 9.0, 5.0], [1, 1, 3, 5]));
+}
+
+#[test]
+fn grids_and_their_inputs_go_together() {
+    let options = GridOptions {
+        mode: GridMode::Linear,
+        padding: GridPadding::Zeros,
+        align_corners: true,
+    };
+    let (x, points) = ([1f32, 2.0, 3.0, 4.0], [-1f32, -1.0, 1.0, 1.0, 0.0, 0.0]);
+    let image = || input_of(&x, [1, 1, 2, 2], [4, 4, 2, 1]);
+    let grid = || input_of(&points, [1, 1, 3, 2], [6, 6, 2, 1]);
+    let mut y = [0f32; 3];
+    let mut sample = |sizes, image, grid| {
+        let out = output_of(&mut y, sizes, [3, 3, 3, 1]);
+        grid_sample(out, [image, grid], options).is_ok()
+    };
+    assert!(sample([1, 1, 1, 3], image(), grid()));
+    assert!(!sample([1, 1, 1, 2], image(), grid()));
+    assert!(!sample([1, 0, 1, 3], image(), grid()));
+    assert!(!sample([1, 1, 1, 3], image(), image()));
+    assert!(!sample([1, 1, 1, 3], input(&x), grid()));
+    assert!(!sample(
+        [1, 1, 1, 3],
+        input_of(&x, [1, 1, 2, 2], [4, 4, 1, 2]),
+        grid()
+    ));
+    assert!(!sample(
+        [1, 1, 1, 3],
+        input_of(&[0f64; 4], [1, 1, 2, 2], [4, 4, 2, 1]),
+        grid()
+    ));
+    assert!(!sample(
+        [1, 1, 1, 3],
+        image(),
+        input_of(&points, [2, 1, 1, 2], [2, 2, 2, 1])
+    ));
+    assert_eq!(y, [1.0, 4.0, 2.5]);
+    let g = [1f32; 3];
+    let backward = |sizes: [i64; 4], of_grid: [i64; 4]| {
+        let (mut to_image, mut to_grid) = ([0f32; 4], [0f32; 6]);
+        let outs = [
+            output_of(&mut to_image, [1, 1, 2, 2], [4, 4, 2, 1]),
+            output_of(&mut to_grid, of_grid, [6, 6, 2, 1]),
+        ];
+        let g = input_of(&g, sizes, [3, 3, 3, 1]);
+        grid_sample_backward(outs, [g, image(), grid()], options).is_ok()
+    };
+    assert!(backward([1, 1, 1, 3], [1, 1, 3, 2]));
+    assert!(!backward([1, 1, 1, 2], [1, 1, 3, 2]));
+    assert!(!backward([1, 1, 1, 3], [1, 1, 2, 2]));
 }

@@ -108,7 +108,7 @@ impl AxisWindows {
     }
 
     /// Windows of `kernel` neighbours that begin at `starts`; each has to lie inside of the input.
-    pub fn at(input: usize, starts: &[usize], kernel: usize) -> AxisWindows {
+    pub(super) fn at(input: usize, starts: &[usize], kernel: usize) -> AxisWindows {
         debug_assert!(starts.iter().all(|s| s + kernel <= input));
         AxisWindows {
             input,
