@@ -312,7 +312,7 @@ impl<'a> Declared<'a> {
             }
         }
         format!(
-            "{{ fn f({}) -> Result<{}> {{ crate::ops::formula::{run}(straightline_catalog::Op::{}, &[{operands}], &[{attributes}]) }} f }}",
+            "{{ fn f({}) -> Result<{}> {{ crate::ops::pointwise::formula::{run}(straightline_catalog::Op::{}, &[{operands}], &[{attributes}]) }} f }}",
             self.signature(),
             self.returns,
             of.replace('.', "_"),
@@ -380,7 +380,7 @@ impl<'a> Declared<'a> {
             "{{\n        #[allow(clippy::too_many_arguments)]\n        \
              fn composite({signature}) -> Result<{}> {{\n            \
              if {} {{\n                \
-             return {}.get()?.boxed(({values}), &mut crate::ops::composite::decompose);\n            }}\n            \
+             return {}.get()?.boxed(({values}), &mut crate::ops::foreign::decompose);\n            }}\n            \
              ({})({})\n        }}\n        composite\n    }}",
             self.returns,
             checks.join(" || "),

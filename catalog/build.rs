@@ -26,10 +26,10 @@ fn main() -> ExitCode {
     }
     let written = entry::read(SOURCES).and_then(|entries| generate(&entries));
     let dir = std::env::var_os("OUT_DIR").ok_or_else(|| "OUT_DIR is not set".to_string());
-    let done = written.and_then(|(ops, entries)| {
+    let done = written.and_then(|files| {
         let dir = PathBuf::from(dir?);
-        std::fs::write(dir.join("ops.rs"), ops).map_err(|e| e.to_string())?;
-        std::fs::write(dir.join("entries.rs"), entries).map_err(|e| e.to_string())
+        let write = |(name, text)| std::fs::write(dir.join(name), text).map_err(|e| e.to_string());
+        files.into_iter().try_for_each(write)
     });
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -57,8 +57,8 @@ pub(crate) fn variant(name: &str) -> String {
     }
 }
 
-/// The text of `ops.rs`, what operators are, and of `entries.rs`, what registers them.
-fn generate(entries: &[Placed]) -> Result<(String, String), String> {
+/// The files: what operators are, what registers them, and how some are made of others.
+fn generate(entries: &[Placed]) -> Result<[(&'static str, String); 3], String> {
     let mut declared: BTreeMap<String, Declared<'_>> = BTreeMap::new();
     for placed in entries.iter().filter(|p| p.entry.declares()) {
         let at = |e: String| format!("{}:{}: {e}", placed.file, placed.line);
@@ -81,7 +81,11 @@ fn generate(entries: &[Placed]) -> Result<(String, String), String> {
     modes(&mut out, entries)?;
     let mut registered = String::new();
     rows(&mut registered, entries, &declared)?;
-    Ok((out, registered))
+    Ok([
+        ("ops.rs", out),
+        ("entries.rs", registered),
+        ("composites.rs", composites(&declared)?),
+    ])
 }
 
 /// The base names of which some form draws random numbers, without the `_` of the one in place.
@@ -184,7 +188,6 @@ fn infos(
         out,
         "/// By name.\npub(crate) static INFOS: [OpInfo; {count}] = ["
     );
-    let mut composites = Vec::new();
     for (i, (name, d)) in declared.iter().enumerate() {
         let e = &d.placed.entry;
         let at = |e: String| format!("{}:{}: {e}", d.placed.file, d.placed.line);
@@ -210,17 +213,9 @@ fn infos(
         let facts: Vec<String> = facts.iter().map(|(f, v)| format!("{f}: {v}")).collect();
         let _ = writeln!(
             out,
-            "    OpInfo {{ name: {name:?}, schema: Schema::Text({:?}, {i}), tags: &{:?}, composite: {}, facts: Facts {{ {} }} }},",
+            "    OpInfo {{ name: {name:?}, schema: Schema::Text({:?}, {i}), tags: &{:?}, facts: Facts {{ {} }} }},",
             e.schema(),
             e.tags,
-            match &e.composite {
-                Some(text) => {
-                    let parsed = composite::composite(text, &d.schema, declared).map_err(at)?;
-                    composites.push(format!("Op::{}", variant(name)));
-                    format!("Some({parsed})")
-                }
-                None => "None".to_string(),
-            },
             facts.join(", "),
         );
     }
@@ -230,11 +225,27 @@ fn infos(
         .collect();
     let _ = writeln!(
         out,
-        "];\n\nstatic OPS: [Op; {count}] = [{}];\n\nstatic COMPOSITES: &[Op] = &[{}];\n",
-        ops.join(", "),
-        composites.join(", ")
+        "];\n\nstatic OPS: [Op; {count}] = [{}];\n",
+        ops.join(", ")
     );
     Ok(())
+}
+
+/// The operators that entries define by others, in their order, and the definitions.
+fn composites(declared: &BTreeMap<String, Declared<'_>>) -> Result<String, String> {
+    let (mut ops, mut definitions) = (Vec::new(), Vec::new());
+    for (name, d) in declared {
+        if let Some(text) = &d.placed.entry.composite {
+            let at = |e: String| format!("{}:{}: {e}", d.placed.file, d.placed.line);
+            definitions.push(composite::composite(text, &d.schema, declared).map_err(at)?);
+            ops.push(format!("Op::{}", variant(name)));
+        }
+    }
+    Ok(format!(
+        "static COMPOSITES: &[Op] = &[{}];\n\nstatic DEFINITIONS: &[Composite] = &[{}];\n",
+        ops.join(", "),
+        definitions.join(",\n    ")
+    ))
 }
 
 fn effect_name(effects: Effects) -> Result<&'static str, String> {

@@ -6,7 +6,7 @@ use crate::rules::{
 };
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// An entry as it is written; `ops/README.md` says what the fields mean.
 #[derive(Deserialize, Clone, Default)]
@@ -293,15 +293,25 @@ pub(crate) fn qualified(name: &str) -> String {
     }
 }
 
+/// The files of a folder and of those in it.
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            collect(&path, files)?;
+        } else if path.extension().is_some_and(|e| e == "yaml") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
 /// All entries, file by file in the order of their names. An entry with `variant_of` gives way
 /// where the functional variant is declared nowhere, and where another entry declares the operator
 /// itself.
 pub(crate) fn read(folder: &str) -> Result<Vec<Placed>, String> {
-    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
-        .map_err(|e| format!("{folder}: {e}"))?
-        .map(|entry| entry.map(|e| e.path()).map_err(|e| e.to_string()))
-        .collect::<Result<_, _>>()?;
-    files.retain(|f| f.extension().is_some_and(|e| e == "yaml"));
+    let mut files = Vec::new();
+    collect(Path::new(folder), &mut files).map_err(|e| format!("{folder}: {e}"))?;
     files.sort();
     let mut all = Vec::new();
     for path in files {

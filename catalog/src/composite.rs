@@ -64,6 +64,21 @@ pub enum Expr {
     MemoryFormat(MemoryFormat),
 }
 
+include!(concat!(env!("OUT_DIR"), "/composites.rs"));
+
+impl Op {
+    /// The operators that are defined by others.
+    pub const fn composites() -> &'static [Op] {
+        COMPOSITES
+    }
+
+    /// The definition of the operator by others, if its entry has one.
+    pub fn composite(self) -> Option<&'static Composite> {
+        let at = COMPOSITES.binary_search(&self).ok()?;
+        Some(&DEFINITIONS[at])
+    }
+}
+
 impl Composite {
     /// The call that the operator is, if the definition is a single one of the operator's own
     /// arguments and literals, with the same results.

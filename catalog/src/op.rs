@@ -1,10 +1,9 @@
 //! The operators: their names, and what is known about each.
 
-use crate::composite::{Composite, Expr};
 use crate::effects::Effects;
 use crate::rules::{Autocast, AutocastList, Kind, MathBit, Modes, Tolerance};
 use crate::schema::FunctionSchema;
-use crate::{Arg, DType, MemoryFormat, TensorMeta};
+use crate::{Arg, TensorMeta};
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -18,7 +17,6 @@ pub struct OpInfo {
     schema: Schema,
     /// The tags, PyTorch's and ours.
     pub tags: &'static [&'static str],
-    composite: Option<Composite>,
     /// What follows from its entry, or from its schema if it has no entry.
     pub facts: Facts,
 }
@@ -191,16 +189,6 @@ impl Op {
         defined.now.values().copied().collect()
     }
 
-    /// The operators that are defined by others.
-    pub const fn composites() -> &'static [Op] {
-        COMPOSITES
-    }
-
-    /// The definition of the operator by others, if its entry has one.
-    pub fn composite(self) -> Option<&'static Composite> {
-        self.info().composite.as_ref()
-    }
-
     /// The name with namespace and overload.
     pub fn name(self) -> &'static str {
         self.info().name
@@ -291,7 +279,6 @@ fn outside(schema: &FunctionSchema, tags: &[String]) -> Op {
         .collect();
     let info = Box::leak(Box::new(OpInfo {
         name,
-        composite: None,
         schema: Schema::Parsed(Box::leak(Box::new(schema.clone()))),
         tags: Box::leak(tags.into_boxed_slice()),
         facts: Facts {

@@ -5,7 +5,9 @@
 //! them into errors are those of the eager kernels.
 
 use crate::error::{Error, ErrorKind, Operand};
-use crate::ops::{class_loss, index, index_backward};
+use crate::ops::index;
+use crate::ops::index::backward;
+use crate::ops::nn::class_loss;
 use straightline_catalog::{Arg, TensorMeta};
 use straightline_passes::ir::graph::{EagerCall, Graph, NodeId, NodeKind, SourceLine};
 use straightline_passes::schedule::loops::{Schedule, Site};
@@ -125,7 +127,7 @@ fn index_error(call: &EagerCall, e: KernelError) -> Error {
         }
         "index_select" => index::select_out_of_bounds(dim().unwrap_or(0), rank)(e),
         "one_hot" => match e {
-            KernelError::IndexOutOfRange { index, .. } => index_backward::no_class(index),
+            KernelError::IndexOutOfRange { index, .. } => backward::no_class(index),
             e => e.into(),
         },
         _ if base.starts_with("nll_loss") => class_loss::out_of_bounds(e),

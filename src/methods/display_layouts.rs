@@ -1,7 +1,9 @@
 //! Printing tensors that are not plain memory, as PyTorch prints them: sparse, quantized, nested.
 
 use crate::methods::display::{LINE_WIDTH, goes_without_saying, list};
-use crate::ops::{nested, quantized, sparse};
+use crate::ops::nested;
+use crate::ops::quantized;
+use crate::ops::sparse;
 use crate::tensor::Tensor;
 use std::fmt::Write as _;
 use straightline_catalog::DType;

@@ -6,7 +6,10 @@
 use super::math_bits::MathBit;
 use crate::dispatch::{DispatchKey, IntoKernel, Kernel, Library, Value, handle_of};
 use crate::error::{Error, Result};
-use crate::ops::{aten, math_bits::IMMUTABLE, shape_inplace, view};
+use crate::ops::aten;
+use crate::ops::math_bits::IMMUTABLE;
+use crate::ops::view;
+use crate::ops::view::geometry;
 use crate::tensor::Tensor;
 use straightline_catalog::{Device, Op, Scalar, modes_of, rules};
 
@@ -132,7 +135,7 @@ pub(super) fn kernels_of(name: &str) -> Vec<(DispatchKey, Kernel)> {
         // what reads no memory needs no memory
         Some(Op::view) => view::view.into_kernel(),
         Some(Op::as_strided) => view::as_strided.into_kernel(),
-        Some(Op::_reshape_alias) => shape_inplace::reshape_alias.into_kernel(),
+        Some(Op::_reshape_alias) => geometry::reshape_alias.into_kernel(),
         _ if modes_of(name).math_bits.contains(&rules::MathBit::Zero) => Kernel::fallthrough(),
         _ => return Vec::new(),
     };

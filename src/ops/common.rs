@@ -1,7 +1,7 @@
 //! What operator kernels share: promotion, result layout, dimensions.
 
-use super::channels::{Order, is_channels_last_contiguous};
 use crate::error::{Error, Result};
+use crate::ops::nn::channels::{Order, is_channels_last_contiguous};
 use crate::tensor::Tensor;
 pub(crate) use crate::tensor::check_sizes;
 use smallvec::SmallVec;
@@ -218,10 +218,10 @@ pub(crate) fn needs_data(op: &str, x: &Tensor) -> Result<()> {
     // a stand-in without elements has all its data, and what is made of it here would be no
     // stand-in
     let stands_in = crate::tensor::watcher::is_stand_in(x);
-    if x.storage().has_data() && !stands_in || super::composite::is_foreign(x) {
+    if x.storage().has_data() && !stands_in || crate::ops::foreign::is_foreign(x) {
         return Ok(());
     }
-    Err(if super::copy::lacks_data() {
+    Err(if crate::ops::copy::lacks_data() {
         Error::new(crate::error::ErrorKind::DataDependent { what: op.into() })
     } else {
         Error::not_implemented(format!(

@@ -1,9 +1,9 @@
 //! Copies: `copy_`, `clone`, `contiguous`, conversion, `fill_`.
 
-use super::channels::{Order, is_channels_last_contiguous, suggested, suggested_format};
-use super::common::check_devices;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ops::aten;
+use crate::ops::common::check_devices;
+use crate::ops::nn::channels::{Order, is_channels_last_contiguous, suggested, suggested_format};
 use crate::tensor::launch;
 pub(crate) use crate::tensor::launch::clone_contiguous;
 use crate::tensor::{Tensor, access};
@@ -67,7 +67,7 @@ fn channels_last(sizes: &[i64], rank: usize) -> Result<Dims> {
 
 pub(crate) fn clone(t: &Tensor, format: Option<MemoryFormat>) -> Result<Tensor> {
     if t.has_math_bits() {
-        return super::math_bits::clone(t, format);
+        return crate::ops::math_bits::clone(t, format);
     }
     if !has_memory_of_ours(t.device()) {
         let out = aten::empty_like(t, None, None, None, None, format)?;
@@ -102,7 +102,7 @@ pub(super) fn has_memory_of_ours(device: Device) -> bool {
 
 pub(crate) fn copy_(dst: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Tensor> {
     if dst.has_math_bits() || src.has_math_bits() {
-        return super::math_bits::copy_(dst, src, non_blocking);
+        return crate::ops::math_bits::copy_(dst, src, non_blocking);
     }
     if dst.same_handle(src) {
         return Ok(dst.clone());
@@ -119,7 +119,7 @@ pub(crate) fn copy_(dst: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Te
         .find(|t| t.kind_without_memory().is_some())
     {
         if dst.dtype().is_quantized() && src.kind_without_memory().is_none() {
-            super::quantized::copy_from_float(dst, src)?;
+            crate::ops::quantized::copy_from_float(dst, src)?;
             return Ok(dst.clone());
         }
         return Err(t.no_memory_error("copy_()"));
@@ -187,7 +187,7 @@ pub(crate) fn to_copy(
     format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
     if t.is_sparse() || t.is_sparse_csr() {
-        return super::sparse::to_copy(t, dtype, layout, device, format);
+        return crate::ops::sparse::to_copy(t, dtype, layout, device, format);
     }
     let strides = format_strides(t, format)?;
     let out = aten::empty_strided(
@@ -283,7 +283,7 @@ pub(crate) fn local_scalar_dense_meta(_: &Tensor) -> Result<Scalar> {
 }
 
 pub(crate) fn fill_(t: &Tensor, value: Scalar) -> Result<Tensor> {
-    super::common::check_fits(value, t.dtype())?;
+    crate::ops::common::check_fits(value, t.dtype())?;
     // PyTorch fills an expanded tensor too: all of its elements are to be the same
     let cells = access::distinct(t);
     launch::run(launch::Written(&cells), (), |cells, ()| {
@@ -352,7 +352,7 @@ pub(crate) fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     let (dim, sizes) = meta::joined(tensors.iter().map(|t| t.sizes()), dim)?;
     let all: Vec<&Tensor> = tensors.iter().collect();
     check_devices(&all)?;
-    let dtype = super::common::promote(&all)?;
+    let dtype = crate::ops::common::promote(&all)?;
     let last = |t: &Tensor| !skip(t) && suggested(t) == Order::ChannelsLast;
     let order = match tensors.iter().all(last) {
         true => Order::ChannelsLast,

@@ -1,7 +1,7 @@
 //! Row-major tensors as slices, for kernels that are written over slices.
 
-use super::copy;
 use crate::error::Result;
+use crate::ops::copy;
 use crate::tensor::Tensor;
 
 /// The tensor itself where it is row-major and aligned for its dtype, else a copy that is.

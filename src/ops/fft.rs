@@ -1,8 +1,9 @@
 //! Fourier transforms: `_fft_c2c`, `_fft_r2c`, `_fft_c2r`, and what is composed of them.
 
-use super::common::wrap_dim;
-use super::{aten, copy};
 use crate::error::{Error, Result};
+use crate::ops::aten;
+use crate::ops::common::wrap_dim;
+use crate::ops::copy;
 use crate::tensor::{Tensor, launch};
 use smallvec::SmallVec;
 use straightline_catalog::{DType, Dims, layout};
@@ -189,7 +190,7 @@ fn mode(norm: Option<&str>, forward: bool) -> Result<i64> {
 fn promoted(x: &Tensor, complex: bool) -> Result<Tensor> {
     let d = x.dtype();
     ensure_dtype!(!d.is_half(), "Unsupported dtype {}", d.torch_name());
-    let float = super::common::float_of(d);
+    let float = crate::ops::common::float_of(d);
     let dtype = if complex { float.to_complex() } else { float };
     aten::to_dtype(x, dtype, false, false, None)
 }

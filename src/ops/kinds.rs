@@ -3,10 +3,10 @@
 //! `compile()` takes such a tensor apart as it does a wrapper tensor: the parts are what a graph
 //! takes, all else is structure.
 
-use super::nested::Nested;
-use super::quantized::{Quantized, Quantizer};
-use super::sparse::{Coo, Csr};
 use crate::dispatch::{DispatchKey, DispatchKeySet};
+use crate::ops::nested::Nested;
+use crate::ops::quantized::{Quantized, Quantizer};
+use crate::ops::sparse::{Coo, Csr};
 use crate::tensor::Tensor;
 
 const KINDS: DispatchKeySet = DispatchKeySet::of(&[

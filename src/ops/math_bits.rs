@@ -4,10 +4,13 @@
 //! A bit is a dispatch key on the tensor: `Negative`, `Conjugate` or `ZeroTensor`. The kernels at
 //! those keys are in [`crate::modes::math_bits`] and [`crate::modes::zero_tensor`].
 
-use super::composite::is_foreign;
-use super::{aten, complex, copy, pointwise};
 use crate::dispatch::{DispatchKey, DispatchKeySet};
 use crate::error::{Error, Result};
+use crate::ops::aten;
+use crate::ops::copy;
+use crate::ops::foreign::is_foreign;
+use crate::ops::pointwise;
+use crate::ops::pointwise::complex;
 use crate::tensor::storage::Storage;
 use crate::tensor::{Tensor, access};
 use std::borrow::Cow;
@@ -117,7 +120,7 @@ pub(crate) fn efficient_zero(
     device: Option<Device>,
     _pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    super::common::check_sizes(size)?;
+    crate::ops::common::check_sizes(size)?;
     let dtype = dtype.unwrap_or_else(default_dtype);
     let device = device.unwrap_or(Device::CPU);
     let bytes = usize::try_from(layout::numel(size))
@@ -228,7 +231,7 @@ impl Tensor {
     /// The tensor with memory that holds its values, past the dispatcher.
     pub(crate) fn resolved(&self) -> Result<Tensor> {
         if self.has_math_bits() {
-            super::copy::clone(self, Some(MemoryFormat::Contiguous))
+            crate::ops::copy::clone(self, Some(MemoryFormat::Contiguous))
         } else {
             Ok(self.clone())
         }

@@ -1,142 +1,62 @@
-//! The operators: schemas in `native_functions/`, kernels in one file per family.
+//! The operators: schemas in `catalog/ops/`, kernels here, in folders of the same names.
 //!
 //! A kernel function here serves the `CPU` and the `Meta` key alike: it works out the result's
-//! dtype, sizes and strides (the shape function), allocates, and where there is memory calls the
-//! raw kernel of the runtime. Composite operators call other operators through [`aten`], so that
-//! every key sees the parts.
+//! dtype, sizes and strides (the shape function), allocates, and where there is memory launches a
+//! kernel of the runtime. Composite operators call other operators through [`aten`], so that every
+//! key sees the parts; those that are an expression stand in the catalogue and not here.
 //!
-//! | file | operators |
+//! | family | operators |
 //! |---|---|
-//! | `pointwise/` | arithmetic, comparison, mathematics, `where`, `clamp` |
-//! | `formula` | operators whose arithmetic is a formula: activations and their derivatives (`formula_activation`), `lerp`, `xlogy` ... (`formula_arithmetic`) |
-//! | `losses` | losses of elements |
-//! | `reduce` | `sum`, `mean`, `amax`, `argmax`, `var` ... |
-//! | `attention`, `attention_math` | scaled dot product attention and what is made of it |
-//! | `class_loss`, `margin_loss`, `ctc` | losses over classes, and of sequences without alignment |
-//! | `histogram` | histograms, reductions of segments |
-//! | `nn` | softmax, layer norm, rms norm, dropout |
-//! | `matmul` | `mm`, `bmm`, `addmm`, `matmul`, `linear` |
-//! | `conv`, `conv_shape`, `conv_backward` | convolutions and their gradients |
-//! | `norm`, `norm_composite`, `norm_backward`, `norm_memory` | batch, instance, group and weight norms and their gradients |
-//! | `product`, `einsum` | products of vectors, outer products, `tensordot`, `einsum` |
-//! | `linalg/`, `norms` | factorisations, solutions, determinants (`factor`, `composite`); eigenvalues, singular values, functions of matrices (`spectral`), `least_squares`; norms |
-//! | `distance` | `cdist`, `pdist`, `cosine_similarity` |
-//! | `recurrent` | LSTM, GRU and plain recurrent layers |
-//! | `view` | views, `reshape`, `split`, `stack` |
-//! | `alias` | `unfold`, `movedim`, `tensor_split`; inverses of views; functional forms of what overwrites |
-//! | `view_copy` | views as copies |
-//! | `blocks` | `block_diag`, `tril_indices`, selections by clamped indices |
-//! | `compare` | `equal`, `isclose`, `allclose`, `dist` |
-//! | `copy` | `copy_`, `clone`, `to`, `fill_`, `tril`, `cat` |
-//! | `index` | `embedding`, `index_select`, `gather` |
-//! | `variants` | the other variants that write, each made of its functional one |
-//! | `shape_inplace` | `resize_`, `t_` and others that change a shape in place; `size`, `numel` |
-//! | `sort` | `sort`, `topk`, `kthvalue`, `median`, `mode` |
-//! | `scan` | `cumsum`, `cumprod`, `cummax`, `logcumsumexp`, `diff` |
-//! | `search`, `repeat_interleave` | `searchsorted`, `isin`, `unique`, `bincount`, `histc`; `repeat_interleave` |
-//! | `index_tensor`, `index_along`, `index_backward` | `index`, `index_put`; `index_add`, `take`, `put`; derivatives of selections |
-//! | `scatter`, `masked` | the scatter family; `nonzero`, `masked_select`, `masked_scatter` |
-//! | `embedding` | derivatives of embeddings, bags of embeddings |
-//! | `structured` | variants that write into `out`, and what a backend gets for free by having them |
-//! | `composite` | operators taken apart for tensors of backends from outside |
-//! | `types` | `result_type` |
-//! | `complex` | parts of complex tensors, angles, inner products |
-//! | `fft` | Fourier transforms |
-//! | `math_bits` | lazy negation and conjugation, zeros without memory |
-//! | `sparse/` | tensors in coordinate and compressed-row form |
+//! | `pointwise/` | arithmetic, comparison, mathematics, activations, `where`, `clamp` |
+//! | `reduce/` | `sum`, `mean`, `amax`, `var` ...; scans, sorting, histograms |
+//! | `view/` | views, `reshape`, `split`, `stack`; inverses of views; changes of shape in place |
+//! | `shape/` | `repeat`, `roll`, `hstack`, `diag_embed`, `block_diag`, `repeat_interleave` |
+//! | `create/` | `empty`, `full`, `arange`, `linspace`, `new_full` |
+//! | `index/` | `index_select`, `gather`, `index`, `index_put`, the scatter family, masks, embeddings, searches |
+//! | `matmul/` | `mm`, `bmm`, `addmm`, `matmul`, `linear`; outer products, `einsum`; distances |
+//! | `linalg/` | factorisations, solutions, eigenvalues, functions of matrices, norms |
+//! | `nn/` | softmax, normalisation, convolution, losses, attention, recurrent layers |
 //! | `spatial/` | pooling, padding, resampling, grid sampling |
-//! | `nested/` | batches of tensors of different sizes |
-//! | `quantized/` | tensors of small integers with a scale, and the operators of `quantized::` |
-//! | `shape_composite`, `diagonal`, `shape_factory` | `repeat`, `roll`; `diag_embed`, `kron`; `linspace`, `new_full` |
-//! | `random`, `random_dropout`, `random_factory` | distributions, `multinomial`; dropout; `randint` |
-//! | `polynomials` | orthogonal polynomials |
-//! | `special`, `special_integer` | `lgamma`, `i0`, `zeta`, `frexp`; `gcd`, shifts |
-//! | `factory` | `empty`, `full`, `arange`, random numbers |
+//! | `random/` | distributions, `multinomial`, dropout |
+//! | `fft` | Fourier transforms |
+//! | `sparse/`, `nested/`, `quantized/` | tensors in coordinate and compressed-row form; batches of tensors of different sizes; small integers with a scale |
+//! | `forms/` | the variants that write into `out` or in place, each made of its functional one |
 //!
-//! To add one: a schema entry in the family's yaml file, a function here, and a lowering (or a
-//! decomposition) in the passes crate if it is to be fused. CONTRIBUTING.md walks through it.
+//! Beside the families: `common` (dtypes, broadcasting, checks), `copy` (`copy_`, `clone`, `to`,
+//! `cat`), `dense` (row-major operands as slices), `math_bits` (lazy negation and conjugation),
+//! `foreign` (operators taken apart for tensors of backends from outside), `cpu_fallback`, `kinds`
+//! (the parts of sparse, nested and quantized tensors), `registered` (what the generated table
+//! registers).
+//!
+//! CONTRIBUTING.md walks through adding an operator.
 
-pub(crate) mod alias;
-pub(crate) mod attention;
-pub(crate) mod attention_math;
-pub(crate) mod blocks;
-pub(crate) mod channels;
-pub(crate) mod class_loss;
 pub(crate) mod common;
-pub(crate) mod compare;
-pub(crate) mod complex;
-pub(crate) mod complex_functions;
-pub(crate) mod composite;
-pub(crate) mod conv;
-pub(crate) mod conv_backward;
-pub(crate) mod conv_shape;
 pub(crate) mod copy;
 pub(crate) mod coverage;
 pub(crate) mod cpu_fallback;
-pub(crate) mod ctc;
+pub(crate) mod create;
 pub(crate) mod dense;
-pub(crate) mod diagonal;
-pub(crate) mod distance;
-pub(crate) mod einsum;
-pub(crate) mod embedding;
-pub(crate) mod factory;
 pub(crate) mod fft;
-pub(crate) mod formula;
-pub(crate) mod formula_activation;
-pub(crate) mod formula_arithmetic;
-pub(crate) mod histogram;
+pub(crate) mod foreign;
+pub(crate) mod forms;
 pub(crate) mod index;
-pub(crate) mod index_along;
-pub(crate) mod index_backward;
-pub(crate) mod index_tensor;
 pub(crate) mod kinds;
 #[cfg(test)]
 mod launch_tests;
 pub(crate) mod linalg;
-pub(crate) mod losses;
-pub(crate) mod margin_loss;
-pub(crate) mod masked;
 pub(crate) mod math_bits;
 pub(crate) mod matmul;
 pub(crate) mod nested;
 pub(crate) mod nn;
-pub(crate) mod norm;
-pub(crate) mod norm_backward;
-pub(crate) mod norm_composite;
-pub(crate) mod norm_memory;
-pub(crate) mod norms;
 pub(crate) mod pointwise;
-pub(crate) mod polynomials;
-pub(crate) mod product;
 pub mod quantized;
 pub(crate) mod random;
-pub(crate) mod random_choice;
-pub(crate) mod random_dropout;
-pub(crate) mod random_factory;
-pub(crate) mod random_integers;
-pub(crate) mod random_rrelu;
-pub(crate) mod recurrent;
-pub(crate) mod recurrent_mkldnn;
 pub(crate) mod reduce;
 pub(crate) mod registered;
-pub(crate) mod repeat_interleave;
-pub(crate) mod scan;
-pub(crate) mod scatter;
-pub(crate) mod search;
-pub(crate) mod shape_composite;
-pub(crate) mod shape_factory;
-pub(crate) mod shape_inplace;
-pub(crate) mod sort;
+pub(crate) mod shape;
 pub(crate) mod sparse;
 pub(crate) mod spatial;
-pub(crate) mod special;
-pub(crate) mod special_integer;
-pub(crate) mod structured;
-pub(crate) mod transformer;
-pub(crate) mod types;
-pub(crate) mod variants;
 pub(crate) mod view;
-pub(crate) mod view_copy;
 
 pub use coverage::{Coverage, Stages, coverage};
 use straightline_catalog::Op;
@@ -197,9 +117,9 @@ fn below_autograd() -> crate::dispatch::Kernel {
     reason = "generated: one form of code for all signatures"
 )]
 pub mod aten {
-    use super::composite::is_foreign;
+    use super::foreign::is_foreign;
+    use super::forms::variants;
     use super::registered::{Registered, kernel};
-    use super::variants;
     use crate::dispatch::{
         BackendComponent, DispatchKey, DispatchKeySet, Kernel, TlsKeySets, TypedOp,
     };

@@ -1,8 +1,8 @@
 //! The rows of the generated table of operators, and how they become registrations.
 
-use super::structured;
 use crate::dispatch::{DispatchKey, IntoKernel, Kernel, Library};
 use crate::error::Result;
+use crate::ops::forms::structured;
 use straightline_catalog::entry::Entry;
 
 /// A key, and what makes the kernel there.

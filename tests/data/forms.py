@@ -2,7 +2,7 @@
 
     python forms.py FORMS.yaml FORMS.jsonl.gz ERRORS.jsonl.gz CASES.jsonl.gz...
 
-FORMS.yaml is catalog/ops/forms.yaml: an entry for each such form in dispatch_tables.txt.gz that no other file there
+FORMS.yaml is catalog/ops/forms/forms.yaml: an entry for each such form in dispatch_tables.txt.gz that no other file there
 declares. Schemas and keys are PyTorch's. What an `out` may be is found by asking PyTorch: recorded calls of the functional form
 (CASES) are made again into an `out` of every dtype, of other strides, and over an operand. The same calls are kept in FORMS.jsonl.gz
 and ERRORS.jsonl.gz, in the format of the conformance cases.
@@ -75,7 +75,7 @@ def signature(text):
 def declared():
     """What other files declare: name to schema and tolerance."""
     out = {}
-    for f in sorted(glob.glob(str(SOURCES / "*.yaml"))):
+    for f in sorted(glob.glob(str(SOURCES / "**" / "*.yaml"), recursive=True)):
         if pathlib.Path(f).name == pathlib.Path(target).name:
             continue
         for entry in re.split(r"^- func: ", pathlib.Path(f).read_text(), flags=re.M)[1:]:

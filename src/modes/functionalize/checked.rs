@@ -5,8 +5,8 @@ use super::kernels::{checked, require, unless_row_major};
 use crate::dispatch::{Kernel, Value, handle_of};
 use crate::error::Result;
 use crate::ops::aten;
-use crate::ops::losses::NO_PROBABILITY;
-use crate::ops::random_choice::{NO_WEIGHT, SINGLE, check_sizes};
+use crate::ops::nn::loss::NO_PROBABILITY;
+use crate::ops::random::choice::{NO_WEIGHT, SINGLE, check_sizes};
 use crate::tensor::{Generator, Tensor};
 use straightline_catalog::{DType, MemoryFormat, Op, Scalar};
 

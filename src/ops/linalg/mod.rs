@@ -4,13 +4,14 @@
 pub(crate) mod composite;
 pub(crate) mod factor;
 pub(crate) mod least_squares;
+pub(crate) mod norms;
 pub(crate) mod spectral;
 
-use super::common::check_devices;
-use super::copy;
-use super::dense::{check_field, with_field};
-use super::view;
 use crate::error::{Error, Result};
+use crate::ops::common::check_devices;
+use crate::ops::copy;
+use crate::ops::dense::{check_field, with_field};
+use crate::ops::view;
 use crate::tensor::Tensor;
 use straightline_catalog::{DType, Dims, Scalar, layout};
 use straightline_runtime::cpu::kernels::linalg as kernels;

@@ -15,10 +15,13 @@ mod tests;
 pub(crate) use pointwise::*;
 pub(crate) use product::*;
 
-use super::sparse::{indices_tensor, keys_on};
-use super::{aten, common, copy, view};
 use crate::dispatch::DispatchKey;
 use crate::error::{Error, Result};
+use crate::ops::aten;
+use crate::ops::common;
+use crate::ops::copy;
+use crate::ops::sparse::{indices_tensor, keys_on};
+use crate::ops::view;
 use crate::tensor::Tensor;
 use straightline_catalog::{DType, Device, Dims, Layout, MemoryFormat, default_dtype};
 

@@ -3,7 +3,9 @@
 use super::{build, components, map};
 use crate::error::{Error, Result};
 use crate::ops::common::wrap_dim;
-use crate::ops::{matmul as plain, nn, view};
+use crate::ops::matmul as plain;
+use crate::ops::nn::softmax;
+use crate::ops::view;
 use crate::tensor::Tensor;
 
 pub(crate) fn linear(x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
@@ -77,7 +79,7 @@ fn inner_dim(t: &Tensor, dim: i64, what: &str) -> Result<i64> {
 
 pub(crate) fn softmax(t: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
     let dim = inner_dim(t, dim, "softmax")?;
-    map(t, |p| nn::softmax(p, dim, half_to_float))
+    map(t, |p| softmax::softmax(p, dim, half_to_float))
 }
 
 pub(crate) fn transpose(t: &Tensor, a: i64, b: i64) -> Result<Tensor> {

@@ -295,7 +295,7 @@ pub(crate) fn rsub_scalar(a: &Tensor, b: Scalar, alpha: Scalar) -> Result<Tensor
     check_sub(a.dtype(), b.default_dtype())?;
     let dtype = promote_scalar(a, b);
     let b = Tensor::scalar_of(b, dtype)?.into_wrapped_number();
-    sub(&crate::ops::factory::on_device_of(&b, a)?, a, alpha)
+    sub(&crate::ops::create::factory::on_device_of(&b, a)?, a, alpha)
 }
 
 // of several things that are wrong, PyTorch names the shapes before what is not implemented for a

@@ -4,7 +4,6 @@
 //! allocates its result and runs the raw kernel if there is memory to run on. The arithmetic itself
 //! is in the runtime's kernels, which share their vocabulary (`UnaryOp`, `BinaryOp` ...) and
 //! their mathematics with the code generator.
-
 //!
 //! | file | what |
 //! |---|---|
@@ -12,10 +11,23 @@
 //! | `binary` | arithmetic and bits of two operands |
 //! | `power` | powers and logic |
 //! | `select` | comparison, `where`, masks, clamping |
+//! | `formula` | operators whose arithmetic is a formula, by the table of `passes`; those that check more are in `activation` and `arithmetic` |
+//! | `special`, `integer`, `polynomials` | special functions, `gcd` and shifts, orthogonal polynomials |
+//! | `complex`, `complex_functions` | parts of complex numbers, angles, inner products; what formulas do not say of them |
+//! | `compare` | `equal`, `isclose`, `allclose` |
 
+pub(crate) mod activation;
+pub(crate) mod arithmetic;
 mod binary;
+pub(crate) mod compare;
+pub(crate) mod complex;
+pub(crate) mod complex_functions;
+pub(crate) mod formula;
+pub(crate) mod integer;
+pub(crate) mod polynomials;
 mod power;
 mod select;
+pub(crate) mod special;
 mod unary;
 
 pub(crate) use binary::*;
@@ -23,9 +35,9 @@ pub(crate) use power::*;
 pub(crate) use select::*;
 pub(crate) use unary::*;
 
-use super::common::{result_strides, result_strides_with_number};
-use super::copy;
 use crate::error::Result;
+use crate::ops::common::{result_strides, result_strides_with_number};
+use crate::ops::copy;
 use crate::tensor::Tensor;
 use straightline_catalog::{DType, Dims, layout};
 

@@ -6,7 +6,7 @@ use super::unary::unary;
 use crate::error::Result;
 use crate::ops::common::{check_can_cast, check_fits, promote, promote_scalar, restrided};
 use crate::ops::copy;
-use crate::ops::formula::{Call, numbers};
+use crate::ops::pointwise::formula::{Call, numbers};
 use crate::tensor::{Tensor, access};
 use straightline_catalog::{DType, Dims, Op, Scalar, layout};
 use straightline_passes::schedule::loops::{BinaryOp, UnaryOp};
@@ -107,7 +107,7 @@ pub(crate) fn pow_base(base: Scalar, exponent: &Tensor) -> Result<Tensor> {
     }
     let dtype = check_pow(promote_scalar(exponent, base), false)?;
     let base = Tensor::scalar_of(base, dtype)?.into_wrapped_number();
-    let base = crate::ops::factory::on_device_of(&base, exponent)?;
+    let base = crate::ops::create::factory::on_device_of(&base, exponent)?;
     // PyTorch gives this overload a row-major result, whatever the exponent's layout
     let power = copy::to_contiguous(&binary(BinaryOp::Pow, &base, exponent, dtype)?)?;
     let strides = layout::contiguous_strides(power.sizes());

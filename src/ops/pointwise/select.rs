@@ -3,10 +3,11 @@
 use super::binary::{binary, check_inplace_shape, numbers, unary_scalar};
 use super::{cast, result, result_with_number, zeros};
 use crate::error::{Error, Result};
+use crate::ops::aten;
 use crate::ops::common::{
     broadcast, check_can_cast, check_devices, check_fits, promote, promote_scalar, result_strides,
 };
-use crate::ops::{aten, copy};
+use crate::ops::copy;
 use crate::tensor::launch;
 use crate::tensor::{Tensor, access};
 use straightline_catalog::{DType, Scalar};
@@ -113,7 +114,7 @@ pub(crate) fn masked_fill(x: &Tensor, mask: &Tensor, value: Scalar) -> Result<Te
 }
 
 pub(crate) fn masked_fill_(x: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
-    crate::ops::masked::check_mask(mask, "masked_fill_")?;
+    crate::ops::index::masked::check_mask(mask, "masked_fill_")?;
     check_inplace_shape(x, mask)?;
     access::check_no_partial_overlap(x, mask)?;
     let _whole = access::whole(&[x], &[mask])?;

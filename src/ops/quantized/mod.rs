@@ -26,12 +26,12 @@ pub use library::{
 };
 pub(crate) use pointwise::{clamp, clone, of_ints, relu, view_op};
 
-use super::copy;
-use super::dense::dense;
-use super::sparse::keys_on;
 use crate::dispatch::DispatchKey;
 use crate::error::{Error, Result};
 use crate::ops::common::python_float;
+use crate::ops::copy;
+use crate::ops::dense::dense;
+use crate::ops::sparse::keys_on;
 use crate::tensor::{Tensor, launch};
 use straightline_catalog::{DType, Device, Layout, MemoryFormat, QScheme};
 use straightline_runtime::cpu::kernels::quantized::{self as kernels, Affine, Channels, Quantum};
@@ -363,7 +363,7 @@ pub(crate) fn empty_affine(
 ) -> Result<Tensor> {
     let dtype = dtype.unwrap_or(DType::F32);
     check_dtype(dtype)?;
-    super::common::check_sizes(size)?;
+    crate::ops::common::check_sizes(size)?;
     let ints = Tensor::allocate_contiguous(dtype.int_repr(), device.unwrap_or(Device::CPU), size)?;
     build(ints, dtype, Quantizer::PerTensor { scale, zero_point })
 }

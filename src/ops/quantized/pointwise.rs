@@ -3,7 +3,9 @@
 use super::{Quantized, Quantizer, affine, build, per_tensor, quantized, with_quantum};
 use crate::dispatch::{OperatorHandle, Value};
 use crate::error::{Error, Result};
-use crate::ops::{common, copy, view};
+use crate::ops::common;
+use crate::ops::copy;
+use crate::ops::view;
 use crate::tensor::{Tensor, launch};
 use straightline_catalog::{DType, Dims, MemoryFormat, Scalar};
 use straightline_runtime::cpu::kernels::quantized::{self as kernels, Quantum};

@@ -2,7 +2,8 @@
 
 use crate::dispatch::{DispatchError, DispatchKey, Value, operator};
 use crate::error::{ErrorKind, Result};
-use crate::ops::{aten, quantized};
+use crate::ops::aten;
+use crate::ops::quantized;
 use crate::tensor::Tensor;
 use crate::{DType, Device, QScheme, Scalar};
 use serde_json::Value as Json;

@@ -3,8 +3,10 @@
 use super::{as_indices, indices_tensor, keys_on, with_indices, wrong_layout, zeros_dense};
 use crate::dispatch::DispatchKey;
 use crate::error::{Error, Result};
+use crate::ops::aten;
 use crate::ops::common::check_sizes;
-use crate::ops::{aten, copy, view};
+use crate::ops::copy;
+use crate::ops::view;
 use crate::tensor::{Tensor, launch};
 use std::sync::atomic::{AtomicBool, Ordering};
 use straightline_catalog::{DType, Device, Dims, Layout, MemoryFormat, default_dtype};

@@ -6,8 +6,9 @@
 use super::{as_indices, keys_on, with_indices, wrong_layout, zeros_dense};
 use crate::dispatch::DispatchKey;
 use crate::error::{Error, Result};
+use crate::ops::aten;
 use crate::ops::common::check_sizes;
-use crate::ops::{aten, copy};
+use crate::ops::copy;
 use crate::tensor::Tensor;
 use straightline_catalog::{DType, Device, Layout, MemoryFormat, default_dtype};
 

@@ -32,9 +32,9 @@ pub(crate) use product::*;
 pub(crate) use sampled::*;
 pub(crate) use select::unbind;
 
-use super::copy;
 use crate::dispatch::{BackendComponent, DispatchKey, DispatchKeySet};
 use crate::error::{Error, Result};
+use crate::ops::copy;
 use crate::tensor::Tensor;
 use straightline_catalog::{DType, Device, DeviceType};
 

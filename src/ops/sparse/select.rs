@@ -3,8 +3,9 @@
 use super::coo::{Coo, build, coo};
 use super::{coalesce_coo, indices_tensor, with_indices};
 use crate::error::Result;
+use crate::ops::aten;
 use crate::ops::common::wrap_dim;
-use crate::ops::{aten, view};
+use crate::ops::view;
 use crate::tensor::Tensor;
 
 /// The coordinates of a tensor with its rows changed by `f`, which is given all rows one after

@@ -4,7 +4,7 @@ use super::check;
 use super::layout::{Format, check_dtype, result};
 use crate::error::Result;
 use crate::ops::common::wrap_dim;
-use crate::ops::complex::by_parts;
+use crate::ops::pointwise::complex::by_parts;
 use crate::tensor::Tensor;
 use straightline_catalog::DType;
 use straightline_runtime::cpu::kernels::spatial::{self, Columns};
@@ -154,7 +154,7 @@ pub(crate) fn unfold_backward(
     let d = wrap_dim(dim, input.len())?;
     check!(step > 0, "{what}: step is {step} but must be > 0");
     check!(size >= 0, "{what}: size is {size} but must be >= 0");
-    super::super::common::check_sizes(input)?;
+    crate::ops::common::check_sizes(input)?;
     let n = input.get(d).copied().unwrap_or(1);
     check!(
         size <= n,

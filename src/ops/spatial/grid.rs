@@ -249,7 +249,7 @@ fn check_affine(what: &str, size: &[i64]) -> Result<usize> {
         size.iter().all(|n| *n >= 0),
         "{what}: expected non-zero, positive output size, got {size:?}"
     );
-    super::super::common::check_sizes(size)?;
+    crate::ops::common::check_sizes(size)?;
     Ok(size.len() - 2)
 }
 

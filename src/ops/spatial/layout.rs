@@ -1,8 +1,8 @@
 //! Fresh results in their memory formats, how kernels fill them, and sizes.
 
-use super::super::copy;
 use super::check;
 use crate::error::{Error, Result};
+use crate::ops::copy;
 use crate::tensor::{Tensor, launch};
 use straightline_catalog::{DType, Dims, layout};
 use straightline_runtime::cpu::kernels::{In, Out};
@@ -78,7 +78,7 @@ fn fresh<R>(
     format: Format,
     compute: impl FnOnce(&mut Tensor) -> Result<R>,
 ) -> Result<(Tensor, R)> {
-    super::super::common::check_sizes(sizes)?;
+    crate::ops::common::check_sizes(sizes)?;
     let strides = format.strides(sizes);
     let mut out = Tensor::allocate(dtype, like.device(), Dims::from_slice(sizes), strides)?;
     if out.is_contiguous() {

@@ -5,7 +5,7 @@ use super::layout::{
     Format, check_dtype, check_grad, check_same_dtype, result, volume, with_spatial,
 };
 use crate::error::{Error, Result};
-use crate::ops::complex::by_parts;
+use crate::ops::pointwise::complex::by_parts;
 use crate::tensor::Tensor;
 use straightline_catalog::DType;
 use straightline_passes::positions::Outside;
@@ -81,7 +81,7 @@ fn padding(
             x.sizes(),
             rank + d - 3
         );
-        super::super::common::check_sizes(&[out])?;
+        crate::ops::common::check_sizes(&[out])?;
         maps[d] = map(outside, sizes[d], before, after).ok_or_else(|| {
             Error::shape(format!(
                 "{what}: padding ({before}, {after}) reaches outside of a dimension of size {n}"

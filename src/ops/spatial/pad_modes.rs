@@ -3,8 +3,10 @@
 use super::check;
 use super::layout::Format;
 use crate::error::{Error, ErrorKind, Result};
+use crate::ops::aten;
 use crate::ops::common::check_fits;
-use crate::ops::{aten, copy, view};
+use crate::ops::copy;
+use crate::ops::view;
 use crate::tensor::Tensor;
 use straightline_catalog::{Dims, MemoryFormat, Scalar};
 
@@ -52,7 +54,7 @@ pub(crate) fn constant_pad_nd(x: &Tensor, pad: &[i64], value: Scalar) -> Result<
     if pad.iter().all(|p| *p <= 0) {
         return copy::clone(&inner, None);
     }
-    super::super::common::check_sizes(&sizes)?;
+    crate::ops::common::check_sizes(&sizes)?;
     check_fits(value, x.dtype())?;
     let strides = Format::of(x).strides(&sizes);
     let out = Tensor::allocate(x.dtype(), x.device(), sizes, strides)?;

@@ -51,8 +51,8 @@ impl Resizing {
         all[3 - spatial..].copy_from_slice(factors);
         let mut sizes = input[..2].to_vec();
         sizes.extend_from_slice(output);
-        super::super::common::check_sizes(&sizes)?;
-        super::super::common::check_sizes(input)?;
+        crate::ops::common::check_sizes(&sizes)?;
+        crate::ops::common::check_sizes(input)?;
         Ok(Resizing {
             what,
             spatial,

@@ -1,0 +1,4 @@
+//! Forms of operators that write: into `out`, or in place.
+
+pub(crate) mod structured;
+pub(crate) mod variants;

@@ -1,0 +1,256 @@
+//! Matrix products and what is made of them.
+
+pub(crate) mod distance;
+pub(crate) mod einsum;
+pub(crate) mod product;
+
+use crate::error::{Error, Result};
+use crate::ops::common::check_devices;
+use crate::ops::math_bits::plain;
+use crate::tensor::Tensor;
+use crate::tensor::launch;
+use straightline_catalog::promote::reads_product;
+use straightline_catalog::{DType, Dims, Op, Scalar, meta};
+use straightline_runtime::cpu::kernels::matmul::{self, MatmulError, Scale};
+
+impl From<MatmulError> for Error {
+    fn from(e: MatmulError) -> Error {
+        match e {
+            MatmulError::DType { .. } => Error::dtype(e.to_string()),
+            MatmulError::Operands(e) => e.into(),
+            _ => Error::shape(e.to_string()),
+        }
+    }
+}
+
+fn check_dtypes(a: &Tensor, b: &Tensor) -> Result<()> {
+    check_devices(&[a, b])?;
+    ensure_dtype!(
+        a.dtype() == b.dtype(),
+        "expected m1 and m2 to have the same dtype, but got: {} != {}",
+        a.dtype(),
+        b.dtype()
+    );
+    // without elements there is nothing to compute, which PyTorch does for truth values too
+    ensure_not_implemented!(
+        a.dtype() != DType::Bool || a.numel() == 0 || b.numel() == 0,
+        "matrix products are not implemented for bool tensors"
+    );
+    Ok(())
+}
+
+fn check_2d(t: &Tensor, name: &str) -> Result<()> {
+    ensure!(t.dim() == 2, "{name} must be a matrix, got {:?}", t.sizes());
+    Ok(())
+}
+
+pub(crate) fn mm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    let (a, b) = (&*plain(a)?, &*plain(b)?);
+    check_2d(a, "self")?;
+    check_2d(b, "mat2")?;
+    let sizes = meta::product(Op::mm, 2, a.sizes(), b.sizes())?;
+    check_dtypes(a, b)?;
+    let mut out = Tensor::allocate_contiguous(a.dtype(), a.device(), &sizes)?;
+    if a.dtype() == DType::Bool {
+        return crate::ops::copy::fill_(&out, Scalar::Bool(false));
+    }
+    launch::run(&mut out, [a, b], |out, [a, b]| {
+        Ok(matmul::product(out, a, b, Scale::default())?)
+    })?;
+    Ok(out)
+}
+
+/// A factor of integers is an integer.
+fn factor(dtype: DType, factor: Scalar) -> Scalar {
+    match dtype.is_floating() || dtype.is_complex() {
+        true => factor,
+        false => factor.cast(dtype),
+    }
+}
+
+pub(crate) fn addmm(
+    bias: &Tensor,
+    a: &Tensor,
+    b: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    let (bias, a, b) = (&*plain(bias)?, &*plain(a)?, &*plain(b)?);
+    check_2d(a, "mat1")?;
+    check_2d(b, "mat2")?;
+    let sizes = meta::product(Op::addmm, 2, a.sizes(), b.sizes())?;
+    check_dtypes(a, b)?;
+    check_dtypes(a, bias)?;
+    let (beta, alpha) = (factor(a.dtype(), beta), factor(a.dtype(), alpha));
+    let bias = crate::ops::view::expand(bias, &sizes, true)?;
+    let mut out = Tensor::allocate_contiguous(a.dtype(), a.device(), &sizes)?;
+    let unread = !reads_product(a.dtype(), alpha, usize::MAX);
+    launch::run(&mut out, [a, b, &bias], |out, [a, b, bias]| {
+        let scale = Scale {
+            alpha,
+            addend: Some((beta, bias)),
+            unread,
+        };
+        Ok(matmul::product(out, a, b, scale)?)
+    })?;
+    Ok(out)
+}
+
+/// The sizes of the products of two batches of matrices.
+fn batch_sizes(op: Op, a: &Tensor, b: &Tensor) -> Result<Dims> {
+    let sizes = meta::product(op, 3, a.sizes(), b.sizes())?;
+    // without elements there is nothing to compute, and no dtype to compute in
+    match a.numel() == 0 || b.numel() == 0 {
+        true => check_devices(&[a, b])?,
+        false => check_dtypes(a, b)?,
+    }
+    Ok(sizes)
+}
+
+fn run_bmm(
+    out: &mut Tensor,
+    a: &Tensor,
+    b: &Tensor,
+    alpha: Scalar,
+    addend: Option<(Scalar, &Tensor)>,
+) -> Result<()> {
+    let sizes = (a.sizes(), b.sizes());
+    let work = sizes.0[1]
+        .saturating_mul(sizes.0[2])
+        .saturating_mul(sizes.1[2]);
+    let unread = !reads_product(a.dtype(), alpha, work as usize);
+    let (beta, addend) = addend.unzip();
+    launch::run(out, ([a, b], addend), |out, ([a, b], addend)| {
+        let scale = Scale {
+            alpha,
+            addend: beta.zip(addend),
+            unread,
+        };
+        Ok(matmul::products(out, a, b, scale)?)
+    })
+}
+
+pub(crate) fn bmm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    let (a, b) = (&*plain(a)?, &*plain(b)?);
+    // by itself, before it is compared with the other dtype
+    ensure_not_implemented!(
+        a.dtype() != DType::Bool
+            || a.dim() != 3
+            || b.dim() != 3
+            || a.numel() == 0
+            || b.numel() == 0,
+        "\"bmm\" not implemented for 'Bool'"
+    );
+    let sizes = batch_sizes(Op::bmm, a, b)?;
+    let mut out = Tensor::allocate_contiguous(b.dtype(), a.device(), &sizes)?;
+    if a.numel() == 0 || b.numel() == 0 {
+        return crate::ops::copy::fill_(&out, Scalar::Int(0));
+    }
+    run_bmm(&mut out, a, b, Scalar::Int(1), None)?;
+    Ok(out)
+}
+
+pub(crate) fn baddbmm(
+    addend: &Tensor,
+    a: &Tensor,
+    b: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    let (addend, a, b) = (&*plain(addend)?, &*plain(a)?, &*plain(b)?);
+    ensure_index!(
+        a.dim() != 3 || b.dim() >= 3,
+        "Dimension out of range (expected to be in range of [{}, {}], but got {})",
+        -(b.dim().max(1) as i64),
+        b.dim().max(1) - 1,
+        b.dim().max(1)
+    );
+    let sizes = batch_sizes(Op::baddbmm, a, b)?;
+    check_dtypes(a, addend)?;
+    let nothing = (a.numel() == 0 || b.numel() == 0) && !beta.as_bool();
+    let (beta, alpha) = (factor(a.dtype(), beta), factor(a.dtype(), alpha));
+    let addend = crate::ops::view::expand(addend, &sizes, true)?;
+    let mut out = Tensor::allocate_contiguous(a.dtype(), a.device(), &sizes)?;
+    if nothing {
+        return crate::ops::copy::fill_(&out, Scalar::Int(0));
+    }
+    run_bmm(&mut out, a, b, alpha, Some((beta, &addend)))?;
+    Ok(out)
+}
+
+// ---- composites: everything below goes through the dispatcher ---------------------------------
+
+use crate::ops::aten;
+
+/// `torch.matmul`: 1-D operands are vectors, leading dimensions broadcast.
+pub(crate) fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    match (a.dim(), b.dim()) {
+        (0, _) | (_, 0) => Err(Error::runtime(format!(
+            "both arguments to matmul need to be at least 1D, but they are {}D and {}D",
+            a.dim(),
+            b.dim()
+        ))),
+        (1, 1) => {
+            let product = aten::mm(&aten::unsqueeze(a, 0)?, &aten::unsqueeze(b, 1)?)?;
+            aten::view(&product, &[])
+        }
+        (2, 2) => aten::mm(a, b),
+        (1, 2) => aten::squeeze_dim(&aten::mm(&aten::unsqueeze(a, 0)?, b)?, 0),
+        (2, 1) => aten::squeeze_dim(&aten::mm(a, &aten::unsqueeze(b, 1)?)?, 1),
+        (1, _) => {
+            let product = matmul(&aten::unsqueeze(a, 0)?, b)?;
+            aten::squeeze_dim(&product, -2)
+        }
+        (_, 1) => {
+            let product = matmul(a, &aten::unsqueeze(b, 1)?)?;
+            aten::squeeze_dim(&product, -1)
+        }
+        // a matrix on the right: fold the leading dimensions into rows
+        (_, 2) => {
+            let k = a.sizes()[a.dim() - 1];
+            let mut sizes = Dims::from_slice(&a.sizes()[..a.dim() - 1]);
+            let rows: i64 = sizes.iter().product();
+            sizes.push(b.sizes()[1]);
+            let product = aten::mm(&aten::reshape(a, &[rows, k])?, b)?;
+            aten::_unsafe_view(&product, &sizes)
+        }
+        _ => batched_matmul(a, b),
+    }
+}
+
+fn batched_matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    let (lead_a, mat_a) = a.sizes().split_at(a.dim() - 2);
+    let (lead_b, mat_b) = b.sizes().split_at(b.dim() - 2);
+    let lead = meta::broadcast(lead_a, lead_b)?;
+    let batch: i64 = lead.iter().product();
+    let with = |mat: &[i64]| -> Dims { lead.iter().chain(mat).copied().collect() };
+    let fold = |t: &Tensor, mat: &[i64]| -> Result<Tensor> {
+        let t = aten::expand(t, &with(mat), false)?;
+        aten::reshape(&t, &[batch, mat[0], mat[1]])
+    };
+    let product = aten::bmm(&fold(a, mat_a)?, &fold(b, mat_b)?)?;
+    aten::_unsafe_view(&product, &with(&[mat_a[0], mat_b[1]]))
+}
+
+/// `x @ w.T + b`.
+pub(crate) fn linear(x: &Tensor, w: &Tensor, b: Option<&Tensor>) -> Result<Tensor> {
+    ensure!(
+        x.dim() != 0,
+        "both arguments to linear need to be at least 1D, but they are 0D and 2D"
+    );
+    let wt = aten::t(w)?;
+    match b {
+        Some(b) if x.dim() == 2 => aten::addmm(b, x, &wt, Scalar::Int(1), Scalar::Int(1)),
+        Some(b) if x.dim() > 2 && w.dim() == 2 => {
+            let k = x.sizes()[x.dim() - 1];
+            let mut sizes = Dims::from_slice(&x.sizes()[..x.dim() - 1]);
+            let rows: i64 = sizes.iter().product();
+            sizes.push(w.sizes()[0]);
+            let x = aten::reshape(x, &[rows, k])?;
+            let y = aten::addmm(b, &x, &wt, Scalar::Int(1), Scalar::Int(1))?;
+            aten::view(&y, &sizes)
+        }
+        Some(b) => aten::add_tensor(&aten::matmul(x, &wt)?, b, Scalar::Int(1)),
+        None => aten::matmul(x, &wt),
+    }
+}
