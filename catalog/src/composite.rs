@@ -13,7 +13,8 @@
 //! assert!(matches!(swapaxes.results, [Expr::Call { op: Op::transpose_int, .. }]));
 //! ```
 
-use crate::{DType, MemoryFormat, Op};
+use crate::schema::SchemaType;
+use crate::{Arg, DType, MemoryFormat, Op, Scalar, TensorMeta};
 
 /// The definition of an operator by others.
 #[derive(Debug)]
@@ -80,25 +81,80 @@ impl Op {
 }
 
 impl Composite {
-    /// The call that the operator is, if the definition is a single one of the operator's own
-    /// arguments and literals, with the same results.
-    pub fn forwards(&self) -> Option<(Op, &'static [Expr])> {
-        match self.results {
-            [
-                Expr::Call {
-                    op,
-                    args,
-                    result: None,
-                },
-            ] if self.locals.is_empty() => {
-                let plain = |e: &Expr| !matches!(e, Expr::Call { .. } | Expr::Local(..));
-                let flat = |e: &Expr| match e {
-                    Expr::List(all) => all.iter().all(plain),
-                    e => plain(e),
-                };
-                args.iter().all(flat).then_some((*op, *args))
-            }
-            _ => None,
+    /// The call that a call of the operator is, if the definition is a single one of the operator's
+    /// own arguments and literals, with the same results.
+    ///
+    /// ```
+    /// use straightline_catalog::{Arg, Op, TensorMeta};
+    /// let definition = Op::swapdims.composite().unwrap();
+    /// let call = [Arg::Tensor(7), Arg::Scalar(0.into()), Arg::Scalar(1.into())];
+    /// let (op, args) = definition.call(&call, |_| None::<&TensorMeta>).unwrap();
+    /// assert_eq!(op, Op::transpose_int);
+    /// assert_eq!(args, call);
+    /// ```
+    pub fn call<'m, V: Clone>(
+        &self,
+        args: &[Arg<V>],
+        meta: impl Fn(&V) -> Option<&'m TensorMeta>,
+    ) -> Option<(Op, Vec<Arg<V>>)> {
+        let [
+            Expr::Call {
+                op,
+                args: wanted,
+                result: None,
+            },
+        ] = self.results
+        else {
+            return None;
+        };
+        if !self.locals.is_empty() {
+            return None;
         }
+        let tensor = |i: &usize| match args.get(*i)? {
+            Arg::Tensor(v) => meta(v),
+            _ => None,
+        };
+        let each = wanted.iter().zip(&op.schema().args);
+        let args = each.map(|(e, of)| argument(e, &of.ty, args, &tensor));
+        Some((*op, args.collect::<Option<_>>()?))
     }
+}
+
+/// What a part of a definition is in a call, as an argument of a type.
+fn argument<'m, V: Clone>(
+    e: &Expr,
+    of: &SchemaType,
+    args: &[Arg<V>],
+    tensor: &impl Fn(&usize) -> Option<&'m TensorMeta>,
+) -> Option<Arg<V>> {
+    let of = of.unwrap_optional();
+    Some(match e {
+        Expr::Argument(i) => match (args.get(*i)?, of) {
+            (Arg::Scalar(Scalar::Bool(b)), SchemaType::Scalar) => {
+                Arg::Scalar(Scalar::Int(i64::from(*b)))
+            }
+            (n @ Arg::Scalar(_), SchemaType::List(..)) => Arg::Ints(vec![n.as_int()?]),
+            (own, _) => own.clone(),
+        },
+        Expr::Sizes(i) => Arg::Ints(tensor(i)?.sizes.to_vec()),
+        Expr::DTypeOf(i) => Arg::DType(tensor(i)?.dtype),
+        Expr::None => Arg::None,
+        Expr::Bool(b) => Arg::Scalar((*b).into()),
+        Expr::Int(n) => match of {
+            SchemaType::List(..) => Arg::Ints(vec![*n]),
+            SchemaType::Float => Arg::Scalar(Scalar::Float(*n as f64)),
+            _ => Arg::Scalar((*n).into()),
+        },
+        Expr::Float(x) => Arg::Scalar((*x).into()),
+        Expr::Str(text) => Arg::Str((*text).to_string()),
+        Expr::DType(dtype) => Arg::DType(*dtype),
+        Expr::MemoryFormat(format) => Arg::MemoryFormat(*format),
+        Expr::List(all) => {
+            let each = all
+                .iter()
+                .map(|e| argument(e, &SchemaType::Int, args, tensor)?.as_int());
+            Arg::Ints(each.collect::<Option<_>>()?)
+        }
+        Expr::Local(..) | Expr::Call { .. } => return None,
+    })
 }

@@ -8,8 +8,6 @@ mod sampler;
 
 use crate::error::{CliError, Result};
 use crate::grammar::{Grammar, GrammarError};
-use crate::models::find;
-use crate::models::minigpt::{Config, MiniGpt};
 use sampler::{Uniform, sample};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -18,6 +16,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use straightline::dispatch::call_count;
 use straightline::{Compiled, Tensor, compile};
+use straightline_models::find;
+use straightline_models::minigpt::{Config, MiniGpt};
 
 /// The trained weights; models/grammar/README.md describes how they were trained.
 const WEIGHTS: &[u8] = include_bytes!("../../models/grammar/model.safetensors");

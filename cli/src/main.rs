@@ -16,10 +16,10 @@
 
 mod bench;
 mod commands;
+mod coverage;
 mod error;
 mod generate;
 mod grammar;
-mod models;
 mod workloads;
 
 use clap::{Parser, Subcommand};

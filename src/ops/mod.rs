@@ -32,7 +32,6 @@
 
 pub(crate) mod common;
 pub(crate) mod copy;
-pub(crate) mod coverage;
 pub(crate) mod cpu_fallback;
 pub(crate) mod create;
 pub(crate) mod dense;
@@ -58,7 +57,6 @@ pub(crate) mod sparse;
 pub(crate) mod spatial;
 pub(crate) mod view;
 
-pub use coverage::{Coverage, Stages, coverage};
 use straightline_catalog::Op;
 pub use straightline_catalog::Tolerance;
 

@@ -35,7 +35,6 @@ mod kinds;
 mod kinds_compiled;
 mod lazy_bits;
 mod margins;
-mod minilm;
 mod natural;
 mod nets;
 mod numbers_in_place;

@@ -8,6 +8,7 @@ use crate::layout;
 use crate::view::{Axes, ViewMap, wrap_dim};
 use crate::{Arg, DType, Dims, Kind, Op, TensorMeta};
 use smallvec::{SmallVec, smallvec};
+use std::borrow::Cow;
 
 /// What follows for one result of a call from its operands and arguments.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -199,17 +200,19 @@ impl Op {
     /// # Errors
     ///
     /// Operands or arguments that the operator does not take, inside the option.
-    pub fn shapes<'m, V>(
+    pub fn shapes<'m, V: Clone>(
         self,
         args: &[Arg<V>],
         meta: impl Fn(&V) -> &'m TensorMeta,
     ) -> Option<Result<SmallVec<[Shape; 2]>, MetaError>> {
-        let call = Call {
-            op: self,
-            args,
-            meta,
-        };
-        call.shapes().transpose()
+        let (mut op, mut args) = (self, Cow::Borrowed(args));
+        // one that is a call of another operator has the shapes of that
+        let call = |op: Op, args: &[Arg<V>]| op.composite()?.call(args, |v| Some(meta(v)));
+        while let Some((called, with)) = call(op, &args) {
+            (op, args) = (called, Cow::Owned(with));
+        }
+        let args = &args;
+        Call { op, args, meta }.shapes().transpose()
     }
 }
 

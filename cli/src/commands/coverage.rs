@@ -1,11 +1,11 @@
 //! `ops --coverage`: which of PyTorch's operators work here.
 
+use crate::coverage::{Coverage, Stages, coverage};
 use crate::error::{CliError, Result};
 use comfy_table::Table;
 use comfy_table::presets::{ASCII_MARKDOWN, NOTHING};
 use std::io::Write;
 use straightline::DType;
-use straightline::ops::{Coverage, Stages, coverage};
 
 /// Dtypes for which a stage works, in few words.
 fn dtypes(c: &Coverage, stage: impl Fn(&Stages) -> bool) -> String {

@@ -2,10 +2,10 @@
 
 use super::data::uniform;
 use super::program::function;
-use super::{SUMS, Workload};
-use crate::models::nn::{BatchNorm, Conv};
-use crate::models::resnet::ResNet18;
+use super::workload::{SUMS, Workload};
 use straightline::{Error, ErrorKind, Result, Tensor};
+use straightline_models::nn::{BatchNorm, Conv};
+use straightline_models::resnet::ResNet18;
 
 /// The weights of the single layers under the names that models ask for.
 fn layer_weight(name: &str) -> Result<Tensor> {

@@ -1,10 +1,10 @@
 //! W12: sentence embeddings by all-MiniLM-L6-v2, with its real weights from a folder.
 
 use super::data::ids;
-use super::program::function;
-use super::{SUMS, Unready, Workload};
-use crate::models::bert::Bert;
+use super::program::{Unready, function};
+use super::workload::{SUMS, Workload};
 use straightline::{DType, Tensor};
+use straightline_models::bert::Bert;
 
 pub(super) fn workloads() -> Vec<Workload> {
     let mut suite = Vec::new();

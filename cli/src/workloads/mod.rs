@@ -25,95 +25,12 @@ mod pointwise;
 mod program;
 mod reductions;
 pub(crate) mod select;
+mod workload;
 
-pub(crate) use program::Program;
+pub(crate) use program::{Program, Unready};
+pub(crate) use workload::{Agreement, Setting, Workload};
 
-use crate::error::{CliError, Result};
-use std::path::PathBuf;
-
-/// What a workload may need from outside.
-#[derive(Clone, Debug, Default, clap::Args)]
-pub(crate) struct Setting {
-    /// Folder with the weights of all-MiniLM-L6-v2 (config.json, model.safetensors), for w12; the
-    /// default is the environment variable STRAIGHTLINE_MINILM
-    #[arg(long, value_name = "PATH")]
-    pub(crate) minilm: Option<PathBuf>,
-}
-
-impl Setting {
-    /// The folder that was given, or the one that the environment names.
-    fn minilm(&self) -> Option<PathBuf> {
-        let from_environment = || std::env::var_os("STRAIGHTLINE_MINILM").map(PathBuf::from);
-        self.minilm.clone().or_else(from_environment)
-    }
-}
-
-/// How close the compiled output must be to the eager one.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Agreement {
-    /// Within this share of the element and of the root mean square.
-    Within(f64),
-    /// The elements are whatever was in memory: only sizes and dtype must agree.
-    ShapeOnly,
-}
-
-/// Pointwise results: the same functions in the same order, except that products may be fused into
-/// additions with one rounding.
-const POINTWISE: Agreement = Agreement::Within(1e-5);
-/// Sums and products of matrices: the order of additions differs.
-const SUMS: Agreement = Agreement::Within(1e-4);
-
-/// Why a workload could not be built.
-pub(crate) enum Unready {
-    /// It cannot run here, and that is not a failure.
-    Unavailable(String),
-    Failed(straightline::Error),
-}
-
-impl From<straightline::Error> for Unready {
-    fn from(e: straightline::Error) -> Self {
-        Unready::Failed(e)
-    }
-}
-
-type Built = Result<Box<dyn Program>, Unready>;
-
-/// One entry of the suite.
-pub(crate) struct Workload {
-    pub(crate) name: String,
-    pub(crate) agreement: Agreement,
-    build: Box<dyn Fn(&Setting) -> Built>,
-}
-
-impl Workload {
-    fn new(
-        name: impl Into<String>,
-        agreement: Agreement,
-        build: impl Fn(&Setting) -> Built + 'static,
-    ) -> Workload {
-        Workload {
-            name: name.into(),
-            agreement,
-            build: Box::new(build),
-        }
-    }
-
-    /// Makes its data and weights.
-    pub(crate) fn build(&self, setting: &Setting) -> Built {
-        (self.build)(setting)
-    }
-
-    /// [`Workload::build`] where it must run.
-    pub(crate) fn require(&self, setting: &Setting) -> Result<Box<dyn Program>> {
-        self.build(setting).map_err(|e| match e {
-            Unready::Failed(e) => CliError::Library(e),
-            Unready::Unavailable(reason) => CliError::Unavailable {
-                workload: self.name.clone(),
-                reason,
-            },
-        })
-    }
-}
+use crate::error::Result;
 
 /// The whole suite, in order.
 pub(crate) fn all() -> Vec<Workload> {

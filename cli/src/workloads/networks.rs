@@ -2,10 +2,10 @@
 
 use super::data::{ids, uniform};
 use super::program::function;
-use super::{SUMS, Workload};
-use crate::models::minigpt::{Config, MiniGpt};
-use crate::models::nn::{LayerNorm, Linear, attention, merge_heads, split_heads};
+use super::workload::{SUMS, Workload};
 use straightline::{Result, Tensor};
+use straightline_models::minigpt::{Config, MiniGpt};
+use straightline_models::nn::{LayerNorm, Linear, attention, merge_heads, split_heads};
 
 /// Made-up weights under a prefix: `NAME.weight` and `NAME.bias` of a linear layer are the data
 /// `PREFIX NAME.w` and `PREFIX NAME.b` with scale 1/sqrt(inputs); those of a normalisation, whose

@@ -1,8 +1,8 @@
 //! W1 to W3: single operators, a long chain on little data, pointwise expressions.
 
 use super::data::uniform;
-use super::program::function;
-use super::{Agreement, POINTWISE, Unready, Workload};
+use super::program::{Unready, function};
+use super::workload::{Agreement, POINTWISE, Workload};
 use straightline::{Result, Tensor};
 
 /// 50 times `x = x * y; x = x + 1`.

@@ -1,10 +1,24 @@
 //! A workload ready to run: a function with its inputs, eager and compiled.
 
-use super::Built;
 use std::hint::black_box;
 use std::sync::Arc;
 use straightline::{Compiled, Explanation, Traced};
 use straightline::{Result, Tensor, TensorTree, compile};
+
+/// Why a workload could not be built.
+pub(crate) enum Unready {
+    /// It cannot run here, and that is not a failure.
+    Unavailable(String),
+    Failed(straightline::Error),
+}
+
+impl From<straightline::Error> for Unready {
+    fn from(e: straightline::Error) -> Self {
+        Unready::Failed(e)
+    }
+}
+
+pub(super) type Built = std::result::Result<Box<dyn Program>, Unready>;
 
 /// A function and its inputs, of any type.
 pub(crate) trait Program {

@@ -2,7 +2,7 @@
 
 use super::data::{ids, uniform};
 use super::program::function;
-use super::{SUMS, Workload};
+use super::workload::{SUMS, Workload};
 use straightline::{Result, Tensor};
 
 /// The mean over rows of `-log_softmax(x)[t]`.

@@ -2,7 +2,7 @@
 //! the shapes, and captured and compiled.
 //!
 //! `CONFORMANCE_OP=aten::add` restricts the run to operators whose name contains the text, and
-//! `CONFORMANCE_SHOW=20` prints that many failures of each operator. `examples/conformance` runs
+//! `CONFORMANCE_SHOW=20` prints that many failures of each operator. `tools/conformance` runs
 //! the same on any file.
 
 pub(crate) mod case;
@@ -148,7 +148,7 @@ fn overlaps() {
 }
 
 /// The public cases in other dtypes and layouts: `tests/data/derived.py`. Compiled,
-/// `examples/conformance` runs them.
+/// `tools/conformance` runs them.
 #[test]
 fn derived() {
     for mode in [Mode::Eager, Mode::Meta] {

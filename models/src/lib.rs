@@ -4,19 +4,19 @@
 //! with other names needs only a closure and not another model. Each layer checks the shapes it
 //! gets.
 
-pub(crate) mod bert;
-pub(crate) mod minigpt;
-pub(crate) mod nn;
-pub(crate) mod resnet;
+pub mod bert;
+pub mod minigpt;
+pub mod nn;
+pub mod resnet;
 
 use std::collections::BTreeMap;
 use straightline::{Error, ErrorKind, Result, Tensor};
 
 /// Where a model gets its weights: name to tensor.
-pub(crate) type Source<'a> = &'a mut dyn FnMut(&str) -> Result<Tensor>;
+pub type Source<'a> = &'a mut dyn FnMut(&str) -> Result<Tensor>;
 
 /// The tensor of this name, or an error that lists the existing ones.
-pub(crate) fn find(weights: &BTreeMap<String, Tensor>, name: &str) -> Result<Tensor> {
+pub fn find(weights: &BTreeMap<String, Tensor>, name: &str) -> Result<Tensor> {
     weights.get(name).cloned().ok_or_else(|| {
         let some: Vec<&str> = weights.keys().take(6).map(String::as_str).collect();
         let more = if weights.len() > some.len() {
@@ -33,7 +33,7 @@ pub(crate) fn find(weights: &BTreeMap<String, Tensor>, name: &str) -> Result<Ten
 }
 
 /// The tensor of this name with the sizes and the floating-point dtype that the model needs.
-pub(crate) fn weight(source: Source<'_>, name: &str, sizes: &[i64]) -> Result<Tensor> {
+pub fn weight(source: Source<'_>, name: &str, sizes: &[i64]) -> Result<Tensor> {
     let t = source(name)?;
     if t.sizes() != sizes {
         return Err(Error::new(ErrorKind::Shape(format!(

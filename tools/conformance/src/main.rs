@@ -1,7 +1,7 @@
 //! Compares the operators with PyTorch's own answers:
 //!
 //! ```text
-//! cargo run --release --example conformance -- FILE.jsonl.gz... [--mode eager|compiled|meta] [--op PATTERN] [--json]
+//! cargo run --release -p straightline-conformance -- FILE.jsonl.gz... [--mode eager|compiled|meta] [--op PATTERN] [--json]
 //! ```
 //!
 //! Each case is a call with its arguments and what PyTorch made of it. It is called by the
@@ -9,16 +9,16 @@
 //! mutation and errors are compared. Only the public interface of the crate is used;
 //! `tests/suite/conformance` runs the same code on the vectors in the repository.
 
-#[path = "../../tests/suite/conformance/case.rs"]
+#[path = "../../../tests/suite/conformance/case.rs"]
 mod case;
-#[path = "../../tests/suite/conformance/compare.rs"]
+#[path = "../../../tests/suite/conformance/compare.rs"]
 mod compare;
 mod coverage;
-#[path = "../../tests/suite/conformance/report.rs"]
+#[path = "../../../tests/suite/conformance/report.rs"]
 mod report;
-#[path = "../../tests/suite/conformance/run.rs"]
+#[path = "../../../tests/suite/conformance/run.rs"]
 mod run;
-#[path = "../../tests/suite/conformance/vectors.rs"]
+#[path = "../../../tests/suite/conformance/vectors.rs"]
 mod vectors;
 
 use clap::{Parser, ValueEnum};
@@ -48,7 +48,7 @@ struct Options {
     #[arg(long, value_name = "FILE")]
     skips: Option<PathBuf>,
     /// Run all three modes and write which operator works in which, by dtype, to this file
-    /// (`src/ops/coverage.tsv` is what `straightline ops --coverage` prints). Needs --operators.
+    /// (`cli/src/coverage.tsv` is what `straightline ops --coverage` prints). Needs --operators.
     #[arg(long, value_name = "FILE", requires = "operators")]
     coverage: Option<PathBuf>,
     /// The operators that there should be: lines of overload and tier, separated by a tab.
@@ -77,7 +77,7 @@ fn main() -> ExitCode {
         Modes::Meta => Mode::Meta,
     };
     let skips = match &options.skips {
-        None => Ok(include_str!("../../tests/suite/conformance/skips.txt").to_string()),
+        None => Ok(include_str!("../../../tests/suite/conformance/skips.txt").to_string()),
         Some(path) => std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display())),
     };
     let skips = match skips {

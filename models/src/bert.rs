@@ -11,17 +11,18 @@ use straightline::{DType, Error, ErrorKind, Result, Tensor, load_safetensors};
 
 /// The part of `config.json` that the model needs.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Config {
-    pub(crate) vocab_size: i64,
-    pub(crate) hidden_size: i64,
-    pub(crate) num_hidden_layers: usize,
-    pub(crate) num_attention_heads: i64,
-    pub(crate) intermediate_size: i64,
-    pub(crate) max_position_embeddings: i64,
-    pub(crate) type_vocab_size: i64,
-    pub(crate) layer_norm_eps: f64,
+#[allow(missing_docs, reason = "the names are those of the file")]
+pub struct Config {
+    pub vocab_size: i64,
+    pub hidden_size: i64,
+    pub num_hidden_layers: usize,
+    pub num_attention_heads: i64,
+    pub intermediate_size: i64,
+    pub max_position_embeddings: i64,
+    pub type_vocab_size: i64,
+    pub layer_norm_eps: f64,
     #[serde(default = "gelu")]
-    pub(crate) hidden_act: String,
+    pub hidden_act: String,
 }
 
 fn gelu() -> String {
@@ -40,7 +41,7 @@ struct Layer {
 }
 
 /// The model with its weights.
-pub(crate) struct Bert {
+pub struct Bert {
     config: Config,
     words: Tensor,
     positions: Tensor,
@@ -63,7 +64,7 @@ impl Bert {
     /// # Errors
     /// A file that is missing or malformed, a tensor that is missing or does not have the sizes of
     /// the configuration, an activation other than gelu.
-    pub(crate) fn load(folder: &Path) -> Result<Bert> {
+    pub fn load(folder: &Path) -> Result<Bert> {
         let path = folder.join("config.json");
         let text = std::fs::read_to_string(&path).map_err(|e| file_error(&path, e))?;
         let config: Config = serde_json::from_str(&text).map_err(|e| file_error(&path, e))?;
@@ -81,7 +82,7 @@ impl Bert {
     }
 
     /// Takes the weights from a [`Source`], under the names of Hugging Face's `BertModel`.
-    pub(crate) fn from_source(config: Config, source: Source<'_>) -> Result<Bert> {
+    pub fn from_source(config: Config, source: Source<'_>) -> Result<Bert> {
         check(&config)?;
         let (d, inner) = (config.hidden_size, config.intermediate_size);
         let epsilon = config.layer_norm_eps;
@@ -117,7 +118,7 @@ impl Bert {
 
     /// Token ids and mask (1 for a token, 0 for padding), both `i64[batch, length]`, to the states
     /// of the last layer, `f32[batch, length, width]`.
-    pub(crate) fn hidden(&self, ids: &Tensor, mask: &Tensor) -> Result<Tensor> {
+    pub fn hidden(&self, ids: &Tensor, mask: &Tensor) -> Result<Tensor> {
         let length = ids.size(1)?;
         let positions = self.positions.narrow(0, 0, length)?;
         let x = self.words.embedding(ids)? + positions + &self.token_type;
@@ -144,7 +145,7 @@ impl Bert {
     }
 
     /// Sentence embeddings of length 1, `f32[batch, width]`.
-    pub(crate) fn embed(&self, ids: &Tensor, mask: &Tensor) -> Result<Tensor> {
+    pub fn embed(&self, ids: &Tensor, mask: &Tensor) -> Result<Tensor> {
         let states = self.hidden(ids, mask)?;
         let mask = mask.to_dtype(DType::F32)?.unsqueeze(2)?;
         let total = (states * &mask).sum_dim(1)?;
@@ -174,7 +175,6 @@ fn check(config: &Config) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workloads::data::uniform;
 
     fn config() -> Config {
         Config {
@@ -188,6 +188,21 @@ mod tests {
             layer_norm_eps: 1e-12,
             hidden_act: gelu(),
         }
+    }
+
+    /// Numbers between -0.5 and 0.5 that depend on the name.
+    fn uniform(name: &str, sizes: &[i64]) -> Result<Tensor> {
+        let mut state = name
+            .bytes()
+            .fold(1u64, |h, b| h.wrapping_mul(31).wrapping_add(b.into()));
+        let mut next = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 40) as f32 / (1u64 << 24) as f32 - 0.5
+        };
+        let numbers: Vec<f32> = (0..sizes.iter().product()).map(|_| next()).collect();
+        Tensor::from_slice(&numbers, sizes)
     }
 
     /// A source that makes up weights of the sizes it is told by the name.
@@ -204,7 +219,7 @@ mod tests {
             n if n.contains("attention") => &[8, 8],
             _ => &[8, 12],
         };
-        uniform(name, sizes, 0.5, 0.0)
+        uniform(name, sizes)
     }
 
     #[test]

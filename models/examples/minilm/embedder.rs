@@ -1,8 +1,9 @@
 //! From a folder as Hugging Face lays it out to embeddings of text, eager and compiled.
 
-use super::bert::{Bert, Config, Missing};
 use std::path::Path;
-use straightline::{Compiled, Tensor, compile, load_safetensors};
+use std::sync::Arc;
+use straightline::{Compiled, Tensor, compile};
+use straightline_models::bert::Bert;
 use tokenizers::Tokenizer;
 
 pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -14,21 +15,14 @@ pub(crate) type Inputs = (Tensor, Tensor);
 /// Text to embeddings.
 pub(crate) struct Embedder {
     tokenizer: Tokenizer,
-    model: Bert,
+    model: Arc<Bert>,
     compiled: Compiled<Inputs, Tensor>,
 }
 
 impl Embedder {
     /// Reads `config.json`, `model.safetensors` and `tokenizer.json`.
     pub(crate) fn open(folder: &Path) -> Result<Embedder> {
-        let path = folder.join("config.json");
-        let text = std::fs::read_to_string(&path).map_err(|e| in_file(&path, e))?;
-        let config: Config = serde_json::from_str(&text).map_err(|e| in_file(&path, e))?;
-
-        let path = folder.join("model.safetensors");
-        let weights = load_safetensors(&path)?;
-        let model = Bert::new(&config, &weights)
-            .map_err(|Missing(name)| in_file(&path, format!("there is no tensor {name:?}")))?;
+        let model = Arc::new(Bert::load(folder)?);
 
         let path = folder.join("tokenizer.json");
         let mut tokenizer = Tokenizer::from_file(&path).map_err(|e| in_file(&path, e))?;

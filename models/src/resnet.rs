@@ -49,7 +49,7 @@ impl Block {
 }
 
 /// The network.
-pub(crate) struct ResNet18 {
+pub struct ResNet18 {
     conv1: Conv,
     bn1: BatchNorm,
     blocks: Vec<Block>,
@@ -58,7 +58,7 @@ pub(crate) struct ResNet18 {
 
 impl ResNet18 {
     /// Reads weights as torchvision's `resnet18` names them.
-    pub(crate) fn load(source: Source<'_>) -> Result<ResNet18> {
+    pub fn load(source: Source<'_>) -> Result<ResNet18> {
         let mut blocks = Vec::new();
         let mut inputs = 64;
         for (layer, outputs) in [(1, 64), (2, 128), (3, 256), (4, 512)] {
@@ -77,7 +77,7 @@ impl ResNet18 {
     }
 
     /// Scores of the 1000 classes for images `[n, 3, height, width]`.
-    pub(crate) fn forward(&self, images: &Tensor) -> Result<Tensor> {
+    pub fn forward(&self, images: &Tensor) -> Result<Tensor> {
         let x = self.bn1.forward(&self.conv1.forward(images)?)?.relu()?;
         let mut x = aten::max_pool2d(&x, &[3, 3], &[2, 2], &[1, 1], &[1, 1], false)?;
         for block in &self.blocks {

