@@ -49,7 +49,7 @@ pub(crate) trait Outputs {
     type Views<'g>;
 
     /// Adds the tensors, with how they are written.
-    fn tensors<'g>(&'g self, to: &mut SmallVec<[(&'g Tensor, Way); 2]>);
+    fn tensors<'g>(&'g self, to: &mut SmallVec<[(&'g Tensor, Way); 4]>);
 
     /// The views of the tensors.
     ///
@@ -215,7 +215,7 @@ unsafe fn view<'g>(t: &Tensor, written: &[&Tensor]) -> In<'g> {
 impl Outputs for () {
     type Views<'g> = ();
 
-    fn tensors<'g>(&'g self, _: &mut SmallVec<[(&'g Tensor, Way); 2]>) {}
+    fn tensors<'g>(&'g self, _: &mut SmallVec<[(&'g Tensor, Way); 4]>) {}
 
     unsafe fn views<'g>(&self) -> Self::Views<'g> {}
 }
@@ -227,7 +227,7 @@ macro_rules! outputs {
                 = Out<'g>;
 
             #[inline]
-            fn tensors<'g>(&'g self, to: &mut SmallVec<[(&'g Tensor, Way); 2]>) {
+            fn tensors<'g>(&'g self, to: &mut SmallVec<[(&'g Tensor, Way); 4]>) {
                 let $of = self;
                 to.push(($tensor, Way::$way));
             }
@@ -252,7 +252,7 @@ outputs! {
 impl<O: Outputs> Outputs for Option<O> {
     type Views<'g> = Option<O::Views<'g>>;
 
-    fn tensors<'g>(&'g self, to: &mut SmallVec<[(&'g Tensor, Way); 2]>) {
+    fn tensors<'g>(&'g self, to: &mut SmallVec<[(&'g Tensor, Way); 4]>) {
         if let Some(outputs) = self {
             outputs.tensors(to);
         }
@@ -267,7 +267,7 @@ impl<O: Outputs> Outputs for Option<O> {
 impl<O: Outputs, const N: usize> Outputs for [O; N] {
     type Views<'g> = [O::Views<'g>; N];
 
-    fn tensors<'g>(&'g self, to: &mut SmallVec<[(&'g Tensor, Way); 2]>) {
+    fn tensors<'g>(&'g self, to: &mut SmallVec<[(&'g Tensor, Way); 4]>) {
         self.iter().for_each(|o| o.tensors(to));
     }
 
@@ -280,7 +280,7 @@ impl<O: Outputs, const N: usize> Outputs for [O; N] {
 impl<A: Outputs, B: Outputs> Outputs for (A, B) {
     type Views<'g> = (A::Views<'g>, B::Views<'g>);
 
-    fn tensors<'g>(&'g self, to: &mut SmallVec<[(&'g Tensor, Way); 2]>) {
+    fn tensors<'g>(&'g self, to: &mut SmallVec<[(&'g Tensor, Way); 4]>) {
         self.0.tensors(to);
         self.1.tensors(to);
     }

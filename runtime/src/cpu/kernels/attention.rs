@@ -87,8 +87,7 @@ pub fn attention(given: Attention<'_>) -> Result<(), KernelError> {
         .iter()
         .flatten()
     {
-        let aligned = t.ptr.addr() % t.dtype.size() == 0 || t.numel() == 0;
-        ask(NAME, aligned, "aligned elements")?;
+        ask(NAME, t.is_aligned(), "aligned elements")?;
     }
     let task = Task {
         sizes: [batch, heads, queries, features].map(|n| n as usize),

@@ -104,8 +104,7 @@ fn check(s: Channels, operands: &[&Strided<'_>]) -> Result<DType, KernelError> {
             dense && t.numel() == s.len(),
             "dense operands of its channels",
         )?;
-        let aligned = t.numel() == 0 || t.ptr.addr() % t.dtype.size() == 0;
-        ask(NAME, aligned, "aligned elements")?;
+        ask(NAME, t.is_aligned(), "aligned elements")?;
     }
     Ok(first.dtype)
 }
@@ -414,8 +413,7 @@ pub fn layer_norm_gradient(
         same_dtype(NAME, &[&first, &t])?;
         row_major(NAME, &[&t])?;
         ask(NAME, t.numel() == numel, "operands of its rows and columns")?;
-        let aligned = numel == 0 || t.ptr.addr() % t.dtype.size() == 0;
-        ask(NAME, aligned, "aligned elements")?;
+        ask(NAME, t.is_aligned(), "aligned elements")?;
         Ok(t.ptr)
     };
     apart(NAME, &[g.dy, g.x, g.mean, g.rstd])?;

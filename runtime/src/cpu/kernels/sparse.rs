@@ -340,8 +340,7 @@ pub fn matmul(out: Out<'_>, a: Rows<'_>, b: In<'_>, alpha: Scalar) -> Result<(),
         check_index(*column, height as usize)?;
     }
     let dtype = out.dtype();
-    let aligned = b.ptr.addr() % dtype.size() == 0 || b.numel() == 0;
-    ask(NAME, aligned, "aligned elements")?;
+    ask(NAME, b.is_aligned(), "aligned elements")?;
     let b = Dense {
         ptr: b.ptr.cast_const(),
         columns: columns as usize,

@@ -103,6 +103,15 @@ pub enum KernelError {
     OutOfMemory(#[from] crate::memory::OutOfMemory),
 }
 
+impl Strided<'_> {
+    /// Whether the elements lie as Rust wants them: complex ones as their parts, or there are none.
+    #[inline]
+    pub(crate) fn is_aligned(&self) -> bool {
+        // a power of two, which spares a division
+        self.ptr.addr() & (self.dtype.to_real().size() - 1) == 0 || self.numel() == 0
+    }
+}
+
 impl KernelError {
     #[cold]
     pub(crate) fn operands(kernel: &'static str, wants: &'static str) -> Self {

@@ -39,8 +39,7 @@ fn check(operands: &[(&Strided<'_>, usize)]) -> Result<DType, KernelError> {
             t.numel() == *numel,
             "operands of the sizes of its geometry",
         )?;
-        let aligned = *numel == 0 || t.ptr.addr() % t.dtype.to_real().size() == 0;
-        ask(NAME, aligned, "aligned elements")?;
+        ask(NAME, t.is_aligned(), "aligned elements")?;
     }
     Ok(first.dtype)
 }

@@ -253,12 +253,14 @@ impl Checked {
         operand::apart(NAME, &[a, b])?;
         let (out, a, b) = (out.raw(), a.raw(), b.raw());
         let addend = scale.addend.map(|(beta, t)| (beta, t.raw()));
-        let all = [Some(out), Some(a), Some(b), addend.map(|(_, t)| t)];
-        for t in all.iter().flatten() {
+        let check = |t: &Strided<'_>| {
             operand::same_dtype(NAME, &[&out, t])?;
             operand::ask(NAME, t.sizes.len() <= 3, "matrices")?;
-            let aligned = t.ptr.addr() % alignment(t.dtype) == 0 || t.numel() == 0;
-            operand::ask(NAME, aligned, "aligned elements")?;
+            operand::ask(NAME, t.is_aligned(), "aligned elements")
+        };
+        [&out, &a, &b].into_iter().try_for_each(check)?;
+        if let Some((_, t)) = &addend {
+            check(t)?;
         }
         let mat = |t: &Strided<'_>| {
             let at = |from_end: usize, of: &[i64], other: i64| {
@@ -295,11 +297,6 @@ impl Checked {
             },
         })
     }
-}
-
-/// The alignment of elements: of complex numbers that of their parts.
-fn alignment(dtype: DType) -> usize {
-    dtype.to_real().size()
 }
 
 /// Whether a product is zeros, if anything: PyTorch gives that of truth values too, which it does
