@@ -243,14 +243,15 @@ pub fn view_strides(sizes: &[i64], strides: &[i64], target: &[i64]) -> Option<Di
     (t == 0).then_some(out)
 }
 
-/// The maps of view operators for a source of these sizes.
+/// The maps of view operators for a source of these sizes. In line, where the map is taken apart at
+/// once: put into memory in parts and read back whole, it would take longer than the view.
 impl ViewMap {
     /// `permute`.
     ///
     /// # Errors
     ///
     /// The list does not name each dimension of the source once.
-    #[inline]
+    #[inline(always)]
     pub fn permute(sizes: &[i64], dims: &[i64]) -> Result<ViewMap, MetaError> {
         let (op, rank) = (Op::permute, sizes.len());
         if dims.len() != rank {
@@ -277,7 +278,7 @@ impl ViewMap {
     /// # Errors
     ///
     /// A dimension out of range.
-    #[inline]
+    #[inline(always)]
     pub fn transpose(sizes: &[i64], a: i64, b: i64) -> Result<ViewMap, MetaError> {
         let rank = sizes.len();
         let (a, b) = (wrap_dim(a, rank)?, wrap_dim(b, rank)?);
@@ -296,7 +297,7 @@ impl ViewMap {
     /// # Errors
     ///
     /// The source has more than two dimensions.
-    #[inline]
+    #[inline(always)]
     pub fn t(sizes: &[i64]) -> Result<ViewMap, MetaError> {
         match sizes.len() {
             0 | 1 => Ok(ViewMap::Identity),
@@ -314,7 +315,7 @@ impl ViewMap {
     /// # Errors
     ///
     /// The dimension is out of range, or the step is not positive.
-    #[inline]
+    #[inline(always)]
     pub fn slice(
         sizes: &[i64],
         dim: i64,
@@ -353,7 +354,7 @@ impl ViewMap {
     /// # Errors
     ///
     /// The dimension or the index is out of range.
-    #[inline]
+    #[inline(always)]
     pub fn select(sizes: &[i64], dim: i64, index: i64) -> Result<ViewMap, MetaError> {
         let op = Op::select_int;
         if sizes.is_empty() {
@@ -382,7 +383,7 @@ impl ViewMap {
     /// # Errors
     ///
     /// A size differs from the source's where that is not 1.
-    #[inline]
+    #[inline(always)]
     pub fn expand(sizes: &[i64], to: &[i64]) -> Result<ViewMap, MetaError> {
         let fail = |why| MetaError::Expand {
             from: Dims::from_slice(sizes),
@@ -442,7 +443,7 @@ impl ViewMap {
     /// # Errors
     ///
     /// The dimension is out of range for the view.
-    #[inline]
+    #[inline(always)]
     pub fn unsqueeze(sizes: &[i64], dim: i64) -> Result<ViewMap, MetaError> {
         Ok(ViewMap::Unsqueeze(wrap_dim(dim, sizes.len() + 1)?))
     }
@@ -497,7 +498,7 @@ impl ViewMap {
     /// # Errors
     ///
     /// The sizes do not have the source's number of elements.
-    #[inline]
+    #[inline(always)]
     pub fn reshape(sizes: &[i64], to: &[i64]) -> Result<ViewMap, MetaError> {
         Ok(ViewMap::Reshape(infer_sizes(to, numel(sizes))?))
     }

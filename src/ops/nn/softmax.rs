@@ -3,11 +3,10 @@
 use crate::error::Result;
 use crate::ops::aten;
 use crate::ops::common::wrap_dim;
-use crate::ops::index::scatter::as_vector;
 use crate::tensor::Tensor;
 use crate::tensor::launch;
 use straightline_catalog::{DType, Scalar};
-use straightline_runtime::cpu::kernels::{self};
+use straightline_runtime::cpu::kernels::{self, RowMajor};
 
 fn softmax_kernel(x: &Tensor, dim: i64, log: bool) -> Result<Tensor> {
     let d = wrap_dim(dim, x.dim())?;
@@ -17,11 +16,16 @@ fn softmax_kernel(x: &Tensor, dim: i64, log: bool) -> Result<Tensor> {
         "softmax is not implemented for {}: pass dtype, or convert first",
         x.dtype()
     );
-    let out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
-    if out.storage().has_data() && x.numel() > 0 {
-        // a number is a row of one: infinite, its share is not a number
-        let (mut row, x) = (as_vector(&out), &as_vector(x));
-        launch::run(&mut row, x, |row, x| Ok(kernels::softmax(row, x, d, log)?))?;
+    let mut out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
+    if x.numel() > 0 {
+        launch::run(&mut out, x, |out, x| {
+            if x.sizes().is_empty() {
+                // a number is a row of one: infinite, its share is not a number
+                let row = RowMajor::new([1]);
+                return Ok(kernels::softmax(row.output(out)?, row.input(x)?, 0, log)?);
+            }
+            Ok(kernels::softmax(out, x, d, log)?)
+        })?;
     }
     Ok(out)
 }

@@ -11,11 +11,21 @@ use super::strided::{KernelError, Strided};
 use num_complex::Complex;
 use straightline_passes::ir::{DType, Scalar};
 
+/// What lies where an input does. As wide as a pointer: `Option` and `Result` of an operand keep
+/// their tag where it has most values to spare, which would otherwise be the byte of the dtype, and
+/// an operand copied around that byte is read back before the parts are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+enum Upon {
+    Nothing,
+    Result,
+}
+
 /// Elements that a kernel reads.
 #[derive(Clone, Copy, Debug)]
 pub struct In<'a> {
     raw: Strided<'a>,
-    upon: bool,
+    upon: Upon,
 }
 
 /// Elements that a kernel writes, each at an address of its own.
@@ -33,7 +43,10 @@ impl<'a> In<'a> {
     /// and the last of them.
     #[inline]
     pub unsafe fn new(raw: Strided<'a>) -> In<'a> {
-        In { raw, upon: false }
+        In {
+            raw,
+            upon: Upon::Nothing,
+        }
     }
 
     /// Elements to read, where a kernel may write exactly the same ones.
@@ -44,13 +57,16 @@ impl<'a> In<'a> {
     /// sizes, strides and size of element, which begins at the same address.
     #[inline]
     pub unsafe fn upon(raw: Strided<'a>) -> In<'a> {
-        In { raw, upon: true }
+        In {
+            raw,
+            upon: Upon::Result,
+        }
     }
 
     /// Whether the elements are those that an output of the same call writes.
     #[inline]
     pub fn is_upon(&self) -> bool {
-        self.upon
+        self.upon == Upon::Result
     }
 
     /// The element type.
@@ -232,7 +248,7 @@ impl<'a> Out<'a> {
     pub fn as_input(&self) -> In<'a> {
         In {
             raw: self.raw,
-            upon: true,
+            upon: Upon::Result,
         }
     }
 
@@ -375,7 +391,7 @@ impl Number {
                 sizes,
                 strides: zeros,
             },
-            upon: false,
+            upon: Upon::Nothing,
         })
     }
 }
@@ -520,7 +536,7 @@ pub(crate) fn row_major(
 /// No operand lies on an output.
 #[inline]
 pub(crate) fn apart(kernel: &'static str, operands: &[In<'_>]) -> Result<(), KernelError> {
-    match operands.iter().any(|o| o.upon) {
+    match operands.iter().any(|o| o.is_upon()) {
         false => Ok(()),
         true => Err(KernelError::operands(
             kernel,
