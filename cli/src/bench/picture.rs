@@ -83,8 +83,8 @@ fn title(workload: &str) -> &str {
     match workload {
         "w1.add" => "one add of one element",
         "w2.chain100_16" => "100 pointwise operators, 16 elements",
-        "w3.pointwise_16384" => "GELU, sigmoid and tanh, 16,384 elements",
-        "w3.pointwise_262144" => "the same, 262,144 elements",
+        "w3.pointwise_16384" => "GELU, sigmoid, tanh on 16,384",
+        "w3.pointwise_262144" => "GELU, sigmoid, tanh on 262,144",
         "w4.softmax_1024x1024" => "softmax, 1024 x 1024",
         "w4.rmsnorm_512x768" => "RMS norm, 512 x 768",
         "w5.mlp_8x256" => "MLP, batch 8, width 256",
