@@ -56,9 +56,17 @@ fold_float!(Min, |s, x, y| f::minimum(s, x, y), |a, b| Lane::smaller(
     a, b
 ));
 
+/// The most independent accumulators.
+const MOST: usize = 8;
+
 /// Independent accumulators: hides the latency of the addition, and shortens each chain of
-/// roundings.
-const ACCUMULATORS: usize = 4;
+/// roundings. Short vectors take more, so that chains are as short as those of long ones.
+const fn accumulators<S: Simd>() -> usize {
+    match S::LANES * size_of::<S::Elem>() < 32 {
+        true => MOST,
+        false => 4,
+    }
+}
 
 struct FoldTask<E, K> {
     out: *mut E,
@@ -78,40 +86,37 @@ impl<E: Lane, K: FoldFloat<E>> SimdTask<E> for FoldTask<E, K> {
             let mut rest = 0;
             let mut total = None;
             if n >= S::LANES {
+                let wide = const { accumulators::<S>() };
                 let first = s.load(a);
-                let mut acc = [first; ACCUMULATORS];
+                let mut acc = [first; MOST];
                 let mut filled = 1;
                 let mut i = S::LANES;
-                while filled < ACCUMULATORS && i + S::LANES <= n {
+                while filled < wide && i + S::LANES <= n {
                     acc[filled] = s.load(a.add(i));
                     filled += 1;
                     i += S::LANES;
                 }
-                while i + ACCUMULATORS * S::LANES <= n {
-                    for (k, acc) in acc.iter_mut().enumerate() {
+                while i + wide * S::LANES <= n {
+                    for (k, acc) in acc[..wide].iter_mut().enumerate() {
                         let x = s.load(a.add(i + k * S::LANES));
                         *acc = K::vectors(&mut s, *acc, x);
                     }
-                    i += ACCUMULATORS * S::LANES;
+                    i += wide * S::LANES;
                 }
                 while i + S::LANES <= n {
                     let x = s.load(a.add(i));
                     acc[0] = K::vectors(&mut s, acc[0], x);
                     i += S::LANES;
                 }
-                let v = match filled {
-                    1 => acc[0],
-                    2 => K::vectors(&mut s, acc[0], acc[1]),
-                    3 => {
-                        let v = K::vectors(&mut s, acc[0], acc[1]);
-                        K::vectors(&mut s, v, acc[2])
+                // in pairs, and pairs of pairs
+                let mut step = 1;
+                while step < filled {
+                    for k in (0..filled - step).step_by(2 * step) {
+                        acc[k] = K::vectors(&mut s, acc[k], acc[k + step]);
                     }
-                    _ => {
-                        let v = K::vectors(&mut s, acc[0], acc[1]);
-                        let w = K::vectors(&mut s, acc[2], acc[3]);
-                        K::vectors(&mut s, v, w)
-                    }
-                };
+                    step *= 2;
+                }
+                let v = acc[0];
                 total = Some(s.reduce(v, K::lanes));
                 rest = i;
             }
