@@ -732,7 +732,7 @@ impl ViewMap {
                     }
                 }
                 self.free_strides(sizes, strides, to, &mut out);
-                return Ok((to.clone(), out, offset));
+                return Ok((Dims::from_slice(to), out, offset));
             }
             ViewMap::Unsqueeze(dim) => {
                 let (mut to, mut out) = (Dims::from_slice(sizes), Dims::from_slice(strides));
@@ -743,7 +743,7 @@ impl ViewMap {
             }
             ViewMap::Reshape(to) => {
                 return match view_strides(sizes, strides, to) {
-                    Some(seen) => Ok((to.clone(), seen, offset)),
+                    Some(seen) => Ok((Dims::from_slice(to), seen, offset)),
                     None => Err(MetaError::Strides {
                         sizes: Dims::from_slice(sizes),
                         strides: Dims::from_slice(strides),
