@@ -19,6 +19,13 @@ impl Declared<'_> {
     pub(crate) fn docs(&self) -> String {
         let mut parts: Vec<String> = self.entry.doc.iter().map(|d| d.to_string()).collect();
         parts.push(format!("`{}`", self.schema));
+        match self.entry.op.composite().map(|c| c.text) {
+            None => {}
+            Some(text) if text.contains('\n') => {
+                parts.push(format!("Defined as\n\n```text\n{text}\n```"));
+            }
+            Some(text) => parts.push(format!("Defined as `{text}`.")),
+        }
         let tags = self.entry.op.info().tags;
         if !tags.is_empty() {
             parts.push(format!("Tags: {}.", tags.join(", ")));
