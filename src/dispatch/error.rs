@@ -115,6 +115,11 @@ pub enum DispatchError {
     )]
     Gone { op: String },
     #[error(
+        "{op}: the operator has kernels and no schema: it was never defined, or the library that defined it was dropped. \
+         Define it with `Library::def`, and keep that library"
+    )]
+    NoSchema { op: String },
+    #[error(
         "{op}: there is no Meta kernel, so the shape of its result is unknown. Register one that computes sizes and \
          dtype without data: `Library::implementation(\"{ns}\", DispatchKey::Meta)?.impl_(\"{op}\", kernel)`, or implement \
          the operator as a composite of operators that have one",

@@ -111,7 +111,7 @@ enum Registration {
 /// let mut lib = Library::new("docs_boxed")?;
 /// let op = lib.def("count(Tensor x, Tensor y) -> int")?;
 /// lib.impl_at("count", DispatchKey::CPU, Kernel::boxed(|op, _keys, stack| {
-///     let arguments = op.schema().map_or(0, |s| s.args.len());
+///     let arguments = op.arity()?;
 ///     stack.truncate(stack.len() - arguments);
 ///     stack.push(Value::Int(arguments as i64));
 ///     Ok(())

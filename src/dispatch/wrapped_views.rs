@@ -98,7 +98,7 @@ where
 {
     /// The arguments of a call, the first tensor among them and what it wraps.
     fn call(&self, op: OperatorHandle, stack: &mut Stack) -> Result<(Vec<Value>, Tensor, Tensor)> {
-        let taken = op.schema().map_or(0, |s| s.args.len());
+        let taken = op.arity()?;
         let args = stack.split_off(stack.len().saturating_sub(taken));
         let of = args.iter().find_map(Value::as_tensor).cloned();
         match of.and_then(|t| (self.inner)(&t).map(|cpu| (t, cpu))) {

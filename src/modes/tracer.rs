@@ -243,7 +243,7 @@ pub(crate) fn run_meta(op: OperatorHandle, args: &[Value]) -> Result<(Vec<Value>
 
 /// A plan draws from the default generator, which need not be named.
 fn check_generators(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
-    let args = op.schema().map_or(0, |s| s.args.len());
+    let args = op.arity()?;
     let at = stack.len().saturating_sub(args);
     for v in &mut stack[at..] {
         match v {

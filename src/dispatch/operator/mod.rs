@@ -77,6 +77,29 @@ impl OperatorHandle {
         self.0.definition().map(|d| d.schema)
     }
 
+    /// How many arguments a boxed kernel finds on top of the stack.
+    ///
+    /// # Errors
+    ///
+    /// The operator has no schema; a call in progress on another thread may outlive the library
+    /// that defined it.
+    ///
+    /// ```
+    /// use straightline::dispatch::operator;
+    /// assert_eq!(operator("aten::add.Tensor")?.arity()?, 3);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    pub fn arity(self) -> Result<usize> {
+        match self.schema() {
+            Some(schema) => Ok(schema.args.len()),
+            None => Err((self.gone())
+                .unwrap_or_else(|| DispatchError::NoSchema {
+                    op: self.name().to_string(),
+                })
+                .into()),
+        }
+    }
+
     /// The operator in the catalogue, which also lists those from outside; `None` if it was only
     /// implemented and never defined.
     pub(crate) fn op(self) -> Option<Op> {

@@ -1,6 +1,7 @@
 //! Registration while other threads dispatch.
 
 use super::*;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use straightline_catalog::key::DispatchKey as K;
 
@@ -173,6 +174,30 @@ fn whole_libraries_come_and_go() {
             }
         },
     );
+}
+
+/// As if another thread had dropped it.
+#[test]
+fn a_kernel_that_outlives_its_library_is_told() {
+    let own: Arc<Mutex<Option<Library>>> = Arc::default();
+    let mut lib = Library::new("t_threads_gone").unwrap();
+    let op = lib.def("f(Tensor x) -> int").unwrap();
+    let library = Arc::downgrade(&own);
+    let kernel = Kernel::boxed(move |op, _, stack| {
+        assert_eq!(op.arity().unwrap(), 1);
+        if let Some(own) = library.upgrade() {
+            drop(own.lock().unwrap().take());
+        }
+        stack.truncate(stack.len() - op.arity()?);
+        stack.push(Value::Int(1));
+        Ok(())
+    });
+    lib.impl_at("f", K::CPU, kernel).unwrap();
+    *own.lock().unwrap() = Some(lib);
+    let mut stack = vec![(&cpu()).into()];
+    let message = message(op.call_boxed(&mut stack));
+    assert!(message.contains("t_threads_gone::f"), "{message}");
+    assert!(message.contains("the operator is gone"), "{message}");
 }
 
 struct SetOnDrop<'a>(&'a AtomicBool);

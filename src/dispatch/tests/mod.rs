@@ -48,7 +48,7 @@ fn cpu() -> Tensor {
 /// A boxed kernel for `(..) -> int` that says who it is.
 fn says(id: i64) -> Kernel {
     Kernel::boxed(move |op, _, stack| {
-        let args = op.schema().map_or(0, |s| s.args.len());
+        let args = op.arity()?;
         stack.truncate(stack.len() - args);
         stack.push(Value::Int(id));
         Ok(())

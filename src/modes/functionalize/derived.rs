@@ -198,7 +198,7 @@ fn forget_with_the_original() {
 /// The kernel: the original's, on copies of what it writes.
 fn kernel(derived: Derived) -> Kernel {
     Kernel::boxed(move |op, keys, stack| {
-        let arguments = op.schema().map_or(0, |s| s.args.len());
+        let arguments = op.arity()?;
         let mut args = stack.split_off(stack.len().saturating_sub(arguments));
         for i in derived.written() {
             args[i] = args[i].map_tensors(|t| copy::clone(t, None))?;

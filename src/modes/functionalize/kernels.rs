@@ -125,7 +125,7 @@ pub(crate) fn composite<M>(kernel: impl IntoKernel<M>) -> Kernel {
 pub(crate) fn parts<M>(kernel: impl IntoKernel<M>) -> Kernel {
     let kernel = composite(kernel);
     Kernel::boxed(move |op, keys, stack| {
-        let count = op.schema().map_or(0, |s| s.args.len());
+        let count = op.arity()?;
         let at = stack.len().saturating_sub(count);
         let operands: Vec<Tensor> = (stack[at..].iter())
             .flat_map(|v| v.tensors().cloned())
