@@ -5,6 +5,8 @@
 #[path = "src/rules.rs"]
 mod rules;
 
+#[path = "build/args.rs"]
+mod args;
 #[path = "build/composite.rs"]
 mod composite;
 #[path = "build/entry.rs"]
@@ -42,7 +44,7 @@ fn main() -> ExitCode {
 
 /// An operator that an entry declares.
 pub(crate) struct Declared<'a> {
-    placed: &'a Placed,
+    pub(crate) placed: &'a Placed,
     pub(crate) schema: FunctionSchema,
 }
 
@@ -57,11 +59,12 @@ pub(crate) fn variant(name: &str) -> String {
     }
 }
 
-/// The files: what operators are, what registers them, and how some are made of others.
-fn generate(entries: &[Placed]) -> Result<[(&'static str, String); 3], String> {
+/// The files: what operators are, what registers them, how some are made of others, and the types
+/// of their arguments.
+fn generate(entries: &[Placed]) -> Result<[(&'static str, String); 4], String> {
     let mut declared: BTreeMap<String, Declared<'_>> = BTreeMap::new();
     for placed in entries.iter().filter(|p| p.entry.declares()) {
-        let at = |e: String| format!("{}:{}: {e}", placed.file, placed.line);
+        let at = |e: String| placed.at(&e);
         let schema =
             FunctionSchema::parse(&placed.entry.schema()).map_err(|e| at(e.to_string()))?;
         let name = placed.entry.name();
@@ -85,6 +88,7 @@ fn generate(entries: &[Placed]) -> Result<[(&'static str, String); 3], String> {
         ("ops.rs", out),
         ("entries.rs", registered),
         ("composites.rs", composites(&declared)?),
+        ("args.rs", args::structs(&declared)?),
     ])
 }
 
@@ -144,7 +148,7 @@ fn enumeration(out: &mut String, declared: &BTreeMap<String, Declared<'_>>) {
 fn modes(out: &mut String, entries: &[Placed]) -> Result<(), String> {
     let mut rows = BTreeMap::new();
     for p in entries {
-        let at = |e: String| format!("{}:{}: {e}", p.file, p.line);
+        let at = |e: String| p.at(&e);
         if let Some(modes) = p.entry.modes().map_err(at)? {
             let name = p.entry.name();
             if rows.insert(name.clone(), modes).is_some() {
@@ -190,7 +194,7 @@ fn infos(
     );
     for (i, (name, d)) in declared.iter().enumerate() {
         let e = &d.placed.entry;
-        let at = |e: String| format!("{}:{}: {e}", d.placed.file, d.placed.line);
+        let at = |e: String| d.placed.at(&e);
         let facts = [
             (
                 "effects",
@@ -236,7 +240,7 @@ fn composites(declared: &BTreeMap<String, Declared<'_>>) -> Result<String, Strin
     let (mut ops, mut definitions) = (Vec::new(), Vec::new());
     for (name, d) in declared {
         if let Some(text) = &d.placed.entry.composite {
-            let at = |e: String| format!("{}:{}: {e}", d.placed.file, d.placed.line);
+            let at = |e: String| d.placed.at(&e);
             definitions.push(composite::composite(text, &d.schema, declared).map_err(at)?);
             ops.push(format!("Op::{}", variant(name)));
         }

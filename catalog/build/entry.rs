@@ -78,6 +78,13 @@ pub(crate) struct Placed {
     pub(crate) entry: Entry,
 }
 
+impl Placed {
+    /// An error, with the place of the entry that it is about.
+    pub(crate) fn at(&self, e: &str) -> String {
+        format!("{}:{}: {e}", self.file, self.line)
+    }
+}
+
 /// A field as the word that it is, or its default.
 fn word<T: Default>(
     field: &str,

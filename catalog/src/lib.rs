@@ -6,6 +6,7 @@
 //! `straightline`, which re-exports what users need.
 #![forbid(unsafe_code)]
 
+pub mod args;
 pub mod arguments;
 pub mod composite;
 pub mod entry;

@@ -10,11 +10,14 @@
 
 use crate::layout::{contiguous_strides, filled, numel};
 use crate::meta::MetaError;
-use crate::{Arg, Dims, Op};
+use crate::{Dims, Op};
 use smallvec::{SmallVec, smallvec};
 
+mod calls;
 #[cfg(test)]
 mod tests;
+
+pub use calls::{parts_of, split_sizes};
 
 /// An index along one dimension of a view's source: affine in the positions along the view's
 /// dimensions.
@@ -502,84 +505,6 @@ impl ViewMap {
     pub fn reshape(sizes: &[i64], to: &[i64]) -> Result<ViewMap, MetaError> {
         Ok(ViewMap::Reshape(infer_sizes(to, numel(sizes))?))
     }
-
-    /// The map of a call, from its arguments. `None` for operators that are not views, and for
-    /// those such as `as_strided` that address the storage.
-    pub fn of<V>(op: Op, args: &[Arg<V>], sizes: &[i64]) -> Option<Result<ViewMap, MetaError>> {
-        let int = |i: usize| args.get(i).and_then(Arg::as_int);
-        let ints = |i: usize| args.get(i).and_then(Arg::as_ints);
-        Some(match op {
-            Op::alias | Op::detach | Op::lift_fresh => Ok(ViewMap::Identity),
-            Op::t => ViewMap::t(sizes),
-            Op::transpose_int => ViewMap::transpose(sizes, int(1)?, int(2)?),
-            Op::permute => ViewMap::permute(sizes, &ints(1)?),
-            Op::expand => ViewMap::expand(sizes, &ints(1)?),
-            Op::slice_Tensor => ViewMap::slice(sizes, int(1)?, int(2), int(3), int(4)?),
-            Op::select_int => ViewMap::select(sizes, int(1)?, int(2)?),
-            Op::squeeze => ViewMap::squeeze(sizes, None),
-            Op::squeeze_dim => ViewMap::squeeze(sizes, Some(&[int(1)?])),
-            Op::squeeze_dims => ViewMap::squeeze(sizes, Some(&ints(1)?)),
-            Op::unsqueeze => ViewMap::unsqueeze(sizes, int(1)?),
-            Op::diagonal => ViewMap::diagonal(sizes, int(1)?, int(2)?, int(3)?),
-            Op::unfold => ViewMap::unfold(sizes, int(1)?, int(2)?, int(3)?),
-            Op::view | Op::_unsafe_view | Op::reshape => ViewMap::reshape(sizes, &ints(1)?),
-            _ => return None,
-        })
-    }
-}
-
-/// The sizes of the parts that `split` cuts a dimension of `n` elements into.
-pub fn split_sizes(n: i64, size: i64) -> Vec<i64> {
-    let count = (n as u64).div_ceil(size.max(1) as u64).max(1) as i64;
-    (0..count).map(|i| size.min(n - i * size)).collect()
-}
-
-/// The maps of an operator that returns several views, from its arguments; `None` for other
-/// operators.
-pub fn parts_of<V>(
-    op: Op,
-    args: &[Arg<V>],
-    sizes: &[i64],
-) -> Option<Result<Vec<ViewMap>, MetaError>> {
-    let (dim, lens) = match op {
-        Op::split_Tensor => (args.get(2)?.as_int()?, None),
-        Op::split_with_sizes => (args.get(2)?.as_int()?, args.get(1)?.as_ints()),
-        Op::unbind_int => (args.get(1)?.as_int()?, None),
-        _ => return None,
-    };
-    let dim = match wrap_dim(dim, sizes.len()) {
-        Ok(dim) if !sizes.is_empty() => dim,
-        Ok(_) => {
-            return Some(Err(MetaError::Rank {
-                op,
-                expected: "at least 1",
-                found: 0,
-            }));
-        }
-        Err(e) => return Some(Err(e)),
-    };
-    let n = sizes[dim];
-    if op == Op::unbind_int {
-        let index = |index| ViewMap::Select { dim, index };
-        return Some(Ok((0..n).map(index).collect()));
-    }
-    let lens = match (lens, args.get(1)?.as_int()) {
-        (Some(lens), _) => lens,
-        (None, Some(size)) => split_sizes(n, size),
-        (None, None) => return None,
-    };
-    let mut start = 0;
-    let slices = lens.into_iter().map(|len| {
-        let at = start;
-        start += len;
-        ViewMap::Slice {
-            dim,
-            start: at,
-            len,
-            step: 1,
-        }
-    });
-    Some(Ok(slices.collect()))
 }
 
 /// What follows from a map.

@@ -4,6 +4,7 @@
 //! against them ([`Op::shapes`]). They know sizes alone, neither memory nor graphs.
 
 use super::MetaError;
+use crate::args::{self, Arguments};
 use crate::layout;
 use crate::view::{Axes, ViewMap, wrap_dim};
 use crate::{Arg, DType, Dims, Kind, Op, TensorMeta};
@@ -224,6 +225,11 @@ impl<'m, V, M: Fn(&V) -> &'m TensorMeta> Call<'_, V, M> {
         self.args.get(i).filter(|a| !matches!(a, Arg::None))
     }
 
+    /// All arguments, of a call of one operator.
+    fn all<A: Arguments<&'m TensorMeta>>(&self) -> Option<A> {
+        A::read(self.args, &self.meta)
+    }
+
     /// The tensor at a position of the schema.
     fn tensor(&self, at: usize) -> Option<&'m TensorMeta> {
         match self.args.get(at)? {
@@ -251,7 +257,14 @@ impl<'m, V, M: Fn(&V) -> &'m TensorMeta> Call<'_, V, M> {
             Kind::Any => one(self.reduction()?, Some(DType::Bool)),
             Kind::Arg => one(self.reduction()?, Some(DType::I64)),
             Kind::Reshape | Kind::Other => match self.op {
-                Op::max_dim | Op::min_dim => self.extreme()?,
+                Op::max_dim => match self.all::<args::max_dim<_>>() {
+                    Some(a) => Some(self.extreme(a.self_, a.dim, a.keepdim)?),
+                    None => None,
+                },
+                Op::min_dim => match self.all::<args::min_dim<_>>() {
+                    Some(a) => Some(self.extreme(a.self_, a.dim, a.keepdim)?),
+                    None => None,
+                },
                 _ => one(self.other()?, None),
             },
         })
@@ -280,67 +293,64 @@ impl<'m, V, M: Fn(&V) -> &'m TensorMeta> Call<'_, V, M> {
     }
 
     /// The extremes along a dimension, and where they are.
-    fn extreme(&self) -> Found<SmallVec<[Shape; 2]>> {
-        let dim = self.arg("dim").and_then(Arg::as_int);
-        let Some((x, dim)) = self.tensor(0).zip(dim) else {
-            return Ok(None);
-        };
-        let sizes = reduced(
-            &x.sizes,
-            &dims(Some(&[dim]), x.sizes.len())?,
-            self.keepdim(),
-        );
+    fn extreme(
+        &self,
+        x: &TensorMeta,
+        dim: i64,
+        keepdim: bool,
+    ) -> Result<SmallVec<[Shape; 2]>, MetaError> {
+        let sizes = reduced(&x.sizes, &dims(Some(&[dim]), x.sizes.len())?, keepdim);
         let shape = |dtype| Shape {
             sizes: sizes.clone(),
             dtype,
         };
-        Ok(Some(smallvec![shape(None), shape(Some(DType::I64))]))
+        Ok(smallvec![shape(None), shape(Some(DType::I64))])
     }
 
     fn other(&self) -> Found<Dims> {
-        let sizes = |at: usize| self.tensor(at).map(|m| &m.sizes);
-        if let Some(x) = sizes(0)
-            && let Some(map) = ViewMap::of(self.op, self.args, x)
+        if let Some(x) = self.tensor(0)
+            && let Some(map) = ViewMap::of(self.op, self.args, &x.sizes)
         {
-            return Ok(Some(map?.sizes(x)));
+            return Ok(Some(map?.sizes(&x.sizes)));
         }
-        let dim = self.arg("dim").and_then(Arg::as_int);
-        Ok(match (self.op, sizes(0), sizes(1)) {
-            (Op::mm, Some(a), Some(b)) => Some(product(self.op, 2, a, b)?),
-            (Op::bmm, Some(a), Some(b)) => Some(product(self.op, 3, a, b)?),
-            (Op::addmm | Op::baddbmm, Some(addend), Some(a)) => {
-                let rank = if self.op == Op::addmm { 2 } else { 3 };
-                let Some(b) = sizes(2) else { return Ok(None) };
-                let sizes = product(self.op, rank, a, b)?;
-                let repeated = broadcast(addend, &sizes)?;
-                if repeated != sizes {
-                    return Err(MetaError::Expand {
-                        from: addend.clone(),
-                        to: sizes,
-                        why: "the sizes of the product do not grow",
-                    });
-                }
-                Some(sizes)
-            }
-            (Op::cat, ..) => match self.args.first() {
-                Some(Arg::Tensors(parts)) => {
-                    let parts = parts.iter().flatten().map(|v| &(self.meta)(v).sizes[..]);
-                    Some(joined(parts, dim.unwrap_or(0))?.1)
-                }
-                _ => None,
-            },
-            (Op::embedding, Some(weight), Some(indices)) => Some(embedded(weight, indices)?),
-            (Op::gather, Some(_), _) => self.arg("index").and_then(|a| match a {
-                Arg::Tensor(v) => Some((self.meta)(v).sizes.clone()),
-                _ => None,
+        let found = match self.op {
+            Op::mm => (self.all())
+                .map(|a: args::mm<_>| product(self.op, 2, &a.self_.sizes, &a.mat2.sizes)),
+            Op::bmm => (self.all())
+                .map(|a: args::bmm<_>| product(self.op, 3, &a.self_.sizes, &a.mat2.sizes)),
+            Op::addmm => (self.all()).map(|a: args::addmm<&TensorMeta>| {
+                let sizes = product(self.op, 2, &a.mat1.sizes, &a.mat2.sizes)?;
+                added(&a.self_.sizes, sizes)
             }),
-            (Op::index_select, Some(x), _) => match (self.arg("index"), dim) {
-                (Some(Arg::Tensor(v)), Some(dim)) => {
-                    Some(selected(x, dim, (self.meta)(v).numel())?.1)
-                }
-                _ => None,
-            },
+            Op::baddbmm => (self.all()).map(|a: args::baddbmm<&TensorMeta>| {
+                let sizes = product(self.op, 3, &a.batch1.sizes, &a.batch2.sizes)?;
+                added(&a.self_.sizes, sizes)
+            }),
+            Op::cat => (self.all()).map(|a: args::cat<&TensorMeta>| {
+                Ok(joined(a.tensors.iter().map(|m| &m.sizes[..]), a.dim)?.1)
+            }),
+            Op::embedding => (self.all())
+                .map(|a: args::embedding<&TensorMeta>| embedded(&a.weight.sizes, &a.indices.sizes)),
+            Op::gather => {
+                (self.all()).map(|a: args::gather<&TensorMeta>| Ok(a.index.sizes.clone()))
+            }
+            Op::index_select => (self.all()).map(|a: args::index_select<&TensorMeta>| {
+                Ok(selected(&a.self_.sizes, a.dim, a.index.numel())?.1)
+            }),
             _ => None,
-        })
+        };
+        found.transpose()
     }
+}
+
+/// The sizes of a product that something is added to, which must not grow by it.
+fn added(addend: &Dims, product: Dims) -> Result<Dims, MetaError> {
+    if broadcast(addend, &product)? == product {
+        return Ok(product);
+    }
+    Err(MetaError::Expand {
+        from: addend.clone(),
+        to: product,
+        why: "the sizes of the product do not grow",
+    })
 }

@@ -7,7 +7,10 @@ fn shapes(op: Op, sizes: &[&[i64]], args: &[Arg<usize>]) -> Result<Vec<Vec<i64>>
     let types: Vec<TensorMeta> = (sizes.iter())
         .map(|s| TensorMeta::contiguous(DType::F32, s))
         .collect();
-    let shapes = op.shapes(args, |i| &types[*i]).expect("a known operator")?;
+    let args = op.completed(args.to_vec()).expect("tensors and defaults");
+    let shapes = op
+        .shapes(&args, |i| &types[*i])
+        .expect("a known operator")?;
     Ok(shapes.into_iter().map(|s| s.sizes.to_vec()).collect())
 }
 

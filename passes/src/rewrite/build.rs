@@ -4,6 +4,7 @@
 
 use super::language::{Children, Term};
 use super::site::Site;
+use crate::ir::args::{self, Arguments};
 use crate::ir::graph::Constant;
 use crate::ir::layout;
 use crate::ir::view::ViewMap;
@@ -28,8 +29,14 @@ impl Site<'_> {
         self.egraph.add(Term::Call(call, children))
     }
 
-    fn one(&mut self, op: Op, args: &[Arg<Id>], meta: TensorMeta) -> Id {
-        self.call_op(op, args, &[meta])
+    /// Adds a call of one operator, with a result of this type.
+    pub fn call_as<A: Arguments<Id>>(&mut self, args: A, result: TensorMeta) -> Id {
+        self.call_op(A::OP, &args.write(), &[result])
+    }
+
+    /// [`Site::made`], from the arguments of one operator.
+    fn made_as<A: Arguments<Id>>(&mut self, args: A, dtype: DType) -> Id {
+        self.made(A::OP, &args.write(), dtype)
     }
 
     /// A call with one fresh result, whose sizes follow from its operands ([`Op::shapes`]); the
@@ -59,7 +66,7 @@ impl Site<'_> {
                 meta.strides = layout::preserved_strides(&m.sizes, &m.strides);
             }
         }
-        self.one(op, args, meta)
+        self.call_op(op, args, &[meta])
     }
 
     fn fresh(&self, dtype: DType, sizes: &[i64]) -> TensorMeta {
@@ -105,34 +112,39 @@ impl Site<'_> {
 
     /// A comparison with a number, `aten::gt.Scalar`.
     pub fn compare_scalar(&mut self, op: Op, a: Id, b: impl Into<Scalar>) -> Id {
-        let b = self.number(a, b);
+        let b = Arg::Scalar(self.number(a, b));
         self.made(op, &[Arg::Tensor(a), b], DType::Bool)
     }
 
     /// A number in the kind that the tensor beside it stores, so that it promotes nothing.
-    fn number(&self, beside: Id, s: impl Into<Scalar>) -> Arg<Id> {
-        Arg::Scalar(match (self.dtype(beside), s.into()) {
+    fn number(&self, beside: Id, s: impl Into<Scalar>) -> Scalar {
+        match (self.dtype(beside), s.into()) {
             (d, s) if d.is_floating() => Scalar::Float(s.as_f64()),
             (d, Scalar::Float(x)) if x.fract() == 0.0 => Scalar::Float(x).cast(d),
             (_, s) => s,
-        })
-    }
-
-    fn alpha(&mut self, op: Op, a: Id, b: Arg<Id>, dtype: DType) -> Id {
-        let args = [Arg::Tensor(a), b, Arg::Scalar(Scalar::Int(1))];
-        self.made(op, &args, dtype)
+        }
     }
 
     /// `a + b`.
     pub fn add(&mut self, a: Id, b: Id) -> Id {
         let dtype = DType::promote(self.dtype(a), self.dtype(b));
-        self.alpha(Op::add_Tensor, a, Arg::Tensor(b), dtype)
+        let call = args::add_Tensor {
+            self_: a,
+            other: b,
+            alpha: 1.into(),
+        };
+        self.made_as(call, dtype)
     }
 
     /// `a - b`.
     pub fn sub(&mut self, a: Id, b: Id) -> Id {
         let dtype = DType::promote(self.dtype(a), self.dtype(b));
-        self.alpha(Op::sub_Tensor, a, Arg::Tensor(b), dtype)
+        let call = args::sub_Tensor {
+            self_: a,
+            other: b,
+            alpha: 1.into(),
+        };
+        self.made_as(call, dtype)
     }
 
     /// `a * b`.
@@ -148,26 +160,42 @@ impl Site<'_> {
     /// `a / b` rounded to a whole number: `floor` or `trunc`.
     pub fn div_rounded(&mut self, a: Id, b: Id, mode: &str) -> Id {
         let dtype = DType::promote(self.dtype(a), self.dtype(b));
-        let args = [Arg::Tensor(a), Arg::Tensor(b), Arg::Str(mode.into())];
-        self.made(Op::div_Tensor_mode, &args, dtype)
+        let call = args::div_Tensor_mode {
+            self_: a,
+            other: b,
+            rounding_mode: Some(mode.into()),
+        };
+        self.made_as(call, dtype)
     }
 
     /// `aten::gelu`, exact (`none`) or approximate (`tanh`).
     pub fn gelu(&mut self, x: Id, approximate: &str) -> Id {
-        let args = [Arg::Tensor(x), Arg::Str(approximate.into())];
-        self.made(Op::gelu, &args, self.dtype(x))
+        let approximate = approximate.into();
+        let call = args::gelu {
+            self_: x,
+            approximate,
+        };
+        self.made_as(call, self.dtype(x))
     }
 
     /// `a + number`.
     pub fn add_scalar(&mut self, a: Id, b: impl Into<Scalar>) -> Id {
-        let b = self.number(a, b);
-        self.alpha(Op::add_Scalar, a, b, self.dtype(a))
+        let call = args::add_Scalar {
+            self_: a,
+            other: self.number(a, b),
+            alpha: 1.into(),
+        };
+        self.made_as(call, self.dtype(a))
     }
 
     /// `a - number`.
     pub fn sub_scalar(&mut self, a: Id, b: impl Into<Scalar>) -> Id {
-        let b = self.number(a, b);
-        self.alpha(Op::sub_Scalar, a, b, self.dtype(a))
+        let call = args::sub_Scalar {
+            self_: a,
+            other: self.number(a, b),
+            alpha: 1.into(),
+        };
+        self.made_as(call, self.dtype(a))
     }
 
     /// `a * number`; `a` itself where the number is 1.
@@ -176,8 +204,8 @@ impl Site<'_> {
         if b.as_f64() == 1.0 {
             return a;
         }
-        let args = [Arg::Tensor(a), self.number(a, b)];
-        self.made(Op::mul_Scalar, &args, self.dtype(a))
+        let other = self.number(a, b);
+        self.made_as(args::mul_Scalar { self_: a, other }, self.dtype(a))
     }
 
     /// `a / number`, of floats; `a` itself where the number is 1.
@@ -186,14 +214,19 @@ impl Site<'_> {
         if b.as_f64() == 1.0 {
             return a;
         }
-        let args = [Arg::Tensor(a), self.number(a, b)];
-        self.made(Op::div_Scalar, &args, self.dtype(a))
+        let other = self.number(a, b);
+        self.made_as(args::div_Scalar { self_: a, other }, self.dtype(a))
     }
 
     /// `condition ? a : b`, elementwise; `a` and `b` of one dtype.
     pub fn select(&mut self, condition: Id, a: Id, b: Id) -> Id {
         let dtype = DType::promote(self.dtype(a), self.dtype(b));
-        self.made(Op::where_self, &[condition, a, b].map(Arg::Tensor), dtype)
+        let call = args::where_self {
+            condition,
+            self_: a,
+            other: b,
+        };
+        self.made_as(call, dtype)
     }
 
     /// The value in another dtype; itself where it has it already.
@@ -201,8 +234,7 @@ impl Site<'_> {
         if self.dtype(x) == dtype {
             return x;
         }
-        let args = [Arg::Tensor(x), Arg::DType(dtype)];
-        self.made(Op::prims_convert_element_type, &args, dtype)
+        self.made_as(args::prims_convert_element_type { a: x, dtype }, dtype)
     }
 
     /// An operand in the type in which the call computes: its result's dtype, `f32` for half
@@ -223,9 +255,13 @@ impl Site<'_> {
 
     /// The sum over dimensions, in the dtype of the operand.
     pub fn sum(&mut self, x: Id, dims: &[usize], keepdim: bool) -> Id {
-        let dims = Arg::Ints(dims.iter().map(|d| *d as i64).collect());
-        let args = [Arg::Tensor(x), dims, Arg::Scalar(keepdim.into()), Arg::None];
-        self.made(Op::sum_dim_IntList, &args, self.dtype(x))
+        let call = args::sum_dim_IntList {
+            self_: x,
+            dim: Some(dims.iter().map(|d| *d as i64).collect()),
+            keepdim,
+            dtype: None,
+        };
+        self.made_as(call, self.dtype(x))
     }
 
     /// Marks the rule as not applicable; the value returned is not used.
@@ -236,12 +272,12 @@ impl Site<'_> {
 
     /// `aten::mm`.
     pub fn mm(&mut self, a: Id, b: Id) -> Id {
-        self.made(Op::mm, &[Arg::Tensor(a), Arg::Tensor(b)], self.dtype(a))
+        self.made_as(args::mm { self_: a, mat2: b }, self.dtype(a))
     }
 
     /// `aten::bmm`.
     pub fn bmm(&mut self, a: Id, b: Id) -> Id {
-        self.made(Op::bmm, &[Arg::Tensor(a), Arg::Tensor(b)], self.dtype(a))
+        self.made_as(args::bmm { self_: a, mat2: b }, self.dtype(a))
     }
 
     /// The same elements in other sizes: a view where the operand is row-major, else a reshape.
@@ -253,13 +289,18 @@ impl Site<'_> {
         if self.meta(x).sizes[..] == *sizes || !same_count {
             return x;
         }
-        let op = match self.meta(x).is_contiguous() {
-            true => Op::view,
-            false => Op::reshape,
-        };
         let meta = self.fresh(self.dtype(x), sizes);
-        let args = [Arg::Tensor(x), Arg::Ints(sizes.to_vec())];
-        self.one(op, &args, meta)
+        let (self_, sizes) = (x, sizes.to_vec());
+        match self.meta(x).is_contiguous() {
+            true => self.call_as(args::view { self_, size: sizes }, meta),
+            false => self.call_as(
+                args::reshape {
+                    self_,
+                    shape: sizes,
+                },
+                meta,
+            ),
+        }
     }
 
     /// A view of a value, by the operator that says so in the fewest words; the value itself where
@@ -272,50 +313,85 @@ impl Site<'_> {
         let Ok((sizes, strides, _)) = map.strides(&m.sizes, &m.strides, 0) else {
             return self.unfit(x);
         };
-        let int = |i: i64| Arg::Scalar(Scalar::Int(i));
-        let dim = |d: &usize| int(*d as i64);
-        let dims = |d: &[usize]| Arg::Ints(d.iter().map(|d| *d as i64).collect());
-        let (op, arguments) = match map {
-            ViewMap::Identity => return x,
-            ViewMap::Permute(order) => (Op::permute, vec![dims(order)]),
+        let meta = TensorMeta {
+            sizes,
+            strides,
+            ..m.clone()
+        };
+        let self_ = x;
+        let dims = |d: &[usize]| d.iter().map(|d| *d as i64).collect();
+        match map {
+            ViewMap::Identity => x,
+            ViewMap::Permute(order) => {
+                let dims = dims(order);
+                self.call_as(args::permute { self_, dims }, meta)
+            }
             ViewMap::Slice {
-                dim: d,
+                dim,
                 start,
                 len,
                 step,
             } => {
                 let end = (start + 1).saturating_add((len - 1).saturating_mul(*step));
-                let end = end.min(m.sizes[*d]).max(*start);
-                (
-                    Op::slice_Tensor,
-                    vec![dim(d), int(*start), int(end), int(*step)],
-                )
+                let call = args::slice_Tensor {
+                    self_,
+                    dim: *dim as i64,
+                    start: Some(*start),
+                    end: Some(end.min(m.sizes[*dim]).max(*start)),
+                    step: *step,
+                };
+                self.call_as(call, meta)
             }
-            ViewMap::Select { dim: d, index } => (Op::select_int, vec![dim(d), int(*index)]),
+            ViewMap::Select { dim, index } => {
+                let (dim, index) = (*dim as i64, *index);
+                self.call_as(args::select_int { self_, dim, index }, meta)
+            }
             ViewMap::Expand(to) => {
-                let implicit = Arg::Scalar(false.into());
-                (Op::expand, vec![Arg::Ints(to.to_vec()), implicit])
+                let (size, implicit) = (to.to_vec(), false);
+                let call = args::expand {
+                    self_,
+                    size,
+                    implicit,
+                };
+                self.call_as(call, meta)
             }
-            ViewMap::Unsqueeze(d) => (Op::unsqueeze, vec![dim(d)]),
+            ViewMap::Unsqueeze(dim) => {
+                let dim = *dim as i64;
+                self.call_as(args::unsqueeze { self_, dim }, meta)
+            }
             ViewMap::Squeeze(gone) => match &gone[..] {
-                [d] => (Op::squeeze_dim, vec![dim(d)]),
-                gone => (Op::squeeze_dims, vec![dims(gone)]),
+                [dim] => {
+                    let dim = *dim as i64;
+                    self.call_as(args::squeeze_dim { self_, dim }, meta)
+                }
+                gone => {
+                    let dim = dims(gone);
+                    self.call_as(args::squeeze_dims { self_, dim }, meta)
+                }
             },
             ViewMap::Diagonal { offset, dim1, dim2 } => {
-                (Op::diagonal, vec![int(*offset), dim(dim1), dim(dim2)])
+                let call = args::diagonal {
+                    self_,
+                    offset: *offset,
+                    dim1: *dim1 as i64,
+                    dim2: *dim2 as i64,
+                };
+                self.call_as(call, meta)
             }
-            ViewMap::Unfold { dim: d, size, step } => {
-                (Op::unfold, vec![dim(d), int(*size), int(*step)])
+            ViewMap::Unfold { dim, size, step } => {
+                let call = args::unfold {
+                    self_,
+                    dimension: *dim as i64,
+                    size: *size,
+                    step: *step,
+                };
+                self.call_as(call, meta)
             }
-            ViewMap::Reshape(to) => (Op::view, vec![Arg::Ints(to.to_vec())]),
-        };
-        let args: Vec<Arg<Id>> = std::iter::once(Arg::Tensor(x)).chain(arguments).collect();
-        let meta = TensorMeta {
-            sizes,
-            strides,
-            ..m
-        };
-        self.one(op, &args, meta)
+            ViewMap::Reshape(to) => {
+                let size = to.to_vec();
+                self.call_as(args::view { self_, size }, meta)
+            }
+        }
     }
 
     /// The view that a map is, where there is one.
@@ -377,9 +453,8 @@ impl Site<'_> {
 
     /// The concatenation along a dimension.
     pub fn cat(&mut self, parts: &[Id], dim: usize) -> Id {
-        let list = Arg::Tensors(parts.iter().map(|p| Some(*p)).collect());
-        let args = [list, Arg::Scalar((dim as i64).into())];
-        self.made(Op::cat, &args, self.dtype(parts[0]))
+        let (tensors, dim) = (parts.to_vec(), dim as i64);
+        self.made_as(args::cat { tensors, dim }, self.dtype(parts[0]))
     }
 
     /// `aten::gather`.
@@ -390,13 +465,13 @@ impl Site<'_> {
         if sizes.len() != of.len() || !sizes.iter().enumerate().all(fits) {
             return self.unfit(x);
         }
-        let args = [
-            Arg::Tensor(x),
-            Arg::Scalar((dim as i64).into()),
-            Arg::Tensor(index),
-            Arg::Scalar(false.into()),
-        ];
-        self.made(Op::gather, &args, self.dtype(x))
+        let call = args::gather {
+            self_: x,
+            dim: dim as i64,
+            index,
+            sparse_grad: false,
+        };
+        self.made_as(call, self.dtype(x))
     }
 
     /// The value with the strides of `want`, as the last operator that made it can give them.
@@ -430,7 +505,10 @@ impl Site<'_> {
         if let Some(value) = self.splat(id) {
             return Some(self.constant_of(value, want.clone()));
         }
-        let args = [Arg::Tensor(id), Arg::None];
-        Some(self.one(Op::clone, &args, want.clone()))
+        let call = args::clone {
+            self_: id,
+            memory_format: None,
+        };
+        Some(self.call_as(call, want.clone()))
     }
 }

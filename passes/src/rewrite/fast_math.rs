@@ -5,6 +5,7 @@ use super::rule::rules;
 use super::site::Site;
 use crate::ir::Op;
 use crate::ir::Scalar;
+use crate::ir::args;
 use egg::Id;
 
 rules! { FastMath:
@@ -80,20 +81,21 @@ fn inner_scalar(s: &Site<'_>, op: Op) -> Option<(Id, f64)> {
 
 fn mul_chain(s: &mut Site<'_>) -> Option<Id> {
     let (x, a) = inner_scalar(s, Op::mul_Scalar)?;
-    let b = s.scalar("other")?.as_f64();
+    let b = s.args::<args::mul_Scalar<Id>>()?.other.as_f64();
     (a * b != 1.0).then(|| s.mul_scalar(x, a * b))
 }
 
 fn add_chain(s: &mut Site<'_>) -> Option<Id> {
     let (x, a) = inner_scalar(s, Op::add_Scalar)?;
-    let b = s.scalar("other")?.as_f64() * s.float("alpha", 1.0);
+    let call: args::add_Scalar<Id> = s.args()?;
+    let b = call.other.as_f64() * call.alpha.as_f64();
     Some(s.add_scalar(x, a + b))
 }
 
 fn div_constant(s: &mut Site<'_>) -> Option<Id> {
     floating(s)?;
-    let x = s.tensor(0)?;
-    let c = s.scalar("other")?.as_f64();
+    let args::div_Scalar { self_: x, other } = s.args()?;
+    let c = other.as_f64();
     if s.dtype(x) != s.out().dtype || c == 1.0 || c == 0.0 {
         return None;
     }
@@ -122,11 +124,11 @@ fn factor(s: &mut Site<'_>) -> Option<Id> {
 
 fn pow_half(s: &mut Site<'_>) -> Option<Id> {
     floating(s)?;
-    let x = s.tensor(0)?;
+    let args::pow_Tensor_Scalar { self_: x, exponent } = s.args()?;
     if s.dtype(x) != s.out().dtype {
         return None;
     }
-    let exponent = s.scalar("exponent")?.as_f64();
+    let exponent = exponent.as_f64();
     if exponent == 3.0 {
         let square = s.mul(x, x);
         return Some(s.mul(square, x));

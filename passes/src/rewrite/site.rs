@@ -4,6 +4,7 @@
 
 use super::analysis::Graph;
 use super::language::{CallInfo, Children, Term};
+use crate::ir::args::Arguments;
 use crate::ir::view::{ViewMap, wrap_dim};
 use crate::ir::{Arg, TensorMeta};
 use crate::ir::{DType, Op, Scalar};
@@ -69,6 +70,13 @@ impl Site<'_> {
     /// The type of the call's first result.
     pub fn out(&self) -> &TensorMeta {
         &self.call.results[0]
+    }
+
+    /// All arguments of the call, by their names in the operator's schema; `None` where the call is
+    /// one of another operator.
+    pub fn args<A: Arguments<Id>>(&self) -> Option<A> {
+        (self.call.op == A::OP).then_some(())?;
+        A::read(&self.call.args, |at| self.children[*at as usize])
     }
 
     /// The tensor argument at a position of the schema, where it is given.

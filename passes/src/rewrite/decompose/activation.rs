@@ -3,6 +3,8 @@
 
 use crate::formula::{Builder, activation as f, backward};
 use crate::ir::Op;
+use crate::ir::args;
+use crate::ir::view::wrap_dim;
 use crate::rewrite::rule::{Replacements, pair, rules};
 use crate::rewrite::site::Site;
 use egg::Id;
@@ -33,13 +35,10 @@ fn log_sigmoid_forward(s: &mut Site<'_>) -> Option<Replacements> {
     pair(Some([y, z]))
 }
 
-/// The two halves of a tensor along the argument `dim`, and that dimension.
-fn halves(s: &mut Site<'_>, x: Id) -> Option<(Id, Id, usize)> {
+/// The two halves of a tensor along a dimension, and that dimension counted from the front.
+fn halves(s: &mut Site<'_>, x: Id, dim: i64) -> Option<(Id, Id, usize)> {
     let sizes = s.meta(x).sizes.clone();
-    let dim = match s.int("dim") {
-        Some(_) => s.dim("dim", sizes.len())?,
-        None => sizes.len().checked_sub(1)?,
-    };
+    let dim = wrap_dim(dim, sizes.len()).ok()?;
     let half = sizes.get(dim)? / 2;
     Some((
         s.slice(x, dim, 0, half),
@@ -49,21 +48,22 @@ fn halves(s: &mut Site<'_>, x: Id) -> Option<(Id, Id, usize)> {
 }
 
 fn glu(s: &mut Site<'_>) -> Option<Id> {
-    let x = s.tensor(0)?;
-    let (a, b, _) = halves(s, x)?;
+    let args::glu { self_: x, dim } = s.args()?;
+    let (a, b, _) = halves(s, x, dim)?;
     f::glu(s, a, b)
 }
 
 fn glu_backward(s: &mut Site<'_>) -> Option<Id> {
-    let (g, x) = (s.tensor(0)?, s.tensor(1)?);
-    let (a, b, dim) = halves(s, x)?;
-    let parts = backward::glu(s, g, a, b)?;
+    let call: args::glu_backward<Id> = s.args()?;
+    let (a, b, dim) = halves(s, call.self_, call.dim)?;
+    let parts = backward::glu(s, call.grad_output, a, b)?;
     Some(s.cat(&parts, dim))
 }
 
 fn rrelu_backward(s: &mut Site<'_>) -> Option<Id> {
-    let (lower, upper) = (s.float("lower", 0.0), s.float("upper", 0.0));
-    if s.bool("training", false) && upper - lower > 1e-6 {
+    let call: args::rrelu_with_noise_backward<Id> = s.args()?;
+    let (lower, upper) = (call.lower.as_f64(), call.upper.as_f64());
+    if call.training && upper - lower > 1e-6 {
         return backward::rrelu_with_noise(s);
     }
     let (g, x) = (s.lifted_float(0)?, s.lifted(1)?);

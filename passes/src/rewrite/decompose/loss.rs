@@ -2,6 +2,7 @@
 
 use crate::ir::DType;
 use crate::ir::Op;
+use crate::ir::args;
 use crate::rewrite::rule::{Replacements, rules};
 use crate::rewrite::site::Site;
 use egg::Id;
@@ -39,16 +40,16 @@ pub(crate) fn reduced(s: &mut Site<'_>, loss: Id) -> Option<Id> {
 }
 
 fn nll_loss(s: &mut Site<'_>) -> Option<Replacements> {
-    let (x, target) = (s.tensor(0)?, s.tensor(1)?);
+    let a: args::nll_loss_forward<Id> = s.args()?;
+    let (x, target) = (a.self_, a.target);
     let simple = s.meta(x).sizes.len() == 2
         && s.meta(target).sizes.len() == 1
         && s.dtype(target) == DType::I64
-        && s.tensor(2).is_none();
+        && a.weight.is_none();
     if !simple || s.call.results.len() != 2 {
         return None;
     }
-    let ignored = s.int("ignore_index").unwrap_or(-100);
-    let counts = s.compare_scalar(Op::ne_Scalar, target, ignored);
+    let counts = s.compare_scalar(Op::ne_Scalar, target, a.ignore_index);
     // an ignored target may lie outside the classes: it reads class 0 and is masked
     let first = s.constant(0, DType::I64);
     let safe = s.select(counts, target, first);
@@ -61,8 +62,7 @@ fn nll_loss(s: &mut Site<'_>) -> Option<Replacements> {
     let loss = s.select(counts, minus, zero);
     let call = s.call.clone();
     let (out, weight) = (&call.results[0], &call.results[1]);
-    let reduction = s.int("reduction").unwrap_or(MEAN);
-    if reduction == NONE {
+    if a.reduction == NONE {
         let y = s.convert(loss, out.dtype);
         let w = s.constant_of(0.into(), weight.clone());
         return Some([Some(y), Some(w)].into_iter().collect());
@@ -70,7 +70,7 @@ fn nll_loss(s: &mut Site<'_>) -> Option<Replacements> {
     let ones = s.convert(counts, s.dtype(loss));
     let total = s.sum(ones, &[0], false);
     let mut y = s.sum(loss, &[0], false);
-    if reduction == MEAN {
+    if a.reduction == MEAN {
         y = s.div(y, total);
     }
     let y = s.convert(y, out.dtype);

@@ -7,6 +7,7 @@
 
 use crate::ir::Op;
 use crate::ir::Scalar;
+use crate::ir::args;
 use crate::ir::promote::reads_product;
 use crate::rewrite::rule::rules;
 use crate::rewrite::site::Site;
@@ -149,8 +150,8 @@ fn matrix_vector(s: &mut Site<'_>, x: Id, v: Id) -> Option<Id> {
 }
 
 fn mv(s: &mut Site<'_>) -> Option<Id> {
-    let (x, v) = (s.tensor(0)?, s.tensor(1)?);
-    matrix_vector(s, x, v)
+    let args::mv { self_: x, vec } = s.args()?;
+    matrix_vector(s, x, vec)
 }
 
 fn addmv(s: &mut Site<'_>) -> Option<Id> {
@@ -168,7 +169,11 @@ fn addmv(s: &mut Site<'_>) -> Option<Id> {
 }
 
 fn linear(s: &mut Site<'_>) -> Option<Id> {
-    let (x, w) = (s.tensor(0)?, s.tensor(1)?);
+    let args::linear {
+        input: x,
+        weight: w,
+        bias,
+    } = s.args()?;
     let (sizes, out) = (s.meta(x).sizes.clone(), s.out().sizes.clone());
     if s.meta(w).sizes.len() != 2 || sizes.is_empty() {
         return None;
@@ -178,7 +183,6 @@ fn linear(s: &mut Site<'_>) -> Option<Id> {
         return None;
     }
     let rows: i64 = sizes[..sizes.len() - 1].iter().product();
-    let bias = s.tensor(2);
     let (x, w) = match bias {
         Some(_) => (s.lift(x), s.lift(w)),
         None => (x, w),

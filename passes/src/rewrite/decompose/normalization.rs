@@ -1,6 +1,7 @@
 //! Layer, group and batch norm.
 
 use crate::ir::Op;
+use crate::ir::args;
 use crate::rewrite::rule::{Replacements, rules};
 use crate::rewrite::site::Site;
 use egg::Id;
@@ -84,23 +85,21 @@ fn layer_norm(s: &mut Site<'_>) -> Option<Id> {
 }
 
 fn native_group_norm(s: &mut Site<'_>) -> Option<Replacements> {
-    let x = s.tensor(0)?;
-    let sizes = s.meta(x).sizes.clone();
-    let (n, c, inner) = (s.int("N")?, s.int("C")?, s.int("HxW")?);
-    let group = s.int("group")?;
+    let a: args::native_group_norm<Id> = s.args()?;
+    let sizes = s.meta(a.input).sizes.clone();
+    let (n, c, inner, group) = (a.N, a.C, a.HxW, a.group);
     let count = n.checked_mul(c)?.checked_mul(inner)?;
-    if group <= 0 || c % group != 0 || count == 0 || count != s.meta(x).numel() {
+    if group <= 0 || c % group != 0 || count == 0 || count != s.meta(a.input).numel() {
         return None;
     }
     if sizes.len() < 2 {
         return None;
     }
-    let x = s.lift(x);
+    let x = s.lift(a.input);
     let per_group = c / group;
     let grouped = s.reshape(x, &[n, group, per_group * inner]);
-    let eps = s.float("eps", 1e-5);
-    let (mean, rstd, y) = standardized(s, grouped, &[2], eps);
-    let (weight, bias) = (s.tensor(1), s.tensor(2));
+    let (mean, rstd, y) = standardized(s, grouped, &[2], a.eps);
+    let (weight, bias) = (a.weight, a.bias);
     if weight.is_none() && bias.is_none() {
         let y = s.reshape(y, &sizes);
         return Some(converted(s, [y, mean, rstd]));

@@ -1,7 +1,8 @@
 //! Joining and splitting.
 
-use crate::ir::Arg;
 use crate::ir::Op;
+use crate::ir::args;
+use crate::ir::view::wrap_dim;
 use crate::rewrite::rule::{Replacements, rules};
 use crate::rewrite::site::Site;
 use egg::Id;
@@ -18,16 +19,16 @@ rules! { Decompose:
 }
 
 fn stack(s: &mut Site<'_>) -> Option<Id> {
-    let parts = s.tensors(0)?;
+    let args::stack {
+        tensors: parts,
+        dim,
+    } = s.args()?;
     let sizes = s.meta(*parts.first()?).sizes.clone();
     let rank = sizes.len();
     if parts.iter().any(|p| s.meta(*p).sizes != sizes) {
         return None;
     }
-    let dim = match s.int("dim") {
-        Some(_) => s.dim("dim", rank + 1)?,
-        None => 0,
-    };
+    let dim = wrap_dim(dim, rank + 1).ok()?;
     let dtype = s.out().dtype;
     let parts: Vec<Id> = (parts.into_iter())
         .map(|p| {
@@ -59,12 +60,8 @@ fn split(s: &mut Site<'_>) -> Option<Replacements> {
 }
 
 fn unbind(s: &mut Site<'_>) -> Option<Replacements> {
-    let x = s.tensor(0)?;
-    let rank = s.meta(x).sizes.len();
-    let dim = match s.int("dim") {
-        Some(_) => s.dim("dim", rank)?,
-        None => 0,
-    };
+    let args::unbind_int { self_: x, dim } = s.args()?;
+    let dim = wrap_dim(dim, s.meta(x).sizes.len()).ok()?;
     let count = *s.meta(x).sizes.get(dim)?;
     if count != s.call.results.len() as i64 {
         return None;
@@ -77,10 +74,10 @@ fn unbind(s: &mut Site<'_>) -> Option<Replacements> {
 }
 
 fn squeeze(s: &mut Site<'_>) -> Option<Id> {
-    let x = s.tensor(0)?;
-    let sizes = s.meta(x).sizes.clone();
+    let args::squeeze { self_ } = s.args()?;
+    let sizes = &s.meta(self_).sizes;
     let dims = (0..sizes.len() as i64).filter(|d| sizes[*d as usize] == 1);
-    let args = [Arg::Tensor(x), Arg::Ints(dims.collect())];
+    let dim = dims.collect();
     let meta = s.out().clone();
-    Some(s.call_op(Op::squeeze_dims, &args, &[meta]))
+    Some(s.call_as(args::squeeze_dims { self_, dim }, meta))
 }

@@ -1,6 +1,8 @@
 //! The softmax family: shifted by the maximum, so that no exponential overflows.
 
 use crate::ir::Op;
+use crate::ir::args;
+use crate::ir::meta::dims;
 use crate::rewrite::rule::rules;
 use crate::rewrite::site::Site;
 use egg::Id;
@@ -56,19 +58,19 @@ fn log_softmax(s: &mut Site<'_>) -> Option<Id> {
 }
 
 fn logsumexp(s: &mut Site<'_>) -> Option<Id> {
-    let x = s.tensor(0)?;
-    if s.meta(x).numel() == 0 {
+    let a: args::logsumexp<Id> = s.args()?;
+    if s.meta(a.self_).numel() == 0 {
         return None;
     }
-    let x = s.lift(x);
-    let dims = s.dims("dim", s.meta(x).sizes.len())?;
+    let x = s.lift(a.self_);
+    let dims = dims(Some(&a.dim), s.meta(x).sizes.len()).ok()?;
     let max = s.reduce(Op::amax, x, &dims, true);
     let infinite = s.test(Op::isinf, max);
     let zero = s.constant(0.0, s.dtype(max));
     let shift = s.select(infinite, zero, max);
     let d = s.sub(x, shift);
     let e = s.unary(Op::exp, d);
-    let sum = s.sum(e, &dims, s.bool("keepdim", false));
+    let sum = s.sum(e, &dims, a.keepdim);
     let log = s.unary(Op::log, sum);
     let shift = s.reshape(shift, &s.out().sizes.clone());
     let y = s.add(log, shift);

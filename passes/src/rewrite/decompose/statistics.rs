@@ -1,7 +1,7 @@
 //! Means, variances, norms, and reductions over everything.
 
-use crate::ir::Arg;
 use crate::ir::Op;
+use crate::ir::args;
 use crate::rewrite::rule::{Replacements, rules};
 use crate::rewrite::site::Site;
 use egg::Id;
@@ -156,35 +156,42 @@ fn flat(s: &mut Site<'_>, x: Id) -> Id {
 fn prod_all(s: &mut Site<'_>) -> Option<Id> {
     let x = s.tensor(0)?;
     let x = s.convert(x, s.out().dtype);
-    let x = flat(s, x);
-    let args = [
-        Arg::Tensor(x),
-        Arg::Scalar(0.into()),
-        Arg::Scalar(false.into()),
-        Arg::None,
-    ];
+    let call = args::prod_dim_int {
+        self_: flat(s, x),
+        dim: 0,
+        keepdim: false,
+        dtype: None,
+    };
     let meta = s.out().clone();
-    Some(s.call_op(Op::prod_dim_int, &args, &[meta]))
-}
-
-fn truth(s: &mut Site<'_>, op: Op) -> Option<Id> {
-    let x = s.tensor(0)?;
-    let x = flat(s, x);
-    let args = [
-        Arg::Tensor(x),
-        Arg::Scalar(0.into()),
-        Arg::Scalar(false.into()),
-    ];
-    let meta = s.out().clone();
-    Some(s.call_op(op, &args, &[meta]))
+    Some(s.call_as(call, meta))
 }
 
 fn any_all(s: &mut Site<'_>) -> Option<Id> {
-    truth(s, Op::any_dim)
+    let args::any { self_: x } = s.args()?;
+    let (self_, meta) = (flat(s, x), s.out().clone());
+    let (dim, keepdim) = (0, false);
+    Some(s.call_as(
+        args::any_dim {
+            self_,
+            dim,
+            keepdim,
+        },
+        meta,
+    ))
 }
 
 fn all_all(s: &mut Site<'_>) -> Option<Id> {
-    truth(s, Op::all_dim)
+    let args::all { self_: x } = s.args()?;
+    let (self_, meta) = (flat(s, x), s.out().clone());
+    let (dim, keepdim) = (0, false);
+    Some(s.call_as(
+        args::all_dim {
+            self_,
+            dim,
+            keepdim,
+        },
+        meta,
+    ))
 }
 
 fn vector_norm(s: &mut Site<'_>) -> Option<Id> {

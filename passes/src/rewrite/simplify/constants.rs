@@ -2,6 +2,7 @@
 
 use crate::ir::Arg;
 use crate::ir::Op;
+use crate::ir::args;
 use crate::ir::layout::numel;
 use crate::ir::prims::{BinaryOp, CompareOp};
 use crate::ir::{DType, Scalar};
@@ -103,9 +104,11 @@ fn fold_factory(s: &mut Site<'_>) -> Option<Id> {
     let value = match s.op() {
         Op::zero | Op::zeros | Op::zeros_like => Scalar::Int(0),
         Op::ones | Op::ones_like => Scalar::Int(1),
-        Op::full | Op::full_like => s.scalar("fill_value")?,
-        Op::scalar_tensor => s.scalar("s")?,
-        _ => s.scalar("value")?,
+        Op::full => s.args::<args::full>()?.fill_value,
+        Op::full_like => s.args::<args::full_like<Id>>()?.fill_value,
+        Op::scalar_tensor => s.args::<args::scalar_tensor>()?.s,
+        Op::fill_Scalar => s.args::<args::fill_Scalar<Id>>()?.value,
+        _ => return None,
     };
     constant(s, value)
 }

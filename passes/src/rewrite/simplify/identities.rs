@@ -1,6 +1,7 @@
 //! Neutral elements, involutions and idempotent operators.
 
 use crate::ir::Op;
+use crate::ir::args;
 use crate::ir::{DType, Scalar};
 use crate::rewrite::rule::rules;
 use crate::rewrite::site::Site;
@@ -98,13 +99,13 @@ fn sub_neg(s: &mut Site<'_>) -> Option<Id> {
 }
 
 fn pow_one(s: &mut Site<'_>) -> Option<Id> {
-    s.scalar("exponent").filter(|e| is_one(*e))?;
-    s.exactly(s.tensor(0)?)
+    let a: args::pow_Tensor_Scalar<Id> = s.args()?;
+    is_one(a.exponent).then(|| s.exactly(a.self_))?
 }
 
 fn pow_two(s: &mut Site<'_>) -> Option<Id> {
-    let x = s.tensor(0)?;
-    let two = s.scalar("exponent")?.as_f64() == 2.0;
+    let args::pow_Tensor_Scalar { self_: x, exponent } = s.args()?;
+    let two = exponent.as_f64() == 2.0;
     (two && s.dtype(x) == s.out().dtype).then(|| s.mul(x, x))
 }
 

@@ -2,6 +2,7 @@
 
 use super::{CallView, Lowerer};
 use crate::ir::Op;
+use crate::ir::args;
 use crate::ir::{DType, Scalar};
 use crate::schedule::loops::{BinaryOp, CompareOp};
 use crate::schedule::program::{Def, V};
@@ -9,21 +10,31 @@ use crate::schedule::program::{Def, V};
 impl Lowerer<'_> {
     pub(super) fn create(&mut self, c: &CallView) -> Option<V> {
         let number = match c.op {
-            Op::full | Op::full_like => c.scalar("fill_value")?,
-            Op::new_full => c.scalar("fill_value")?,
-            Op::fill_Scalar => c.scalar("value")?,
-            Op::scalar_tensor => c.scalar("s")?,
+            Op::full => self.args::<args::full>(c)?.fill_value,
+            Op::full_like => self.args::<args::full_like<V>>(c)?.fill_value,
+            Op::new_full => self.args::<args::new_full<V>>(c)?.fill_value,
+            Op::fill_Scalar => self.args::<args::fill_Scalar<V>>(c)?.value,
+            Op::scalar_tensor => self.args::<args::scalar_tensor>(c)?.s,
             Op::zero | Op::zeros | Op::zeros_like | Op::new_zeros => Scalar::Int(0),
             Op::ones | Op::ones_like | Op::new_ones => Scalar::Int(1),
             Op::arange => return self.arange(c, Scalar::Int(0), Scalar::Int(1)),
-            Op::arange_start => return self.arange(c, c.scalar("start")?, Scalar::Int(1)),
+            Op::arange_start => {
+                let a: args::arange_start = self.args(c)?;
+                return self.arange(c, a.start, Scalar::Int(1));
+            }
             Op::arange_start_step => {
-                let step = c.scalar("step").unwrap_or(Scalar::Int(1));
-                return self.arange(c, c.scalar("start")?, step);
+                let a: args::arange_start_step = self.args(c)?;
+                return self.arange(c, a.start, a.step);
             }
             Op::eye | Op::eye_m => return self.eye(c),
-            Op::tril => return self.triangle(c, CompareOp::Le),
-            Op::triu => return self.triangle(c, CompareOp::Ge),
+            Op::tril => {
+                let a: args::tril<V> = self.args(c)?;
+                return self.triangle(a.self_, a.diagonal, CompareOp::Le, c.sizes());
+            }
+            Op::triu => {
+                let a: args::triu<V> = self.args(c)?;
+                return self.triangle(a.self_, a.diagonal, CompareOp::Ge, c.sizes());
+            }
             _ => return None,
         };
         Some(self.p.constant(number, c.dtype(), c.sizes()))
@@ -60,12 +71,9 @@ impl Lowerer<'_> {
     }
 
     /// Keeps the elements for which this comparison of column with row + diagonal holds.
-    fn triangle(&mut self, c: &CallView, keep: CompareOp) -> Option<V> {
-        let x = self.tensor(c, 0)?;
-        let sizes = c.sizes();
+    fn triangle(&mut self, x: V, diagonal: i64, keep: CompareOp, sizes: &[i64]) -> Option<V> {
         let row = sizes.len().checked_sub(2)?;
         // clamped, so that adding positions cannot overflow; beyond the corners nothing changes
-        let diagonal = c.int("diagonal").unwrap_or(0);
         let diagonal = diagonal.clamp(-sizes[row], sizes[row + 1]);
         let r = self.p.push(DType::I64, sizes, Def::Position(row));
         let col = self.p.push(DType::I64, sizes, Def::Position(row + 1));

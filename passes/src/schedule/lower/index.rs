@@ -3,6 +3,7 @@
 use super::{CallView, Lowerer, wrap_dim};
 use crate::ir::Arg;
 use crate::ir::Op;
+use crate::ir::args;
 use crate::ir::view::Affine;
 use crate::ir::view::slice_range;
 use crate::ir::{DType, Dims, Scalar, layout};
@@ -13,65 +14,64 @@ impl Lowerer<'_> {
     pub(super) fn index_op(&mut self, c: &CallView) -> Option<V> {
         match c.op {
             Op::embedding => {
-                let (weight, ids) = (self.tensor(c, 0)?, self.tensor(c, 1)?);
+                let a: args::embedding<V> = self.args(c)?;
                 let rank = c.sizes().len();
-                let ids = self.p.cast(ids, DType::I64);
+                let ids = self.p.cast(a.indices, DType::I64);
                 let ids = self.spread(ids, c.sizes(), 0);
                 let dims = vec![None, Some(rank.checked_sub(1)?)];
-                self.gather(c, weight, ids, dims)
+                self.gather(c, a.weight, ids, dims)
             }
             Op::index_select => {
-                let x = self.tensor(c, 0)?;
-                let rank = self.p.sizes(x).len();
-                let dim = wrap_dim(c.int("dim")?, rank)?;
-                let ids = self.tensor(c, 2)?;
-                if rank == 0 || self.p.sizes(ids).len() != 1 {
+                let a: args::index_select<V> = self.args(c)?;
+                let rank = self.p.sizes(a.self_).len();
+                let dim = wrap_dim(a.dim, rank)?;
+                if rank == 0 || self.p.sizes(a.index).len() != 1 {
                     return None;
                 }
-                let ids = self.p.cast(ids, DType::I64);
+                let ids = self.p.cast(a.index, DType::I64);
                 let ids = self.spread(ids, c.sizes(), dim);
                 let dims = (0..rank).map(|d| (d != dim).then_some(d)).collect();
-                self.gather(c, x, ids, dims)
+                self.gather(c, a.self_, ids, dims)
             }
             Op::gather => {
-                let x = self.tensor(c, 0)?;
-                let rank = self.p.sizes(x).len();
-                let dim = wrap_dim(c.int("dim")?, rank)?;
-                let ids = self.tensor(c, 2)?;
+                let a: args::gather<V> = self.args(c)?;
+                let rank = self.p.sizes(a.self_).len();
+                let dim = wrap_dim(a.dim, rank)?;
                 if rank == 0 {
                     return None;
                 }
-                let ids = self.p.cast(ids, DType::I64);
+                let ids = self.p.cast(a.index, DType::I64);
                 let dims = (0..rank).map(|d| (d != dim).then_some(d)).collect();
-                self.gather(c, x, ids, dims)
+                self.gather(c, a.self_, ids, dims)
             }
             Op::index_Tensor | Op::_unsafe_index_Tensor => self.index_tensor(c),
             Op::cat => self.cat(c),
             Op::slice_scatter => {
-                let dim = wrap_dim(c.int("dim").unwrap_or(0), c.sizes().len())?;
-                let step = c.int("step").unwrap_or(1);
+                let a: args::slice_scatter<V> = self.args(c)?;
+                let dim = wrap_dim(a.dim, c.sizes().len())?;
                 let size = *c.sizes().get(dim)?;
-                let (start, len) = slice_range(size, c.int("start"), c.int("end"), step);
-                let (x, src) = (self.tensor(c, 0)?, self.tensor(c, 1)?);
-                if self.p.sizes(src).get(dim) != Some(&len) {
+                let (start, len) = slice_range(size, a.start, a.end, a.step);
+                if self.p.sizes(a.src).get(dim) != Some(&len) {
                     return None;
                 }
-                Some(self.scatter(x, src, dim, start, step))
+                Some(self.scatter(a.self_, a.src, dim, start, a.step))
             }
             Op::select_scatter => {
-                let dim = wrap_dim(c.int("dim")?, c.sizes().len())?;
+                let a: args::select_scatter<V> = self.args(c)?;
+                let dim = wrap_dim(a.dim, c.sizes().len())?;
                 let size = *c.sizes().get(dim)?;
-                let index = c.int("index")?;
-                let index = if index < 0 { index + size } else { index };
-                let (x, src) = (self.tensor(c, 0)?, self.tensor(c, 1)?);
-                let src = self.p.keep_dims(src, &[dim]);
+                let index = if a.index < 0 { a.index + size } else { a.index };
+                let src = self.p.keep_dims(a.src, &[dim]);
                 (0..size)
                     .contains(&index)
-                    .then(|| self.scatter(x, src, dim, index, 1))
+                    .then(|| self.scatter(a.self_, src, dim, index, 1))
             }
             Op::diagonal_scatter => self.diagonal_scatter(c),
             Op::as_strided_scatter => self.as_strided_scatter(c),
-            Op::constant_pad_nd => self.filled(c).or_else(|| self.pad(c)),
+            Op::constant_pad_nd => {
+                let a: args::constant_pad_nd<V> = self.args(c)?;
+                self.filled(c, &a).or_else(|| self.pad(c, &a))
+            }
             _ => None,
         }
     }
@@ -214,14 +214,11 @@ impl Lowerer<'_> {
     }
 
     fn cat(&mut self, c: &CallView) -> Option<V> {
-        let Arg::Tensors(list) = c.args.first()? else {
-            return None;
-        };
+        let a: args::cat<V> = self.args(c)?;
         let rank = c.sizes().len();
-        let dim = wrap_dim(c.int("dim").unwrap_or(0), rank)?;
+        let dim = wrap_dim(a.dim, rank)?;
         let (mut at, mut pieces) = (0, Vec::new());
-        for t in list {
-            let src = self.get((*t)?);
+        for src in a.tensors {
             let sizes = self.p.get(src).sizes.clone();
             if sizes.len() != rank {
                 // PyTorch skips empty 1-D tensors beside ones of any rank
@@ -282,10 +279,13 @@ impl Lowerer<'_> {
     /// The numbers of elements before and after each dimension, the last one first, where what they
     /// make of `x` has the result's sizes: those of a graph by hand may be others, which is left to
     /// the kernel to refuse.
-    pub(super) fn padding(&self, c: &CallView, x: V) -> Option<Vec<i64>> {
-        let pad = c.ints("pad")?;
-        let sizes = self.p.sizes(x);
-        let (padded, out) = (pad.len() / 2, c.sizes());
+    pub(super) fn padding<'a>(
+        &self,
+        a: &'a args::constant_pad_nd<V>,
+        out: &[i64],
+    ) -> Option<&'a [i64]> {
+        let (pad, sizes) = (&a.pad[..], self.p.sizes(a.self_));
+        let padded = pad.len() / 2;
         if pad.len() % 2 != 0 || padded > sizes.len() || sizes.len() != out.len() {
             return None;
         }
@@ -299,10 +299,9 @@ impl Lowerer<'_> {
     }
 
     /// Padding put together from boxes.
-    fn pad(&mut self, c: &CallView) -> Option<V> {
-        let mut x = self.tensor(c, 0)?;
-        let pad = self.padding(c, x)?;
-        let value = c.scalar("value").unwrap_or(Scalar::Int(0));
+    fn pad(&mut self, c: &CallView, a: &args::constant_pad_nd<V>) -> Option<V> {
+        let (mut x, value) = (a.self_, a.value);
+        let pad = self.padding(a, c.sizes())?;
         let out = Dims::from_slice(c.sizes());
         let rank = out.len();
         let mut start = Dims::from_elem(0, rank);

@@ -4,8 +4,9 @@
 use super::{CallView, Lowerer, wrap_dim};
 use crate::ir::Arg;
 use crate::ir::Op;
+use crate::ir::args;
 use crate::ir::view::Affine;
-use crate::ir::{DType, Dims, Scalar, layout};
+use crate::ir::{DType, Dims, layout};
 use crate::positions::{AxisRatio, Outside};
 use crate::schedule::program::{Bounds, Def, Piece, Source, V};
 
@@ -49,10 +50,10 @@ impl Lowerer<'_> {
     }
 
     fn flip(&mut self, c: &CallView) -> Option<V> {
-        let x = self.tensor(c, 0)?;
+        let args::flip { self_: x, dims } = self.args(c)?;
         let sizes = self.p.get(x).sizes.clone();
         let mut map: Vec<Affine> = (0..sizes.len()).map(Affine::dim).collect();
-        for d in c.ints("dims")? {
+        for d in dims {
             let d = wrap_dim(d, sizes.len())?;
             let Some(at) = map.get_mut(d) else { continue };
             at.base = (sizes[d] - 1).max(0);
@@ -83,10 +84,9 @@ impl Lowerer<'_> {
 
     /// Padding with a number: positions outside read the nearest element, which is replaced by the
     /// number.
-    pub(super) fn filled(&mut self, c: &CallView) -> Option<V> {
-        let mut x = self.tensor(c, 0)?;
-        let pad = self.padding(c, x)?;
-        let number = c.scalar("value").unwrap_or(Scalar::Int(0));
+    pub(super) fn filled(&mut self, c: &CallView, a: &args::constant_pad_nd<V>) -> Option<V> {
+        let (mut x, number) = (a.self_, a.value);
+        let pad = self.padding(a, c.sizes())?;
         let dtype = self.p.dtype(x);
         if self.p.numel(x) == 0 || c.sizes().contains(&0) {
             return Some(self.p.constant(number, dtype, c.sizes()));

@@ -16,6 +16,7 @@ mod view;
 use super::program::{Def, OpaqueCall, Program, Source, V};
 use super::{ScheduleError, checks};
 use crate::ir::Effects;
+use crate::ir::args::Arguments;
 use crate::ir::graph::{Constant, Graph, NodeId, NodeKind, ValueRef};
 use crate::ir::{Arg, TensorMeta};
 use crate::ir::{DType, Op, Scalar, layout};
@@ -102,6 +103,12 @@ struct Lowerer<'g> {
 impl Lowerer<'_> {
     fn get(&self, v: ValueRef) -> V {
         self.map[&v]
+    }
+
+    /// All arguments of a call of one operator, by their names in its schema.
+    fn args<A: Arguments<V>>(&self, c: &CallView) -> Option<A> {
+        debug_assert_eq!(c.op, A::OP);
+        A::read(c.args, |v| self.get(*v))
     }
 
     fn tensor(&self, c: &CallView, position: usize) -> Option<V> {

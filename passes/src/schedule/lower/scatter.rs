@@ -8,6 +8,7 @@
 use super::{CallView, Lowerer, wrap_dim};
 use crate::ir::Arg;
 use crate::ir::Op;
+use crate::ir::args;
 use crate::ir::view::Affine;
 use crate::ir::{DType, Dims, Scalar, layout};
 use crate::schedule::loops::{BinaryOp, CompareOp, ReduceOp};
@@ -101,9 +102,9 @@ impl<'g> Lowerer<'g> {
                 Some(self.p.cast(sum, c.dtype()))
             }
             Op::scatter_reduce_two => {
-                let keeps = c.bool("include_self").unwrap_or(true);
-                let r = Reduction::new(c.text("reduce")?, c.dtype())?;
-                self.reduced_into(c, &r, keeps, &mut |l, base, passes| {
+                let a: args::scatter_reduce_two<V> = self.args(c)?;
+                let r = Reduction::new(&a.reduce, c.dtype())?;
+                self.reduced_into(c, &r, a.include_self, &mut |l, base, passes| {
                     l.scatter_along(c, base, passes)
                 })
             }
@@ -320,8 +321,7 @@ impl<'g> Lowerer<'g> {
         };
         match c.op {
             Op::index_add => {
-                let alpha = c.arg("alpha").and_then(Arg::as_scalar);
-                let alpha = alpha.unwrap_or(Scalar::Int(1));
+                let alpha = self.args::<args::index_add<V>>(c)?.alpha;
                 let one =
                     matches!(alpha, Scalar::Int(1)) || (dtype == DType::Bool && alpha.as_bool());
                 let src = match one {
@@ -334,10 +334,9 @@ impl<'g> Lowerer<'g> {
                 put(self, None, smallvec![(src, Some(ReduceOp::Sum))])
             }
             Op::index_reduce => {
-                let reduce = c.text("reduce").filter(|r| *r != "sum")?;
-                let keeps = c.bool("include_self").unwrap_or(true);
-                let r = Reduction::new(reduce, dtype)?;
-                self.reduced_into(c, &r, keeps, &mut |l, base, passes| {
+                let a: args::index_reduce<V> = self.args(c)?;
+                let r = Reduction::new(&a.reduce, dtype).filter(|_| a.reduce != "sum")?;
+                self.reduced_into(c, &r, a.include_self, &mut |l, base, passes| {
                     let passes = passes(l, src);
                     put(l, base, passes)
                 })
@@ -387,11 +386,11 @@ impl<'g> Lowerer<'g> {
 
     /// The gradient of an embedding: each row is added to that of its index.
     fn embedding_backward(&mut self, c: &CallView) -> Option<V> {
-        let (grad, ids) = (self.tensor(c, 0)?, self.tensor(c, 1)?);
-        let padding = c.int("padding_idx")?;
+        let a: args::embedding_dense_backward<V> = self.args(c)?;
+        let (grad, ids) = (a.grad_output, a.indices);
         let (n, width) = (self.p.numel(ids), *c.sizes().get(1)?);
         let dtype = c.dtype();
-        if c.bool("scale_grad_by_freq")?
+        if a.scale_grad_by_freq
             || !dtype.is_floating()
             || self.p.numel(grad) != n * width
             || layout::numel(c.sizes()) == 0
@@ -411,7 +410,9 @@ impl<'g> Lowerer<'g> {
         // rows of the padding index, and of indices beyond the table, add nothing to the first row,
         // whose sums are never -0
         let first = self.p.constant(Scalar::Int(0), DType::I64, &[n]);
-        let number = self.p.constant(Scalar::Int(padding), DType::I64, &[n]);
+        let number = self
+            .p
+            .constant(Scalar::Int(a.padding_idx), DType::I64, &[n]);
         let height = self.p.constant(Scalar::Int(c.sizes()[0]), DType::I64, &[n]);
         let padded = self.p.compare(CompareOp::Eq, ids, number);
         let below = self.p.compare(CompareOp::Lt, ids, first);

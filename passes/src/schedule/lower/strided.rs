@@ -3,6 +3,7 @@
 
 use super::{CallView, Lowerer, wrap_dim};
 use crate::ir::Op;
+use crate::ir::args::{self, Arguments as _};
 use crate::ir::view::Affine;
 use crate::ir::{Arg, TensorMeta};
 use crate::ir::{Dims, Scalar, layout};
@@ -84,10 +85,13 @@ impl Lowerer<'_> {
             args.push(Arg::Tensor(1));
             inputs.push(self.tensor(c, 1)?);
         }
-        args.push(Arg::Ints(c.ints("size")?));
-        args.push(Arg::Ints(c.ints("stride")?));
+        let (size, stride) = (c.ints("size")?, c.ints("stride")?);
         let offset = c.int("storage_offset").unwrap_or(0);
-        args.push(Arg::Scalar(Scalar::Int(offset)));
+        args.extend([
+            Arg::Ints(size),
+            Arg::Ints(stride),
+            Arg::Scalar(Scalar::Int(offset)),
+        ]);
         if scatters {
             let flat = self.extern_call(c.op, args, inputs, vec![row_major(&[sizes])])[0];
             return self.unflattened(flat, &result);
@@ -108,16 +112,16 @@ impl Lowerer<'_> {
     }
 
     pub(super) fn as_strided(&mut self, c: &CallView) -> Option<V> {
-        let (x, m) = (self.tensor(c, 0)?, self.meta(c, 0)?.clone());
-        let strides = c.ints("stride")?;
-        let offset = c.int("storage_offset").unwrap_or(0);
-        let extent = layout::storage_extent(c.sizes(), &strides, offset);
+        let a: args::as_strided<V> = self.args(c)?;
+        let m = self.meta(c, 0)?.clone();
+        let offset = a.storage_offset.unwrap_or(0);
+        let extent = layout::storage_extent(c.sizes(), &a.stride, offset);
         if extent > m.numel() || offset < 0 || c.sizes().contains(&0) {
             return None;
         }
-        let flat = self.flattened(x, &m)?;
+        let flat = self.flattened(a.self_, &m)?;
         let mut at = Affine::at(offset);
-        at.terms = (strides.iter().zip(c.sizes()).enumerate())
+        at.terms = (a.stride.iter().zip(c.sizes()).enumerate())
             .filter(|(_, (s, n))| **s != 0 && **n != 1)
             .map(|(d, (s, _))| (d, *s))
             .collect();
@@ -125,16 +129,16 @@ impl Lowerer<'_> {
     }
 
     pub(super) fn as_strided_scatter(&mut self, c: &CallView) -> Option<V> {
-        let (x, m) = (self.tensor(c, 0)?, self.meta(c, 0)?.clone());
-        let src = self.tensor(c, 1)?;
-        let (sizes, strides) = (c.ints("size")?, c.ints("stride")?);
-        let offset = c.int("storage_offset").unwrap_or(0);
+        let a: args::as_strided_scatter<V> = self.args(c)?;
+        let (sizes, strides) = (a.size, a.stride);
+        let (src, m) = (a.src, self.meta(c, 0)?.clone());
+        let offset = a.storage_offset.unwrap_or(0);
         if sizes.contains(&0) || sizes.len() != strides.len() || offset < 0 {
             return None;
         }
         let mut order: Vec<usize> = (0..sizes.len()).collect();
         order.sort_by_key(|d| std::cmp::Reverse(strides[*d]));
-        let flat = self.flattened(x, &m)?;
+        let flat = self.flattened(a.self_, &m)?;
         let flat = match common_stride(&sizes, &strides, &order) {
             Some(step) => {
                 let src = self.permuted(src, &order)?;
@@ -148,14 +152,14 @@ impl Lowerer<'_> {
                     strides: Dims::from_slice(&[1]),
                     ..m.clone()
                 };
-                let args = vec![
-                    Arg::Tensor(0),
-                    Arg::Tensor(1),
-                    Arg::Ints(sizes),
-                    Arg::Ints(strides),
-                    Arg::Scalar(Scalar::Int(offset)),
-                ];
-                self.extern_call(c.op, args, vec![flat, src], vec![meta])[0]
+                let call = args::as_strided_scatter {
+                    self_: 0,
+                    src: 1,
+                    size: sizes,
+                    stride: strides,
+                    storage_offset: Some(offset),
+                };
+                self.extern_call(c.op, call.write(), vec![flat, src], vec![meta])[0]
             }
         };
         self.unflattened(flat, c.results.first()?)
@@ -163,11 +167,15 @@ impl Lowerer<'_> {
 
     /// The diagonal of a row-major matrix lies in it at equal distances.
     pub(super) fn diagonal_scatter(&mut self, c: &CallView) -> Option<V> {
-        let (x, src) = (self.tensor(c, 0)?, self.tensor(c, 1)?);
+        let args::diagonal_scatter {
+            self_: x,
+            src,
+            offset,
+            dim1,
+            dim2,
+        } = self.args(c)?;
         let rank = c.sizes().len();
-        let offset = c.int("offset").unwrap_or(0);
-        let a = wrap_dim(c.int("dim1").unwrap_or(0), rank)?;
-        let b = wrap_dim(c.int("dim2").unwrap_or(1), rank)?;
+        let (a, b) = (wrap_dim(dim1, rank)?, wrap_dim(dim2, rank)?);
         if c.sizes().contains(&0) || self.p.sizes(src).contains(&0) {
             return Some(x);
         }
